@@ -1,0 +1,1 @@
+"""Shared plumbing below every other room: cancellation, the environment, and ``bug()``."""

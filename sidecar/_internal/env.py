@@ -1,0 +1,37 @@
+"""The one place that reads environment variables, and the state directory they lead to.
+
+Seed 000, fact M5. Nothing else in the project touches ``os.environ`` for reading.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["ENV_PREFIX", "env_name", "indusagi_home", "read_env", "read_raw"]
+
+ENV_PREFIX = "INDUSAGI"
+
+
+def env_name(suffix: str) -> str:
+    """Return the branded variable name for *suffix*.
+
+    >>> env_name("agent-dir")
+    'INDUSAGI_AGENT_DIR'
+    """
+    return f"{ENV_PREFIX}_{suffix.upper().replace('-', '_')}"
+
+
+def read_env(suffix: str) -> str | None:
+    """Return the branded variable for *suffix*, or None when it is unset."""
+    return os.environ.get(env_name(suffix))
+
+
+def read_raw(name: str) -> str | None:
+    """Return a variable that is not ours by its literal name, or None when it is unset."""
+    return os.environ.get(name)
+
+
+def indusagi_home() -> Path:
+    """Return the state directory: ``$INDUSAGI_HOME`` expanded, or ``~/.pindusagi`` when unset or empty."""
+    return Path(read_env("home") or "~/.pindusagi").expanduser()

@@ -1,0 +1,1 @@
+"""Models behind one contract: catalogue, channels, the embedded model and the fake."""

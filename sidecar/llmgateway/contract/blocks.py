@@ -1,0 +1,111 @@
+"""Content blocks: the pieces a turn is made of, and the turns themselves (facts 1.1).
+
+Frozen values only. The discriminators ``kind`` and ``role`` are class variables, not arguments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeAlias
+
+__all__ = [
+    "AssistantTurn",
+    "Block",
+    "CommandBlock",
+    "ImageBlock",
+    "TextBlock",
+    "ThinkingBlock",
+    "ToolCallBlock",
+    "ToolResultBlock",
+    "ToolTurn",
+    "Turn",
+    "UserTurn",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TextBlock:
+    """Prose."""
+
+    kind: ClassVar[Literal["text"]] = "text"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingBlock:
+    """The model's reasoning; *signature* is the provider's proof of it, to be sent back unchanged."""
+
+    kind: ClassVar[Literal["thinking"]] = "thinking"
+    text: str
+    signature: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallBlock:
+    """A request to run the tool *name*.
+
+    *input* is the parsed JSON value once the turn is sealed, and the raw argument text while it streams.
+    """
+
+    kind: ClassVar[Literal["tool_call"]] = "tool_call"
+    id: str
+    name: str
+    input: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResultBlock:
+    """What the call *call_id* returned: any JSON value, usually text."""
+
+    kind: ClassVar[Literal["tool_result"]] = "tool_result"
+    call_id: str
+    output: Any
+    is_error: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImageBlock:
+    """An image, base64 encoded."""
+
+    kind: ClassVar[Literal["image"]] = "image"
+    media_type: str
+    data_base64: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommandBlock:
+    """A command of the host's, not of the model's; models never see it."""
+
+    kind: ClassVar[Literal["command"]] = "command"
+    command: str
+    args: tuple[str, ...] | None = None
+
+
+Block: TypeAlias = TextBlock | ThinkingBlock | ToolCallBlock | ToolResultBlock | ImageBlock | CommandBlock
+
+
+@dataclass(frozen=True, slots=True)
+class UserTurn:
+    """What the user, or the host on the user's behalf, said."""
+
+    role: ClassVar[Literal["user"]] = "user"
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantTurn:
+    """What the model said and which tools it asked for."""
+
+    role: ClassVar[Literal["assistant"]] = "assistant"
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolTurn:
+    """The results of the tool calls of the assistant turn before it."""
+
+    role: ClassVar[Literal["tool"]] = "tool"
+    blocks: tuple[Block, ...]
+
+
+Turn: TypeAlias = UserTurn | AssistantTurn | ToolTurn

@@ -1,0 +1,120 @@
+"""What a model call streams back, and the reply it adds up to (facts 1.1)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias
+
+from sidecar.llmgateway.contract.blocks import AssistantTurn, Block
+from sidecar.llmgateway.contract.model import GatewayError, StopReason, Usage
+
+__all__ = [
+    "Channel",
+    "DoneEmission",
+    "Emission",
+    "ErrorEmission",
+    "Reply",
+    "StopEmission",
+    "TextEmission",
+    "ThinkingEmission",
+    "ToolCallDeltaEmission",
+    "ToolCallStartEmission",
+    "UsageEmission",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A finished answer: its blocks, what it cost and why it ended."""
+
+    role: ClassVar[Literal["assistant"]] = "assistant"
+    model: str
+    blocks: tuple[Block, ...]
+    usage: Usage
+    stop: StopReason
+
+
+@dataclass(frozen=True, slots=True)
+class TextEmission:
+    """More prose."""
+
+    kind: ClassVar[Literal["text"]] = "text"
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingEmission:
+    """More reasoning."""
+
+    kind: ClassVar[Literal["thinking"]] = "thinking"
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallStartEmission:
+    """A tool call opens; its arguments follow as deltas under the same id."""
+
+    kind: ClassVar[Literal["tool_call_start"]] = "tool_call_start"
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDeltaEmission:
+    """More raw argument text of the call *id*."""
+
+    kind: ClassVar[Literal["tool_call_delta"]] = "tool_call_delta"
+    id: str
+    args_delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class UsageEmission:
+    """The usage of this call so far; a later figure replaces an earlier one."""
+
+    kind: ClassVar[Literal["usage"]] = "usage"
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class StopEmission:
+    """Why the model stopped."""
+
+    kind: ClassVar[Literal["stop"]] = "stop"
+    stop: StopReason
+
+
+@dataclass(frozen=True, slots=True)
+class DoneEmission:
+    """The whole answer; its blocks stand for everything streamed before (contradiction C1).
+
+    *usage* belongs to an :class:`AssistantTurn`, which carries none of its own.
+    """
+
+    kind: ClassVar[Literal["done"]] = "done"
+    reply: Reply | AssistantTurn
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorEmission:
+    """The call failed."""
+
+    kind: ClassVar[Literal["error"]] = "error"
+    error: GatewayError
+
+
+Emission: TypeAlias = (
+    TextEmission
+    | ThinkingEmission
+    | ToolCallStartEmission
+    | ToolCallDeltaEmission
+    | UsageEmission
+    | StopEmission
+    | DoneEmission
+    | ErrorEmission
+)
+
+Channel: TypeAlias = AsyncIterable[Emission]
+"""One model call. Those of :func:`sidecar.llmgateway.channel_of` restart the call on each ``async for``."""
