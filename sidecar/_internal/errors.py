@@ -37,7 +37,7 @@ class InvalidInput(SidecarError):
 
 
 def bug(message: str) -> None:
-    """Report what cannot happen: raise where tests run (``INDUSAGI_STRICT=1``), record and go on elsewhere."""
+    """Report what cannot happen: raise under ``INDUSAGI_STRICT=1`` (the tests), else record it and go on."""
     if read_env("strict"):
         raise AssertionError(message)
     _log.error("bug: %s", message)
