@@ -1,0 +1,1 @@
+"""The tool kernel: what the model may do on this machine, one file a tool."""

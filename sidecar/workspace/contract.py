@@ -1,0 +1,243 @@
+"""What the other rooms may ask of the workspace: values, errors and the port itself. No behaviour.
+
+A *view* is one file at one moment. The buffer of an editor wins over the disk, always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+
+from sidecar._internal.errors import SidecarError
+
+__all__ = [
+    "BufferOutOfSync",
+    "Dispose",
+    "EditApplier",
+    "FileProblem",
+    "FileSource",
+    "FileView",
+    "PositionEncoding",
+    "ReadLedgerPort",
+    "ReadRecord",
+    "StaleFile",
+    "TextChange",
+    "TextRange",
+    "WatchStatus",
+    "WorkspacePort",
+]
+
+FileSource: TypeAlias = Literal["buffer", "disk"]
+PositionEncoding: TypeAlias = Literal["utf-8", "utf-16", "utf-32"]
+Dispose: TypeAlias = Callable[[], None]
+"""Ends what returned it; may be called any number of times."""
+
+
+class FileProblem(SidecarError):
+    """A file cannot be read or written; *problem* says why.
+
+    Problems: ``notFound``, ``isDirectory``, ``binary``, ``tooLarge``, ``unreadable``, ``unwritable``,
+    ``outsideRoots``, ``changedSinceRead``, ``notReadYet``, ``diskFull``.
+    """
+
+    kind: ClassVar[str] = "fileProblem"
+
+    def __init__(self, problem: str, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint, problem=problem)
+        self.problem = problem
+
+
+class BufferOutOfSync(SidecarError):
+    """An edit arrived for a buffer that is not open; the client must open it again."""
+
+    kind: ClassVar[str] = "bufferOutOfSync"
+
+
+@dataclass(frozen=True, slots=True)
+class FileView:
+    """One text file at one moment.
+
+    *hash* is ``sha256:`` and 64 hex digits over the UTF-8 bytes of *text* as they stand (line ends and BOM
+    included), so that a saved buffer and its file have the same. *version* is the buffer's, None on disk.
+    """
+
+    path: Path
+    uri: str
+    text: str
+    hash: str
+    source: FileSource
+    version: int | None
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextRange:
+    """A range of an editor's: zero-based lines, characters in the negotiated encoding's units."""
+
+    start_line: int
+    start_character: int
+    end_line: int
+    end_character: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextChange:
+    """One change of a buffer; *range* None replaces the whole text."""
+
+    text: str
+    range: TextRange | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRecord:
+    """What the model has read of one file, last time it looked.
+
+    *call_id* is the tool call that read it. *ranges* are (first line, line count), first line from 1,
+    a count of None reaching the end; an empty tuple means the whole file.
+    """
+
+    path: Path
+    uri: str
+    hash: str
+    source: FileSource
+    version: int | None
+    call_id: str
+    ranges: tuple[tuple[int, int | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StaleFile:
+    """A file that is no longer what the model read; *now_hash* is None when it was deleted."""
+
+    path: Path
+    uri: str
+    read_hash: str
+    now_hash: str | None
+    source: FileSource
+
+
+@dataclass(frozen=True, slots=True)
+class WatchStatus:
+    """Who watches the disk: ``client``, ``watchfiles`` or ``none``; *dropped* counts lost notifications."""
+
+    backend: str
+    roots: tuple[Path, ...]
+    dropped: int
+
+
+EditApplier: TypeAlias = Callable[[str, int | None, str], Awaitable[bool]]
+"""``async (uri, version, new_text) -> bool``: lands an edit in the editor's open buffer.
+
+Contract: returns False when the editor refused (another version, or the user said no); never raises.
+"""
+
+
+class ReadLedgerPort(Protocol):
+    """What one session's model has read. Paths are resolved: spellings of one file are one file."""
+
+    def record(
+        self, view: FileView, *, call_id: str, first_line: int = 1, line_count: int | None = None
+    ) -> None:
+        """Remember that the model has seen (this range of) *view*; a newer hash replaces older ranges."""
+        ...
+
+    def get(self, path: Path) -> ReadRecord | None:
+        """Return the record of *path*, or None when it was not read."""
+        ...
+
+    def files(self) -> Sequence[ReadRecord]:
+        """Return every record, least recently read first."""
+        ...
+
+    def is_stale(self, path: Path) -> bool:
+        """Whether *path* was read and is known to have changed since."""
+        ...
+
+    def forget(self, paths: Iterable[Path]) -> None:
+        """Drop the records of *paths*."""
+        ...
+
+    def dump(self) -> list[dict[str, Any]]:
+        """Return the records as JSON values, for the store."""
+        ...
+
+    def load(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Replace the records by those of :meth:`dump`; malformed ones are left out."""
+        ...
+
+
+class WorkspacePort(Protocol):
+    """The files as they are now, for every session of the daemon."""
+
+    def open_buffer(self, uri: str, *, version: int, text: str) -> None:
+        """An editor opened *uri* (didOpen); opening again replaces the buffer."""
+        ...
+
+    def change_buffer(
+        self, uri: str, *, version: int, changes: Sequence[TextChange], encoding: PositionEncoding
+    ) -> None:
+        """Apply an editor's changes in order (didChange). Raises BufferOutOfSync for an unopened *uri*."""
+        ...
+
+    def save_buffer(self, uri: str, *, text: str | None = None) -> None:
+        """An editor saved *uri* (didSave)."""
+        ...
+
+    def close_buffer(self, uri: str) -> None:
+        """An editor closed *uri* (didClose); the disk is the truth again. Unknown ones are ignored."""
+        ...
+
+    async def view(self, path: Path) -> FileView:
+        """Return *path* as it is now, buffer first. Raises FileProblem."""
+        ...
+
+    async def write(self, path: Path, text: str, *, expected_hash: str | None) -> FileView:
+        """Make *text* the content of *path* and return the new view.
+
+        *expected_hash* is the hash the caller has seen, None for a file that must not exist yet; anything
+        else there raises FileProblem ``changedSinceRead``. An open buffer is edited through the editor when
+        it offers that; else a clean buffer's file is written, and an unsaved one is refused with the way out.
+        Disk writes are atomic and keep mode and line ends of *text* as given.
+        """
+        ...
+
+    def watch(self, root: Path) -> Dispose:
+        """Watch the tree *root*, shared with every other caller of the same tree."""
+        ...
+
+    def use_client_watcher(self, active: bool) -> None:
+        """Say that a client watches the disk for us (didChangeWatchedFiles), or no longer does."""
+        ...
+
+    def disk_changed(self, paths: Iterable[Path]) -> None:
+        """Somebody saw *paths* change, appear or vanish on disk."""
+        ...
+
+    def ledger(self, session_id: str, on_stale: Callable[[StaleFile], None]) -> ReadLedgerPort:
+        """Return the read ledger of a session.
+
+        *on_stale* hears once when a read file stops being what was read, and again after it was re-read.
+        """
+        ...
+
+    def drop_ledger(self, session_id: str) -> None:
+        """Forget a session's ledger."""
+        ...
+
+    def on_change(self, listener: Callable[[Path], None]) -> Dispose:
+        """Tell *listener* of every file whose buffer or disk bytes may have changed."""
+        ...
+
+    def set_edit_applier(self, applier: EditApplier | None) -> None:
+        """Give the way to edit open buffers through the editor, or take it away."""
+        ...
+
+    def watch_status(self) -> WatchStatus:
+        """Return who watches what."""
+        ...
+
+    async def close(self) -> None:
+        """Stop watching and drop all buffers."""
+        ...
