@@ -1,0 +1,103 @@
+"""What a caller of a session may have to handle; each class has its stable ``kind``."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sidecar._internal.errors import SidecarError
+
+__all__ = [
+    "Busy",
+    "CompactionNotFound",
+    "FolderNotFound",
+    "HeadMoved",
+    "ModelNotFound",
+    "NodeNotFound",
+    "NotSteerable",
+    "SessionNotFound",
+    "WouldExceedWindow",
+]
+
+
+class SessionNotFound(SidecarError):
+    """No session is stored or loaded under the id."""
+
+    kind: ClassVar[str] = "sessionNotFound"
+
+    def __init__(self, sid: str) -> None:
+        super().__init__(f"no session {sid!r}", hint="sidecar/session/list names the stored ones", sid=sid)
+
+
+class NodeNotFound(SidecarError):
+    """The session has no such node."""
+
+    kind: ClassVar[str] = "nodeNotFound"
+
+    def __init__(self, sid: str, node_id: str) -> None:
+        hint = "sidecar/session/tree names its nodes"
+        super().__init__(f"session {sid!r} has no node {node_id!r}", hint=hint, sid=sid)
+
+
+class CompactionNotFound(SidecarError):
+    """The session has no such compaction."""
+
+    kind: ClassVar[str] = "compactionNotFound"
+
+    def __init__(self, sid: str, compaction_id: str | None) -> None:
+        what = "no compaction yet" if compaction_id is None else f"no compaction {compaction_id!r}"
+        hint = "sidecar/compact/list names them"
+        super().__init__(f"session {sid!r} has {what}", hint=hint, sid=sid)
+
+
+class ModelNotFound(SidecarError):
+    """Nobody serves the model."""
+
+    kind: ClassVar[str] = "modelNotFound"
+
+    def __init__(self, model_id: str, known: tuple[str, ...]) -> None:
+        super().__init__(f"no model {model_id!r}", hint=f"known models: {', '.join(known)}", model=model_id)
+
+
+class FolderNotFound(SidecarError):
+    """The folder a session is to work in is missing or no folder."""
+
+    kind: ClassVar[str] = "invalidParams"
+
+    def __init__(self, folder: str, found: str) -> None:
+        super().__init__(
+            f"cannot work in {folder!r}: {found}", hint="give an existing folder as an absolute path"
+        )
+
+
+class Busy(SidecarError):
+    """The session is at work and the caller did not want to wait."""
+
+    kind: ClassVar[str] = "busy"
+    retryable: ClassVar[bool] = True
+
+
+class NotSteerable(SidecarError):
+    """There is no such running turn to steer."""
+
+    kind: ClassVar[str] = "notSteerable"
+
+
+class HeadMoved(SidecarError):
+    """The session moved on since the caller looked at it."""
+
+    kind: ClassVar[str] = "headMoved"
+    retryable: ClassVar[bool] = True
+
+    def __init__(self, sid: str, expected: str | None, actual: str | None) -> None:
+        message = f"session {sid!r} is at {actual!r} and not at {expected!r}"
+        super().__init__(message, hint="read the session again, then retry", sid=sid, head=actual)
+
+
+class WouldExceedWindow(SidecarError):
+    """Undoing would bring back more than the model's window holds."""
+
+    kind: ClassVar[str] = "wouldExceedWindow"
+
+    def __init__(self, sid: str, tokens: int, limit: int, **details: Any) -> None:
+        message = f"undoing would need about {tokens} tokens and the limit is {limit}"
+        super().__init__(message, hint="pass force: true to undo all the same", sid=sid, **details)

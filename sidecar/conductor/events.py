@@ -1,0 +1,348 @@
+"""The events of a session: what kinds there are and what each carries (protocol 4.4).
+
+One event is ``{sid, seq, turnId?, at, kind, data}``; *data* is one of the payloads below. A face projects
+events for its client and never invents one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from sidecar.conductor.contract import (
+    Compaction,
+    ConfigOption,
+    ContextUsage,
+    QueueItem,
+    RestoredFile,
+    StopReasonName,
+)
+
+__all__ = [
+    "CommandInfo",
+    "CommandsChanged",
+    "CompactionChanged",
+    "CompactionSummaryDelta",
+    "ConfigChanged",
+    "DiffContent",
+    "Event",
+    "Faulted",
+    "FileStale",
+    "InfoChanged",
+    "Message",
+    "Notice",
+    "Payload",
+    "Phase",
+    "PlanChanged",
+    "PlanItem",
+    "QueueChanged",
+    "Rehydrated",
+    "Retry",
+    "Settled",
+    "TextDelta",
+    "ThinkingDelta",
+    "ToolFinished",
+    "ToolLocation",
+    "ToolProgress",
+    "ToolStarted",
+    "UsageChanged",
+    "UserMessage",
+    "is_delta",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """The session moved into another phase."""
+
+    kind: ClassVar[str] = "phase"
+    phase: str
+
+
+@dataclass(frozen=True, slots=True)
+class UserMessage:
+    """A prompt entered the conversation; *content* is as it was given."""
+
+    kind: ClassVar[str] = "userMessage"
+    node_id: str | None
+    content: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """More of the answer *message_id*; the ``message`` event restates it whole."""
+
+    kind: ClassVar[str] = "textDelta"
+    message_id: str
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    """More of the reasoning in *message_id*; the ``message`` event restates it whole."""
+
+    kind: ClassVar[str] = "thinkingDelta"
+    message_id: str
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One finished answer of the model, whole."""
+
+    kind: ClassVar[str] = "message"
+    message_id: str
+    content: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolLocation:
+    """A file a tool works on; *line* counts from 1."""
+
+    path: str
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DiffContent:
+    """A change of a file; *old_text* is None for a new one."""
+
+    path: str
+    old_text: str | None
+    new_text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    """A tool call begins."""
+
+    kind: ClassVar[str] = "toolStarted"
+    tool_call_id: str
+    name: str
+    title: str
+    tool_kind: str
+    input: Any = None
+    locations: tuple[ToolLocation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolProgress:
+    """A tool has more to show while it runs."""
+
+    kind: ClassVar[str] = "toolProgress"
+    tool_call_id: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFinished:
+    """A tool call has its one result."""
+
+    kind: ClassVar[str] = "toolFinished"
+    tool_call_id: str
+    name: str
+    title: str
+    tool_kind: str
+    content: Any
+    is_error: bool
+    locations: tuple[ToolLocation, ...] = ()
+    diffs: tuple[DiffContent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanItem:
+    """One line of the model's todo list."""
+
+    content: str
+    status: str
+    priority: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChanged:
+    """The model's todo list, whole."""
+
+    kind: ClassVar[str] = "plan"
+    entries: tuple[PlanItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UsageChanged:
+    """How full the window is now."""
+
+    kind: ClassVar[str] = "usage"
+    usage: ContextUsage
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionChanged:
+    """A compaction began or came to its outcome."""
+
+    kind: ClassVar[str] = "compaction"
+    compaction: Compaction
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionSummaryDelta:
+    """More of the digest while a model writes it."""
+
+    kind: ClassVar[str] = "compactionSummaryDelta"
+    compaction_id: str
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rehydrated:
+    """Files came back into the conversation as they are now."""
+
+    kind: ClassVar[str] = "rehydrated"
+    files: tuple[RestoredFile, ...]
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileStale:
+    """A file the model has read is no longer what it read; *now_hash* is None when it was deleted."""
+
+    kind: ClassVar[str] = "fileStale"
+    uri: str
+    read_hash: str
+    now_hash: str | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A model call failed and is tried again after *delay_ms*."""
+
+    kind: ClassVar[str] = "retry"
+    attempt: int
+    max: int
+    delay_ms: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something the user should know."""
+
+    kind: ClassVar[str] = "notice"
+    severity: Literal["info", "warning", "error"]
+    title: str
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueChanged:
+    """The prompts that wait, whole."""
+
+    kind: ClassVar[str] = "queue"
+    items: tuple[QueueItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChanged:
+    """The session's knobs, whole."""
+
+    kind: ClassVar[str] = "configChanged"
+    config_options: tuple[ConfigOption, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CommandInfo:
+    """A slash command; *hint* says what may follow it."""
+
+    name: str
+    description: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandsChanged:
+    """The slash commands on offer, whole."""
+
+    kind: ClassVar[str] = "commandsChanged"
+    commands: tuple[CommandInfo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InfoChanged:
+    """The session's title or place in the list changed."""
+
+    kind: ClassVar[str] = "infoChanged"
+    title: str
+    updated_at: int
+    archived: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The turn is over; always the last event of its turn."""
+
+    kind: ClassVar[str] = "settled"
+    turn_id: str
+    stop_reason: StopReasonName
+    head: str | None
+    usage: ContextUsage
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Faulted:
+    """The turn is over and failed; always the last event of its turn. *error_kind* is a RunErrorKind."""
+
+    kind: ClassVar[str] = "faulted"
+    turn_id: str
+    error_kind: str
+    message: str
+    head: str | None
+    usage: ContextUsage
+    duration_ms: int
+
+
+Payload: TypeAlias = (
+    Phase
+    | UserMessage
+    | TextDelta
+    | ThinkingDelta
+    | Message
+    | ToolStarted
+    | ToolProgress
+    | ToolFinished
+    | PlanChanged
+    | UsageChanged
+    | CompactionChanged
+    | CompactionSummaryDelta
+    | Rehydrated
+    | FileStale
+    | Retry
+    | Notice
+    | QueueChanged
+    | ConfigChanged
+    | CommandsChanged
+    | InfoChanged
+    | Settled
+    | Faulted
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One entry of a session's log; *seq* counts from 1 without gaps, *at* is in epoch milliseconds."""
+
+    sid: str
+    seq: int
+    at: int
+    data: Payload
+    turn_id: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """The payload's kind."""
+        return self.data.kind
+
+
+def is_delta(event: Event) -> bool:
+    """Whether a later event restates *event*, so that a slow client may miss it."""
+    return isinstance(event.data, TextDelta | ThinkingDelta | CompactionSummaryDelta | ToolProgress)

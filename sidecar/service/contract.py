@@ -1,0 +1,104 @@
+"""The seam between a face and the service: what a face offers, and what it gets for it. Protocols only.
+
+A face turns bytes into calls and events into bytes. It never decides what a call means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.log import EventLog
+
+__all__ = ["Answer", "ConnectionPort", "FaceLink", "ProgressSink", "ServicePort"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A result, JSON-ready, and what to do once its bytes are queued.
+
+    *then* begins the events of a session that the result introduces, so that none overtakes it.
+    """
+
+    value: Any
+    then: Callable[[], None] | None = None
+
+
+class ProgressSink(Protocol):
+    """Work-done progress of one request that brought a token, or for which the face made one."""
+
+    def begin(self, title: str, *, cancellable: bool) -> None:
+        """Open the progress."""
+        ...
+
+    def report(self, message: str, percentage: int | None = None) -> None:
+        """Say how it goes; may be dropped when reports come too fast."""
+        ...
+
+    def end(self, message: str) -> None:
+        """Close the progress; later calls do nothing."""
+        ...
+
+
+class FaceLink(Protocol):
+    """One connection of a face, as the service sees it. Nothing here blocks or raises."""
+
+    @property
+    def face(self) -> str:
+        """``lsp``, ``acp1`` or ``acp2``."""
+        ...
+
+    @property
+    def client_name(self) -> str:
+        """What the client calls itself."""
+        ...
+
+    def follow(self, log: EventLog, after_seq: int) -> None:
+        """Project the events of *log* after *after_seq* to the client, from now on; again only moves on."""
+        ...
+
+    def unfollow(self, sid: str) -> None:
+        """Stop projecting the events of *sid*."""
+        ...
+
+    def notify(self, method: str, params: dict[str, Any]) -> None:
+        """Send one notification, in order with everything else."""
+        ...
+
+    async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:
+        """Put the question to the user; ``cancelled`` when there is nobody to ask."""
+        ...
+
+    def progress(self, token: str | int | None) -> ProgressSink:
+        """Return the progress of *token*; with None one that asks the client for a token, or does nothing."""
+        ...
+
+
+class ConnectionPort(Protocol):
+    """One connection, as its face sees it."""
+
+    def call(self, method: str, params: Any) -> Answer | Awaitable[Answer]:
+        """Answer one request; *params* is the JSON value as it came, None when absent.
+
+        Raises SidecarError, now or when awaited: ``methodNotFound`` and ``invalidParams`` included.
+        Cancelling the awaitable cancels the request and nothing else.
+        """
+        ...
+
+    def close(self) -> None:
+        """The client is gone: its open permission questions count as rejected, its subscriptions end."""
+        ...
+
+
+class ServicePort(Protocol):
+    """The service behind every face."""
+
+    def connect(self, link: FaceLink) -> ConnectionPort:
+        """Add one client."""
+        ...
+
+    async def aclose(self) -> None:
+        """Cancel turns, settle, store, end children. Idempotent; the face bounds how long it waits."""
+        ...
