@@ -12,7 +12,8 @@ from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from cattrs import Converter, transform_error
-from cattrs.gen import list_structure_factory, make_dict_structure_fn, make_dict_unstructure_fn, override
+from cattrs.cols import list_structure_factory
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.events import Event
@@ -104,7 +105,7 @@ def _is_tuple(kind: Any) -> bool:
 
 
 def _tuple_hook(converter: Converter, kind: Any) -> Any:
-    structure = list_structure_factory(list[get_args(kind)[0]], converter)  # type: ignore[misc]
+    structure = list_structure_factory(list[get_args(kind)[0]], converter)  # type: ignore[arg-type]  # a generic alias, which cattrs takes
 
     def hook(value: Any, _kind: Any) -> Any:
         if not isinstance(value, list):
