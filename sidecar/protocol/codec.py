@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
-from types import UnionType
+from types import GenericAlias, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from cattrs import Converter, transform_error
@@ -105,7 +105,7 @@ def _is_tuple(kind: Any) -> bool:
 
 
 def _tuple_hook(converter: Converter, kind: Any) -> Any:
-    structure = list_structure_factory(list[get_args(kind)[0]], converter)  # type: ignore[arg-type]  # a generic alias, which cattrs takes
+    structure = list_structure_factory(GenericAlias(list, get_args(kind)[0]), converter)  # type: ignore[arg-type]
 
     def hook(value: Any, _kind: Any) -> Any:
         if not isinstance(value, list):

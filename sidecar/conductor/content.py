@@ -1,0 +1,101 @@
+"""Content blocks as clients write them (ACP's: text, resource_link, resource, image) to gateway blocks, and back.
+
+Pure. A link to a file stays a mention: the model reads it through its tools, so that it sees it as it is now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sidecar._internal.errors import InvalidInput
+from sidecar.llmgateway.contract import Block, ImageBlock, TextBlock, ThinkingBlock, Turn
+
+__all__ = ["content_to_prompt", "prompt_text", "prompt_title", "turn_content", "turn_text"]
+
+_TITLE_CHARS = 60
+
+
+def content_to_prompt(content: Sequence[Mapping[str, Any]]) -> tuple[Block, ...]:
+    """Return the blocks of a user turn. Raises InvalidInput for an empty or unknown content block.
+
+    >>> content_to_prompt([{"type": "text", "text": "hi"}])
+    (TextBlock(text='hi'),)
+    """
+    if not content:
+        raise InvalidInput(
+            "the prompt is empty", hint='give at least one block, such as {"type": "text", ...}'
+        )
+    blocks = tuple(_block(item, index) for index, item in enumerate(content))
+    if not any(isinstance(block, ImageBlock) or prompt_text((block,)).strip() for block in blocks):
+        raise InvalidInput("the prompt holds no text", hint="write something in a text block")
+    return blocks
+
+
+def _block(item: Mapping[str, Any], index: int) -> Block:
+    match item.get("type"):
+        case "text":
+            return TextBlock(_string(item, "text", index))
+        case "resource_link":
+            return TextBlock(f"[{item.get('name') or 'file'}]({_string(item, 'uri', index)})")
+        case "resource":
+            return _resource(item.get("resource"), index)
+        case "image":
+            return ImageBlock(_string(item, "mimeType", index), _string(item, "data", index))
+        case other:
+            known = "text, resource_link, resource, image"
+            raise InvalidInput(f"input[{index}]: unknown type {other!r}", hint=f"known types: {known}")
+
+
+def _resource(resource: Any, index: int) -> Block:
+    if not isinstance(resource, Mapping):
+        raise InvalidInput(f"input[{index}].resource must be an object with uri and text")
+    uri = _string(resource, "uri", index)
+    if "text" not in resource:
+        return TextBlock(f"[attached file, not text]({uri})")
+    return TextBlock(f'<attached uri="{uri}">\n{_string(resource, "text", index)}\n</attached>')
+
+
+def _string(item: Mapping[str, Any], name: str, index: int) -> str:
+    value = item.get(name)
+    if not isinstance(value, str):
+        found = "nothing" if value is None else type(value).__name__
+        raise InvalidInput(f"input[{index}].{name} must be a string, found {found}")
+    return value
+
+
+def prompt_text(blocks: Sequence[Block]) -> str:
+    """Return the text of *blocks*, one block a paragraph."""
+    return "\n\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+
+
+def prompt_title(blocks: Sequence[Block]) -> str:
+    """Return a title for a conversation that begins with *blocks*: its first line, shortened.
+
+    >>> prompt_title([TextBlock("Fix the parser\\nplease")])
+    'Fix the parser'
+    """
+    lines = prompt_text(blocks).strip().splitlines()
+    first = " ".join(lines[0].split()) if lines else "Image"
+    return first if len(first) <= _TITLE_CHARS else first[: _TITLE_CHARS - 1].rstrip() + "…"
+
+
+def turn_content(turn: Turn) -> tuple[Mapping[str, Any], ...]:
+    """Return what a client shows of *turn*: text, thinking and images; tool calls have events of their own."""
+    return tuple(item for block in turn.blocks if (item := _item(block)) is not None)
+
+
+def _item(block: Block) -> Mapping[str, Any] | None:
+    match block:
+        case TextBlock(text=text):
+            return {"type": "text", "text": text}
+        case ThinkingBlock(text=text):
+            return {"type": "thinking", "text": text}
+        case ImageBlock(media_type=media_type, data_base64=data):
+            return {"type": "image", "mimeType": media_type, "data": data}
+    return None
+
+
+def turn_text(turn: Turn) -> str:
+    """Return the prose of *turn*, without thinking."""
+    return "".join(block.text for block in turn.blocks if isinstance(block, TextBlock))
