@@ -1,4 +1,4 @@
-"""Content blocks as clients write them (ACP's: text, resource_link, resource, image) to gateway blocks, and back.
+"""Content blocks as clients write them (text, resource_link, resource, image) to gateway blocks, and back.
 
 Pure. A link to a file stays a mention: the model reads it through its tools, so that it sees it as it is now.
 """
@@ -81,7 +81,7 @@ def prompt_title(blocks: Sequence[Block]) -> str:
 
 
 def turn_content(turn: Turn) -> tuple[Mapping[str, Any], ...]:
-    """Return what a client shows of *turn*: text, thinking and images; tool calls have events of their own."""
+    """Return what a client shows of *turn*; tool calls have events of their own."""
     return tuple(item for block in turn.blocks if (item := _item(block)) is not None)
 
 

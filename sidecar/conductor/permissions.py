@@ -70,37 +70,29 @@ class PermissionDesk:
         self, clients: Sequence[ClientPort], request: PermissionRequest
     ) -> tuple[str, str]:
         """Return the option chosen and who chose it."""
-        questions = {
-            asyncio.ensure_future(client.request_permission(request)): client.name for client in clients
-        }
+        questions = [asyncio.ensure_future(_put(client, request)) for client in clients]
         try:
             async with asyncio.timeout(self.timeout_ms / 1000):
-                for question in asyncio.as_completed(list(questions)):
-                    option = _chosen(await question)
-                    if option is not None:
-                        return option, _answered_by(questions)
+                for question in asyncio.as_completed(questions):
+                    answer, by = await question
+                    if answer.outcome == "selected":
+                        return _known_option(answer), by
         except TimeoutError:
             return "expired", "timeout"
         finally:
-            for question in questions:
-                question.cancel()
+            for open_question in questions:
+                open_question.cancel()
             await asyncio.gather(*questions, return_exceptions=True)
         return "cancelled", "no client"
 
 
-def _chosen(answer: PermissionAnswer) -> str | None:
+async def _put(client: ClientPort, request: PermissionRequest) -> tuple[PermissionAnswer, str]:
+    return await client.request_permission(request), client.name
+
+
+def _known_option(answer: PermissionAnswer) -> str:
     known = {option.option_id for option in _OPTIONS}
-    if answer.outcome == "selected":
-        return answer.option_id if answer.option_id in known else "reject_once"
-    return None
-
-
-def _answered_by(questions: dict[asyncio.Future[PermissionAnswer], str]) -> str:
-    for question, name in questions.items():
-        if question.done() and not question.cancelled() and question.exception() is None:
-            if _chosen(question.result()) is not None:
-                return name
-    return "client"
+    return answer.option_id if answer.option_id is not None and answer.option_id in known else "reject_once"
 
 
 def _diff(diff: Diff) -> dict[str, str | None]:
