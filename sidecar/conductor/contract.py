@@ -1,4 +1,4 @@
-"""What a session shows the outside, and the ports it stands on. Values and Protocols only.
+"""What a session shows the outside. Values only, and no import beyond the standard library's.
 
 The shapes here are the wire's shapes (``usage``, ``compaction``, ``plan``, the event payloads), spelled in
 snake_case; ``sidecar.protocol.codec`` turns them into camelCase. Times are epoch milliseconds.
@@ -6,12 +6,9 @@ snake_case; ``sidecar.protocol.codec`` turns them into camelCase. Times are epoc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
-
-from sidecar.llmgateway.contract import ModelCard
-from sidecar.runtime.contract import ModelInvoker
+from typing import Any, ClassVar, Literal, TypeAlias
 
 __all__ = [
     "Compaction",
@@ -26,7 +23,6 @@ __all__ = [
     "Gate",
     "Kept",
     "Microcompact",
-    "Models",
     "NoOp",
     "PermissionAnswer",
     "PermissionOption",
@@ -91,6 +87,7 @@ class ContextUsage:
     *source* is ``provider`` only when *used* rests on a figure a provider reported; *pct* is of *window*.
     """
 
+    kind: ClassVar[str] = "usage"
     used: int
     window: int
     limit: int
@@ -108,6 +105,7 @@ class ContextUsage:
 class Compaction:
     """One compaction, from its start to its outcome; tokens are the engine's own."""
 
+    kind: ClassVar[str] = "compaction"
     compaction_id: str
     engine: str
     trigger: Literal["manual", "auto", "overflow", "undo"]
@@ -353,24 +351,3 @@ class PermissionAnswer:
 
     outcome: str
     option_id: str | None = None
-
-
-class Models(Protocol):
-    """The models a session may use."""
-
-    @property
-    def default(self) -> str:
-        """The id used when nothing is chosen."""
-        ...
-
-    def card(self, model_id: str) -> ModelCard | None:
-        """Return what is known of *model_id*, or None."""
-        ...
-
-    def invoker(self, model_id: str) -> ModelInvoker:
-        """Return how to call *model_id*. Raises ``ModelNotFound`` for one nobody serves."""
-        ...
-
-    def names(self) -> Sequence[str]:
-        """Return the ids on offer, the default first."""
-        ...

@@ -1,13 +1,14 @@
 """The events of a session: what kinds there are and what each carries (protocol 4.4).
 
-One event is ``{sid, seq, turnId?, at, kind, data}``; *data* is one of the payloads below. A face projects
-events for its client and never invents one.
+One event is ``{sid, seq, turnId?, at, kind, data}``; *data* is one of the payloads below, a usage or a
+compaction. A face projects events for its client and never invents one. A field's metadata ``wire`` is its
+name on the wire where Python needs another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from sidecar.conductor.contract import (
@@ -22,7 +23,6 @@ from sidecar.conductor.contract import (
 __all__ = [
     "CommandInfo",
     "CommandsChanged",
-    "CompactionChanged",
     "CompactionSummaryDelta",
     "ConfigChanged",
     "DiffContent",
@@ -46,7 +46,6 @@ __all__ = [
     "ToolLocation",
     "ToolProgress",
     "ToolStarted",
-    "UsageChanged",
     "UserMessage",
     "is_delta",
 ]
@@ -121,7 +120,7 @@ class ToolStarted:
     tool_call_id: str
     name: str
     title: str
-    tool_kind: str
+    tool_kind: str = field(metadata={"wire": "kind"})
     input: Any = None
     locations: tuple[ToolLocation, ...] = ()
 
@@ -143,7 +142,7 @@ class ToolFinished:
     tool_call_id: str
     name: str
     title: str
-    tool_kind: str
+    tool_kind: str = field(metadata={"wire": "kind"})
     content: Any
     is_error: bool
     locations: tuple[ToolLocation, ...] = ()
@@ -165,22 +164,6 @@ class PlanChanged:
 
     kind: ClassVar[str] = "plan"
     entries: tuple[PlanItem, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class UsageChanged:
-    """How full the window is now."""
-
-    kind: ClassVar[str] = "usage"
-    usage: ContextUsage
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionChanged:
-    """A compaction began or came to its outcome."""
-
-    kind: ClassVar[str] = "compaction"
-    compaction: Compaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,11 +273,11 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Faulted:
-    """The turn is over and failed; always the last event of its turn. *error_kind* is a RunErrorKind."""
+    """The turn is over and failed; always the last event of its turn."""
 
     kind: ClassVar[str] = "faulted"
     turn_id: str
-    error_kind: str
+    error_kind: str = field(metadata={"wire": "kind"})
     message: str
     head: str | None
     usage: ContextUsage
@@ -311,8 +294,8 @@ Payload: TypeAlias = (
     | ToolProgress
     | ToolFinished
     | PlanChanged
-    | UsageChanged
-    | CompactionChanged
+    | ContextUsage
+    | Compaction
     | CompactionSummaryDelta
     | Rehydrated
     | FileStale

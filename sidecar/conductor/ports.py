@@ -1,12 +1,15 @@
-"""Who a session talks to: the clients attached to it, as the hub sees them. Protocols only."""
+"""Who a session talks to: attached clients, and models. Protocols only."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.llmgateway.contract import ModelCard
+from sidecar.runtime.contract import ModelInvoker
 
-__all__ = ["ClientPort"]
+__all__ = ["ClientPort", "Models"]
 
 
 class ClientPort(Protocol):
@@ -36,4 +39,25 @@ class ClientPort(Protocol):
 
     def sessions_changed(self) -> None:
         """Tell the client that the list of sessions changed."""
+        ...
+
+
+class Models(Protocol):
+    """The models a session may use."""
+
+    @property
+    def default(self) -> str:
+        """The id used when nothing is chosen."""
+        ...
+
+    def card(self, model_id: str) -> ModelCard | None:
+        """Return what is known of *model_id*, or None."""
+        ...
+
+    def invoker(self, model_id: str) -> ModelInvoker:
+        """Return how to call *model_id*. Raises ``ModelNotFound`` for one nobody serves."""
+        ...
+
+    def names(self) -> Sequence[str]:
+        """Return the ids on offer, the default first."""
         ...

@@ -6,7 +6,7 @@ Unknown fields are ignored. What does not fit raises :class:`InvalidInput`, nami
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from functools import cache
 from types import GenericAlias, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
@@ -76,16 +76,20 @@ def _converter() -> Converter:
 
 
 def _structure_hook(converter: Converter, kind: Any) -> Any:
-    renames = {field.name: override(rename=camel(field.name)) for field in fields(kind)}
+    renames = {field.name: override(rename=_wire_name(field)) for field in fields(kind)}
     return make_dict_structure_fn(kind, converter, _cattrs_detailed_validation=True, **renames)  # type: ignore[arg-type]
 
 
 def _unstructure_hook(converter: Converter, kind: Any) -> Any:
     overrides = {
-        field.name: override(rename=camel(field.name), omit_if_default=field.default is None)
+        field.name: override(rename=_wire_name(field), omit_if_default=field.default is None)
         for field in fields(kind)
     }
     return make_dict_unstructure_fn(kind, converter, **overrides)  # type: ignore[arg-type]
+
+
+def _wire_name(field: Field[Any]) -> str:
+    return str(field.metadata.get("wire", camel(field.name)))
 
 
 def _strict(value: Any, kind: type[Any]) -> Any:

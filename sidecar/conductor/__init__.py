@@ -1,0 +1,41 @@
+"""One conversation as the daemon sees it: sessions, their engines, and the hub that holds them all.
+
+The names of seed 001's runner are loaded when first used, so that the shapes in ``contract`` and ``events``
+can be had without an engine.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sidecar.conductor.condense import CondenseFn, CondenseOpts, IdentityCondense, WindowBudgetCondense
+    from sidecar.conductor.session_ops import (
+        condense_transcript,
+        content_to_blocks,
+        messages_to_turns,
+        restore_under_count_guard,
+        turns_to_messages,
+    )
+
+__all__ = [
+    "CondenseFn",
+    "CondenseOpts",
+    "IdentityCondense",
+    "WindowBudgetCondense",
+    "condense_transcript",
+    "content_to_blocks",
+    "messages_to_turns",
+    "restore_under_count_guard",
+    "turns_to_messages",
+]
+
+_CONDENSE = frozenset({"CondenseFn", "CondenseOpts", "IdentityCondense", "WindowBudgetCondense"})
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = "condense" if name in _CONDENSE else "session_ops"
+    return getattr(import_module(f"{__name__}.{home}"), name)

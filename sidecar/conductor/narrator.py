@@ -1,0 +1,216 @@
+"""Tells a session's log what its agent and its tools do, each thing once and in order.
+
+Deltas are gathered for 33 ms or 4 KiB, the first of a burst goes out at once. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from sidecar.capabilities.contract import Diff, Location, ToolActivity
+from sidecar.conductor.content import turn_content
+from sidecar.conductor.events import (
+    DiffContent,
+    Message,
+    Payload,
+    Phase,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolLocation,
+    ToolProgress,
+    ToolStarted,
+)
+from sidecar.conductor.log import EventLog
+from sidecar.llmgateway.contract import AssistantTurn
+from sidecar.runtime.contract import (
+    FaultedEvent,
+    RunEvent,
+    RunSnapshot,
+    SettledEvent,
+    SnapshotEvent,
+    TextDeltaEvent,
+    ThinkingDeltaEvent,
+    ToolFinishedEvent,
+)
+
+__all__ = ["Narrator", "Timer"]
+
+GATHER_S = 0.033
+GATHER_CHARS = 4096
+_LOOK_BACK = 3
+
+
+class Timer(Protocol):
+    """A call that was put off and can be taken back, such as ``asyncio.TimerHandle``."""
+
+    def cancel(self) -> None:
+        """Do not make the call after all."""
+        ...
+
+
+class Narrator:
+    """The voice of one session. *later* is ``loop.call_later``."""
+
+    def __init__(self, log: EventLog, later: Callable[[float, Callable[[], None]], Timer]) -> None:
+        self._log = log
+        self._later = later
+        self._phase = "idle"
+        self._turn_id: str | None = None
+        self._message_index = 0
+        self._message_open = False
+        self._told: set[str] = set()
+        self._pending: list[str] = []
+        self._pending_chars = 0
+        self._pending_kind: type[TextDelta] | type[ThinkingDelta] = TextDelta
+        self._timer: Timer | None = None
+
+    @property
+    def phase(self) -> str:
+        """The phase told last."""
+        return self._phase
+
+    def begin_turn(self, turn_id: str) -> None:
+        """Everything told from now on belongs to *turn_id*."""
+        self._turn_id = turn_id
+        self._message_index = 0
+        self._message_open = False
+        self._told.clear()
+
+    def end_turn(self) -> None:
+        """Nothing told from now on belongs to a turn."""
+        self.flush()
+        self._turn_id = None
+
+    def tell(self, data: Payload) -> None:
+        """Append *data* to the log, after every delta before it."""
+        self.flush()
+        self._log.append(data, self._turn_id)
+
+    def enter(self, phase: str) -> None:
+        """Tell *phase* unless it is the one told last."""
+        if phase != self._phase:
+            self._phase = phase
+            self.tell(Phase(phase))
+
+    def on_run_event(self, event: RunEvent) -> None:
+        """Tell what the agent published; its end is told by the session, which knows more."""
+        match event:
+            case TextDeltaEvent(delta=delta):
+                self._delta(TextDelta, delta)
+            case ThinkingDeltaEvent(delta=delta):
+                self._delta(ThinkingDelta, delta)
+            case SnapshotEvent(snapshot=snapshot):
+                self._snapshot(snapshot)
+            case SettledEvent(snapshot=snapshot) | FaultedEvent(snapshot=snapshot):
+                self._finish_message(snapshot)
+            case ToolFinishedEvent():
+                self._tool_without_activity(event)
+
+    def on_tool(self, activity: ToolActivity) -> None:
+        """Tell what a tool reported of itself."""
+        self._told.add(activity.call_id)
+        match activity.phase:
+            case "started":
+                self.tell(_started(activity))
+            case "progress":
+                self.tell(ToolProgress(activity.call_id, str(activity.output)))
+            case "finished":
+                self.tell(_finished(activity))
+
+    def flush(self) -> None:
+        """Send the gathered deltas now."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._pending:
+            delta = "".join(self._pending)
+            self._pending.clear()
+            self._pending_chars = 0
+            self._log.append(self._pending_kind(self._message_id(), delta), self._turn_id)
+
+    def _delta(self, kind: type[TextDelta] | type[ThinkingDelta], delta: str) -> None:
+        self.enter("streaming")
+        if kind is not self._pending_kind:
+            self.flush()
+            self._pending_kind = kind
+        self._message_open = True
+        self._pending.append(delta)
+        self._pending_chars += len(delta)
+        if self._timer is None:
+            self.flush()
+            self._timer = self._later(GATHER_S, self._on_timer)
+        elif self._pending_chars >= GATHER_CHARS:
+            self._timer.cancel()
+            self.flush()
+            self._timer = self._later(GATHER_S, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        if self._pending:
+            self.flush()
+            self._timer = self._later(GATHER_S, self._on_timer)
+
+    def _snapshot(self, snapshot: RunSnapshot) -> None:
+        if snapshot.phase == "dispatching":
+            self._finish_message(snapshot)
+        if snapshot.phase == "invoking":
+            self._message_open = True
+        self.enter(snapshot.phase)
+
+    def _finish_message(self, snapshot: RunSnapshot) -> None:
+        """Restate the answer that has just ended, whole."""
+        if not self._message_open:
+            return
+        self._message_open = False
+        for turn in reversed(snapshot.messages[-_LOOK_BACK:]):
+            if isinstance(turn, AssistantTurn):
+                content = turn_content(turn)
+                if content:
+                    self.tell(Message(self._message_id(), content))
+                break
+        self._message_index += 1
+
+    def _tool_without_activity(self, event: ToolFinishedEvent) -> None:
+        """Tell a call that never reached a tool: cut off, aborted, or nobody's."""
+        if event.id in self._told:
+            return
+        self.tell(ToolStarted(event.id, event.name, event.name, "other"))
+        outcome = event.outcome
+        self.tell(ToolFinished(event.id, event.name, event.name, "other", outcome.output, outcome.is_error))
+
+    def _message_id(self) -> str:
+        return f"{self._turn_id or 'none'}.{self._message_index}"
+
+
+def _started(activity: ToolActivity) -> ToolStarted:
+    return ToolStarted(
+        activity.call_id,
+        activity.name,
+        activity.title,
+        activity.kind,
+        activity.input,
+        tuple(map(_location, activity.locations)),
+    )
+
+
+def _finished(activity: ToolActivity) -> ToolFinished:
+    return ToolFinished(
+        activity.call_id,
+        activity.name,
+        activity.title,
+        activity.kind,
+        activity.output,
+        activity.is_error,
+        tuple(map(_location, activity.locations)),
+        tuple(map(_diff, activity.diffs)),
+    )
+
+
+def _location(location: Location) -> ToolLocation:
+    return ToolLocation(str(location.path), location.line)
+
+
+def _diff(diff: Diff) -> DiffContent:
+    return DiffContent(str(diff.path), diff.old_text, diff.new_text)
