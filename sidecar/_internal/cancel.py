@@ -85,7 +85,7 @@ class CancelToken:
             children = list(self._children)
             self._children.clear()
             self._anchored.clear()
-        self._release()
+        self._settle_hold()
         for listener in listeners:
             _call_quietly(listener)
         for child in children:
@@ -94,7 +94,8 @@ class CancelToken:
     def add_callback(self, cb: Callback) -> Callback:
         """Register *cb* and return its disposer, which may be called any number of times.
 
-        On a cancelled token *cb* is called at once and the disposer does nothing.
+        A call of the disposer removes one registration equal to *cb*, if there is one left. On a cancelled
+        token *cb* is called at once and the disposer does nothing.
         """
         with self._lock:
             live = not self._cancelled
@@ -103,7 +104,7 @@ class CancelToken:
         if not live:
             _call_quietly(cb)
             return _nothing
-        self._anchor()
+        self._settle_hold()
         return lambda: self._remove(cb)
 
     def child(self) -> CancelToken:
@@ -124,22 +125,24 @@ class CancelToken:
 
     def _remove(self, cb: Callback) -> None:
         with self._lock:
-            self._listeners = [kept for kept in self._listeners if kept != cb]
-        self._release()
+            if cb in self._listeners:
+                self._listeners.remove(cb)
+        self._settle_hold()
 
-    def _anchor(self) -> None:
-        """Make every ancestor hold the next one down, so that listeners below it stay alive."""
-        if self._parent is not None:
-            with self._parent._lock:
-                self._parent._anchored.add(self)
-            self._parent._anchor()
+    def _settle_hold(self) -> None:
+        """Make each ancestor hold the next one down for exactly as long as listeners wait below it.
 
-    def _release(self) -> None:
-        """Undo :meth:`_anchor` once there is nothing left here to keep alive."""
-        if self._parent is not None and not self._listeners and not self._anchored:
-            with self._parent._lock:
-                self._parent._anchored.discard(self)
-            self._parent._release()
+        Both locks are held while that is decided: a listener that comes while another one leaves is never
+        left on a token that nobody holds.
+        """
+        token: CancelToken = self
+        while (parent := token._parent) is not None:
+            with parent._lock, token._lock:
+                if token._listeners or token._anchored:
+                    parent._anchored.add(token)
+                else:
+                    parent._anchored.discard(token)
+            token = parent
 
 
 def _call_quietly(listener: Callback) -> None:
