@@ -1,0 +1,173 @@
+"""What a prompt asks for, read off its form: directives, paths, code-like words, the rest of its words.
+
+Pure text in, a value out. It knows neither tools nor results, and does not try to understand.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from sidecar.llmgateway.offline.words import FILE_EXTENSIONS, FILE_NAMES, STOP_WORDS
+
+__all__ = ["Edit", "Intent", "PathRef", "Write", "read_intent"]
+
+_MINED_CHARS: Final = 4_000
+"""Only the beginning of a long prompt is mined for words; a directive is read to its end."""
+
+_PATH: Final = r"[`\"']?(?P<path>(?:[A-Za-z]:)?[^\s:`\"']+)[`\"']?"
+_RUN: Final = re.compile(r"\brun\s+`([^`]+)`", re.I)
+_WRITE: Final = re.compile(
+    rf"\A\s*(?:please\s+)?write\s+{_PATH}\s*:[ \t]?\n?(?P<text>.*)\Z",
+    re.I | re.S,
+)
+_EDIT: Final = re.compile(
+    rf"\bedit\s+{_PATH}\s*:\s*replace\s+`(?P<old>[^`]+)`\s+with\s+`(?P<new>[^`]*)`",
+    re.I,
+)
+_REMEMBER: Final = re.compile(r"\A\s*(?:please\s+)?remember\b[:,]?\s*(?P<what>.+)\Z", re.I | re.S)
+_SMALL_TALK: Final = re.compile(
+    r"\A\W*(?:hi|hello|hey|thanks?|thank you|good (?:morning|day|evening|night)|bye|ok(?:ay)?|yes|no|cool|"
+    r"great|continue|go on|who are you|what are you|what can you do|how are you|help)\b.{0,40}\Z",
+    re.I | re.S,
+)
+_QUOTED: Final = re.compile(r"`([^`\n]+)`|\"([^\"\n]{2,80})\"|(?<!\w)'([^'\n]{2,80})'(?!\w)")
+_LINE_SUFFIX: Final = re.compile(
+    r"\A(?P<path>.+?)(?::(?P<line>\d+)(?:[-:]\d+)?|#L(?P<hash>\d+)(?:-L?\d+)?)?\Z"
+)
+_CODE_LIKE: Final = re.compile(
+    r"\A(?:--[a-z][\w-]+"
+    r"|_*[A-Za-z][A-Za-z0-9]*_\w+|_[A-Za-z]\w*"
+    r"|[A-Z][a-z0-9]+[A-Z][A-Za-z0-9]*"
+    r"|[a-z][a-z0-9]*[A-Z]\w*"
+    r"|[A-Za-z_]\w+(?:\.[A-Za-z_]\w+)+)\Z"
+)
+_WORD: Final = re.compile(r"[\u3040-\u9fff]{2,}|[^\W\d_]{4,}")
+_PART: Final = re.compile(r"[A-Z][a-z]{2,}|[a-z]{3,}|[A-Z]{3,}")
+_PLURAL: Final = re.compile(r"(?<=[a-z]{3}[a-hj-rtv-z])s\Z")
+_MAX_WORDS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PathRef:
+    """A path the prompt names, and the line where it says one."""
+
+    path: str
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """``write PATH: TEXT``."""
+
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """``edit PATH: replace `A` with `B` ``."""
+
+    path: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What a prompt asks for; every part may be empty.
+
+    *terms* are searched as they stand; *words*, the rarest of the rest, only when nothing better is there.
+    """
+
+    write: Write | None = None
+    edit: Edit | None = None
+    commands: tuple[str, ...] = ()
+    paths: tuple[PathRef, ...] = ()
+    terms: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    remember: str | None = None
+    is_small_talk: bool = False
+
+    @property
+    def looser_words(self) -> tuple[str, ...]:
+        """The words inside *terms*, then *words*: what to look for when nothing else was found."""
+        inside = [part for term in self.terms for part in _PART.findall(term)]
+        return tuple(dict.fromkeys((*inside, *self.words)))
+
+
+def read_intent(prompt: str) -> Intent:
+    """Return what *prompt* asks for.
+
+    >>> read_intent("Why does sidecar/cli.py call parse_args?").paths
+    (PathRef(path='sidecar/cli.py', line=None),)
+    >>> read_intent("run `make test` please").commands
+    ('make test',)
+    """
+    if (write := _WRITE.match(prompt)) is not None:
+        return Intent(write=Write(write["path"], write["text"]))
+    if (edit := _EDIT.search(prompt)) is not None:
+        return Intent(edit=Edit(edit["path"], edit["old"], edit["new"]))
+    if (remember := _REMEMBER.match(prompt)) is not None:
+        return Intent(remember=remember["what"].strip())
+    commands = tuple(dict.fromkeys(command.strip() for command in _RUN.findall(prompt)))
+    return _mine(_RUN.sub(" ", prompt)[:_MINED_CHARS], commands)
+
+
+def _mine(text: str, commands: tuple[str, ...]) -> Intent:
+    quoted = [next(filter(None, groups)).strip() for groups in _QUOTED.findall(text)]
+    bare = [_bare(token) for token in _QUOTED.sub(" ", text).split()]
+    spans = [*quoted, *(token for token in bare if _is_path(token) or _is_code(token))]
+    paths = dict.fromkeys(_path_ref(span) for span in spans if _is_path(span))
+    terms = dict.fromkeys(span.removesuffix("()") for span in spans if span and not _is_path(span))
+    words = _rare_words(" ".join(token for token in bare if token not in spans and "://" not in token))
+    has_aim = bool(commands or paths or terms)
+    small_talk = not has_aim and (not words or _SMALL_TALK.match(text) is not None)
+    return Intent(
+        commands=commands, paths=tuple(paths), terms=tuple(terms), words=words, is_small_talk=small_talk
+    )
+
+
+def _bare(token: str) -> str:
+    """Return *token* without the punctuation around it; the parentheses of ``call()`` stay."""
+    stripped = token.lstrip(",;:!?[]{}<>\"'`*(").rstrip(".,;:!?[]{}<>\"'`*")
+    while stripped.endswith(")") and not stripped.endswith("()"):
+        stripped = stripped[:-1].rstrip(".,;:!?")
+    return stripped
+
+
+def _is_path(token: str) -> bool:
+    """Whether *token* names a file or folder; ``and/or`` does not, ``src/`` and ``a/b.c`` do."""
+    path = _split_line(token)[0]
+    if "://" in path or not path.strip("/."):
+        return False
+    name = path.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    if name in FILE_NAMES or ("." in name.strip(".") and name.rpartition(".")[2].lower() in FILE_EXTENSIONS):
+        return True
+    return path.startswith(("./", "../", "/", "~/")) or path.endswith("/") or path.count("/") > 1
+
+
+def _split_line(token: str) -> tuple[str, int | None]:
+    match = _LINE_SUFFIX.match(token)
+    if match is None:
+        return token, None
+    line = match["line"] or match["hash"]
+    return match["path"], int(line) if line and len(line) < 9 else None
+
+
+def _path_ref(token: str) -> PathRef:
+    return PathRef(*_split_line(token))
+
+
+def _is_code(token: str) -> bool:
+    return _CODE_LIKE.match(token.removesuffix("()")) is not None or (token.endswith("()") and token != "()")
+
+
+def _rare_words(text: str) -> tuple[str, ...]:
+    """Return the longest words that carry meaning, singular, in their order; length stands for rarity."""
+    words = dict.fromkeys(
+        _PLURAL.sub("", word) for word in _WORD.findall(text) if word.lower() not in STOP_WORDS
+    )
+    longest = sorted(words, key=len, reverse=True)[:_MAX_WORDS]
+    return tuple(word for word in words if word in longest)

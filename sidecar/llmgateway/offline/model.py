@@ -1,0 +1,224 @@
+"""``offline-1`` as a model invoker: reacts to a conversation, and streams the reaction in small deltas.
+
+The same conversation gets the same answer, always. It opens no file and no socket; what it knows it was
+shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from sidecar.llmgateway.channel import channel_of
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Block,
+    Channel,
+    Conversation,
+    DoneEmission,
+    Emission,
+    ErrorEmission,
+    Reply,
+    StopEmission,
+    StopReason,
+    StreamOptions,
+    TextBlock,
+    TextEmission,
+    ToolCallBlock,
+    ToolCallDeltaEmission,
+    ToolCallStartEmission,
+    ToolResultBlock,
+    Turn,
+    Usage,
+    UsageEmission,
+    UserTurn,
+    gateway_error,
+)
+from sidecar.llmgateway.offline.answer import announce, answer
+from sidecar.llmgateway.offline.digest import digest_request, write_digest
+from sidecar.llmgateway.offline.intent import read_intent
+from sidecar.llmgateway.offline.plan import Offer, next_calls
+from sidecar.llmgateway.offline.results import Finding, finding_of
+
+__all__ = ["offline_model"]
+
+_MODEL: Final = "offline-1"
+_CHARS_PER_TOKEN: Final = 4
+_HOST_MARKS: Final = (
+    "[condensed earlier context]",
+    "[session digest",
+    "[branch digest",
+    "[Restored file after compaction]",
+)
+"""How text begins that the host wrote under the user's role."""
+_NUMBERED_ID: Final = re.compile(r"offline-(\d+)")
+
+
+def offline_model(
+    *, delay_s: float = 0.0, words_per_delta: int = 3
+) -> Callable[[Conversation, StreamOptions], Channel]:
+    """Return the embedded model as an invoker.
+
+    It yields *words_per_delta* words a delta and waits *delay_s* seconds between deltas; ``options.cancel``
+    ends the stream with an ``aborted`` error emission before the next delta.
+    """
+
+    def invoke(conversation: Conversation, options: StreamOptions) -> Channel:
+        return channel_of(lambda: _stream(conversation, options, delay_s, words_per_delta))
+
+    return invoke
+
+
+async def _stream(
+    conversation: Conversation, options: StreamOptions, delay_s: float, words_per_delta: int
+) -> AsyncIterator[Emission]:
+    reaction = _bounded(react(conversation, options), options.max_output_tokens)
+    for emission in _deltas(reaction, words_per_delta):
+        if options.cancel is not None and options.cancel.cancelled:
+            yield ErrorEmission(gateway_error("aborted", "the call was cancelled", provider="offline"))
+            return
+        yield emission
+        await asyncio.sleep(delay_s)
+    usage = _usage(conversation, reaction)
+    yield UsageEmission(usage)
+    yield StopEmission(reaction.stop)
+    yield DoneEmission(Reply(_MODEL, reaction.blocks, usage, reaction.stop))
+
+
+@dataclass(frozen=True, slots=True)
+class Reaction:
+    """What the model says and which tools it calls."""
+
+    text: str
+    calls: tuple[ToolCallBlock, ...] = ()
+    stop: StopReason = "complete"
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The text, when there is any, then the calls."""
+        return (*((TextBlock(self.text),) if self.text else ()), *self.calls)
+
+
+def react(conversation: Conversation, options: StreamOptions) -> Reaction:
+    """Return the reaction to *conversation*: a digest when one is asked for, else calls or an answer.
+
+    >>> from sidecar.llmgateway.contract import ToolDescriptor
+    >>> read = ToolDescriptor("read", "", {"properties": {"path": {}}})
+    >>> asked = Conversation((UserTurn((TextBlock("look at src/app.py"),)),), tools=(read,))
+    >>> react(asked, StreamOptions()).calls
+    (ToolCallBlock(id='offline-1', name='read', input={'path': 'src/app.py'}),)
+    """
+    tools = () if options.tool_choice == "none" else conversation.tools or ()
+    prompt, since = _newest_prompt(conversation.turns)
+    if not conversation.tools:
+        request = digest_request(conversation.system or "", prompt)
+        if request is not None:
+            return Reaction(write_digest(request, max_tokens=options.max_output_tokens))
+    intent = read_intent(prompt)
+    rounds = _rounds(since)
+    planned = next_calls(intent, rounds, Offer(tools))
+    if planned:
+        ids = _fresh_ids(conversation.turns)
+        calls = tuple(ToolCallBlock(next(ids), call.name, call.input) for call in planned)
+        return Reaction("" if rounds else announce(intent), calls, "tool_calls")
+    findings = [finding for findings in rounds for finding in findings]
+    return Reaction(answer(intent, findings, has_tools=bool(tools)))
+
+
+def _newest_prompt(turns: Sequence[Turn]) -> tuple[str, Sequence[Turn]]:
+    """Return the newest prompt that a user wrote, and the turns after it."""
+    for index in range(len(turns) - 1, -1, -1):
+        turn = turns[index]
+        if isinstance(turn, UserTurn):
+            texts = [block.text for block in turn.blocks if isinstance(block, TextBlock)]
+            own = [text for text in texts if not text.startswith(_HOST_MARKS)]
+            if own:
+                return "\n".join(own), turns[index + 1 :]
+    return "", turns
+
+
+def _rounds(turns: Sequence[Turn]) -> list[list[Finding]]:
+    """Return the findings of each round of calls in *turns*, oldest first."""
+    results = {
+        block.call_id: block for turn in turns for block in turn.blocks if isinstance(block, ToolResultBlock)
+    }
+    called = (
+        [block for block in turn.blocks if isinstance(block, ToolCallBlock)]
+        for turn in turns
+        if isinstance(turn, AssistantTurn)
+    )
+    return [
+        [finding_of(call, results[call.id]) for call in calls if call.id in results]
+        for calls in called
+        if calls
+    ]
+
+
+def _fresh_ids(turns: Sequence[Turn]) -> Iterator[str]:
+    """Yield call ids that none of *turns* has; the same ones for the same turns."""
+    taken = [
+        int(match[1])
+        for turn in turns
+        for block in turn.blocks
+        if isinstance(block, ToolCallBlock) and (match := _NUMBERED_ID.fullmatch(block.id))
+    ]
+    number = max(taken, default=0)
+    while True:
+        number += 1
+        yield f"offline-{number}"
+
+
+def _bounded(reaction: Reaction, max_output_tokens: int | None) -> Reaction:
+    """Cut *reaction* at its limit; a call that does not fit is left out, because half a call is none."""
+    if max_output_tokens is None:
+        return reaction
+    room = max_output_tokens * _CHARS_PER_TOKEN
+    text = reaction.text[:room]
+    room -= len(text)
+    calls: list[ToolCallBlock] = []
+    for call in reaction.calls:
+        room -= _call_chars(call)
+        if room < 0:
+            break
+        calls.append(call)
+    whole = len(text) == len(reaction.text) and len(calls) == len(reaction.calls)
+    return reaction if whole else replace(reaction, text=text, calls=tuple(calls), stop="max_output")
+
+
+def _deltas(reaction: Reaction, words_per_delta: int) -> Iterator[Emission]:
+    pieces = re.findall(rf"(?:\S*\s+){{1,{words_per_delta}}}|\S+\Z", reaction.text)
+    yield from map(TextEmission, pieces)
+    for call in reaction.calls:
+        yield ToolCallStartEmission(call.id, call.name)
+        yield ToolCallDeltaEmission(call.id, json.dumps(call.input, ensure_ascii=False))
+
+
+def _usage(conversation: Conversation, reaction: Reaction) -> Usage:
+    """Return the estimate of both sides at four characters a token."""
+    n_in = len(conversation.system or "") + sum(
+        _block_chars(block) for turn in conversation.turns for block in turn.blocks
+    )
+    n_out = sum(_block_chars(block) for block in reaction.blocks)
+    return Usage(-(-n_in // _CHARS_PER_TOKEN), -(-n_out // _CHARS_PER_TOKEN))
+
+
+def _block_chars(block: Block) -> int:
+    match block:
+        case ToolCallBlock():
+            return _call_chars(block)
+        case ToolResultBlock(output=str() as output):
+            return len(output)
+        case ToolResultBlock(output=output):
+            return len(json.dumps(output, default=str))
+        case TextBlock(text=text):
+            return len(text)
+        case _:
+            return 0
+
+
+def _call_chars(call: ToolCallBlock) -> int:
+    return len(call.name) + len(json.dumps(call.input, default=str))
