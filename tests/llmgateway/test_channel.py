@@ -51,7 +51,7 @@ def check(emissions: Sequence[Emission], *blocks: Block, usage: Usage = NONE, st
 
 def test_thinking_goes_before_text_before_calls_whatever_the_order() -> None:
     check(
-        [*call("{}"), TextEmission("a"), ThinkingEmission("t"), TextEmission("b")],
+        (*call("{}"), TextEmission("a"), ThinkingEmission("t"), TextEmission("b")),
         ThinkingBlock("t"),
         TextBlock("ab"),
         ToolCallBlock("c1", "read", {}),
@@ -60,7 +60,7 @@ def test_thinking_goes_before_text_before_calls_whatever_the_order() -> None:
 
 
 def test_calls_keep_the_order_they_opened_in() -> None:
-    emissions = [
+    emissions: list[Emission] = [
         ToolCallStartEmission("b", "two"),
         ToolCallStartEmission("a", "one"),
         ToolCallDeltaEmission("a", "1"),
@@ -88,12 +88,12 @@ def test_a_delta_for_an_unknown_call_opens_one_without_a_name() -> None:
 
 
 def test_the_last_usage_wins() -> None:
-    emissions = [UsageEmission(Usage(1, 1)), TextEmission("x"), UsageEmission(Usage(8, 5))]
+    emissions: list[Emission] = [UsageEmission(Usage(1, 1)), TextEmission("x"), UsageEmission(Usage(8, 5))]
     check(emissions, TextBlock("x"), usage=Usage(8, 5), stop="complete")
 
 
 def test_a_stop_other_than_complete_is_kept_beside_calls() -> None:
-    check([*call("{}"), StopEmission("max_output")], ToolCallBlock("c1", "read", {}), stop="max_output")
+    check((*call("{}"), StopEmission("max_output")), ToolCallBlock("c1", "read", {}), stop="max_output")
 
 
 @pytest.mark.parametrize(("kind", "stop"), [("aborted", "aborted"), ("http", "error")])
@@ -105,12 +105,12 @@ def test_an_error_ends_the_fold_and_shows_in_the_stop_reason(kind: str, stop: St
 def test_b_r24_thinking_signatures_survive_the_fold() -> None:
     blocks = (ThinkingBlock("t", signature="sig"), TextBlock("x"))
     done = DoneEmission(AssistantTurn(blocks), usage=Usage(3, 4))
-    check([ThinkingEmission("t"), TextEmission("x"), done], *blocks, usage=Usage(3, 4), stop="complete")
+    check((ThinkingEmission("t"), TextEmission("x"), done), *blocks, usage=Usage(3, 4), stop="complete")
 
 
 def test_c1_a_done_turn_takes_usage_and_stop_from_the_stream() -> None:
     turn = AssistantTurn((ToolCallBlock("c1", "read", {}),))
-    emissions = [UsageEmission(Usage(3, 4)), DoneEmission(turn)]
+    emissions: list[Emission] = [UsageEmission(Usage(3, 4)), DoneEmission(turn)]
     check(emissions, *turn.blocks, usage=Usage(3, 4), stop="tool_calls")
 
 

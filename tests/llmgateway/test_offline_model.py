@@ -101,13 +101,9 @@ def says(output: Any, *, is_error: bool = False) -> Callable[[Any], tuple[Any, b
             [("read", {"path": "src/app.py", "offset": 32, "limit": 17})],
             id="a named line is read with what is around it",
         ),
-        pytest.param(
-            "where is `a.b(c)`?", [("grep", {"pattern": r"a\.b\(c\)"})], id="a term is searched literally"
-        ),
+        pytest.param("where is `a.b(c)`?", [("grep", {"pattern": r"a\.b\(c\)"})], id="a term is literal"),
         pytest.param("run `make test`", [("bash", {"command": "make test"})], id="run calls bash"),
-        pytest.param(
-            "write a.md: hi", [("write", {"path": "a.md", "content": "hi"})], id="write calls write"
-        ),
+        pytest.param("write a.md: hi", [("write", {"path": "a.md", "content": "hi"})], id="write calls it"),
         pytest.param(
             "edit a.py: replace `x` with `y`", [("read", {"path": "a.py"})], id="an edit begins with a look"
         ),
@@ -237,7 +233,7 @@ async def test_tool_answers_in_json_are_read_as_text() -> None:
 
 async def test_call_ids_are_distinct_within_a_conversation_and_the_same_next_time() -> None:
     first = await reply_to(user("look at a.py and b.py"))
-    turns = [user("look at a.py and b.py"), AssistantTurn(first.blocks), user("look at c.py")]
+    turns: list[Turn] = [user("look at a.py and b.py"), AssistantTurn(first.blocks), user("look at c.py")]
     ids = [block.id for block in first.blocks if isinstance(block, ToolCallBlock)]
     second = await reply_to(*turns)
     ids += [block.id for block in second.blocks if isinstance(block, ToolCallBlock)]
