@@ -48,7 +48,8 @@ class RunSnapshot:
 
     ``messages`` is an immutable sequence that compares equal to a tuple of the same turns. ``stop`` is
     why the newest model call ended, None while it streams: a reply cut at its output limit settles
-    with ``max_output`` in sight.
+    with ``max_output`` in sight. ``call_usage`` is what the newest model call reported so far, and is part
+    of ``usage_total``. ``queued`` are submits that wait for the next safe step, the oldest first.
     """
 
     run_id: str
@@ -60,3 +61,5 @@ class RunSnapshot:
     model: str
     error: RunError | None = None
     stop: StopReason | None = None
+    call_usage: Usage | None = None
+    queued: tuple[tuple[Turn, ...], ...] = ()

@@ -1,0 +1,11 @@
+"""Rounds of tool calls: bounded, cancellable, each call with exactly one outcome."""
+
+from sidecar.runtime.dispatch.reaping import reap
+from sidecar.runtime.dispatch.scheduler import (
+    DEFAULT_CONCURRENCY,
+    DEFAULT_GRACE_S,
+    Scheduler,
+    create_scheduler,
+)
+
+__all__ = ["DEFAULT_CONCURRENCY", "DEFAULT_GRACE_S", "Scheduler", "create_scheduler", "reap"]

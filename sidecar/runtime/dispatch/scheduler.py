@@ -1,0 +1,176 @@
+"""Runs the tool calls of one round, a bounded number at a time, and yields outcomes as they come (R19).
+
+It is the owner of the tasks it starts: however a round ends, none of them is left behind. What a tool raises,
+returns wrongly or refuses to end never gets past its own outcome (failures B-R10, B-R15).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from sidecar._internal.cancel import CancelToken
+from sidecar.runtime.contract import ToolCall, ToolOutcome, ToolRunner, ToolSettledSignal
+from sidecar.runtime.dispatch.reaping import reap
+
+__all__ = ["DEFAULT_CONCURRENCY", "DEFAULT_GRACE_S", "OnStart", "Scheduler", "create_scheduler"]
+
+DEFAULT_CONCURRENCY = 8
+"""Calls of one round that run at the same time."""
+
+DEFAULT_GRACE_S = 1.0
+"""How long a cancelled tool may take to come to an end by itself."""
+
+_OVERDUE = "the tool did not stop when it was cancelled, and was ended by force"
+
+OnStart: TypeAlias = Callable[[Sequence[ToolCall]], None]
+"""Hears which calls are being started. Contract: returns soon, never raises."""
+
+
+def create_scheduler(
+    runner: ToolRunner,
+    concurrency: float = DEFAULT_CONCURRENCY,
+    *,
+    grace_s: float = DEFAULT_GRACE_S,
+    on_start: OnStart | None = None,
+) -> Scheduler:
+    """Return a scheduler over *runner*.
+
+    Args:
+        runner: who runs a call.
+        concurrency: calls of a round at the same time, rounded down, at least 1.
+        grace_s: seconds a cancelled call gets to end by itself, and once more to end by force.
+        on_start: hears which calls are being started.
+    """
+    return Scheduler(runner, concurrency, grace_s=grace_s, on_start=on_start)
+
+
+class Scheduler:
+    """Runs rounds of tool calls; several may be live at once. Arguments: see :func:`create_scheduler`."""
+
+    def __init__(
+        self,
+        runner: ToolRunner,
+        concurrency: float = DEFAULT_CONCURRENCY,
+        *,
+        grace_s: float = DEFAULT_GRACE_S,
+        on_start: OnStart | None = None,
+    ) -> None:
+        self._runner = runner
+        self._limit = max(1, math.floor(concurrency))
+        self._grace_s = grace_s
+        self._on_start = on_start
+        self._live: set[_Round] = set()
+
+    async def run(
+        self, calls: Sequence[ToolCall], cancel: CancelToken
+    ) -> AsyncGenerator[ToolSettledSignal, None]:
+        """Run *calls*, started in order, and yield each outcome as it comes.
+
+        Each call has a token of its own below *cancel*. Once that is cancelled no further call starts and
+        those not started yield nothing; those running have the grace to end by themselves, then get an error
+        outcome and are ended by force.
+        """
+        round_ = _Round(self._runner, calls, cancel.child(), self._grace_s)
+        self._live.add(round_)
+        try:
+            while round_.fill(self._limit, self._on_start):
+                for signal in await round_.next_outcomes():
+                    yield signal
+        finally:
+            self._live.discard(round_)
+            await round_.close()
+
+    def cancel(self) -> None:
+        """Cancel every live round."""
+        for round_ in tuple(self._live):
+            round_.token.cancel("the round was cancelled")
+
+
+class _Round:
+    """The calls of one round: those that wait, and the tasks of those that run."""
+
+    def __init__(
+        self, runner: ToolRunner, calls: Sequence[ToolCall], token: CancelToken, grace_s: float
+    ) -> None:
+        self.token = token
+        self._runner = runner
+        self._grace_s = grace_s
+        self._waiting = deque(calls)
+        self._running: dict[asyncio.Task[ToolOutcome], ToolCall] = {}
+        self._ended: asyncio.Queue[asyncio.Task[ToolOutcome] | None] = asyncio.Queue()
+        self._loop = asyncio.get_running_loop()
+        self._deadline: float | None = None
+        self._unlisten = token.add_callback(self._wake)
+
+    def _wake(self) -> None:
+        # A token may be cancelled from any thread.
+        self._loop.call_soon_threadsafe(self._ended.put_nowait, None)
+
+    def fill(self, limit: int, on_start: OnStart | None) -> bool:
+        """Start calls until *limit* of them run, and say whether any runs."""
+        started = []
+        while self._waiting and len(self._running) < limit and not self.token.cancelled:
+            call = self._waiting.popleft()
+            task = asyncio.create_task(_run(self._runner, call, self.token.child()))
+            task.add_done_callback(self._ended.put_nowait)
+            self._running[task] = call
+            started.append(call)
+        if started and on_start is not None:
+            on_start(started)
+        return bool(self._running)
+
+    async def next_outcomes(self) -> Sequence[ToolSettledSignal]:
+        """Wait for the next call to end; once a cancelled round has had its grace, end them all."""
+        task = await self._next_ended()
+        if task is not None:
+            call = self._running.pop(task)
+            return (ToolSettledSignal(call.id, _outcome(call, task)),)
+        overdue = list(self._running.values())
+        await self.close()
+        return [ToolSettledSignal(call.id, _error(call, _OVERDUE)) for call in overdue]
+
+    async def _next_ended(self) -> asyncio.Task[ToolOutcome] | None:
+        while True:
+            if self._deadline is None and self.token.cancelled:
+                self._deadline = self._loop.time() + self._grace_s
+            try:
+                async with asyncio.timeout_at(self._deadline):
+                    task = await self._ended.get()
+            except TimeoutError:
+                return None
+            if task is not None:
+                return task
+
+    async def close(self) -> None:
+        """End by force what still runs."""
+        self._unlisten()
+        running = list(self._running)
+        self._running.clear()
+        if running:
+            self.token.cancel("the round was given up")
+        await reap(running, self._grace_s)
+
+
+async def _run(runner: ToolRunner, call: ToolCall, cancel: CancelToken) -> ToolOutcome:
+    return await runner.run(call, cancel)
+
+
+def _outcome(call: ToolCall, task: asyncio.Task[ToolOutcome]) -> ToolOutcome:
+    """Return what *task* came to, under the id of the call it was started for."""
+    if task.cancelled():
+        return _error(call, "the tool was cancelled")
+    if (error := task.exception()) is not None:
+        return _error(call, str(error) or type(error).__name__)
+    outcome: object = task.result()
+    if not isinstance(outcome, ToolOutcome):
+        return _error(call, f"the tool returned {type(outcome).__name__} and not an outcome")
+    return outcome if outcome.id == call.id else replace(outcome, id=call.id)
+
+
+def _error(call: ToolCall, message: str) -> ToolOutcome:
+    return ToolOutcome(call.id, message, is_error=True)
