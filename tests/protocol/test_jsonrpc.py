@@ -1,0 +1,215 @@
+"""The envelope: what is a message, what is not and how that is answered, and which requests are open."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar._internal.errors import SidecarError
+from sidecar.protocol.errors import RequestRefused
+from sidecar.protocol.jsonrpc import (
+    InFlight,
+    Malformed,
+    Message,
+    Notification,
+    Request,
+    Response,
+    decode,
+    encode_error,
+    encode_notification,
+    encode_request,
+    encode_result,
+)
+
+SUITE = Path(__file__).parents[2].parent / "shared" / "data" / "dev" / "json-test-suite" / "test_parsing"
+
+
+def check(body: bytes, expected: Message) -> None:
+    assert decode(body) == expected
+
+
+def check_refused(body: bytes, kind: str, message_id: int | str | None = None) -> None:
+    message = decode(body)
+    assert isinstance(message, Malformed)
+    assert (message.problem.kind, message.id) == (kind, message_id)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(
+            b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1}}',
+            Request(1, "m", {"a": 1}),
+            id="a request",
+        ),
+        pytest.param(
+            b'{"jsonrpc":"2.0","id":0,"method":"m"}', Request(0, "m", None), id="id 0, row 6: no params"
+        ),
+        pytest.param(
+            b'{"jsonrpc":"2.0","id":"","method":"m","params":null}', Request("", "m", None), id="id empty"
+        ),
+        pytest.param(
+            b'{"jsonrpc":"2.0","method":"m","params":[1]}', Notification("m", [1]), id="a notification"
+        ),
+        pytest.param(
+            b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"jsonrpc":"2.0","id":9}}',
+            Request(1, "m", {"jsonrpc": "2.0", "id": 9}),
+            id="row 5: nested jsonrpc key",
+        ),
+        pytest.param(b'{"jsonrpc":"2.0","id":"s1","result":null}', Response("s1", None, None), id="a result"),
+        pytest.param(
+            b'{"jsonrpc":"2.0","id":2,"error":{"code":1}}', Response(2, None, {"code": 1}), id="an error"
+        ),
+        pytest.param(
+            b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700}}',
+            Response(None, None, {"code": -32700}),
+            id="error, id null",
+        ),
+        pytest.param(
+            b'{"jsonrpc":"2.0","id":2,"error":"no"}', Response(2, None, {}), id="an error of no shape"
+        ),
+        pytest.param(
+            b'{"jsonrpc":"2.0","id":2}', Response(2, None, None, is_bare=True), id="the result undefined"
+        ),
+        pytest.param(b' \r\n{"jsonrpc":"2.0","method":"m"} ', Notification("m", None), id="space around"),
+    ],
+)
+def test_decode(body: bytes, expected: Message) -> None:
+    check(body, expected)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "message_id"),
+    [
+        pytest.param(b"", "parse", None, id="nothing"),
+        pytest.param(b"{", "parse", None, id="half"),
+        pytest.param(b'{"jsonrpc":"2.0","id":1,"method":"m","params":NaN}', "parse", None, id="NaN"),
+        pytest.param(b'{"jsonrpc":"2.0","id":1,"method":"\xff"}', "parse", None, id="invalid UTF-8"),
+        pytest.param(
+            b'{"jsonrpc":"2.0","id":1,"method":"\\ud800"}', "parse", None, id="half a surrogate pair"
+        ),
+        pytest.param(b"[" * 100_000, "parse", None, id="a hundred thousand open arrays"),
+        pytest.param(b"[" * 100_000 + b"]" * 100_000, "parse", None, id="a hundred thousand nested arrays"),
+        pytest.param(b'{"a":' * 100_000, "parse", None, id="a hundred thousand open objects"),
+        pytest.param(b"[]", "invalidRequest", None, id="row 8: an empty batch"),
+        pytest.param(b'[{"jsonrpc":"2.0","id":1,"method":"m"}]', "invalidRequest", None, id="row 8: a batch"),
+        pytest.param(b"1", "invalidRequest", None, id="a number"),
+        pytest.param(b'"x"', "invalidRequest", None, id="a string"),
+        pytest.param(b"null", "invalidRequest", None, id="null"),
+        pytest.param(b"{}", "invalidRequest", None, id="an empty object"),
+        pytest.param(b'{"id":1,"method":"m"}', "invalidRequest", 1, id="no version"),
+        pytest.param(b'{"jsonrpc":"1.0","id":1,"method":"m"}', "invalidRequest", 1, id="another version"),
+        pytest.param(b'{"jsonrpc":"2.0","id":1,"method":1}', "invalidRequest", 1, id="a method of no kind"),
+        pytest.param(
+            b'{"jsonrpc":"2.0","method":1,"params":"bar"}', "invalidRequest", None, id="a bad notification"
+        ),
+        pytest.param(b'{"jsonrpc":"2.0","id":null,"method":"m"}', "invalidRequest", None, id="id null"),
+        pytest.param(b'{"jsonrpc":"2.0","id":1.5,"method":"m"}', "invalidRequest", None, id="id a fraction"),
+        pytest.param(b'{"jsonrpc":"2.0","id":true,"method":"m"}', "invalidRequest", None, id="id true"),
+        pytest.param(b'{"jsonrpc":"2.0","id":[1],"method":"m"}', "invalidRequest", None, id="id an array"),
+        pytest.param(b'{"jsonrpc":"2.0"}', "invalidRequest", None, id="neither method nor id"),
+    ],
+)
+def test_malformed(body: bytes, kind: str, message_id: int | str | None) -> None:
+    check_refused(body, kind, message_id)
+
+
+@pytest.mark.skipif(not SUITE.is_dir(), reason="the JSON test suite is not beside the checkout")
+def test_json_test_suite_as_bodies() -> None:
+    """``y_`` files parse, ``n_`` files do not, ``i_`` files may do either; none crashes."""
+    for path in sorted(SUITE.glob("*.json")):
+        message = decode(path.read_bytes())
+        is_parsed = not (isinstance(message, Malformed) and message.problem.kind == "parse")
+        if path.name.startswith(("y_", "n_")):
+            assert is_parsed == path.name.startswith("y_"), path.name
+
+
+@given(st.binary(max_size=300))
+def test_garbage_is_malformed_and_never_raises(body: bytes) -> None:
+    assert isinstance(decode(body), Malformed)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.integers() | st.text(), st.text(), json_values)
+def test_what_is_encoded_decodes_to_itself(message_id: int | str, method: str, value: Any) -> None:
+    check(encode_request(message_id, method, value), Request(message_id, method, value))
+    check(encode_notification(method, value), Notification(method, value))
+    check(encode_result(message_id, value), Response(message_id, value, None))
+
+
+def test_error_answer_without_an_id_carries_null() -> None:
+    body = encode_error(None, -32700, "no JSON", {"kind": "parse"})
+    expected = {"code": -32700, "message": "no JSON", "data": {"kind": "parse"}}
+    assert json.loads(body) == {"jsonrpc": "2.0", "id": None, "error": expected}
+
+
+def test_row_19_text_is_utf8_and_never_escaped() -> None:
+    assert "ä😀".encode() in encode_result(1, "ä😀")
+
+
+def test_half_a_surrogate_pair_goes_out_as_replacement_character() -> None:
+    name = b"caf\xe9".decode("utf-8", "surrogateescape")
+    assert json.loads(encode_result(1, {name: [(name,)]}))["result"] == {"caf\ufffd": [["caf\ufffd"]]}
+
+
+def test_nan_goes_out_as_null() -> None:
+    assert json.loads(encode_result(1, float("nan")))["result"] is None
+
+
+def test_a_value_that_is_not_json_ready_raises_type_error() -> None:
+    with pytest.raises(TypeError):
+        encode_result(1, object())
+
+
+def refusal(table: InFlight, message_id: int | str) -> SidecarError | None:
+    try:
+        table.admit(message_id)
+    except RequestRefused as error:
+        return error
+    return None
+
+
+def test_row_10_an_open_id_is_refused() -> None:
+    table = InFlight(10)
+    table.admit(1)
+    error = refusal(table, 1)
+    assert error is not None
+    assert (error.kind, error.retryable, len(table)) == ("invalidRequest", False, 1)
+    assert refusal(table, "1") is None, "a string is another id"
+
+
+def test_too_many_open_requests_are_overload() -> None:
+    table = InFlight(2)
+    table.admit(1)
+    table.admit(2)
+    error = refusal(table, 3)
+    assert error is not None
+    assert (error.kind, error.retryable) == ("overloaded", True)
+    assert table.settle(1)
+    assert refusal(table, 3) is None
+
+
+def test_each_id_is_settled_once() -> None:
+    table = InFlight(2)
+    table.admit(0)
+    assert (table.settle(0), table.settle(0), len(table)) == (True, False, 0)
+    assert refusal(table, 0) is None, "an answered id may be used again"
+
+
+def test_decoded_integers_keep_their_size() -> None:
+    big = 10**30
+    assert decode(msgspec.json.encode({"jsonrpc": "2.0", "id": big, "method": "m"})) == Request(
+        big, "m", None
+    )
