@@ -1,0 +1,81 @@
+"""Prompts as clients write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from sidecar._internal.errors import InvalidInput
+from sidecar.conductor.content import content_to_prompt, prompt_title, turn_content, turn_text
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Block,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+)
+
+
+@pytest.mark.parametrize(
+    ("item", "block"),
+    [
+        pytest.param({"type": "text", "text": "hi"}, TextBlock("hi"), id="text"),
+        pytest.param(
+            {"type": "resource_link", "uri": "file:///a.py", "name": "a.py"},
+            TextBlock("[a.py](file:///a.py)"),
+            id="a link stays a mention",
+        ),
+        pytest.param(
+            {"type": "resource", "resource": {"uri": "file:///a", "text": "body"}},
+            TextBlock('<attached uri="file:///a">\nbody\n</attached>'),
+            id="an embedded text",
+        ),
+        pytest.param(
+            {"type": "resource", "resource": {"uri": "file:///a", "blob": "AA=="}},
+            TextBlock("[attached file, not text](file:///a)"),
+            id="an embedded blob is named",
+        ),
+        pytest.param(
+            {"type": "image", "mimeType": "image/png", "data": "AA=="},
+            ImageBlock("image/png", "AA=="),
+            id="image",
+        ),
+    ],
+)
+def test_content_to_prompt(item: Mapping[str, Any], block: Block) -> None:
+    assert content_to_prompt((item,)) == (block,)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param((), "the prompt is empty", id="nothing"),
+        pytest.param(({"type": "text", "text": " \n"},), "the prompt holds no text", id="blank"),
+        pytest.param(({"type": "video"},), "input[0]: unknown type 'video'", id="unknown type"),
+        pytest.param(({"type": "text"},), "input[0].text must be a string, found nothing", id="missing text"),
+        pytest.param(
+            ({"type": "text", "text": "a"}, {"type": "resource", "resource": 3}),
+            "input[1].resource must be an object with uri and text",
+            id="malformed resource",
+        ),
+    ],
+)
+def test_content_is_refused_with_the_place(content: tuple[Mapping[str, Any], ...], message: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        content_to_prompt(content)
+    assert caught.value.message == message
+
+
+def test_a_title_is_the_first_line_shortened() -> None:
+    assert prompt_title((TextBlock("  Fix   the parser\nplease"),)) == "Fix the parser"
+    assert prompt_title((TextBlock("x" * 100),)) == "x" * 59 + "…"
+    assert prompt_title((ImageBlock("image/png", "AA=="),)) == "Image"
+
+
+def test_a_turn_shows_text_and_thinking_but_no_calls() -> None:
+    turn = AssistantTurn((ThinkingBlock("hm"), TextBlock("yes"), ToolCallBlock("c", "read", {})))
+    assert turn_content(turn) == ({"type": "thinking", "text": "hm"}, {"type": "text", "text": "yes"})
+    assert turn_text(turn) == "yes"

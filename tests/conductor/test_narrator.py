@@ -1,0 +1,181 @@
+"""The narrator: each thing told once, in order, deltas gathered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from sidecar.capabilities.contract import Location, ToolActivity
+from sidecar.conductor.events import (
+    Message,
+    Payload,
+    Phase,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolLocation,
+    ToolStarted,
+)
+from sidecar.conductor.log import EventLog
+from sidecar.conductor.narrator import GATHER_CHARS, Narrator
+from sidecar.llmgateway.contract import AssistantTurn, TextBlock, ThinkingBlock, Usage, UserTurn
+from sidecar.runtime.contract import (
+    RunSnapshot,
+    SettledEvent,
+    SnapshotEvent,
+    TextDeltaEvent,
+    ThinkingDeltaEvent,
+    ToolFinishedEvent,
+    ToolOutcome,
+)
+
+IDLE = RunSnapshot("r", "s", "invoking", (), (), Usage(0, 0), "m")
+
+
+@dataclass
+class Clock:
+    """Collects what was put off; :meth:`ring` makes the calls."""
+
+    waiting: list[Callable[[], None]] = field(default_factory=list)
+
+    def later(self, delay_s: float, call: Callable[[], None]) -> Handle:
+        self.waiting.append(call)
+        return Handle(self, call)
+
+    def ring(self) -> None:
+        calls, self.waiting = self.waiting, []
+        for call in calls:
+            call()
+
+
+@dataclass
+class Handle:
+    clock: Clock
+    call: Callable[[], None]
+
+    def cancel(self) -> None:
+        if self.call in self.clock.waiting:
+            self.clock.waiting.remove(self.call)
+
+
+def make() -> tuple[Narrator, EventLog, Clock]:
+    clock, log = Clock(), EventLog("s", lambda: 0)
+    narrator = Narrator(log, clock.later)
+    narrator.begin_turn("t")
+    return narrator, log, clock
+
+
+def told(log: EventLog) -> list[Payload]:
+    return [event.data for event in log.after(0)]
+
+
+def with_answer(text: str, phase: str = "settled") -> RunSnapshot:
+    turns = (UserTurn((TextBlock("q"),)), AssistantTurn((TextBlock(text),)))
+    return replace(IDLE, phase=phase, messages=turns)  # type: ignore[arg-type]  # a phase as text
+
+
+def test_the_first_delta_goes_out_at_once_and_the_next_ones_together() -> None:
+    narrator, log, clock = make()
+    for piece in ("a", "b", "c"):
+        narrator.on_run_event(TextDeltaEvent(piece))
+    clock.ring()
+    assert told(log) == [Phase("streaming"), TextDelta("t.0", "a"), TextDelta("t.0", "bc")]
+
+
+def test_a_full_gathering_does_not_wait_for_the_clock() -> None:
+    narrator, log, _ = make()
+    narrator.on_run_event(TextDeltaEvent("a"))
+    narrator.on_run_event(TextDeltaEvent("x" * GATHER_CHARS))
+    assert told(log)[-1] == TextDelta("t.0", "x" * GATHER_CHARS)
+
+
+def test_a_quiet_clock_is_not_rung_again() -> None:
+    narrator, _, clock = make()
+    narrator.on_run_event(TextDeltaEvent("a"))
+    clock.ring()
+    assert clock.waiting == []
+
+
+def test_thinking_and_text_are_never_mixed() -> None:
+    narrator, log, _ = make()
+    narrator.on_run_event(ThinkingDeltaEvent("hm"))
+    narrator.on_run_event(ThinkingDeltaEvent("m"))
+    narrator.on_run_event(TextDeltaEvent("yes"))
+    narrator.flush()
+    assert told(log)[1:] == [ThinkingDelta("t.0", "hm"), ThinkingDelta("t.0", "m"), TextDelta("t.0", "yes")]
+
+
+def test_the_message_restates_the_answer_after_its_deltas_and_once() -> None:
+    narrator, log, _ = make()
+    narrator.on_run_event(TextDeltaEvent("ye"))
+    narrator.on_run_event(TextDeltaEvent("s"))
+    narrator.on_run_event(SettledEvent(with_answer("yes")))
+    narrator.on_run_event(SettledEvent(with_answer("yes")))
+    assert told(log)[1:] == [
+        TextDelta("t.0", "ye"),
+        TextDelta("t.0", "s"),
+        Message("t.0", ({"type": "text", "text": "yes"},)),
+    ]
+
+
+def test_an_answer_that_came_without_deltas_is_told_all_the_same() -> None:
+    narrator, log, _ = make()
+    narrator.on_run_event(SnapshotEvent(IDLE))
+    narrator.on_run_event(SettledEvent(with_answer("yes")))
+    assert told(log)[-1] == Message("t.0", ({"type": "text", "text": "yes"},))
+
+
+def test_the_message_of_a_tool_round_comes_before_its_tools() -> None:
+    narrator, log, _ = make()
+    narrator.on_run_event(TextDeltaEvent("I look"))
+    narrator.on_run_event(SnapshotEvent(with_answer("I look", "dispatching")))
+    started = ToolActivity(
+        "started", "c", "read", "Read a", "read", {"path": "a"}, locations=(Location(Path("/a")),)
+    )
+    narrator.on_tool(started)
+    narrator.on_tool(replace(started, phase="finished", output="1\tx"))
+    narrator.on_run_event(ToolFinishedEvent("c", "read", ToolOutcome("c", "1\tx", False)))
+    place = (ToolLocation(str(Path("/a"))),)
+    assert told(log)[1:] == [
+        TextDelta("t.0", "I look"),
+        Message("t.0", ({"type": "text", "text": "I look"},)),
+        Phase("dispatching"),
+        ToolStarted("c", "read", "Read a", "read", {"path": "a"}, place),
+        ToolFinished("c", "read", "Read a", "read", "1\tx", False, place),
+    ]
+
+
+def test_a_call_that_never_reached_a_tool_still_has_its_pair_of_events() -> None:
+    narrator, log, _ = make()
+    narrator.on_run_event(ToolFinishedEvent("c", "read", ToolOutcome("c", "cut off", True)))
+    assert told(log) == [
+        ToolStarted("c", "read", "read", "other"),
+        ToolFinished("c", "read", "read", "other", "cut off", True),
+    ]
+
+
+def test_a_phase_is_told_when_it_changes() -> None:
+    narrator, log, _ = make()
+    narrator.enter("invoking")
+    narrator.enter("invoking")
+    narrator.enter("streaming")
+    assert told(log) == [Phase("invoking"), Phase("streaming")]
+
+
+def test_events_after_the_turn_belong_to_no_turn() -> None:
+    narrator, log, _ = make()
+    narrator.on_run_event(TextDeltaEvent("a"))
+    narrator.on_run_event(TextDeltaEvent("b"))
+    narrator.end_turn()
+    narrator.tell(Phase("idle"))
+    assert [event.turn_id for event in log.after(0)] == ["t", "t", "t", None]
+
+
+def test_thinking_is_part_of_the_message() -> None:
+    narrator, log, _ = make()
+    narrator.on_run_event(ThinkingDeltaEvent("hm"))
+    turns = (AssistantTurn((ThinkingBlock("hm"), TextBlock("yes"))),)
+    narrator.on_run_event(SettledEvent(replace(IDLE, phase="settled", messages=turns)))
+    content = ({"type": "thinking", "text": "hm"}, {"type": "text", "text": "yes"})
+    assert told(log)[-1] == Message("t.0", content)

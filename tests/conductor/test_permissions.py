@@ -1,0 +1,106 @@
+"""Questions to the user: one answer decides, silence is no."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from sidecar.capabilities.contract import PermissionAsk
+from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.permissions import PermissionDesk
+
+ASK = PermissionAsk("c1", "bash", "Run make", "command", "make", "bash:make")
+NEVER = PermissionAnswer("never")
+
+
+@dataclass
+class Client:
+    """Answers with *answer*, or waits for ever."""
+
+    answer: PermissionAnswer
+    name: str = "editor"
+    asked: list[PermissionRequest] = field(default_factory=list)
+    resolved: list[tuple[str, str]] = field(default_factory=list)
+    let_go: bool = False
+
+    @property
+    def client_id(self) -> str:
+        return self.name
+
+    async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:
+        self.asked.append(request)
+        if self.answer is not NEVER:
+            return self.answer
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self.let_go = True
+        return NEVER
+
+    def permission_resolved(self, sid: str, permission_id: str, outcome: str, by: str) -> None:
+        self.resolved.append((outcome, by))
+
+    def sessions_changed(self) -> None:
+        raise AssertionError("not this room's business")
+
+
+def desk_of(*clients: Client, timeout_ms: int = 60_000) -> PermissionDesk:
+    return PermissionDesk("s", lambda: clients, lambda: "p1", lambda: 1000, timeout_ms)
+
+
+def selected(option: str) -> PermissionAnswer:
+    return PermissionAnswer("selected", option)
+
+
+@pytest.mark.parametrize(
+    ("answer", "allowed"),
+    [
+        pytest.param(selected("allow_once"), True, id="allowed"),
+        pytest.param(selected("allow_always"), True, id="allowed for good"),
+        pytest.param(selected("reject_once"), False, id="rejected"),
+        pytest.param(selected("sure"), False, id="an option nobody offered is a no"),
+        pytest.param(PermissionAnswer("cancelled"), False, id="cancelled is a no"),
+        pytest.param(PermissionAnswer("shrugged"), False, id="an unknown outcome is a no"),
+    ],
+)
+async def test_an_answer_decides(answer: PermissionAnswer, allowed: bool) -> None:
+    assert await desk_of(Client(answer)).ask(ASK, "t1") is allowed
+
+
+async def test_nobody_to_ask_is_a_no() -> None:
+    assert await desk_of().ask(ASK, "t1") is False
+
+
+async def test_silence_until_the_deadline_is_a_no_and_is_told() -> None:
+    client = Client(NEVER)
+    assert await desk_of(client, timeout_ms=10).ask(ASK, "t1") is False
+    assert client.resolved == [("expired", "timeout")]
+    assert client.let_go
+
+
+async def test_the_first_answer_decides_for_all_clients() -> None:
+    quick, slow = Client(selected("allow_once"), "quick"), Client(NEVER, "slow")
+    assert await desk_of(slow, quick).ask(ASK, "t1") is True
+    assert quick.resolved == slow.resolved == [("allow_once", "quick")]
+    assert slow.let_go
+
+
+async def test_always_is_remembered_for_its_scope_only() -> None:
+    client = Client(selected("allow_always"))
+    desk = desk_of(client)
+    await desk.ask(ASK, "t1")
+    await desk.ask(ASK, "t1")
+    other = PermissionAsk("c2", "bash", "Run rm", "command", "rm -r x", "bash:rm")
+    await desk.ask(other, "t1")
+    assert [request.subject.detail for request in client.asked] == ["make", "rm -r x"]
+
+
+async def test_the_question_says_what_where_and_until_when() -> None:
+    client = Client(selected("reject_once"))
+    await desk_of(client).ask(ASK, "t1")
+    request = client.asked[0]
+    assert (request.sid, request.turn_id, request.permission_id) == ("s", "t1", "p1")
+    assert request.expires_at == 61_000
+    assert [option.kind for option in request.options] == ["allow_once", "allow_always", "reject_once"]
