@@ -1,0 +1,158 @@
+"""What is said to a language model and what it answers (facts 1.4), and the port behind which a model sits.
+
+Values and one abstract class; no request is made here.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from sidecar.rooms.room import RoomContext
+
+__all__ = [
+    "AIContext",
+    "AIImagePart",
+    "AIMessage",
+    "AIPart",
+    "AIProvider",
+    "AIResponse",
+    "AITextPart",
+    "AIThinkingPart",
+    "AITool",
+    "AIToolCallPart",
+    "AIToolResultPart",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class AITextPart:
+    """Prose."""
+
+    type: ClassVar[Literal["text"]] = "text"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AIImagePart:
+    """An image behind a URL, or inside a ``data:`` one."""
+
+    type: ClassVar[Literal["image"]] = "image"
+    url: str
+    mime_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AIToolCallPart:
+    """A request of the model's to run the tool *name*."""
+
+    type: ClassVar[Literal["tool_call"]] = "tool_call"
+    id: str
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AIToolResultPart:
+    """What the call *tool_call_id* returned: any JSON value, usually text."""
+
+    type: ClassVar[Literal["tool_result"]] = "tool_result"
+    tool_call_id: str
+    name: str
+    result: Any
+
+    @property
+    def as_text(self) -> str:
+        """The result as the model reads it: text as it is, anything else as JSON."""
+        if isinstance(self.result, str):
+            return self.result
+        return json.dumps(self.result, ensure_ascii=False, default=str)
+
+
+@dataclass(frozen=True, slots=True)
+class AIThinkingPart:
+    """The model's reasoning; *signature* is the provider's proof of it."""
+
+    type: ClassVar[Literal["thinking"]] = "thinking"
+    thinking: str
+    signature: str | None = None
+
+
+AIPart: TypeAlias = AITextPart | AIImagePart | AIToolCallPart | AIToolResultPart | AIThinkingPart
+"""A piece of a message that is more than a string; ``type`` tells the variants apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class AIMessage:
+    """One message to or from a model: a string, or parts in order."""
+
+    role: str
+    content: str | Sequence[AIPart]
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.content, str):
+            object.__setattr__(self, "content", tuple(self.content))
+
+
+@dataclass(frozen=True, slots=True)
+class AITool:
+    """A tool the model may ask for; *parameters* is a JSON schema."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AIContext:
+    """One request. *max_tokens* bounds the answer, None leaves it to the provider."""
+
+    messages: Sequence[AIMessage]
+    system_prompt: str | None = None
+    temperature: float = 0.7
+    max_tokens: int | None = None
+    tools: Sequence[AITool] = ()
+    room: RoomContext | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "messages", tuple(self.messages))
+        object.__setattr__(self, "tools", tuple(self.tools))
+
+
+@dataclass(frozen=True, slots=True)
+class AIResponse:
+    """One answer. *usage* counts tokens under the provider's own names."""
+
+    content: str
+    thinking: str | None = None
+    finish_reason: str | None = None
+    usage: Mapping[str, int] = field(default_factory=dict)
+    tool_calls: Sequence[AIToolCallPart] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+class AIProvider(ABC):
+    """A language model behind one call."""
+
+    @property
+    @abstractmethod
+    def model_name(self) -> str:
+        """The model that answers."""
+
+    @property
+    def context_window(self) -> int | None:
+        """How many tokens a request and its answer may have together, None when unknown."""
+        return None
+
+    @abstractmethod
+    async def generate(self, context: AIContext) -> AIResponse:
+        """Answer *context*. May raise; the memory providers survive it."""
+
+    async def close(self) -> None:
+        """Release what the provider holds; nothing by default."""
+        return

@@ -1,0 +1,287 @@
+"""What an event of a room says: text, media, a tool call, an edit of an earlier event, and so on (facts 1.4).
+
+Frozen values that check themselves when they are built. They never fetch a URL nor convert for a provider.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeAlias, assert_never
+
+from sidecar.rooms.errors import InvalidRoomValue
+
+__all__ = [
+    "AudioContent",
+    "CompositeContent",
+    "DeleteContent",
+    "EditContent",
+    "EventContent",
+    "LocationContent",
+    "MediaContent",
+    "RichContent",
+    "SystemContent",
+    "TemplateContent",
+    "TextContent",
+    "ToolCallContent",
+    "VideoContent",
+    "plain_text",
+    "query_text",
+]
+
+MAX_NESTING = 5
+URL_SCHEMES = ("http://", "https://", "data:")
+TOOL_STATUSES = ("pending", "completed", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class TextContent:
+    """Plain prose; *language* is a BCP 47 tag."""
+
+    type: ClassVar[Literal["text"]] = "text"
+    body: str
+    language: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RichContent:
+    """Formatted prose with what a channel may show beside it; *plain_text* is its fallback."""
+
+    type: ClassVar[Literal["rich"]] = "rich"
+    body: str
+    format: str = "markdown"
+    plain_text: str | None = None
+    buttons: Sequence[Mapping[str, Any]] = ()
+    cards: Sequence[Mapping[str, Any]] = ()
+    quick_replies: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MediaContent:
+    """A file or an image behind a URL, or inside a ``data:`` one."""
+
+    type: ClassVar[Literal["media"]] = "media"
+    url: str
+    mime_type: str
+    filename: str | None = None
+    size_bytes: int | None = None
+    caption: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_url(self.url)
+
+
+@dataclass(frozen=True, slots=True)
+class LocationContent:
+    """A place, in degrees."""
+
+    type: ClassVar[Literal["location"]] = "location"
+    latitude: float
+    longitude: float
+    label: str | None = None
+    address: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AudioContent:
+    """A recording, with its words when somebody wrote them down."""
+
+    type: ClassVar[Literal["audio"]] = "audio"
+    url: str
+    mime_type: str = "audio/mpeg"
+    transcript: str | None = None
+    duration_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_url(self.url)
+
+
+@dataclass(frozen=True, slots=True)
+class VideoContent:
+    """A film."""
+
+    type: ClassVar[Literal["video"]] = "video"
+    url: str
+    mime_type: str = "video/mp4"
+    caption: str | None = None
+    thumbnail_url: str | None = None
+    duration_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_url(self.url)
+
+
+@dataclass(frozen=True, slots=True)
+class CompositeContent:
+    """Several contents that belong together: at least one, nested at most five deep."""
+
+    type: ClassVar[Literal["composite"]] = "composite"
+    parts: Sequence[EventContent]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", tuple(self.parts))
+        if not self.parts:
+            raise InvalidRoomValue("a composite has no parts; give at least one, or use TextContent")
+        depth = _nesting(self)
+        if depth > MAX_NESTING:
+            raise InvalidRoomValue(
+                f"composites are nested {depth} deep; flatten them to {MAX_NESTING} or less"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class SystemContent:
+    """A notice of the room itself, not of a participant."""
+
+    type: ClassVar[Literal["system"]] = "system"
+    body: str
+    code: str | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateContent:
+    """A message by the name of its template; *body* is the text it renders to, when known."""
+
+    type: ClassVar[Literal["template"]] = "template"
+    template_id: str
+    language: str = "en"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    body: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EditContent:
+    """New content for an earlier event."""
+
+    type: ClassVar[Literal["edit"]] = "edit"
+    target_event_id: str
+    new_content: EventContent
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteContent:
+    """An earlier event is taken back."""
+
+    type: ClassVar[Literal["delete"]] = "delete"
+    target_event_id: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallContent:
+    """A tool that was run in the room; *result* is any JSON value."""
+
+    type: ClassVar[Literal["tool_call"]] = "tool_call"
+    tool_name: str
+    tool_id: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    result: Any = None
+    status: str = "pending"
+    duration_ms: int | None = None
+    error: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.status not in TOOL_STATUSES:
+            raise InvalidRoomValue(f"tool status is {self.status!r}; use one of {', '.join(TOOL_STATUSES)}")
+
+
+EventContent: TypeAlias = (
+    TextContent
+    | RichContent
+    | MediaContent
+    | LocationContent
+    | AudioContent
+    | VideoContent
+    | CompositeContent
+    | SystemContent
+    | TemplateContent
+    | EditContent
+    | DeleteContent
+    | ToolCallContent
+)
+"""What an event may say; ``type`` tells the variants apart."""
+
+
+def query_text(content: EventContent) -> str:
+    """Return what *content* says in words of its own: a text's body, or the texts directly in a composite.
+
+    Anything else says nothing to search for and yields "" (fact K13).
+
+    >>> query_text(CompositeContent((TextContent("see"), LocationContent(1, 2), TextContent("this"))))
+    'see this'
+    """
+    if isinstance(content, TextContent):
+        return content.body
+    if isinstance(content, CompositeContent):
+        return " ".join(part.body for part in content.parts if isinstance(part, TextContent))
+    return ""
+
+
+def plain_text(content: EventContent) -> str:
+    """Return *content* as text for a reader that has no eyes; the payload of a ``data:`` URL is left out.
+
+    >>> plain_text(MediaContent("data:image/png;base64,AAAA", "image/png", caption="the plan"))
+    '[media image/png: the plan, data:image/png;base64 (26 characters)]'
+    """
+    match content:
+        case TextContent(body=body) | SystemContent(body=body):
+            return body
+        case RichContent():
+            return content.plain_text or content.body
+        case MediaContent():
+            return _labelled(
+                f"media {content.mime_type}", content.caption, content.filename, _url(content.url)
+            )
+        case LocationContent():
+            place = f"{content.latitude}, {content.longitude}"
+            return _labelled("location", place, content.label, content.address)
+        case AudioContent():
+            return _labelled("audio", content.transcript, _url(content.url))
+        case VideoContent():
+            return _labelled("video", content.caption, _url(content.url))
+        case CompositeContent():
+            return "\n".join(plain_text(part) for part in content.parts)
+        case TemplateContent():
+            return content.body or _labelled(f"template {content.template_id}", _json(content.parameters))
+        case EditContent():
+            return f"[edit of {content.target_event_id}] {plain_text(content.new_content)}"
+        case DeleteContent():
+            return _labelled(f"deleted {content.target_event_id}", content.reason)
+        case ToolCallContent():
+            return _tool_text(content)
+        case _:
+            assert_never(content)
+
+
+def _tool_text(content: ToolCallContent) -> str:
+    outcome = content.error if content.error is not None else content.result
+    shown = "" if outcome is None else f" {outcome if isinstance(outcome, str) else _json(outcome)}"
+    return f"[tool {content.tool_name}({_json(content.arguments)}) {content.status}]{shown}"
+
+
+def _labelled(label: str, *details: str | None) -> str:
+    said = ", ".join(detail for detail in details if detail)
+    return f"[{label}: {said}]" if said else f"[{label}]"
+
+
+def _url(url: str) -> str:
+    if not url.startswith("data:"):
+        return url
+    return f"{url.partition(',')[0]} ({len(url)} characters)"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _nesting(content: EventContent) -> int:
+    if not isinstance(content, CompositeContent):
+        return 0
+    return 1 + max(_nesting(part) for part in content.parts)
+
+
+def _check_url(url: str) -> None:
+    if not url.startswith(URL_SCHEMES):
+        raise InvalidRoomValue(f"url begins with {url[:16]!r}; it must begin with http://, https:// or data:")
