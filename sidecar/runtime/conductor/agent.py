@@ -1,0 +1,162 @@
+"""The agent a host drives: submit, subscribe, abort, snapshot, resume (seed 002).
+
+It holds the state of one conversation and the one task that moves it on. Use it from one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from sidecar.llmgateway.contract import TextBlock, Turn, Usage, UserTurn
+from sidecar.runtime.cadence import Transcript, initial_snapshot
+from sidecar.runtime.conductor.deps import AgentDeps
+from sidecar.runtime.conductor.drive import Drive
+from sidecar.runtime.conductor.errors import AgentBusy, NothingStored
+from sidecar.runtime.conductor.journal import Journal, Keeper
+from sidecar.runtime.contract import AgentConfig, RunEventHandler, RunSnapshot, SubmitSignal
+from sidecar.runtime.ledger import RunLedger, Unsubscribe
+from sidecar.runtime.wire import is_blank
+
+__all__ = ["Agent", "AgentEventHandler", "create_agent"]
+
+AgentEventHandler: TypeAlias = RunEventHandler
+"""What :meth:`Agent.subscribe` takes."""
+
+
+def create_agent(config: AgentConfig, deps: AgentDeps | None = None) -> Agent:
+    """Return an agent set up by *config*, with collaborators from *deps*."""
+    return Agent(config, deps)
+
+
+class Agent:
+    """One conversation with a model, driven from a prompt to settlement.
+
+    A submit during a run is kept and let in at the next safe step: when the running tools have settled and
+    before the next model call, or when the answer is complete. That is how a host steers; a host that wants
+    prompts to wait for the end of the run keeps them itself until then.
+    """
+
+    def __init__(self, config: AgentConfig, deps: AgentDeps | None = None) -> None:
+        self._deps = deps or AgentDeps()
+        self._ledger = RunLedger() if self._deps.ledger is None else self._deps.ledger
+        self._run: asyncio.Task[RunSnapshot] | None = None
+        session_id = self._deps.session_id or self._deps.new_id()
+        first = initial_snapshot(session_id, config.model, run_id=self._deps.new_id())
+        keeper = Keeper(self._journal(session_id), self._deps.on_store_error)
+        self._drive = Drive(config, self._deps, self._ledger, keeper, first)
+        self._seat((), first)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run is under way, from a submit until everything it asked for is done."""
+        return self._run is not None
+
+    def snapshot(self) -> RunSnapshot:
+        """Return the state as it is now."""
+        return self._drive.snapshot
+
+    def subscribe(self, handler: AgentEventHandler) -> Unsubscribe:
+        """Tell *handler* every event from now on, and return how to stop that."""
+        return self._ledger.subscribe(handler)
+
+    async def submit(self, prompt: str | Sequence[Turn]) -> RunSnapshot:
+        """Submit *prompt* and wait until the agent is at rest again.
+
+        Prompts that come during a run are answered one by one, in order, and survive a fault of the one
+        before; all who wait get the same last snapshot. Who gives up waiting cancels nothing: the run goes
+        on.
+
+        Args:
+            prompt: the new turns; a string is one user turn.
+
+        Returns:
+            The last snapshot: settled, or faulted with its error. Failures of a run are never raised.
+        """
+        turns = (UserTurn((TextBlock(prompt),)),) if isinstance(prompt, str) else tuple(prompt)
+        self._drive.feed(SubmitSignal(turns))
+        if self._run is None:
+            self._run = asyncio.create_task(self._run_to_end())
+        return await asyncio.shield(self._run)
+
+    async def _run_to_end(self) -> RunSnapshot:
+        try:
+            return await self._drive.to_end()
+        finally:
+            self._run = None
+
+    def abort(self) -> None:
+        """End the prompt that is at work: its stream at once, its tools within the grace.
+
+        Prompts queued behind it are answered next; :meth:`withdraw` takes them back first. Without a run
+        this does nothing, now or later.
+        """
+        if self.is_running:
+            self._drive.abort()
+
+    def withdraw(self) -> tuple[tuple[Turn, ...], ...]:
+        """Take back the submits that were not let in yet, the oldest first."""
+        queued = self.snapshot().queued
+        if queued:
+            self._drive.show(replace(self.snapshot(), queued=()))
+        return queued
+
+    def configure(self, config: AgentConfig) -> None:
+        """Go by *config* from the next prompt on. Raises AgentBusy during a run."""
+        self._must_rest("configure the agent")
+        self._drive.configure(config)
+        self._drive.snapshot = replace(self.snapshot(), model=config.model)
+
+    def reseat(self, messages: Sequence[Turn], *, stored: bool = False) -> None:
+        """Let the conversation be *messages* from now on, as after a compaction or a rewind.
+
+        Args:
+            messages: the whole history; blank assistant turns are left out.
+            stored: whether the journal's head stands at exactly these turns already; if not, they are
+                stored as a new branch together with what is new next.
+
+        Raises:
+            AgentBusy: during a run.
+        """
+        self._must_rest("replace the history")
+        self._seat(messages, self.snapshot())
+        if not stored:
+            self._drive.keeper.forget()
+
+    async def resume(self, session_id: str) -> RunSnapshot:
+        """Take up the stored session *session_id*: its history, no usage yet, phase idle (R17).
+
+        A session that is not stored is an empty one.
+
+        Raises:
+            NothingStored: the agent has neither a store nor a journal.
+            AgentBusy: a run is under way, or began meanwhile.
+        """
+        self._must_rest("resume a session")
+        journal = self._journal(session_id)
+        if journal is None:
+            raise NothingStored(session_id)
+        turns = await journal.load()
+        self._must_rest("resume a session")
+        self._drive.keeper = Keeper(journal, self._deps.on_store_error)
+        self._seat(turns, replace(self.snapshot(), session_id=session_id, usage_total=Usage(0, 0)))
+        return self.snapshot()
+
+    def _seat(self, messages: Sequence[Turn], state: RunSnapshot) -> None:
+        """Rest with *messages* as the history, which the journal is taken to hold."""
+        history = Transcript.of(tuple(turn for turn in messages if not is_blank(turn)))
+        self._drive.keeper.adopt(history)
+        self._drive.snapshot = replace(
+            state, phase="idle", messages=history, pending=(), error=None, stop=None, call_usage=None
+        )
+
+    def _journal(self, session_id: str) -> Journal | None:
+        if self._deps.journal is not None or self._deps.store is None:
+            return self._deps.journal
+        return self._deps.store.journal(session_id)
+
+    def _must_rest(self, asked: str) -> None:
+        if self.is_running:
+            raise AgentBusy(asked)

@@ -1,0 +1,70 @@
+"""What an agent is given from outside, and the defaults that stand in. Nothing here runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from uuid import uuid4
+
+from sidecar.llmgateway.contract import Channel, Conversation, ModelCard, StreamOptions, Usage
+from sidecar.runtime.conductor.backstop import CardLookup, CompactionHandler
+from sidecar.runtime.conductor.journal import Journal, JournalStore, StoreErrorHandler
+from sidecar.runtime.contract import ModelInvoker
+from sidecar.runtime.dispatch import DEFAULT_GRACE_S
+from sidecar.runtime.ledger import RunLedger
+
+__all__ = ["AgentDeps", "catalog_card", "gateway_invoker"]
+
+
+def _new_id() -> str:
+    return uuid4().hex
+
+
+def catalog_card(model_id: str) -> ModelCard | None:
+    """Look *model_id* up in the gateway's catalogue."""
+    # Imported on first use: an agent with models of its own needs no gateway.
+    from sidecar.llmgateway.catalog import get_card
+
+    return get_card(model_id)
+
+
+def gateway_invoker(model_id: str) -> ModelInvoker:
+    """Return how to call *model_id* through the gateway."""
+
+    def invoke(conversation: Conversation, options: StreamOptions) -> Channel:
+        from sidecar.llmgateway import stream
+
+        return stream(model_id, conversation, options)
+
+    return invoke
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDeps:
+    """What an agent works with; every field has a default.
+
+    Attributes:
+        invoke_model: how to call the model; the gateway unless given.
+        store: where sessions are kept; the agent asks it for the journal of its session.
+        ledger: who hears of the run; a ledger of the agent's own unless given.
+        journal: where this session is kept; it goes before *store*.
+        session_id: the session's id; a new id unless given.
+        get_card: what is known of a model; the gateway's catalogue unless given. None means: never compact.
+        new_id: makes the ids of runs and sessions.
+        abort_grace_s: seconds that a tool or stream gets to end by itself after an abort.
+        on_usage: hears the usage of each model call once, when the call is over.
+        on_compaction: hears of each compaction of the history.
+        on_store_error: hears that storing fails, once until it works again.
+    """
+
+    invoke_model: ModelInvoker | None = None
+    store: JournalStore | None = None
+    ledger: RunLedger | None = None
+    journal: Journal | None = None
+    session_id: str | None = None
+    get_card: CardLookup = catalog_card
+    new_id: Callable[[], str] = _new_id
+    abort_grace_s: float = DEFAULT_GRACE_S
+    on_usage: Callable[[Usage], None] | None = None
+    on_compaction: CompactionHandler | None = None
+    on_store_error: StoreErrorHandler | None = None

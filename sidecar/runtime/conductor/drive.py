@@ -1,0 +1,291 @@
+"""The heartbeat of a run: carries out what the reducer asks for, and feeds it what comes of that.
+
+One model stream or one round of tools at a time, each in tasks that are awaited here. Whatever raises,
+refuses to end or stalls ends the run in a fault, never in silence (failure B-R10). It decides nothing itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Coroutine, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TypeAlias, TypeVar
+
+from sidecar._internal.cancel import CancelToken
+from sidecar._internal.errors import bug
+from sidecar.runtime.cadence import Transcript, Transition, cadence, start_tools
+from sidecar.runtime.conductor.backstop import Backstop
+from sidecar.runtime.conductor.deps import AgentDeps, gateway_invoker
+from sidecar.runtime.conductor.hooks import tell
+from sidecar.runtime.conductor.journal import Keeper
+from sidecar.runtime.contract import (
+    DEFAULT_MAX_TURNS,
+    AbortSignalInput,
+    AgentConfig,
+    CompactedSignal,
+    CompactEffect,
+    Effect,
+    FaultedEvent,
+    FaultSignal,
+    InvokeModelEffect,
+    PersistEffect,
+    PublishEffect,
+    RunError,
+    RunErrorKind,
+    RunSnapshot,
+    RunToolEffect,
+    SettledEvent,
+    Signal,
+    SnapshotEvent,
+    SubmitSignal,
+    ToolCall,
+    ToolSettledSignal,
+)
+from sidecar.runtime.dispatch import Scheduler, create_scheduler, reap
+from sidecar.runtime.ledger import RunLedger
+from sidecar.runtime.turn import drive_turn
+
+__all__ = ["Drive"]
+
+T = TypeVar("T")
+
+_Work: TypeAlias = InvokeModelEffect | tuple[ToolCall, ...]
+"""What takes time: one model call, or one round of tools."""
+
+_AT_REST = frozenset({"idle", "settled", "faulted"})
+
+
+class Drive:
+    """The live state of one agent, and the effects that are still to be carried out."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        deps: AgentDeps,
+        ledger: RunLedger,
+        keeper: Keeper,
+        snapshot: RunSnapshot,
+    ) -> None:
+        self.keeper = keeper
+        self.snapshot = snapshot
+        self._deps = deps
+        self._ledger = ledger
+        self._effects: deque[Effect] = deque()
+        self._token = CancelToken()
+        self._n_calls = 0
+        self.configure(config)
+
+    def configure(self, config: AgentConfig) -> None:
+        """Go by *config* from the next step on."""
+        self._config = config
+        self._step = cadence(config)
+        self._invoke = self._deps.invoke_model or gateway_invoker(config.model)
+        self._backstop = Backstop(config, self._invoke, self._deps.get_card)
+        self._scheduler: Scheduler | None = None
+        if config.tools is not None:
+            grace_s = self._deps.abort_grace_s
+            self._scheduler = create_scheduler(
+                config.tools.runner, grace_s=grace_s, on_start=self._note_started
+            )
+
+    def abort(self) -> None:
+        """End the prompt that is at work; one that is only queued is not touched (failure B-R20)."""
+        self._token.cancel("the run was aborted")
+
+    def feed(self, signal: Signal) -> None:
+        """Take one step, and tell at once what can be told at once."""
+        try:
+            transition = self._step(self.snapshot, signal)
+        except Exception as error:
+            transition = _broken(self.snapshot, error)
+        self.snapshot = transition.state
+        self._effects.extend(transition.effects)
+        self._publish_leading()
+
+    async def to_end(self) -> RunSnapshot:
+        """Go on until the run is at rest and nothing is left to do; return how it ended."""
+        try:
+            while await self._advance():
+                pass
+        except asyncio.CancelledError:
+            self.feed(AbortSignalInput())
+            raise
+        return self.snapshot
+
+    async def _advance(self) -> bool:
+        """Do what is asked for next, and say whether there may be more."""
+        work = await self._carry_out()
+        if self.snapshot.phase in _AT_REST:
+            return False
+        if self._token.cancelled:
+            self.feed(AbortSignalInput())
+        elif work is None:
+            self._fault("invalid_state", "the run stalled: nothing is left that could move it")
+        else:
+            await self._do(work)
+        return True
+
+    async def _carry_out(self) -> _Work | None:
+        """Publish and persist in order; return the work that was asked for meanwhile, if any.
+
+        A persist leaves the queue when it is done: what comes after it is never told before.
+        """
+        work: _Work | None = None
+        while self._effects:
+            match self._effects[0]:
+                case PersistEffect(snapshot=snapshot):
+                    await self.keeper.keep(snapshot.messages)
+                case RunToolEffect(call=call):
+                    work = (*work, call) if isinstance(work, tuple) else (call,)
+                case InvokeModelEffect() as invocation:
+                    work = invocation
+                case CompactEffect():
+                    bug("the reducer asked for a compaction; they happen before a model call, unasked")
+                case PublishEffect():
+                    self._publish_leading()
+                    continue
+            self._effects.popleft()
+        return work
+
+    def _publish_leading(self) -> None:
+        while self._effects and isinstance(effect := self._effects[0], PublishEffect):
+            self._effects.popleft()
+            if isinstance(effect.event, SettledEvent | FaultedEvent):
+                # An abort of the prompt that is over must not reach the next one.
+                self._token = CancelToken()
+                self._n_calls = 0
+            self._ledger.publish(effect.event)
+
+    async def _do(self, work: _Work) -> None:
+        try:
+            if isinstance(work, InvokeModelEffect):
+                await self._call_model(work)
+            else:
+                await self._run_tools(work)
+        except Exception as error:
+            # What nothing above foresaw must still end the run and free those who wait for it.
+            self._fault("invalid_state", _said_by(error), error)
+
+    async def _call_model(self, invocation: InvokeModelEffect) -> None:
+        self._n_calls += 1
+        limit = DEFAULT_MAX_TURNS if self._config.max_turns is None else self._config.max_turns
+        if self._n_calls > limit:
+            self._fault("turn_budget", f"the run may make {limit} model calls and needs another")
+            return
+        await self.keeper.keep(self.snapshot.messages)
+        relieved = await self._relieved(invocation)
+        if relieved is not None:
+            await self._owned(self._stream(relieved), "model_failed")
+
+    async def _relieved(self, invocation: InvokeModelEffect) -> InvokeModelEffect | None:
+        """Return the call to make, over a shorter history if that was due; None when the run is over."""
+        history = Transcript.of(self.snapshot.messages).finished
+        relief = self._backstop.relieve(history, invocation.conversation, self._token)
+        compaction = await self._owned(relief, "compaction_failed")
+        if compaction is None:
+            return None if self._effects or self._token.cancelled else invocation
+        self.feed(CompactedSignal(compaction.summary, compaction.cut))
+        tell(self._deps.on_compaction, compaction)
+        work = await self._carry_out()
+        return work if isinstance(work, InvokeModelEffect) else None
+
+    async def _stream(self, invocation: InvokeModelEffect) -> None:
+        """Feed what the model streams, until the stream or the run is over."""
+        token, usage = self._token, None
+        channel = self._invoke(invocation.conversation, replace(invocation.options, cancel=token))
+        try:
+            async with aclosing(drive_turn(channel)) as signals:
+                async for signal in signals:
+                    if token.cancelled:
+                        break
+                    self.feed(signal)
+                    usage = self.snapshot.call_usage or usage
+                    if self._effects:
+                        break
+        finally:
+            if usage is not None:
+                tell(self._deps.on_usage, usage)
+
+    async def _run_tools(self, calls: tuple[ToolCall, ...]) -> None:
+        if self._scheduler is None:
+            names = ", ".join(sorted({call.name for call in calls}))
+            self._fault("tool_failed", f"the model asked for {names}, and this agent has no tools")
+            return
+        late: list[ToolSettledSignal] = []
+        async with aclosing(self._scheduler.run(calls, self._token)) as outcomes:
+            async for outcome in outcomes:
+                if self._token.cancelled:
+                    late.append(outcome)
+                else:
+                    self.feed(outcome)
+        if late:
+            self._abort_after(late)
+
+    def _abort_after(self, late: Sequence[ToolSettledSignal]) -> None:
+        """Abort with the last words of the tools on record, and let no queued prompt in before that."""
+        queued = self.snapshot.queued
+        self.snapshot = replace(self.snapshot, queued=())
+        signals: list[Signal] = [*late, AbortSignalInput(), *map(SubmitSignal, queued)]
+        for signal in signals:
+            self.feed(signal)
+
+    def _note_started(self, calls: Sequence[ToolCall]) -> None:
+        """Show the tools that the scheduler is starting as running."""
+        self.show(start_tools(self.snapshot, frozenset(call.id for call in calls)))
+
+    def show(self, snapshot: RunSnapshot) -> None:
+        """Go on from *snapshot*, which no signal led to, and tell it."""
+        self.snapshot = snapshot
+        self._effects.append(PublishEffect(SnapshotEvent(snapshot)))
+        self._publish_leading()
+
+    def _fault(self, kind: RunErrorKind, message: str, cause: BaseException | None = None) -> None:
+        self.feed(FaultSignal(RunError(kind, message, cause)))
+
+    async def _owned(self, work: Coroutine[object, object, T], kind: RunErrorKind) -> T | None:
+        """Run *work* in a task of its own, so that an abort can end it wherever it waits.
+
+        Returns:
+            What it came to; None after an abort, and after an exception, which faults the run with *kind*.
+        """
+        token, loop = self._token, asyncio.get_running_loop()
+        aborted: asyncio.Future[None] = loop.create_future()
+
+        def on_abort() -> None:
+            # A token may be cancelled from any thread.
+            loop.call_soon_threadsafe(aborted.set_result, None)
+
+        unlisten = token.add_callback(on_abort)
+        task = asyncio.create_task(work)
+        try:
+            await asyncio.wait((task, aborted), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            unlisten()
+            await reap((task,), self._deps.abort_grace_s)
+        error = _error_of(task)
+        if token.cancelled:
+            return None
+        if error is not None:
+            self._fault(kind, _said_by(error), error)
+            return None
+        return task.result()
+
+
+def _error_of(task: asyncio.Task[T]) -> BaseException | None:
+    """Return what went wrong with *task*, which is over or refuses to be."""
+    if not task.done() or task.cancelled():
+        return asyncio.CancelledError("the model call was cancelled from within")
+    return task.exception()
+
+
+def _said_by(error: BaseException) -> str:
+    return str(error) or type(error).__name__
+
+
+def _broken(state: RunSnapshot, cause: Exception) -> Transition:
+    """End a run whose step raised, without another step: that might raise as well."""
+    error = RunError("invalid_state", f"a step of the run failed: {_said_by(cause)}", cause)
+    done = replace(state, phase="faulted", pending=(), error=error)
+    return Transition(done, (PersistEffect(done), PublishEffect(FaultedEvent(error, done))))

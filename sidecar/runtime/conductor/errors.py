@@ -1,0 +1,29 @@
+"""What a caller of an agent may have to handle."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sidecar._internal.errors import SidecarError
+
+__all__ = ["AgentBusy", "NothingStored"]
+
+
+class AgentBusy(SidecarError):
+    """The agent is at work, and what was asked needs it at rest."""
+
+    kind: ClassVar[str] = "busy"
+    retryable: ClassVar[bool] = True
+
+    def __init__(self, asked: str) -> None:
+        super().__init__(f"cannot {asked} during a run", hint="await its end, or abort it, then retry")
+
+
+class NothingStored(SidecarError):
+    """The agent was given neither a store nor a journal."""
+
+    kind: ClassVar[str] = "invalidState"
+
+    def __init__(self, session_id: str) -> None:
+        message = f"cannot resume session {session_id!r}: the agent has no store"
+        super().__init__(message, hint="pass AgentDeps(store=...) to create_agent")
