@@ -1,0 +1,30 @@
+"""Seed 004: an agent's messages, and the memory engine that keeps them inside the model's window."""
+
+from sidecar.agentcore.convert import default_convert_to_llm, repair_message_sequence
+from sidecar.agentcore.messages import (
+    AgentMessage,
+    ChatModel,
+    ContentBlock,
+    Image,
+    Message,
+    Role,
+    StopReason,
+    ThinkingLevel,
+    ToolCall,
+    Usage,
+)
+
+__all__ = [
+    "AgentMessage",
+    "ChatModel",
+    "ContentBlock",
+    "Image",
+    "Message",
+    "Role",
+    "StopReason",
+    "ThinkingLevel",
+    "ToolCall",
+    "Usage",
+    "default_convert_to_llm",
+    "repair_message_sequence",
+]

@@ -1,0 +1,150 @@
+"""The view of one conversation, kept and extended from call to call (failure B-A1).
+
+A :class:`Checkpoint` remembers which messages a summary stands for; a :class:`Track` weighs the view that
+grows behind it. Neither calls a model nor reads a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sidecar.agentcore.estimate import context_after, is_stale, sent_tokens, trusted_usage
+from sidecar.agentcore.messages import AgentMessage, CompactionSummary
+from sidecar.agentcore.plan import CompactionPlan
+from sidecar.agentcore.shrink import shrink_message
+
+__all__ = ["Checkpoint", "Track", "advance", "follow"]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A compaction that was made: the messages it *covered* are shown as *head*.
+
+    Attributes:
+        covered: the beginning of a history, message for message.
+        head: what stands for it: the summary, the pinned prompt, shrunk items.
+        originals: the messages of *head* in their full length.
+        view: the whole view of that moment, as it was returned.
+        n_settled: how many messages of that view were said before the compaction; their usage counts no more.
+    """
+
+    covered: list[AgentMessage]
+    head: tuple[AgentMessage, ...]
+    originals: tuple[AgentMessage, ...]
+    view: list[AgentMessage]
+    n_settled: int
+
+
+class Track:
+    """One conversation's view and its weight; extending it costs what is new."""
+
+    __slots__ = (
+        "_anchor",
+        "_summary",
+        "_trailing",
+        "inputs",
+        "n_covered",
+        "n_head",
+        "n_settled",
+        "originals",
+        "plain",
+        "view",
+    )
+
+    def __init__(self, inputs: list[AgentMessage], checkpoint: Checkpoint | None, n_settled: int) -> None:
+        self.n_covered = len(checkpoint.covered) if checkpoint else 0
+        self.n_head = len(checkpoint.head) if checkpoint else 0
+        self.view: list[AgentMessage] = []
+        self.originals: list[AgentMessage] = list(checkpoint.originals) if checkpoint else []
+        self.plain = 0
+        self.n_settled = n_settled
+        self._anchor = 0
+        self._trailing = 0
+        self._summary: CompactionSummary | None = None
+        self.inputs = list(inputs)
+        for message in checkpoint.head if checkpoint else ():
+            self._weigh(message)
+        self._extend(inputs[self.n_covered :])
+
+    def grows_into(self, messages: list[AgentMessage]) -> bool:
+        """Extend this track to *messages*, or return False when they are another conversation.
+
+        Every message seen so far is compared, by identity first, which is a pointer comparison each.
+        """
+        n_known = len(self.inputs)
+        new = messages[n_known:]
+        self.inputs.extend(new)
+        if self.inputs != messages:
+            del self.inputs[n_known:]
+            return False
+        self._extend(new)
+        return True
+
+    def tokens(self, overhead: int) -> int:
+        """Return what the next prompt takes: the larger of the plain and the hybrid estimate.
+
+        The plain one adds *overhead*; the hybrid one starts from the newest trusted usage, its output
+        included.
+        """
+        hybrid = self._anchor + self._trailing if self._anchor else 0
+        return max(self.plain + overhead, hybrid)
+
+    def _extend(self, new: list[AgentMessage]) -> None:
+        for message in new:
+            self._weigh(message)
+        self.originals.extend(new)
+
+    def _weigh(self, message: AgentMessage) -> None:
+        cost = sent_tokens(message)
+        self.view.append(message)
+        self.plain += cost
+        if isinstance(message, CompactionSummary):
+            self._summary, self._anchor = message, 0
+        usage = trusted_usage(message)
+        if usage is None or self._is_stale(message):
+            self._trailing += cost
+        else:
+            self._anchor, self._trailing = context_after(message, usage), 0
+
+    def _is_stale(self, message: AgentMessage) -> bool:
+        if len(self.view) <= self.n_settled:
+            return True
+        return not self.n_settled and self._summary is not None and is_stale(message, self._summary)
+
+
+def follow(messages: list[AgentMessage], checkpoints: Sequence[Checkpoint]) -> Track:
+    """Return the track of *messages* behind the first of *checkpoints* that is theirs.
+
+    A checkpoint is theirs when they begin with all it covered, or with the view it returned. An edit, a
+    rewind or a branch in front of that makes it another conversation's, whose summary must not be shown.
+    """
+    for checkpoint in checkpoints:
+        if messages[: len(checkpoint.covered)] == checkpoint.covered:
+            return Track(messages, checkpoint, checkpoint.n_settled)
+        if messages[: len(checkpoint.view)] == checkpoint.view:
+            return Track(messages, None, checkpoint.n_settled)
+    return Track(messages, None, 0)
+
+
+def advance(track: Track, plan: CompactionPlan, summary: CompactionSummary | None) -> Checkpoint:
+    """Return the checkpoint after *plan* was carried out on the view of *track*.
+
+    *summary* stands for what is dropped; None where the plan only shrinks.
+    """
+    shown = list(track.view)
+    for index, tokens in plan.shrink:
+        shown[index] = shrink_message(track.originals[index], tokens)
+    # The head ends where the inputs are shown as they are again.
+    head_end = max([plan.cut, track.n_head, *(index + 1 for index, _ in plan.shrink)])
+    leading = () if summary is None else (summary,)
+    kept = [i for i in (plan.pinned, *range(plan.cut, len(shown))) if i >= 0]
+    view = [*leading, *(shown[i] for i in kept)]
+    n_head = len(view) - (len(shown) - head_end)
+    return Checkpoint(
+        covered=track.inputs[: track.n_covered + head_end - track.n_head],
+        head=tuple(view[:n_head]),
+        originals=(*leading, *(track.originals[i] for i in kept))[:n_head],
+        view=view,
+        n_settled=track.n_settled if summary is None else len(view),
+    )
