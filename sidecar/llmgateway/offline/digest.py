@@ -56,9 +56,7 @@ _NEXT: Final = re.compile(r"\b(?:next|todo|then i|remaining|still (?:to|need)|i 
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 _PATH: Final = re.compile(r"\b(?:path|file_path|filePath|file)\"?\s*[:=]\s*\"?([^\",;)}\n]+)")
 _COMMAND: Final = re.compile(r"\bcommand\"?\s*[:=]\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^,;)}\n]+))")
-_ALARM: Final = re.compile(
-    r"\b(?:error|exception|failed|failure|fatal|traceback|panic|not found|denied)\b", re.I
-)
+_ALARM: Final = re.compile(r"(?:error|exception)\b|\b(?:failed|failure|fatal|panic|not found|denied)\b", re.I)
 _EDITING: Final = frozenset({"edit", "write"})
 _MAX_TOKENS: Final = 1_500
 _LINE_CHARS: Final = 280

@@ -1,0 +1,212 @@
+"""The distillation: a stretch of turns becomes one summary turn (M12).
+
+A distiller that fails, is cut off or says nothing never costs the run: the local gist stands in. What it is
+asked to read fits its window, in pieces whose gists are merged. Only cancellation gets out as an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from sidecar._internal.cancel import CancelToken
+from sidecar.llmgateway.contract import (
+    Block,
+    Channel,
+    Conversation,
+    DoneEmission,
+    Emission,
+    ErrorEmission,
+    ModelCard,
+    Reply,
+    StopEmission,
+    StopReason,
+    StreamOptions,
+    TextBlock,
+    TextEmission,
+    Turn,
+    UserTurn,
+)
+from sidecar.runtime.contract import ModelInvoker
+from sidecar.runtime.memory.gist import SUMMARY_HEADING, local_gist
+from sidecar.runtime.memory.render import render_turn
+
+__all__ = ["DISTILL_INSTRUCTION", "Gist", "distill", "summarize", "summary_turn"]
+
+DISTILL_INSTRUCTION: Final = """\
+Condense the conversation transcript you are given into notes that let the same work go on without it. \
+You are a recorder: do not answer it, do not continue it, do not run anything, invent nothing.
+Keep what is concrete, word for word where it matters: paths, identifiers, commands with their outcome, \
+error messages, numbers. A turn that begins with [condensed earlier context] holds earlier notes: keep their \
+facts. `tool_result (error)` marks a tool that failed.
+Write short lines under exactly these headings, `none` under an empty one, and nothing else:
+# Requests
+# Rules
+# Decisions
+# Files
+# Commands
+# Errors
+# Open"""
+"""What the distiller is told; the headings are those of the local gist."""
+
+_BYTES_PER_TOKEN: Final = 3
+"""For fitting prompts, not for metering: few tokenizers need more tokens than a third of the bytes."""
+_MAX_REPLY_TOKENS: Final = 4_096
+_MIN_SPLIT_WINDOW: Final = 1_000
+"""A smaller window has no room for the instruction beside a piece; only toys have one: nothing is split."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gist:
+    """The text of a summary, and who wrote it."""
+
+    text: str
+    source: Literal["model", "local"]
+
+
+async def summarize(
+    messages: Sequence[Turn],
+    invoke: ModelInvoker,
+    *,
+    model: ModelCard | None = None,
+    cancel: CancelToken | None = None,
+) -> UserTurn:
+    """Return one summary turn for *messages*, under the user's role so that any provider accepts it.
+
+    Args:
+        messages: what to condense; rendered whole, errors flagged.
+        invoke: the distiller.
+        model: the distiller's card; None gives it everything in one prompt.
+        cancel: handed to every model call.
+
+    Raises:
+        CancelledByToken: *cancel* fired.
+    """
+    gist = await distill(messages, invoke, model=model, cancel=cancel)
+    return summary_turn(gist.text)
+
+
+def summary_turn(gist: str, pinned: Sequence[Block] = ()) -> UserTurn:
+    """Return the turn that stands for condensed history, with *pinned* blocks after it.
+
+    >>> summary_turn("all went well").blocks[0].text
+    '[condensed earlier context]\\nall went well'
+    """
+    return UserTurn((TextBlock(f"{SUMMARY_HEADING}\n{gist}"), *pinned))
+
+
+async def distill(
+    messages: Sequence[Turn],
+    invoke: ModelInvoker,
+    *,
+    model: ModelCard | None = None,
+    cancel: CancelToken | None = None,
+) -> Gist:
+    """Return the gist of *messages*: the distiller's, else the local one. Raises as :func:`summarize`."""
+    options = StreamOptions(cancel=cancel, max_output_tokens=_reply_tokens(model))
+    pieces = list(_pieces([render_turn(turn) for turn in messages], _piece_bytes(model)))
+    gists: list[str] = []
+    for piece in pieces:
+        text = await _ask(piece, invoke, options)
+        if not text:
+            return Gist(local_gist(messages), "local")
+        gists.append(text)
+    if len(gists) < 2:
+        return Gist("".join(gists), "model") if gists else Gist(local_gist(messages), "local")
+    partial = [summary_turn(gist) for gist in gists]
+    if sum(map(len, gists)) * 2 > sum(map(len, pieces)):
+        # Gists that hardly shrink would be merged for ever.
+        return Gist(local_gist(partial), "local")
+    return await distill(partial, invoke, model=model, cancel=cancel)
+
+
+def _reply_tokens(model: ModelCard | None) -> int | None:
+    if model is None or model.context_window <= 0:
+        return None
+    return max(1, min(model.context_window // 4, model.max_output_tokens, _MAX_REPLY_TOKENS))
+
+
+def _piece_bytes(model: ModelCard | None) -> int | None:
+    reply_tokens = _reply_tokens(model)
+    if model is None or reply_tokens is None or model.context_window < _MIN_SPLIT_WINDOW:
+        return None
+    return (model.context_window - reply_tokens) * _BYTES_PER_TOKEN - len(DISTILL_INSTRUCTION)
+
+
+def _pieces(rendered: Sequence[str], max_bytes: int | None) -> Iterator[str]:
+    """Yield the transcript in pieces of at most *max_bytes*, between turns where it can be."""
+    if max_bytes is None:
+        yield "\n\n".join(rendered)
+        return
+    batch: list[str] = []
+    size = 0
+    for text in (part for turn in rendered for part in _parts(turn, max_bytes)):
+        n_bytes = len(text.encode("utf-8", "surrogatepass")) + 2
+        if batch and size + n_bytes > max_bytes:
+            yield "\n\n".join(batch)
+            batch, size = [], 0
+        batch.append(text)
+        size += n_bytes
+    if batch:
+        yield "\n\n".join(batch)
+
+
+def _parts(turn: str, max_bytes: int) -> Iterator[str]:
+    """Yield *turn* whole, or in parts of at most *max_bytes* that all begin with its role line."""
+    max_chars = (max_bytes - 40) // 4
+    if len(turn) <= max_chars or len(turn.encode("utf-8", "surrogatepass")) + 2 <= max_bytes:
+        yield turn
+        return
+    role, _, body = turn.partition("\n")
+    if body.isascii():
+        max_chars *= 4
+    for start in range(0, len(body), max_chars):
+        yield f"{role}\n{'[continued] ' if start else ''}{body[start : start + max_chars]}"
+
+
+async def _ask(transcript: str, invoke: ModelInvoker, options: StreamOptions) -> str:
+    """Return the distiller's answer, stripped; empty when it failed, was cut off or had nothing to say."""
+    conversation = Conversation((UserTurn((TextBlock(transcript),)),), system=DISTILL_INSTRUCTION)
+    try:
+        text = await _collect(invoke(conversation, options))
+    except Exception:
+        # Whatever is wrong with the distiller, the run goes on with the local gist.
+        text = ""
+    if options.cancel is not None:
+        options.cancel.raise_if_cancelled()
+    return text.strip()
+
+
+async def _collect(channel: Channel) -> str:
+    """Return the text of the done reply, which wins even when empty, else the deltas together."""
+    deltas: list[str] = []
+    stop: StopReason = "complete"
+    async with aclosing(_emissions(channel)) as emissions:
+        async for emission in emissions:
+            match emission:
+                case TextEmission(delta=delta):
+                    deltas.append(delta)
+                case StopEmission(stop=reason):
+                    stop = reason
+                case ErrorEmission(error=error):
+                    raise error
+                case DoneEmission(reply=reply):
+                    stop = reply.stop if isinstance(reply, Reply) else stop
+                    deltas = [block.text for block in reply.blocks if isinstance(block, TextBlock)]
+                    break
+                case _:
+                    continue
+    return "".join(deltas) if stop in ("complete", "tool_calls") else ""
+
+
+async def _emissions(channel: Channel) -> AsyncGenerator[Emission, None]:
+    """Read *channel*, closing its generator too when this one is closed early."""
+    iterator = aiter(channel)
+    try:
+        async for emission in iterator:
+            yield emission
+    finally:
+        if isinstance(iterator, AsyncGenerator):
+            await iterator.aclose()

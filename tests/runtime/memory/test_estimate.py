@@ -1,0 +1,86 @@
+"""The meter of seed 000, by its vectors (M6 to M8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Block,
+    CommandBlock,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolTurn,
+    Turn,
+    UserTurn,
+)
+from sidecar.runtime.memory import IMAGE_CHARS, estimate_context_tokens, live_tokens, tokens_of, turn_chars
+
+
+def test_m8_no_turns_cost_nothing() -> None:
+    assert estimate_context_tokens(()) == 0
+
+
+@pytest.mark.parametrize(
+    ("turn", "tokens"),
+    [
+        pytest.param(UserTurn((TextBlock("x" * 4000),)), 1004, id="text, four characters a token"),
+        pytest.param(AssistantTurn(()), 4, id="a blank turn costs its overhead"),
+        pytest.param(UserTurn((ImageBlock("image/png", "12345678"),)), 6, id="an image by its payload"),
+        pytest.param(UserTurn((CommandBlock("clear", ("now",)),)), 4, id="a command costs nothing"),
+        pytest.param(AssistantTurn((ToolCallBlock("c", "read", {"path": "a.py"}),)), 9, id="name and JSON"),
+        pytest.param(AssistantTurn((ToolCallBlock("c", "read", None),)), 5, id="null input is free"),
+        pytest.param(ToolTurn((ToolResultBlock("c", "abcdefgh"),)), 6, id="a string result, raw"),
+        pytest.param(UserTurn((TextBlock("é" * 5),)), 6, id="code points, not bytes"),
+        pytest.param(AssistantTurn((ThinkingBlock("abcd", "signature"),)), 5, id="signatures cost nothing"),
+    ],
+)
+def test_m8_vectors(turn: Turn, tokens: int) -> None:
+    assert estimate_context_tokens((turn,)) == tokens
+
+
+@pytest.mark.parametrize(
+    ("value", "n_chars"),
+    [
+        pytest.param("raw", 3, id="strings raw"),
+        pytest.param(None, 0, id="None is nothing"),
+        pytest.param({"a": [1, "é"]}, len('{"a":[1,"é"]}'), id="compact JSON, non-ASCII raw"),
+        pytest.param({1, 2}, len("{1, 2}"), id="what is no JSON by its text"),
+    ],
+)
+def test_m7_serialized_values(value: Any, n_chars: int) -> None:
+    assert turn_chars(ToolTurn((ToolResultBlock("c", value),))) == n_chars
+
+
+def test_m6_one_ceiling_over_the_whole_history() -> None:
+    two = (UserTurn((TextBlock("a"),)), UserTurn((TextBlock("b"),)))
+    assert estimate_context_tokens(two) == 1 + 2 * 4
+
+
+blocks: st.SearchStrategy[Block] = st.one_of(
+    st.builds(TextBlock, st.text()),
+    st.builds(ToolCallBlock, st.text(), st.text(), st.dictionaries(st.text(), st.integers())),
+    st.builds(ToolResultBlock, st.text(), st.text()),
+    st.builds(ImageBlock, st.just("image/png"), st.text()),
+)
+
+
+@given(st.lists(st.builds(UserTurn, st.lists(blocks, max_size=3).map(tuple)), max_size=8))
+def test_an_incremental_sum_equals_the_estimate(history: list[Turn]) -> None:
+    n_chars = 0
+    for n_turns, turn in enumerate(history, start=1):
+        n_chars += turn_chars(turn)
+        assert tokens_of(n_chars, n_turns) == estimate_context_tokens(history[:n_turns])
+
+
+def test_b_r17_images_weigh_the_same_whatever_their_payload_on_the_live_path() -> None:
+    photo = UserTurn((ImageBlock("image/png", "x" * 1_400_000),))
+    assert estimate_context_tokens((photo,)) == 350_004
+    assert live_tokens((photo,)) == IMAGE_CHARS // 4 + 4

@@ -1,0 +1,63 @@
+"""The local gist keeps what matters, in little room, the same way every time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sidecar.llmgateway.contract import CommandBlock, UserTurn
+from sidecar.runtime.memory import SUMMARY_HEADING, local_gist
+
+
+def test_requests_rules_files_commands_errors_decisions_and_the_last_word(turns: Any) -> None:
+    history = [
+        turns.user("Fix the parser.\nAlways run the tests first."),
+        turns.calls("c1", path="src/parser.py"),
+        turns.results("c1"),
+        turns.calls("c2", name="bash", command="pytest -q"),
+        turns.results("c2", output="2 failed\nAssertionError: 3 != 4\n[exit code 1]", is_error=True),
+        turns.calls("c3", name="edit", path="src/parser.py"),
+        turns.results("c3", output="no match", is_error=True),
+        turns.agent("I chose a table instead of ifs. Next I run the tests."),
+        UserTurn((CommandBlock("compact", ("now",)),)),
+    ]
+    assert local_gist(history) == (
+        "# Rules\n- Always run the tests first.\n\n"
+        "# Requests\n- Fix the parser. Always run the tests first.\n\n"
+        "# Errors\n- bash: AssertionError: 3 != 4\n- edit: no match\n\n"
+        "# Files\n- src/parser.py (read)\n- src/parser.py (edit failed)\n\n"
+        "# Commands\n- `pytest -q` -> exit 1\n- compact now\n\n"
+        "# Decisions\n- I chose a table instead of ifs.\n\n"
+        "# Open\n- I chose a table instead of ifs. Next I run the tests."
+    )
+
+
+def test_an_earlier_gist_is_carried_on(turns: Any) -> None:
+    first = local_gist([turns.user("Never touch main."), turns.calls("c1", path="a.py"), turns.results("c1")])
+    second = local_gist([turns.user(f"{SUMMARY_HEADING}\n{first}"), turns.user("And fix b.py")])
+    assert second == (
+        "# Rules\n- Never touch main.\n\n# Requests\n- Never touch main.\n- And fix b.py\n\n"
+        "# Files\n- a.py (read)"
+    )
+
+
+def test_restored_files_are_not_requests(turns: Any) -> None:
+    assert local_gist([turns.user("[Restored file after compaction] a.py\nnever mind")]) == ""
+
+
+@pytest.mark.parametrize("max_tokens", [0, 20, 100, 1_000])
+def test_it_is_bounded_and_keeps_first_and_newest(turns: Any, max_tokens: int) -> None:
+    history = [turns.user(f"request {i}: " + "please " * 20 + "never stop") for i in range(200)]
+    gist = local_gist(history, max_tokens=max_tokens)
+    assert len(gist) <= 4 * max_tokens
+    if max_tokens >= 100:
+        assert "request 0:" in gist
+        assert gist == local_gist(history, max_tokens=max_tokens)
+    if max_tokens == 1_000:
+        assert "request 199:" in gist
+
+
+def test_one_huge_paste_is_read_at_both_ends(turns: Any) -> None:
+    gist = local_gist([turns.user("Fix it. " + "x" * 5_000_000 + ". Never ask.")])
+    assert gist.startswith("# Rules\n- Never ask.\n\n# Requests\n- Fix it. xxx")
