@@ -1,0 +1,34 @@
+"""A client of the sidecar daemon: spawn one or attach to one, send requests, follow its events."""
+
+from __future__ import annotations
+
+from sidecar_client.client import DAEMON, Setup, SidecarClient
+from sidecar_client.errors import (
+    ConnectionLost,
+    EventsMissed,
+    ProtocolViolation,
+    SidecarClientError,
+    SidecarRequestError,
+    UnexpectedAnswer,
+)
+from sidecar_client.events import ClientEvent, Notification
+from sidecar_client.permissions import PermissionHandler, allow, reject
+from sidecar_client.session import Session
+
+__all__ = [
+    "DAEMON",
+    "ClientEvent",
+    "ConnectionLost",
+    "EventsMissed",
+    "Notification",
+    "PermissionHandler",
+    "ProtocolViolation",
+    "Session",
+    "Setup",
+    "SidecarClient",
+    "SidecarClientError",
+    "SidecarRequestError",
+    "UnexpectedAnswer",
+    "allow",
+    "reject",
+]

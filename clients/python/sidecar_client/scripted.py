@@ -1,0 +1,142 @@
+"""A daemon in memory, for tests of scripts: it answers as it is told, and can be made to speak or to die.
+
+It speaks real frames over a link of its own, so that everything of the client but processes and sockets runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias, Unpack
+
+from sidecar.protocol import jsonrpc
+from sidecar.protocol.framing import HeaderDecoder, frame_with_header
+from sidecar_client.client import PROTOCOL, Setup, SidecarClient
+from sidecar_client.errors import ConnectionLost, SidecarRequestError
+from sidecar_client.links import Receiver
+
+__all__ = ["NO_ANSWER", "ScriptedAnswer", "ScriptedDaemon"]
+
+ScriptedAnswer: TypeAlias = Callable[[Any], Any]
+"""Returns the result for the params; a SidecarRequestError refuses, NO_ANSWER leaves the request open."""
+
+NO_ANSWER: Final = object()
+
+_ANSWERS: Final[dict[str, ScriptedAnswer]] = {
+    "initialize": lambda _: {"capabilities": {"experimental": {"sidecar": {"protocol": PROTOCOL}}}},
+    "shutdown": lambda _: None,
+}
+
+
+class ScriptedDaemon:
+    """A daemon with *answers* by method; what it is not told to answer it does not know.
+
+    Attributes:
+        answers: what it answers, by method; may be changed at any time.
+        heard: every message of the client, in order.
+        exit_code: what it died with.
+        stderr_tail: its last words.
+    """
+
+    def __init__(self, answers: Mapping[str, ScriptedAnswer] | None = None) -> None:
+        self.answers = {**_ANSWERS, **(answers or {})}
+        self._frames = HeaderDecoder()
+        self._ids = itertools.count(1)
+        self._asked: dict[jsonrpc.Id | None, asyncio.Future[jsonrpc.Response]] = {}
+        self._room = asyncio.Event()
+        self._room.set()
+        self._news = asyncio.Event()
+        self.heard: list[jsonrpc.Message] = []
+        self.exit_code: int | None = None
+        self.stderr_tail = ""
+
+    def client(self, **setup: Unpack[Setup]) -> SidecarClient:
+        """Return the client of this daemon, not started yet."""
+        return SidecarClient(self._open, None, setup)
+
+    def said(self, method: str) -> list[Any]:
+        """Return the params of every request and notification of *method* so far."""
+        asked = (m for m in self.heard if isinstance(m, jsonrpc.Request | jsonrpc.Notification))
+        return [message.params for message in asked if message.method == method]
+
+    async def hear(self, method: str) -> Any:
+        """Wait for the first request or notification of *method* and return its params."""
+        while not (said := self.said(method)):
+            await self._news.wait()
+        return said[0]
+
+    def send(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        asyncio.get_running_loop().call_soon(self._receiver.received, data)
+
+    def notify(self, method: str, params: Any) -> None:
+        """Send a notification."""
+        self.send(frame_with_header(jsonrpc.encode_notification(method, params)))
+
+    def event(self, sid: str, seq: int, kind: str, turn_id: str | None = None, **data: Any) -> None:
+        """Send an event of a session; it happened at *seq* milliseconds."""
+        turn = {} if turn_id is None else {"turnId": turn_id}
+        self.notify("sidecar/event", {"sid": sid, "seq": seq, "at": seq, "kind": kind, "data": data, **turn})
+
+    async def ask(self, method: str, params: Any) -> jsonrpc.Response:
+        """Send a request and return what the client answers."""
+        number = next(self._ids)
+        future: asyncio.Future[jsonrpc.Response] = asyncio.get_running_loop().create_future()
+        self._asked[number] = future
+        self.send(frame_with_header(jsonrpc.encode_request(number, method, params)))
+        return await future
+
+    def die(self, exit_code: int, last_words: str = "") -> None:
+        """End, as a process that crashes does."""
+        self.exit_code, self.stderr_tail = exit_code, last_words
+        error = ConnectionLost("the daemon died", exit_code=exit_code, stderr_tail=last_words)
+        asyncio.get_running_loop().call_soon(self._receiver.lost, error)
+
+    def stop_reading(self) -> None:
+        """Let what the client writes pile up on its side."""
+        self._room.clear()
+
+    def resume_writing(self) -> None:
+        """Read on. This and the rest is the link the client holds."""
+        self._room.set()
+
+    async def drain(self) -> None:
+        """Wait until this daemon reads."""
+        await self._room.wait()
+
+    async def close(self, grace_s: float) -> None:
+        """Nothing is open."""
+
+    def write(self, data: bytes) -> None:
+        """Hear the client."""
+        self._frames.feed(data)
+        while (frame := self._frames.next()) is not None:
+            assert isinstance(frame, bytes), frame
+            message = jsonrpc.decode(frame)
+            self.heard.append(message)
+            self._news.set()
+            self._news = asyncio.Event()
+            if isinstance(message, jsonrpc.Request):
+                self._answer(message)
+            elif isinstance(message, jsonrpc.Response):
+                self._asked.pop(message.id).set_result(message)
+
+    async def _open(self, receiver: Receiver) -> ScriptedDaemon:
+        self._receiver = receiver
+        return self
+
+    def _answer(self, request: jsonrpc.Request) -> None:
+        try:
+            result = self.answers.get(request.method, _unknown)(request.params)
+        except SidecarRequestError as error:
+            self.send(
+                frame_with_header(jsonrpc.encode_error(request.id, error.code, error.message, error.data))
+            )
+        else:
+            if result is not NO_ANSWER:
+                self.send(frame_with_header(jsonrpc.encode_result(request.id, result)))
+
+
+def _unknown(_params: Any) -> Any:
+    raise SidecarRequestError(-32601, "the script has no such method", {"kind": "methodNotFound"})

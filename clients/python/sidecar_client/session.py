@@ -1,0 +1,152 @@
+"""One session, as a script sees it: ask, follow, wait, compact, undo.
+
+A handle: it holds an id and how far its owner has read, nothing of the conversation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from sidecar.protocol import messages as m
+from sidecar.protocol.codec import from_wire
+from sidecar.protocol.shapes import Compaction, ContextFile, ContextUsage, Plan
+from sidecar_client.errors import EventsMissed, SidecarClientError
+from sidecar_client.events import GAP, UNREAD, ClientEvent
+from sidecar_client.feed import Stream
+
+if TYPE_CHECKING:
+    from sidecar_client.client import SidecarClient
+
+__all__ = ["Prompt", "Session"]
+
+Prompt: TypeAlias = str | Sequence[Mapping[str, Any]]
+"""Text, or content blocks as the protocol has them."""
+
+_TURN_ENDS = frozenset({"settled", "faulted"})
+
+
+class Session:
+    """A handle on the session *sid*; ``seq`` is how far its owner has read the session's log."""
+
+    def __init__(self, client: SidecarClient, sid: str, seq: int) -> None:
+        self.client = client
+        self.sid = sid
+        self.seq = seq
+
+    async def prompt(
+        self, prompt: Prompt, *, when_busy: Literal["queue", "steer", "reject"] = "queue"
+    ) -> m.TurnStartResult:
+        """Send a prompt and return at once; :meth:`wait_for` or :meth:`events` tell the rest."""
+        started = await self.client.turn_start(self.sid, _blocks(prompt), when_busy=when_busy)
+        self.seq = max(self.seq, started.seq)
+        return started
+
+    async def run(self, prompt: Prompt) -> m.TurnRunResult:
+        """Send a prompt and wait for the end of its turn. Raises SidecarRequestError when the turn fails."""
+        ran = await self.client.turn_run(self.sid, _blocks(prompt))
+        self.seq = max(self.seq, ran.seq)
+        return ran
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[ClientEvent]:
+        """Send a prompt and yield the events of its turn, and gaps; ``settled`` or ``faulted`` is the last.
+
+        Leaving early does not stop the turn; :meth:`interrupt` does.
+        """
+        events = self.client.events(self.sid)
+        turn_id = (await self.prompt(prompt)).turn_id
+        async for event in events:
+            _raise_if_unread(event)
+            if event.turn_id == turn_id or event.kind == GAP:
+                self.seq = max(self.seq, event.seq)
+                yield event
+            if event.turn_id == turn_id and event.kind in _TURN_ENDS:
+                return
+        raise _closed(self.sid, "end of the turn")
+
+    async def interrupt(self, turn_id: str | None = None) -> m.InterruptResult:
+        """Stop *turn_id*, else the running turn; with none running nothing happens."""
+        return await self.client.turn_interrupt(self.sid, turn_id)
+
+    async def preview(self, engine: str | None = None) -> Plan:
+        """Return what a compaction would do now. No model is called."""
+        return await self.client.compact_preview(self.sid, engine, mode="force")
+
+    async def compact(self, engine: str | None = None, *, instructions: str | None = None) -> Compaction:
+        """Compact and wait for the outcome; its ``status`` says how it went."""
+        events = self.client.events(self.sid)
+        started = await self.client.compact_start(self.sid, engine=engine, instructions=instructions)
+
+        def is_outcome(event: ClientEvent) -> bool:
+            state = event.data["compaction"]
+            is_ours: bool = state["compactionId"] == started.compaction_id
+            return is_ours and state["status"] != "in_progress"
+
+        outcome = await self._find(events, "compaction", is_outcome)
+        return from_wire(Compaction, outcome.data["compaction"])
+
+    async def undo(self, compaction_id: str | None = None, *, force: bool = False) -> m.CompactUndoResult:
+        """Take a compaction back, the newest by default; *force* also when it will not fit the window."""
+        return await self.client.compact_undo(self.sid, compaction_id, force=force)
+
+    async def usage(self) -> ContextUsage:
+        """Return how full the window is, and with what."""
+        return await self.client.context_usage(self.sid, detail=True)
+
+    async def files(self) -> tuple[ContextFile, ...]:
+        """Return the files the model has read."""
+        return (await self.client.context_files(self.sid)).files
+
+    async def close(self) -> None:
+        """Close the session; it stays stored."""
+        await self.client.session_close(self.sid)
+
+    def events(self, after_seq: int | None = None) -> Stream[ClientEvent]:
+        """Return the session's events after *after_seq*, by default from where this handle has read."""
+        return self.client.events(self.sid, self.seq if after_seq is None else after_seq)
+
+    async def wait_for(
+        self,
+        kind: str | None = None,
+        where: Callable[[ClientEvent], bool] | None = None,
+        *,
+        timeout_s: float | None = None,
+    ) -> ClientEvent:
+        """Return the next event of *kind* that *where* accepts; the handle has then read up to it.
+
+        Raises:
+            TimeoutError: it has not come in *timeout_s* seconds.
+            EventsMissed: it may have come and be lost.
+            ConnectionLost: the daemon is gone.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                event = await self._find(self.events(), kind, where)
+        except TimeoutError:
+            raise TimeoutError(f"no {kind or 'such'} event of {self.sid!r} in {timeout_s} s") from None
+        self.seq = max(self.seq, event.seq)
+        return event
+
+    async def _find(
+        self, events: Stream[ClientEvent], kind: str | None, where: Callable[[ClientEvent], bool] | None
+    ) -> ClientEvent:
+        async for event in events:
+            if kind != GAP:
+                _raise_if_unread(event)
+            if kind in (None, event.kind) and (where is None or where(event)):
+                return event
+        raise _closed(self.sid, f"{kind or 'such'} event")
+
+
+def _blocks(prompt: Prompt) -> tuple[Mapping[str, Any], ...]:
+    return ({"type": "text", "text": prompt},) if isinstance(prompt, str) else tuple(prompt)
+
+
+def _closed(sid: str, awaited: str) -> SidecarClientError:
+    return SidecarClientError(f"session {sid!r}, or this client, was closed and no {awaited} had come")
+
+
+def _raise_if_unread(event: ClientEvent) -> None:
+    if event.kind == GAP and event.data["reason"] == UNREAD:
+        raise EventsMissed(event.sid, event.data["from"], event.data["to"])

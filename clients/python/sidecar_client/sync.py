@@ -1,0 +1,266 @@
+"""The same client for scripts without asyncio: every method blocks until it is done.
+
+A thread of its own runs the asynchronous client; nothing here knows the protocol. Iterators block too, so
+leave them at the event you waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
+
+from sidecar_client import client as aio
+from sidecar_client import session as aio_session
+from sidecar_client.errors import ConnectionLost
+from sidecar_client.events import ClientEvent, Notification
+from sidecar_client.session import Prompt
+
+__all__ = ["Session", "SidecarClient"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Q = TypeVar("Q")
+W_co = TypeVar("W_co", covariant=True)
+
+
+class _Loop:
+    """An event loop in a thread, between :meth:`start` and :meth:`stop`."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread()
+
+    def start(self) -> None:
+        """Begin."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="sidecar_client", daemon=True)
+        self._thread.start()
+
+    def wait(self, work: Coroutine[Any, Any, R]) -> R:
+        """Run *work* there and return its result; an interrupt here cancels it there."""
+        if self._loop is None:
+            work.close()
+            raise ConnectionLost("this client is not open; use it inside its with block")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def walk(self, items: AsyncIterator[R]) -> Iterator[R]:
+        """Yield what *items* yields."""
+
+        async def step() -> tuple[R] | None:
+            try:
+                return (await anext(items),)
+            except StopAsyncIteration:
+                return None
+
+        while (item := self.wait(step())) is not None:
+            yield item[0]
+
+    def stop(self) -> None:
+        """End; again does nothing."""
+        if self._loop is not None:
+            self.wait(self._loop.shutdown_asyncgens())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+            self._loop = None
+
+
+class _Blocking(Generic[W_co]):
+    """A wrapper around an asynchronous object that lives in *loop*."""
+
+    def __init__(self, wrapped: W_co, loop: _Loop) -> None:
+        self._wrapped = wrapped
+        self._loop = loop
+
+
+def _blocking(
+    method: Callable[Concatenate[W_co, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[_Blocking[W_co], P], R]:
+    """Return *method* as one that blocks."""
+
+    @wraps(method)
+    def block(wrapper: _Blocking[W_co], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return wrapper._loop.wait(method(wrapper._wrapped, *args, **kwargs))
+
+    return block
+
+
+class Session(_Blocking[aio_session.Session]):
+    """A handle on one session; see :class:`sidecar_client.Session`."""
+
+    prompt = _blocking(aio_session.Session.prompt)
+    run = _blocking(aio_session.Session.run)
+    interrupt = _blocking(aio_session.Session.interrupt)
+    preview = _blocking(aio_session.Session.preview)
+    compact = _blocking(aio_session.Session.compact)
+    undo = _blocking(aio_session.Session.undo)
+    usage = _blocking(aio_session.Session.usage)
+    files = _blocking(aio_session.Session.files)
+    close = _blocking(aio_session.Session.close)
+    wait_for = _blocking(aio_session.Session.wait_for)
+
+    @property
+    def sid(self) -> str:
+        """The session's id."""
+        return self._wrapped.sid
+
+    def stream(self, prompt: Prompt) -> Iterator[ClientEvent]:
+        """Send a prompt and yield the events of its turn; ``settled`` or ``faulted`` is the last."""
+        return self._loop.walk(self._wrapped.stream(prompt))
+
+    def events(self, after_seq: int | None = None) -> Iterator[ClientEvent]:
+        """Yield the session's events after *after_seq*, by default from where this handle has read."""
+        return self._loop.walk(self._wrapped.events(after_seq))
+
+
+class SidecarClient(_Blocking[aio.SidecarClient]):
+    """One client of one daemon, in ``with``; see :class:`sidecar_client.SidecarClient`."""
+
+    status = _blocking(aio.SidecarClient.status)
+    session_new = _blocking(aio.SidecarClient.session_new)
+    session_load = _blocking(aio.SidecarClient.session_load)
+    session_list = _blocking(aio.SidecarClient.session_list)
+    session_read = _blocking(aio.SidecarClient.session_read)
+    session_close = _blocking(aio.SidecarClient.session_close)
+    turn_start = _blocking(aio.SidecarClient.turn_start)
+    turn_run = _blocking(aio.SidecarClient.turn_run)
+    turn_interrupt = _blocking(aio.SidecarClient.turn_interrupt)
+    context_usage = _blocking(aio.SidecarClient.context_usage)
+    context_files = _blocking(aio.SidecarClient.context_files)
+    compact_preview = _blocking(aio.SidecarClient.compact_preview)
+    compact_start = _blocking(aio.SidecarClient.compact_start)
+    compact_cancel = _blocking(aio.SidecarClient.compact_cancel)
+    compact_undo = _blocking(aio.SidecarClient.compact_undo)
+    compact_list = _blocking(aio.SidecarClient.compact_list)
+    compact_read = _blocking(aio.SidecarClient.compact_read)
+    did_open = _blocking(aio.SidecarClient.did_open)
+    did_change = _blocking(aio.SidecarClient.did_change)
+    did_save = _blocking(aio.SidecarClient.did_save)
+    did_close = _blocking(aio.SidecarClient.did_close)
+    did_change_watched_files = _blocking(aio.SidecarClient.did_change_watched_files)
+    request = _blocking(aio.SidecarClient.request)
+    notify = _blocking(aio.SidecarClient.notify)
+    shutdown = _blocking(aio.SidecarClient.shutdown)
+
+    def __init__(self, client: aio.SidecarClient) -> None:
+        super().__init__(client, _Loop())
+
+    @classmethod
+    def spawn(
+        cls,
+        command: Sequence[str] = aio.DAEMON,
+        *,
+        cwd: str | Path = ".",
+        env: Mapping[str, str] | None = None,
+        **setup: Unpack[aio.Setup],
+    ) -> Self:
+        """Start a daemon of its own in *cwd*; handlers are plain functions, run in threads of their own."""
+        return cls(aio.SidecarClient.spawn(command, cwd=cwd, env=env, **off_the_loop(setup)))
+
+    @classmethod
+    def connect(cls, path: str | Path, **setup: Unpack[aio.Setup]) -> Self:
+        """Attach to the daemon at the unix socket *path*; handlers run in threads of their own."""
+        return cls(aio.SidecarClient.connect(path, **off_the_loop(setup)))
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self._loop.start()
+        try:
+            self._loop.wait(self._wrapped.start())
+        except BaseException:
+            self._loop.stop()
+            raise
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Leave, and end the daemon if it is ours; see :meth:`sidecar_client.SidecarClient.close`."""
+        try:
+            self._loop.wait(self._wrapped.close())
+        finally:
+            self._loop.stop()
+
+    @property
+    def server(self) -> Mapping[str, Any]:
+        """What the daemon said of itself."""
+        return self._wrapped.server
+
+    @property
+    def exit_code(self) -> int | None:
+        """How the daemon ended; None while it runs, and when it is not ours."""
+        return self._wrapped.exit_code
+
+    @property
+    def stderr_tail(self) -> str:
+        """The end of what the daemon wrote to its standard error."""
+        return self._wrapped.stderr_tail
+
+    def start_session(
+        self,
+        cwd: str | Path = ".",
+        *,
+        model: str | None = None,
+        engine: str | None = None,
+        title: str | None = None,
+    ) -> Session:
+        """Start a session in *cwd*; :meth:`session_new` knows more options."""
+        started = self._wrapped.start_session(cwd, model=model, engine=engine, title=title)
+        return Session(self._loop.wait(started), self._loop)
+
+    def load_session(self, sid: str) -> Session:
+        """Load a stored session; :meth:`session_load` can have its past sent again."""
+        return Session(self._loop.wait(self._wrapped.load_session(sid)), self._loop)
+
+    def events(self, sid: str, after_seq: int | None = None) -> Iterator[ClientEvent]:
+        """Yield the events of *sid* after *after_seq*; None: from now on."""
+        return self._loop.walk(self._wrapped.events(sid, after_seq))
+
+    def notifications(self) -> Iterator[Notification]:
+        """Yield every notification from now on that is no session event."""
+        return self._loop.walk(self._wrapped.notifications())
+
+    def progress(self, token: str | int | None = None) -> Iterator[Mapping[str, Any]]:
+        """Yield the params of every ``$/progress`` from now on; of *token* alone until its end."""
+        return self._loop.walk(self._wrapped.progress(token))
+
+
+def off_the_loop(setup: aio.Setup) -> aio.Setup:
+    """Return *setup* with its handlers in threads, so that one that waits for its user holds up nothing."""
+    off: aio.Setup = {**setup}
+    if "permission" in setup:
+        off["permission"] = _in_thread(setup["permission"])
+    if "handlers" in setup:
+        off["handlers"] = {method: _in_thread(handler) for method, handler in setup["handlers"].items()}
+    return off
+
+
+def _in_thread(handler: Callable[[Q], Any]) -> Callable[[Q], Coroutine[Any, Any, Any]]:
+    """Return *handler* run in a thread that does not keep the program from ending."""
+
+    async def answer(question: Q) -> Any:
+        future = concurrent.futures.Future[Any]()
+        future.set_running_or_notify_cancel()  # whoever gives up waiting does not disturb the handler
+
+        def decide() -> None:
+            try:
+                future.set_result(handler(question))
+            except Exception as error:
+                future.set_exception(error)
+
+        threading.Thread(target=decide, name="sidecar_client handler", daemon=True).start()
+        return await asyncio.wrap_future(future)
+
+    return answer

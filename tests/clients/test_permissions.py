@@ -1,0 +1,76 @@
+"""Permission questions: rejected unless a handler allows."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sidecar.protocol.shapes import PermissionAnswer, PermissionRequest
+from sidecar_client import PermissionHandler, allow, reject
+from sidecar_client.scripted import ScriptedDaemon
+
+QUESTION = {
+    "sid": "s",
+    "turnId": "t",
+    "permissionId": "p",
+    "title": "run ls",
+    "subject": {"type": "command", "toolCallId": "c", "tool": "bash", "detail": "ls"},
+    "options": [
+        {"optionId": "yes", "name": "Allow", "kind": "allow_once"},
+        {"optionId": "always", "name": "Always", "kind": "allow_always"},
+        {"optionId": "no", "name": "Reject", "kind": "reject_once"},
+    ],
+    "expiresAt": 1,
+}
+ALLOWED = {"outcome": "selected", "optionId": "yes"}
+REJECTED = {"outcome": "selected", "optionId": "no"}
+
+
+async def allow_bash(request: PermissionRequest) -> PermissionAnswer:
+    await asyncio.sleep(0)
+    return allow(request) if request.subject.tool == "bash" else reject(request)
+
+
+def fail(_request: PermissionRequest) -> PermissionAnswer:
+    raise ValueError("no terminal")
+
+
+@pytest.mark.parametrize(
+    ("handler", "question", "answer"),
+    [
+        pytest.param(None, QUESTION, REJECTED, id="nobody to ask rejects"),
+        pytest.param(allow, QUESTION, ALLOWED, id="allow allows once"),
+        pytest.param(reject, QUESTION, REJECTED, id="reject rejects once"),
+        pytest.param(allow_bash, QUESTION, ALLOWED, id="a handler may look and wait"),
+        pytest.param(fail, QUESTION, REJECTED, id="a handler that fails rejects"),
+        pytest.param(allow, {**QUESTION, "options": []}, {"outcome": "cancelled"}, id="no option is no"),
+    ],
+)
+async def test_answers(handler: PermissionHandler | None, question: Any, answer: Any) -> None:
+    script = ScriptedDaemon()
+    async with script.client() if handler is None else script.client(permission=handler):
+        assert (await script.ask("sidecar/permission/request", question)).result == answer
+
+
+async def test_a_question_that_does_not_fit_is_an_error_which_counts_as_a_rejection() -> None:
+    script = ScriptedDaemon()
+    async with script.client(permission=allow):
+        answer = await script.ask("sidecar/permission/request", {"sid": "s"})
+    assert answer.error is not None
+
+
+async def test_the_client_goes_on_while_a_question_is_open() -> None:
+    decide = asyncio.Event()
+
+    async def wait(request: PermissionRequest) -> PermissionAnswer:
+        await decide.wait()
+        return allow(request)
+
+    script = ScriptedDaemon({"echo": lambda params: params})
+    async with script.client(permission=wait) as client:
+        asking = asyncio.create_task(script.ask("sidecar/permission/request", QUESTION))
+        assert await client.request("echo", 1) == 1
+        decide.set()
+        assert (await asking).result == ALLOWED
