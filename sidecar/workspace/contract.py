@@ -59,8 +59,10 @@ class BufferOutOfSync(SidecarError):
 class FileView:
     """One text file at one moment.
 
-    *hash* is ``sha256:`` and 64 hex digits over the UTF-8 bytes of *text* as they stand (line ends and BOM
-    included), so that a saved buffer and its file have the same. *version* is the buffer's, None on disk.
+    *hash* is ``sha256:`` and 64 hex digits over the UTF-8 bytes of *text* as they stand, line ends included.
+    A byte order mark is no part of the text, for editors hide it: so a saved buffer and its file have the
+    same hash. *version* is the buffer's, None on disk. *unsaved* tells a buffer that differs from its file
+    from one that is merely open; *size_bytes* is the file's on disk, the text's in a buffer.
     """
 
     path: Path
@@ -70,6 +72,7 @@ class FileView:
     source: FileSource
     version: int | None
     size_bytes: int
+    unsaved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,7 @@ class ReadRecord:
 
 @dataclass(frozen=True, slots=True)
 class StaleFile:
-    """A file that is no longer what the model read; *now_hash* is None when it was deleted."""
+    """A file that is no longer what the model read; *now_hash* is None when it is gone or no text."""
 
     path: Path
     uri: str
@@ -120,11 +123,16 @@ class StaleFile:
 
 @dataclass(frozen=True, slots=True)
 class WatchStatus:
-    """Who watches the disk: ``client``, ``watchfiles`` or ``none``; *dropped* counts lost notifications."""
+    """Who watches the disk: ``client``, ``watchfiles`` or ``none``.
+
+    *roots* are the trees under watch, *dropped* counts the gaps in which notifications may have been lost,
+    and *notes* say in words which tree is not watched as it should be.
+    """
 
     backend: str
     roots: tuple[Path, ...]
     dropped: int
+    notes: tuple[str, ...] = ()
 
 
 EditApplier: TypeAlias = Callable[[str, int | None, str], Awaitable[bool]]
@@ -193,6 +201,10 @@ class WorkspacePort(Protocol):
         """Return *path* as it is now, buffer first. Raises FileProblem."""
         ...
 
+    async def open_views(self) -> Sequence[FileView]:
+        """Return every open buffer that stands for a file, one view a file."""
+        ...
+
     async def write(self, path: Path, text: str, *, expected_hash: str | None) -> FileView:
         """Make *text* the content of *path* and return the new view.
 
@@ -227,7 +239,10 @@ class WorkspacePort(Protocol):
         ...
 
     def on_change(self, listener: Callable[[Path], None]) -> Dispose:
-        """Tell *listener* of every file whose buffer or disk bytes may have changed."""
+        """Tell *listener* of every file whose buffer or disk bytes may have changed.
+
+        A folder stands for everything below it.
+        """
         ...
 
     def set_edit_applier(self, applier: EditApplier | None) -> None:

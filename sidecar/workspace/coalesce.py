@@ -1,0 +1,72 @@
+"""Work on a path that is asked for often and needed once: soon after the last ask, never twice at a time.
+
+Knows nothing of files; the work is the caller's. Belongs to one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Coalescer"]
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    task: asyncio.Task[None]
+    asked_again: bool = False
+
+
+class Coalescer:
+    """Runs *work* for each scheduled path, *delay_s* seconds after it was asked for.
+
+    Asks during the delay are the same ask; one while the work is under way causes exactly one more run.
+    *work* contract: never raises.
+    """
+
+    def __init__(self, work: Callable[[Path], Awaitable[None]], *, delay_s: float) -> None:
+        self._work = work
+        self._delay_s = delay_s
+        self._jobs: dict[Path, _Job] = {}
+        self._waiting: set[Path] = set()
+        self._closed = False
+
+    def schedule(self, path: Path) -> None:
+        """Ask for the work on *path*; after :meth:`close` nothing happens."""
+        if self._closed or path in self._waiting:
+            return
+        job = self._jobs.get(path)
+        if job is None:
+            self._waiting.add(path)
+            self._jobs[path] = _Job(asyncio.get_running_loop().create_task(self._run(path)))
+        else:
+            job.asked_again = True
+
+    async def drain(self) -> None:
+        """Wait until nothing is scheduled or under way."""
+        while self._jobs:
+            await asyncio.wait([job.task for job in self._jobs.values()])
+
+    async def close(self) -> None:
+        """Drop what is scheduled and wait for what is under way to end."""
+        self._closed = True
+        tasks = [job.task for job in self._jobs.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, path: Path) -> None:
+        try:
+            while True:
+                await asyncio.sleep(self._delay_s)
+                self._waiting.discard(path)
+                await self._work(path)
+                if not self._jobs[path].asked_again:
+                    return
+                self._jobs[path].asked_again = False
+                self._waiting.add(path)
+        finally:
+            self._waiting.discard(path)
+            self._jobs.pop(path, None)

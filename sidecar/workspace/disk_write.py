@@ -1,0 +1,154 @@
+"""Writing a text file whole or not at all: a temporary file beside it, synced, checked, renamed.
+
+Runs in worker threads; knows nothing of buffers. Whatever goes wrong, the file is the old one or the new one
+and the temporary file is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sidecar.workspace.contract import FileProblem
+from sidecar.workspace.files import BOM, DiskText, encode_text, read_text, text_hash
+
+__all__ = ["write_text"]
+
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_TOO_LARGE = "too large to be what was read"
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """What stands at a path before a write: its hash, codec and status; all None for no file."""
+
+    hash: str | None = None
+    codec: str | None = None
+    status: os.stat_result | None = None
+
+
+def write_text(path: Path, text: str, expected_hash: str | None, limit_bytes: int) -> DiskText:
+    """Make *text* the content of the resolved *path*, and return it as it stands then.
+
+    Missing parent folders are created; mode, owner, byte order mark and encoding of an existing file stay.
+    Raises FileProblem: ``changedSinceRead`` when the file is not *expected_hash* (None: no file), before the
+    work as well as right before the rename; a file over *limit_bytes* is never what was read.
+    ``isDirectory``, ``binary``, ``unwritable`` and ``diskFull`` are the others.
+    """
+    body = text.removeprefix(BOM)
+    try:
+        before = _standing(path, limit_bytes)
+        _refuse_changed(path, before, expected_hash)
+        if before.status is not None and not os.access(path, os.W_OK):
+            raise FileProblem("unwritable", f"cannot write {path}: it is read-only", hint="make it writable")
+        codec = before.codec or ("utf-8-sig" if text.startswith(BOM) else "utf-8")
+        raw = encode_text(body, codec)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _replace(
+            path, raw, before, lambda: _refuse_changed(path, _standing(path, limit_bytes), expected_hash)
+        )
+    except (OSError, ValueError) as error:
+        raise _problem(path, error) from error
+    return DiskText(body, text_hash(body), len(raw), codec)
+
+
+def _standing(path: Path, limit_bytes: int) -> _Standing:
+    try:
+        status = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return _Standing()
+    if stat.S_ISDIR(status.st_mode):
+        raise FileProblem("isDirectory", f"cannot write {path}: it is a folder", hint="name a file in it")
+    if status.st_size > limit_bytes:
+        return _Standing(_TOO_LARGE, None, status)
+    now = read_text(path, limit_bytes)
+    return _Standing(now.hash, now.codec, status)
+
+
+def _refuse_changed(path: Path, now: _Standing, expected_hash: str | None) -> None:
+    if now.hash == expected_hash:
+        return
+    found = "is gone" if now.hash is None else "exists" if expected_hash is None else "has changed"
+    raise FileProblem(
+        "changedSinceRead",
+        f"cannot write {path}: the file {found}, which is not what was last read",
+        hint="read it again, then decide",
+    )
+
+
+def _replace(path: Path, raw: bytes, before: _Standing, refuse_changed: Callable[[], None]) -> None:
+    temporary = path.parent / f".sidecar-{uuid.uuid4().hex}.tmp"
+    try:
+        _write_synced(temporary, raw, before.status)
+        refuse_changed()
+        if before.status is None:
+            _move_to_free_name(temporary, path)
+        else:
+            os.replace(temporary, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+    _sync_folder(path.parent)
+
+
+def _write_synced(temporary: Path, raw: bytes, like: os.stat_result | None) -> None:
+    with open(os.open(temporary, _CREATE_FLAGS, 0o666), "wb") as file:
+        file.write(raw)
+        file.flush()
+        os.fsync(file.fileno())
+    if like is None:
+        return
+    if hasattr(os, "chown"):
+        # Keeping the owner takes privileges that most daemons lack, and need not have.
+        with contextlib.suppress(PermissionError):
+            os.chown(temporary, like.st_uid, like.st_gid)
+    os.chmod(temporary, stat.S_IMODE(like.st_mode))
+
+
+def _move_to_free_name(temporary: Path, path: Path) -> None:
+    """Give the new file its name unless somebody took it meanwhile: neither call replaces a file."""
+    try:
+        if os.name == "nt":
+            os.rename(temporary, path)
+        else:
+            os.link(temporary, path)
+    except FileExistsError:
+        raise FileProblem(
+            "changedSinceRead", f"cannot create {path}: it exists by now", hint="read it, then decide"
+        ) from None
+    except OSError:  # a file system without hard links
+        os.replace(temporary, path)
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":
+        return
+    # The rename has happened; a file system that cannot sync folders keeps it as well as it can.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _problem(path: Path, error: OSError | ValueError) -> FileProblem:
+    if isinstance(error, UnicodeError):
+        return FileProblem(
+            "unwritable", f"cannot write {path}: the text holds half a character (a lone surrogate)"
+        )
+    if isinstance(error, OSError) and error.errno in _NO_SPACE:
+        return FileProblem(
+            "diskFull", f"cannot write {path}: {error.strerror}", hint="free space, then try again"
+        )
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    return FileProblem(
+        "unwritable", f"cannot write {path}: {reason}", hint="choose a path that can be written"
+    )

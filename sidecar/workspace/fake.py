@@ -1,0 +1,200 @@
+"""A workspace without a disk, for the tests of whoever stands on ``WorkspacePort``.
+
+Everything happens at once and in memory: a change is compared with the ledgers before the call returns.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from sidecar.workspace.buffers import Buffers
+from sidecar.workspace.contract import (
+    Dispose,
+    EditApplier,
+    FileProblem,
+    FileView,
+    PositionEncoding,
+    StaleFile,
+    TextChange,
+    WatchStatus,
+)
+from sidecar.workspace.files import text_hash
+from sidecar.workspace.ledger import ReadLedger
+from sidecar.workspace.uris import path_to_uri, uri_to_path
+
+__all__ = ["FakeWorkspace"]
+
+
+class FakeWorkspace:
+    """Files in a dict, with :meth:`put` as the hand that changes them; a ``WorkspacePort``.
+
+    >>> workspace = FakeWorkspace({Path("/p/a.py"): "x = 1"})
+    >>> stale: list[StaleFile] = []
+    >>> workspace.ledger("s", stale.append).record(workspace.now(Path("/p/a.py")), call_id="c1")
+    >>> workspace.put(Path("/p/a.py"), "x = 2")
+    >>> [file.path.name for file in stale]
+    ['a.py']
+    """
+
+    def __init__(self, files: Mapping[Path, str] | None = None) -> None:
+        self.files = dict(files or {})
+        self.watched: list[Path] = []
+        self.client_watches = False
+        self.edit_applier: EditApplier | None = None
+        self.closed = False
+        self._buffers = Buffers()
+        self._ledgers: dict[str, ReadLedger] = {}
+        self._listeners: list[Callable[[Path], None]] = []
+
+    def put(self, path: Path, text: str | None) -> None:
+        """Change the file *path* on the disk that is not there; None deletes it."""
+        if text is None:
+            self.files.pop(path, None)
+        else:
+            self.files[path] = text
+        self.disk_changed((path,))
+
+    def now(self, path: Path) -> FileView:
+        """Return *path* as it is now. Raises FileProblem ``notFound``."""
+        real = _normal(path)
+        buffer = self._buffers.find(real)
+        on_disk = self.files.get(real)
+        if buffer is not None:
+            return _view(real, buffer.uri, buffer.content.text, buffer.version, on_disk)
+        if on_disk is None:
+            raise FileProblem("notFound", f"cannot read {path}: there is no such file")
+        return _view(real, path_to_uri(real), on_disk, None, on_disk)
+
+    def open_buffer(self, uri: str, *, version: int, text: str) -> None:
+        """Open a buffer."""
+        path = uri_to_path(uri)
+        self._buffers.open(uri, None if path is None else _normal(path), version, text)
+        self._changed(path)
+
+    def change_buffer(
+        self, uri: str, *, version: int, changes: Sequence[TextChange], encoding: PositionEncoding
+    ) -> None:
+        """Change a buffer. Raises BufferOutOfSync for an unopened one."""
+        self._changed(self._buffers.change(uri, version, changes, encoding).path)
+
+    def save_buffer(self, uri: str, *, text: str | None = None) -> None:
+        """Save a buffer to the disk that is not there."""
+        buffer = self._buffers.save(uri, text)
+        if buffer is not None and buffer.path is not None:
+            self.put(buffer.path, buffer.content.text)
+
+    def close_buffer(self, uri: str) -> None:
+        """Close a buffer."""
+        buffer = self._buffers.close(uri)
+        self._changed(None if buffer is None else buffer.path)
+
+    async def view(self, path: Path) -> FileView:
+        """Return *path* as it is now."""
+        return self.now(path)
+
+    async def open_views(self) -> Sequence[FileView]:
+        """Return every open buffer that stands for a file."""
+        return tuple(self.now(path) for path in {b.path: None for b in self._buffers.all() if b.path})
+
+    async def write(self, path: Path, text: str, *, expected_hash: str | None) -> FileView:
+        """Write *path*, through the edit applier where a buffer is open."""
+        real = _normal(path)
+        before = self._now_or_none(real)
+        if (None if before is None else before.hash) != expected_hash:
+            raise FileProblem("changedSinceRead", f"cannot write {path}: it is not what was last read")
+        if before is None or before.source == "disk":
+            self.put(real, text)
+        elif self.edit_applier is None:
+            raise FileProblem("unwritable", f"cannot write {path}: it is open in the editor")
+        elif not await self.edit_applier(before.uri, before.version, text):
+            raise FileProblem("unwritable", f"cannot write {path}: the editor did not accept the edit")
+        return self.now(real)
+
+    def watch(self, root: Path) -> Dispose:
+        """Note that *root* is watched."""
+        self.watched.append(root)
+
+        def dispose() -> None:
+            if root in self.watched:
+                self.watched.remove(root)
+
+        return dispose
+
+    def use_client_watcher(self, active: bool) -> None:
+        """Note who watches."""
+        self.client_watches = active
+
+    def disk_changed(self, paths: Iterable[Path]) -> None:
+        """Compare *paths* and tell of them."""
+        for path in paths:
+            self._changed(_normal(path))
+
+    def ledger(self, session_id: str, on_stale: Callable[[StaleFile], None]) -> ReadLedger:
+        """Return the read ledger of a session."""
+        if session_id not in self._ledgers:
+            self._ledgers[session_id] = ReadLedger(on_stale, real_path=_normal, on_read=self._compare)
+        self._ledgers[session_id].on_stale = on_stale
+        return self._ledgers[session_id]
+
+    def drop_ledger(self, session_id: str) -> None:
+        """Forget a session's ledger."""
+        self._ledgers.pop(session_id, None)
+
+    def on_change(self, listener: Callable[[Path], None]) -> Dispose:
+        """Tell *listener* of every change."""
+        self._listeners.append(listener)
+
+        def dispose() -> None:
+            self._listeners = [kept for kept in self._listeners if kept is not listener]
+
+        return dispose
+
+    def set_edit_applier(self, applier: EditApplier | None) -> None:
+        """Keep the way to edit open buffers."""
+        self.edit_applier = applier
+
+    def watch_status(self) -> WatchStatus:
+        """Return who watches what."""
+        backend = "client" if self.client_watches else "watchfiles" if self.watched else "none"
+        return WatchStatus(backend, tuple(self.watched), 0)
+
+    async def close(self) -> None:
+        """Note that the workspace is closed."""
+        self.closed = True
+
+    def _now_or_none(self, path: Path) -> FileView | None:
+        try:
+            return self.now(path)
+        except FileProblem:
+            return None
+
+    def _changed(self, path: Path | None) -> None:
+        if path is None:
+            return
+        self._compare(path)
+        for listener in tuple(self._listeners):
+            listener(path)
+
+    def _compare(self, path: Path) -> None:
+        now = self._now_or_none(path)
+        for ledger in tuple(self._ledgers.values()):
+            ledger.compare(path, now)
+
+
+def _normal(path: Path) -> Path:
+    return Path(os.path.normpath(path))
+
+
+def _view(path: Path, uri: str, text: str, version: int | None, on_disk: str | None) -> FileView:
+    return FileView(
+        path=path,
+        uri=uri,
+        text=text,
+        hash=text_hash(text),
+        source="disk" if version is None else "buffer",
+        version=version,
+        size_bytes=len(text.encode()),
+        unsaved=text != on_disk,
+    )

@@ -1,0 +1,154 @@
+"""Reading text files from the disk: bounded, never blocking on what is no file, honest about the rest.
+
+Runs in worker threads; knows nothing of buffers. A byte order mark is no part of the text; the codec
+remembers it, so that writing the file again keeps it.
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import hashlib
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from sidecar.workspace.contract import FileProblem
+
+__all__ = [
+    "BOM",
+    "READ_LIMIT_BYTES",
+    "DiskText",
+    "encode_text",
+    "read_bytes",
+    "read_text",
+    "real_path",
+    "text_hash",
+]
+
+READ_LIMIT_BYTES = 10_000_000
+BOM = "\ufeff"
+_SNIFFED = 8192
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_OPEN_FLAGS = (
+    os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+)
+_SPECIAL = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DiskText:
+    """A text file as it stood on the disk; *codec* is how its bytes become *text*, mark included."""
+
+    text: str
+    hash: str
+    size_bytes: int
+    codec: str = "utf-8"
+
+
+def real_path(path: Path) -> Path:
+    """Return the absolute *path* with all links followed, as far as it exists."""
+    return Path(os.path.realpath(path))
+
+
+def text_hash(text: str) -> str:
+    """Return the hash of a view.
+
+    >>> text_hash("")[:15]
+    'sha256:e3b0c442'
+    """
+    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def encode_text(text: str, codec: str) -> bytes:
+    """Return the bytes of *text* on disk, its mark included."""
+    mark = next((mark for mark, name in _MARKS if name == codec and codec != "utf-8-sig"), b"")
+    return mark + text.encode(codec)
+
+
+def read_text(path: Path, limit_bytes: int = READ_LIMIT_BYTES) -> DiskText:
+    """Return the text of *path*. Raises FileProblem for whatever is no readable text of that size."""
+    raw = read_bytes(path, limit_bytes)
+    codec = next((name for mark, name in _MARKS if raw.startswith(mark)), "utf-8")
+    text = _decode(raw, codec)
+    if text is None:
+        raise FileProblem(
+            "binary",
+            f"cannot read {path} as text: it holds {len(raw)} bytes that are neither UTF-8 nor marked UTF-16",
+            hint="look at it with a tool for its format",
+        )
+    return DiskText(text, text_hash(text), len(raw), codec)
+
+
+def read_bytes(path: Path, limit_bytes: int) -> bytes:
+    """Return the bytes of the regular file *path*. Raises FileProblem; a file too large costs one look."""
+    try:
+        status = os.stat(path)
+        _refuse_special(path, status.st_mode)
+        _refuse_large(path, status.st_size, limit_bytes)
+        return _read_regular(path, limit_bytes)
+    except (OSError, ValueError) as error:
+        raise _problem(path, error) from error
+
+
+def _read_regular(path: Path, limit_bytes: int) -> bytes:
+    descriptor = os.open(path, _OPEN_FLAGS)
+    with open(descriptor, "rb", closefd=True) as file:
+        # Asked again of what was really opened: the name may stand for something else by now.
+        _refuse_special(path, os.fstat(descriptor).st_mode)
+        raw = file.read(limit_bytes + 1)
+    _refuse_large(path, len(raw), limit_bytes)
+    return raw
+
+
+def _refuse_special(path: Path, mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise FileProblem(
+            "isDirectory", f"cannot read {path} as a file: it is a folder", hint="list it instead"
+        )
+    if not stat.S_ISREG(mode):
+        what = next((name for is_kind, name in _SPECIAL if is_kind(mode)), "no regular file")
+        raise FileProblem("unreadable", f"cannot read {path}: it is {what}", hint="read a regular file")
+
+
+def _refuse_large(path: Path, size: int, limit_bytes: int) -> None:
+    if size > limit_bytes:
+        raise FileProblem(
+            "tooLarge",
+            f"cannot read {path}: it has {size} bytes or more, the limit is {limit_bytes}",
+            hint="search it, or print a part of it with a command",
+        )
+
+
+def _decode(raw: bytes, codec: str) -> str | None:
+    """Return *raw* as text, or None when it is none: undecodable, or with a NUL near its start."""
+    body = raw[2:] if codec.startswith("utf-16") else raw
+    if codec == "utf-8" and b"\0" in body[:_SNIFFED]:
+        return None
+    try:
+        text = body.decode(codec)
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text[:_SNIFFED] else text
+
+
+def _problem(path: Path, error: OSError | ValueError) -> FileProblem:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return FileProblem(
+            "notFound", f"cannot read {path}: there is no such file", hint="check the spelling"
+        )
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    hint = "ask for access to it" if isinstance(error, PermissionError) else "try another file"
+    if isinstance(error, OSError) and error.errno == errno.ELOOP:
+        reason = "its links lead in a circle"
+    return FileProblem("unreadable", f"cannot read {path}: {reason}", hint=hint)

@@ -1,0 +1,195 @@
+"""Glob patterns as regular expressions, and the lines of an ignore file as git understands them.
+
+Pure: knows no disk. ``*`` and ``?`` never match a slash, ``**`` stands for whole folders. Matching takes time
+in proportion to the path, whatever the pattern: ignore files come with the trees of strangers. What stands
+between two stars is matched where it first occurs, in an atomic group, for no later place could serve better.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+__all__ = ["GlobRules", "glob_matcher", "glob_regex"]
+
+_TOKEN = re.compile(r"(?s)\*+|\?|\\.|\[[!^]?\]?(?:\\.|[^\]\\])*\]|.")
+_CLASS_ITEM = re.compile(r"(?s)\\(.)|(-)|(.)")
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_FOLDERS = "(?:[^/]+/)*"
+_BRACES_CAP = 64
+_LINE_CAP = 1000
+
+
+def glob_regex(pattern: str) -> str:
+    r"""Return the regular expression that a whole path must match; both are relative, with forward slashes.
+
+    May be no valid expression when a bracket of *pattern* holds a backward range.
+
+    >>> glob_regex("src/**/*.py")
+    '(?s:src/(?:[^/]+/)*[^/]*\\.py)'
+    """
+    chunks: list[list[str]] = [[]]
+    for name in pattern.split("/"):
+        if name == "**":
+            chunks.append([])
+        else:
+            chunks[-1].append(_segment(name))
+    parts = ["/".join(chunk) for chunk in chunks]
+    if len(parts) == 1:
+        return f"(?s:{parts[0]})"
+    first, *between, last = parts
+    head = first + "/" if first else ""
+    middle = "".join(f"(?>{_FOLDERS}?{chunk}/)" for chunk in between if chunk)
+    return f"(?s:{head}{middle}{_FOLDERS + last if last else '.+'})"
+
+
+def glob_matcher(pattern: str) -> Callable[[str], bool]:
+    """Return whether a relative path matches *pattern*, the way people search for files.
+
+    A pattern without a slash matches names at any depth; ``{a,b}`` stands for either.
+
+    >>> matches = glob_matcher("*.{ts,tsx}")
+    >>> matches("src/a.tsx"), matches("src/a.js")
+    (True, False)
+    """
+    # "./x" is meant to be here, which git spells "/x".
+    anchored = pattern.removeprefix(".") if pattern.startswith("./") else pattern
+    rules = [_rule(each, ignores=True, folders_only=False) for each in _alternatives(anchored)]
+    joined = _join([rule for rule in rules if rule is not None])
+    return lambda path: joined is not None and joined.fullmatch(path) is not None
+
+
+class GlobRules:
+    """The lines of one ignore file: the last that matches decides.
+
+    >>> rules = GlobRules(["*.log", "!keep.log"])
+    >>> rules.verdict("a/b.log", is_folder=False), rules.verdict("keep.log", is_folder=False)
+    (True, False)
+    """
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        rules = [rule for line in lines if (rule := _parse(line)) is not None]
+        self._groups = tuple(_Group.of(group) for group in reversed(_group_by_sign(rules)))
+
+    def __bool__(self) -> bool:
+        return bool(self._groups)
+
+    def verdict(self, path: str, *, is_folder: bool) -> bool | None:
+        """Return True for ignored, False for brought back, None when no line speaks of *path*.
+
+        *path* is relative to the folder of the file, with forward slashes. Folders above it are not
+        considered: who asks has asked for them before.
+        """
+        for group in self._groups:
+            pattern = group.folders if is_folder else group.files
+            if pattern is not None and pattern.fullmatch(path):
+                return group.ignores
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """One line; *by_name* matches the last part of a path, else *regex* is for the whole."""
+
+    regex: str
+    ignores: bool
+    by_name: bool
+    folders_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Neighbouring lines of one sign, joined, because one expression is faster than many."""
+
+    ignores: bool
+    files: re.Pattern[str] | None
+    folders: re.Pattern[str] | None
+
+    @classmethod
+    def of(cls, rules: list[_Rule]) -> _Group:
+        for_files = [rule for rule in rules if not rule.folders_only]
+        return cls(rules[0].ignores, _join(for_files), _join(rules))
+
+
+def _parse(line: str) -> _Rule | None:
+    """Return the rule in *line*, or None for a comment, nothing, or what git could not read either."""
+    body = _without_trailing_spaces(line.removesuffix("\r"))
+    if body.startswith("#") or len(body) > _LINE_CAP:
+        return None
+    ignores = not body.startswith("!")
+    body = body.removeprefix("!")
+    folders_only = body.endswith("/")
+    body = body.removesuffix("/")
+    return _rule(body, ignores=ignores, folders_only=folders_only) if body else None
+
+
+def _without_trailing_spaces(line: str) -> str:
+    body = line.rstrip(" ")
+    return body + " " if body.endswith("\\") and body != line else body
+
+
+def _rule(body: str, *, ignores: bool, folders_only: bool) -> _Rule | None:
+    regex = glob_regex(body.removeprefix("/"))
+    try:
+        re.compile(regex)
+    except re.error:
+        return None
+    return _Rule(regex, ignores, "/" not in body, folders_only)
+
+
+def _group_by_sign(rules: list[_Rule]) -> list[list[_Rule]]:
+    groups: list[list[_Rule]] = []
+    for rule in rules:
+        if groups and groups[-1][0].ignores == rule.ignores:
+            groups[-1].append(rule)
+        else:
+            groups.append([rule])
+    return groups
+
+
+def _join(rules: list[_Rule]) -> re.Pattern[str] | None:
+    names = "|".join(rule.regex for rule in rules if rule.by_name)
+    choices = [rule.regex for rule in rules if not rule.by_name]
+    if names:
+        # Possessive: the name is what follows the last slash, there is no second way to read it.
+        choices.append(f"(?s:.*/)?+(?:{names})")
+    return re.compile("|".join(choices)) if choices else None
+
+
+def _segment(segment: str) -> str:
+    """Return the expression of one part of a path."""
+    pieces = [""]
+    for token in _TOKEN.findall(segment):
+        if token.startswith("*"):
+            pieces.append("")
+        else:
+            pieces[-1] += _translate(token)
+    if len(pieces) == 1:
+        return pieces[0]
+    first, *between, last = pieces
+    return first + "".join(f"(?>[^/]*?{piece})" for piece in between) + "[^/]*" + last
+
+
+def _translate(token: str) -> str:
+    if token == "?":
+        return "[^/]"
+    if token.startswith("[") and len(token) > 1:
+        return _translate_class(token[1:-1])
+    return re.escape(token[1:] if len(token) > 1 else token)
+
+
+def _translate_class(body: str) -> str:
+    negated = body.startswith(("!", "^"))
+    items = _CLASS_ITEM.findall(body[negated:])
+    inside = "".join("-" if dash else re.escape(escaped or plain) for escaped, dash, plain in items)
+    return f"(?!/)[{'^' * negated}{inside}]"
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """Return *pattern* once for each choice of its braces; at most so many, for they multiply."""
+    patterns = [pattern]
+    while len(patterns) < _BRACES_CAP and (match := _BRACES.search(patterns[0])):
+        whole, choices = match.group(0), match.group(1).split(",")
+        patterns = [each.replace(whole, choice, 1) for each in patterns for choice in choices]
+    return patterns

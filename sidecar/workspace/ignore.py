@@ -1,0 +1,171 @@
+"""What to leave out of a tree, and how to walk what is left.
+
+Honours ``.gitignore`` and ``.ignore`` files, deeper ones over higher ones and ``.ignore`` over ``.gitignore``
+in one folder; below them a small list of folders that hold nothing a person wrote. A negated pattern brings
+back what a weaker rule left out, except ``.git``. As with git, what lies in an ignored folder stays out.
+
+Never follows links to folders, so that no loop of links is walked; never raises for a folder it may not read.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sidecar.workspace.contract import FileProblem
+from sidecar.workspace.files import BOM, read_bytes
+from sidecar.workspace.globs import GlobRules
+
+__all__ = ["IGNORE_FILES", "IgnoreRules", "Listing", "is_folder", "walk"]
+
+IGNORE_FILES = (".gitignore", ".ignore")
+_IGNORE_FILE_LIMIT_BYTES = 250_000
+_ALWAYS = ".git"
+_FOLDERS = frozenset(
+    {".hg", ".svn", ".jj", "node_modules", "bower_components", ".yarn", ".pnpm-store", ".next", ".nuxt"}
+    | {".venv", "venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".tox"}
+    | {".nox", ".eggs", "dist", "build", "target", ".gradle", ".terraform", ".direnv"}
+)
+_FILES = frozenset({".DS_Store", "Thumbs.db"})
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The entries of one folder by name, without the *n_ignored* that the rules leave out."""
+
+    entries: tuple[os.DirEntry[str], ...] = ()
+    n_ignored: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """The ignore files of one folder; paths are matched from *prefix_length* on."""
+
+    prefix_length: int
+    rules: GlobRules
+
+
+class IgnoreRules:
+    """The rules below one root, read as they are needed and kept until :meth:`forget`.
+
+    Used by one thread at a time. Paths are absolute and below the root.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = str(root)
+        self._levels: dict[str, tuple[_Level, ...]] = {}
+        self._verdicts: dict[str, bool] = {}
+
+    def forget(self) -> None:
+        """Read the ignore files anew; one of them has changed."""
+        self._levels.clear()
+        self._verdicts.clear()
+
+    def list_folder(self, folder: str) -> Listing:
+        """Return what *folder* holds; an unreadable one holds nothing."""
+        try:
+            with os.scandir(folder) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except OSError:
+            return Listing()
+        levels = self._levels_of(folder)
+        kept = tuple(entry for entry in entries if not _is_left_out(entry.path, is_folder(entry), levels))
+        return Listing(kept, len(entries) - len(kept))
+
+    def is_ignored(self, path: Path) -> bool:
+        """Whether the rules leave *path* out, itself or with a folder above it. It need not exist."""
+        spelled = str(path)
+        if spelled == self._root:
+            return False
+        folder = os.path.dirname(spelled)
+        return self._is_folder_ignored(folder) or _is_left_out(
+            spelled, os.path.isdir(spelled), self._levels_of(folder)
+        )
+
+    def _is_folder_ignored(self, folder: str) -> bool:
+        if len(folder) <= len(self._root):
+            return False
+        verdict = self._verdicts.get(folder)
+        if verdict is None:
+            above = os.path.dirname(folder)
+            verdict = self._is_folder_ignored(above) or _is_left_out(folder, True, self._levels_of(above))
+            self._verdicts[folder] = verdict
+        return verdict
+
+    def _levels_of(self, folder: str) -> tuple[_Level, ...]:
+        """Return the patterns that hold in *folder*, the strongest first."""
+        levels = self._levels.get(folder)
+        if levels is None:
+            above = self._levels_of(os.path.dirname(folder)) if len(folder) > len(self._root) else ()
+            own = _read_level(folder)
+            levels = above if own is None else (own, *above)
+            self._levels[folder] = levels
+        return levels
+
+
+def walk(
+    start: Path, root: Path, *, cap: int, is_cancelled: Callable[[], bool] = lambda: False
+) -> Iterator[os.DirEntry[str]]:
+    """Yield what lies below the folder *start*: by name, a folder before what it holds, at most *cap*.
+
+    The rules of *root*, a folder at or above *start*, hold; if they leave *start* itself out, only those at
+    and below it do: who names an ignored folder wants to see into it.
+    """
+    rules = IgnoreRules(root)
+    if rules.is_ignored(start):
+        rules = IgnoreRules(start)
+    n_yielded = 0
+    pending = [iter(rules.list_folder(str(start)).entries)]
+    while pending:
+        entry = next(pending[-1], None)
+        if entry is None:
+            pending.pop()
+            continue
+        if n_yielded >= cap or is_cancelled():
+            return
+        n_yielded += 1
+        yield entry
+        if is_folder(entry):
+            pending.append(iter(rules.list_folder(entry.path).entries))
+
+
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether *entry* is a folder and no link or junction to one."""
+    try:
+        if not entry.is_dir(follow_symlinks=False):
+            return False
+        if sys.platform == "win32":
+            tag = entry.stat(follow_symlinks=False).st_reparse_tag
+            return tag != stat.IO_REPARSE_TAG_MOUNT_POINT
+    except OSError:  # gone since it was listed
+        return False
+    return True
+
+
+def _is_left_out(path: str, is_folder: bool, levels: tuple[_Level, ...]) -> bool:
+    name = os.path.basename(path)
+    if name == _ALWAYS:
+        return True
+    for level in levels:
+        relative = path[level.prefix_length :].replace(os.sep, "/")
+        verdict = level.rules.verdict(relative, is_folder=is_folder)
+        if verdict is not None:
+            return verdict
+    return name in (_FOLDERS if is_folder else _FILES)
+
+
+def _read_level(folder: str) -> _Level | None:
+    rules = GlobRules(line for name in IGNORE_FILES for line in _read_lines(Path(folder, name)))
+    return _Level(len(folder.rstrip(os.sep)) + 1, rules) if rules else None
+
+
+def _read_lines(path: Path) -> list[str]:
+    try:
+        raw = read_bytes(path, _IGNORE_FILE_LIMIT_BYTES)
+    except FileProblem:  # none there, or nothing that could be a list of patterns
+        return []
+    return raw.decode("utf-8", "surrogateescape").removeprefix(BOM).split("\n")

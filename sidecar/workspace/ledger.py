@@ -1,0 +1,173 @@
+"""What one session's model has read, and whether it still stands.
+
+Compares hashes that others have computed; reads no file itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sidecar.workspace.contract import FileSource, FileView, ReadRecord, StaleFile
+
+__all__ = ["ReadLedger", "merge_ranges"]
+
+
+class _StoredRecord(msgspec.Struct, frozen=True, rename="camel"):
+    """A record as it is stored."""
+
+    path: str
+    uri: str
+    hash: str
+    source: FileSource
+    call_id: str
+    version: int | None = None
+    ranges: tuple[tuple[int, int | None], ...] = ()
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A record, whether the file differs from it now, and whether that was told."""
+
+    record: ReadRecord
+    is_stale: bool = False
+    was_told: bool = False
+
+
+class ReadLedger:
+    """The read ledger of one session.
+
+    Args:
+        on_stale: hears once when a file stops being what was read, until it is read again.
+        real_path: resolves a path, so that spellings of one file are one file.
+        on_read: hears of every path that is recorded or loaded, so that its file can be compared.
+    """
+
+    def __init__(
+        self,
+        on_stale: Callable[[StaleFile], None],
+        *,
+        real_path: Callable[[Path], Path],
+        on_read: Callable[[Path], None],
+    ) -> None:
+        self.on_stale = on_stale
+        self._real_path = real_path
+        self._on_read = on_read
+        self._entries: dict[Path, _Entry] = {}
+
+    def record(
+        self, view: FileView, *, call_id: str, first_line: int = 1, line_count: int | None = None
+    ) -> None:
+        """Remember that the model has seen (this range of) *view*; a newer hash replaces older ranges."""
+        seen: tuple[tuple[int, int | None], ...] = ((first_line, line_count),)
+        before = self._entries.pop(view.path, None)
+        if before is not None and before.record.hash == view.hash:
+            seen = (before.record.ranges or ((1, None),)) + seen
+        record = ReadRecord(
+            view.path, view.uri, view.hash, view.source, view.version, call_id, merge_ranges(seen)
+        )
+        self._entries[view.path] = _Entry(record)
+        # What changed between the view and this record was nobody's business yet: look once more.
+        self._on_read(view.path)
+
+    def get(self, path: Path) -> ReadRecord | None:
+        """Return the record of *path*, or None when it was not read."""
+        entry = self._entries.get(self._real_path(path))
+        return None if entry is None else entry.record
+
+    def files(self) -> Sequence[ReadRecord]:
+        """Return every record, least recently read first."""
+        return tuple(entry.record for entry in self._entries.values())
+
+    def is_stale(self, path: Path) -> bool:
+        """Whether *path* was read and is known to have changed since."""
+        entry = self._entries.get(self._real_path(path))
+        return entry is not None and entry.is_stale
+
+    def forget(self, paths: Iterable[Path]) -> None:
+        """Drop the records of *paths*."""
+        for path in paths:
+            self._entries.pop(self._real_path(path), None)
+
+    def dump(self) -> list[dict[str, Any]]:
+        """Return the records as JSON values, for the store."""
+        return [_to_json(entry.record) for entry in self._entries.values()]
+
+    def load(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Replace the records by those of :meth:`dump`; malformed ones are left out."""
+        found = [record for raw in records if (record := _from_json(raw)) is not None]
+        self._entries = {record.path: _Entry(record) for record in found}
+        for record in found:
+            self._on_read(record.path)
+
+    def paths(self) -> tuple[Path, ...]:
+        """Return the paths that were read; any thread may ask."""
+        return tuple(self._entries)
+
+    def holds(self, path: Path) -> bool:
+        """Whether the resolved *path* was read; any thread may ask."""
+        return path in self._entries
+
+    def compare(self, path: Path, now: FileView | None) -> None:
+        """Take note of how *path* stands now; None when it is gone or no readable text."""
+        entry = self._entries.get(path)
+        if entry is None:
+            return
+        now_hash = None if now is None else now.hash
+        entry.is_stale = now_hash != entry.record.hash
+        if not entry.is_stale or entry.was_told:
+            return
+        entry.was_told = True
+        source: FileSource = "disk" if now is None else now.source
+        self.on_stale(StaleFile(path, entry.record.uri, entry.record.hash, now_hash, source))
+
+
+def merge_ranges(ranges: Iterable[tuple[int, int | None]]) -> tuple[tuple[int, int | None], ...]:
+    """Return *ranges* of lines (first, count; a count of None reaches the end) in order and joined.
+
+    The whole file is the empty tuple.
+
+    >>> merge_ranges([(5, 5), (1, 4), (20, None)])
+    ((1, 9), (20, None))
+    >>> merge_ranges([(1, 10), (8, None)])
+    ()
+    """
+    merged: list[tuple[int, float]] = []
+    for start, end in sorted((first, inf if count is None else first + count) for first, count in ranges):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        elif end > start:
+            merged.append((start, end))
+    if merged == [(1, inf)]:
+        return ()
+    return tuple((start, None if end == inf else int(end) - start) for start, end in merged)
+
+
+def _to_json(record: ReadRecord) -> dict[str, Any]:
+    stored = _StoredRecord(
+        path=str(record.path),
+        uri=record.uri,
+        hash=record.hash,
+        source=record.source,
+        call_id=record.call_id,
+        version=record.version,
+        ranges=record.ranges,
+    )
+    built: dict[str, Any] = msgspec.to_builtins(stored)
+    return built | {"ranges": [list(pair) for pair in record.ranges]}
+
+
+def _from_json(raw: Mapping[str, Any]) -> ReadRecord | None:
+    try:
+        stored = msgspec.convert(raw, _StoredRecord)
+    except msgspec.ValidationError:
+        return None
+    path = Path(stored.path)
+    return ReadRecord(
+        path, stored.uri, stored.hash, stored.source, stored.version, stored.call_id, stored.ranges
+    )

@@ -1,0 +1,236 @@
+"""Watching trees on disk: one thread a tree, shared by everybody who asks, or none while a client watches.
+
+The operating system's notifications come through watchfiles. Its engine is driven from a thread of our own
+rather than through ``awatch``: setting up the watches of a large tree takes long, and thousands of changes
+have to be filtered; both would hold up the event loop.
+
+Never raises for a tree that is missing, vanishes or cannot be watched: it says so in its status, looks at the
+tree by polling where notifications fail, and takes it up again when it is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from sidecar.workspace.contract import Dispose, WatchStatus
+from sidecar.workspace.ignore import IGNORE_FILES, IgnoreRules
+
+__all__ = ["DiskWatch", "WatchSource", "watch_with_watchfiles"]
+
+_STEP_MS = 200
+_DEBOUNCE_MS = 800
+_WAKE_UP_MS = 5000
+_POLL_DELAY_MS = 2000
+_RETRY_S = 5.0
+
+
+class WatchSource(Protocol):
+    """Watches one tree in the calling thread.
+
+    Contract: calls *emit* with the paths that changed until *stop* is set, then returns within a second;
+    raises FileNotFoundError when the tree is gone and another exception when it cannot be watched this way.
+    """
+
+    def __call__(
+        self, root: str, *, polling: bool, stop: threading.Event, emit: Callable[[set[str]], None]
+    ) -> None:
+        """Watch *root*; the first *emit*, of nothing, says that the watch stands."""
+        ...
+
+
+def watch_with_watchfiles(
+    root: str, *, polling: bool, stop: threading.Event, emit: Callable[[set[str]], None]
+) -> None:
+    """Watch *root* with watchfiles; a :class:`WatchSource`."""
+    # Imported here because it takes as long as the rest of the room together.
+    from watchfiles._rust_notify import RustNotify
+
+    with RustNotify([root], False, polling, _POLL_DELAY_MS, True, True) as notify:
+        emit(set())
+        while not stop.is_set():
+            found = notify.watch(_DEBOUNCE_MS, _STEP_MS, _WAKE_UP_MS, stop)
+            if isinstance(found, set):
+                emit({path for _, path in found})
+            if not os.path.isdir(root):
+                raise FileNotFoundError(root)
+
+
+@dataclass(slots=True, eq=False)
+class _Tree:
+    """One watched tree: how many asked for it, and its thread while there is one."""
+
+    path: Path
+    n_users: int = 0
+    stop: threading.Event = field(default_factory=threading.Event)
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+    is_standing: bool = False
+    note: str | None = None
+
+
+class DiskWatch:
+    """Watches trees and tells *on_change* on the event loop which paths may have changed.
+
+    Paths that the ignore rules leave out are not told, unless *is_read* (called from other threads) says that
+    they matter. When a watch begins to stand, and when it fell, the tree itself is told: everything below it
+    may have changed unseen.
+    """
+
+    def __init__(
+        self,
+        on_change: Callable[[Iterable[Path]], None],
+        *,
+        is_read: Callable[[Path], bool],
+        source: WatchSource = watch_with_watchfiles,
+        retry_s: float = _RETRY_S,
+    ) -> None:
+        self._on_change = on_change
+        self._is_read = is_read
+        self._source = source
+        self._retry_s = retry_s
+        self._trees: dict[Path, _Tree] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        self._client_watches = False
+        self._n_dropped = 0
+
+    def add(self, root: Path) -> Dispose:
+        """Watch the resolved *root*, shared with every other caller; must be called on the event loop."""
+        tree = self._trees.setdefault(root, _Tree(root))
+        tree.n_users += 1
+        if not self._client_watches:
+            self._start(tree)
+        return _once(lambda: self._release(tree))
+
+    def use_client(self, active: bool) -> None:
+        """Stop the threads while a client watches for us, and start them again when it no longer does."""
+        self._client_watches = active
+        for tree in tuple(self._trees.values()):
+            if active:
+                self._stop(tree)
+            else:
+                self._start(tree)
+
+    def status(self) -> WatchStatus:
+        """Return who watches what."""
+        trees = self._trees.values()
+        if self._client_watches:
+            return WatchStatus("client", tuple(tree.path for tree in trees), self._n_dropped)
+        standing = tuple(tree.path for tree in trees if tree.is_standing)
+        notes = tuple(tree.note for tree in trees if tree.note is not None)
+        return WatchStatus("watchfiles" if standing else "none", standing, self._n_dropped, notes)
+
+    async def close(self) -> None:
+        """Stop watching and wait for every thread to end."""
+        for tree in tuple(self._trees.values()):
+            self._stop(tree)
+        self._trees.clear()
+        while self._ending:
+            await asyncio.wait(self._ending)
+
+    def _release(self, tree: _Tree) -> None:
+        tree.n_users -= 1
+        if tree.n_users == 0 and self._trees.get(tree.path) is tree:
+            del self._trees[tree.path]
+            self._stop(tree)
+
+    def _start(self, tree: _Tree) -> None:
+        if tree.task is None:
+            tree.stop, tree.wake = threading.Event(), asyncio.Event()
+            tree.task = asyncio.get_running_loop().create_task(self._follow(tree, tree.stop, tree.wake))
+
+    def _stop(self, tree: _Tree) -> None:
+        if tree.task is None:
+            return
+        tree.stop.set()
+        tree.wake.set()
+        self._ending.add(tree.task)
+        tree.task.add_done_callback(self._ending.discard)
+        tree.task = None
+        tree.is_standing, tree.note = False, None
+
+    async def _follow(self, tree: _Tree, stop: threading.Event, wake: asyncio.Event) -> None:
+        """Watch *tree* until it is stopped, again and again where watching ends by itself."""
+        polling = False
+        while not stop.is_set():
+            error = await self._watch_once(tree, polling, stop)
+            if stop.is_set():
+                return
+            self._n_dropped += 1
+            polling = polling or not isinstance(error, FileNotFoundError)
+            tree.is_standing, tree.note = False, _note(tree.path, error)
+            self._on_change((tree.path,))
+            await _wait_at_most(wake, self._retry_s)
+
+    async def _watch_once(self, tree: _Tree, polling: bool, stop: threading.Event) -> Exception | None:
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[Exception | None] = loop.create_future()
+        rules = IgnoreRules(tree.path)
+
+        def tell(what: Callable[..., None], *arguments: object) -> None:
+            # A closed loop has nobody left to tell.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(what, *arguments)
+
+        def emit(paths: set[str]) -> None:
+            tell(self._hear, tree, stop, polling, self._filter(paths, rules))
+
+        def run() -> None:
+            error: Exception | None = None
+            try:
+                self._source(str(tree.path), polling=polling, stop=stop, emit=emit)
+            except Exception as problem:  # whatever the watcher fails with, the tree is taken up again
+                error = problem
+            tell(ended.set_result, error)
+
+        threading.Thread(target=run, name=f"watch {tree.path.name}", daemon=True).start()
+        try:
+            return await asyncio.shield(ended)
+        except asyncio.CancelledError:
+            stop.set()
+            raise
+
+    def _hear(self, tree: _Tree, stop: threading.Event, polling: bool, paths: tuple[Path, ...]) -> None:
+        if stop.is_set():
+            return
+        if not tree.is_standing:
+            tree.is_standing, tree.note = True, f"{tree.path} is watched by polling" if polling else None
+            paths = (*paths, tree.path)
+        if paths:
+            self._on_change(paths)
+
+    def _filter(self, paths: set[str], rules: IgnoreRules) -> tuple[Path, ...]:
+        changed = [Path(path) for path in sorted(paths)]
+        if any(path.name in IGNORE_FILES for path in changed):
+            rules.forget()
+        return tuple(path for path in changed if self._is_read(path) or not rules.is_ignored(path))
+
+
+def _note(path: Path, error: Exception | None) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"{path} is gone; watching starts again when it is back"
+    reason = "the watcher ended" if error is None else str(error) or type(error).__name__
+    return f"{path} cannot be watched by notifications ({reason}); it is polled instead"
+
+
+def _once(action: Callable[[], None]) -> Dispose:
+    pending = [action]
+
+    def dispose() -> None:
+        if pending:
+            pending.pop()()
+
+    return dispose
+
+
+async def _wait_at_most(event: asyncio.Event, timeout_s: float) -> None:
+    try:
+        await asyncio.wait_for(event.wait(), timeout_s)
+    except TimeoutError:
+        return

@@ -1,0 +1,300 @@
+"""The workspace of the daemon: open buffers over the disk, who has read what, and what changed since.
+
+Belongs to one event loop. Every read, write and hash happens in a worker thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from sidecar.workspace.buffers import Buffer, Buffers
+from sidecar.workspace.coalesce import Coalescer
+from sidecar.workspace.contract import (
+    Dispose,
+    EditApplier,
+    FileProblem,
+    FileView,
+    PositionEncoding,
+    StaleFile,
+    TextChange,
+    WatchStatus,
+)
+from sidecar.workspace.disk_write import write_text
+from sidecar.workspace.files import BOM, READ_LIMIT_BYTES, DiskText, read_text, real_path, text_hash
+from sidecar.workspace.ledger import ReadLedger
+from sidecar.workspace.uris import path_to_uri, uri_to_path
+from sidecar.workspace.watch import DiskWatch, WatchSource, watch_with_watchfiles
+
+__all__ = ["Workspace"]
+
+_CHECK_DELAY_S = 0.05
+_EDIT_SETTLES_S = 2.0
+
+
+class Workspace:
+    """Files as they are now, for every session; a ``WorkspacePort``.
+
+    Args:
+        limit_bytes: files over this size are not read.
+        check_delay_s: how long changes of a read file are gathered before it is compared.
+        edit_settles_s: how long to wait for an editor to report an edit it has accepted.
+        watch_source: what watches trees on disk.
+    """
+
+    def __init__(
+        self,
+        *,
+        limit_bytes: int = READ_LIMIT_BYTES,
+        check_delay_s: float = _CHECK_DELAY_S,
+        edit_settles_s: float = _EDIT_SETTLES_S,
+        watch_source: WatchSource = watch_with_watchfiles,
+    ) -> None:
+        self._limit_bytes = limit_bytes
+        self._edit_settles_s = edit_settles_s
+        self._buffers = Buffers()
+        self._ledgers: dict[str, ReadLedger] = {}
+        self._listeners: list[Callable[[Path], None]] = []
+        self._edit_applier: EditApplier | None = None
+        self._disk_lock = threading.Lock()
+        self._checks = Coalescer(self._compare, delay_s=check_delay_s)
+        self._watch = DiskWatch(self._disk_moved, is_read=self._is_read, source=watch_source)
+
+    def open_buffer(self, uri: str, *, version: int, text: str) -> None:
+        """An editor opened *uri*; opening again replaces the buffer."""
+        path = uri_to_path(uri)
+        real = None if path is None else real_path(path)
+        self._buffers.open(uri, real, version, text)
+        self._buffer_changed(real)
+
+    def change_buffer(
+        self, uri: str, *, version: int, changes: Sequence[TextChange], encoding: PositionEncoding
+    ) -> None:
+        """Apply an editor's changes in order. Raises BufferOutOfSync for an unopened *uri*."""
+        self._buffer_changed(self._buffers.change(uri, version, changes, encoding).path)
+
+    def save_buffer(self, uri: str, *, text: str | None = None) -> None:
+        """An editor saved *uri*."""
+        buffer = self._buffers.save(uri, text)
+        self._buffer_changed(None if buffer is None else buffer.path)
+
+    def close_buffer(self, uri: str) -> None:
+        """An editor closed *uri*; the disk is the truth again."""
+        buffer = self._buffers.close(uri)
+        self._buffer_changed(None if buffer is None else buffer.path)
+
+    async def view(self, path: Path) -> FileView:
+        """Return *path* as it is now, buffer first. Raises FileProblem."""
+        real, disk = await asyncio.to_thread(self._look, path)
+        buffer = self._buffers.find(real)
+        if buffer is not None and not buffer.superseded:
+            disk_hash = disk.hash if isinstance(disk, DiskText) else None
+            return await asyncio.to_thread(_view_of_buffer, buffer, buffer.content.text, real, disk_hash)
+        if isinstance(disk, FileProblem):
+            raise disk
+        return _view_of_disk(real, disk)
+
+    async def open_views(self) -> Sequence[FileView]:
+        """Return every open buffer that stands for a file, one view a file."""
+        paths = {buffer.path: None for buffer in self._buffers.all() if buffer.path and not buffer.superseded}
+        views = [await self._view_or_none(path) for path in paths]
+        return tuple(view for view in views if view is not None and view.source == "buffer")
+
+    async def write(self, path: Path, text: str, *, expected_hash: str | None) -> FileView:
+        """Make *text* the content of *path* and return the new view; see ``WorkspacePort.write``."""
+        real = await asyncio.to_thread(real_path, path)
+        buffer = self._buffers.find(real)
+        if buffer is None or buffer.superseded:
+            return await self._write_disk(real, text, expected_hash)
+        view = await self.view(real)
+        if view.hash != expected_hash:
+            raise _changed(real, "the open buffer")
+        if self._edit_applier is not None:
+            return await self._write_through_editor(self._edit_applier, view, text)
+        if view.unsaved:
+            raise FileProblem(
+                "unwritable",
+                f"cannot write {real}: version {view.version} in the editor has unsaved changes",
+                hint="save or revert it in the editor, then read it again",
+            )
+        return await self._write_beneath(buffer, real, text, expected_hash)
+
+    def watch(self, root: Path) -> Dispose:
+        """Watch the tree *root*, shared with every other caller of the same tree."""
+        return self._watch.add(real_path(root))
+
+    def use_client_watcher(self, active: bool) -> None:
+        """Say that a client watches the disk for us, or no longer does."""
+        self._watch.use_client(active)
+
+    def disk_changed(self, paths: Iterable[Path]) -> None:
+        """Somebody saw *paths* change, appear or vanish on disk."""
+        parents = {path.parent for path in paths}
+        real_parents = {parent: real_path(parent) for parent in parents}
+        self._disk_moved(real_parents[path.parent] / path.name for path in paths)
+
+    def ledger(self, session_id: str, on_stale: Callable[[StaleFile], None]) -> ReadLedger:
+        """Return the read ledger of a session; asking again replaces who hears of stale files."""
+        ledger = self._ledgers.get(session_id)
+        if ledger is None:
+            ledger = ReadLedger(on_stale, real_path=real_path, on_read=self._checks.schedule)
+            self._ledgers[session_id] = ledger
+        ledger.on_stale = on_stale
+        return ledger
+
+    def drop_ledger(self, session_id: str) -> None:
+        """Forget a session's ledger."""
+        self._ledgers.pop(session_id, None)
+
+    def on_change(self, listener: Callable[[Path], None]) -> Dispose:
+        """Tell *listener* of every file whose buffer or disk bytes may have changed."""
+        self._listeners.append(listener)
+
+        def dispose() -> None:
+            self._listeners = [kept for kept in self._listeners if kept is not listener]
+
+        return dispose
+
+    def set_edit_applier(self, applier: EditApplier | None) -> None:
+        """Give the way to edit open buffers through the editor, or take it away."""
+        self._edit_applier = applier
+
+    def watch_status(self) -> WatchStatus:
+        """Return who watches what."""
+        return self._watch.status()
+
+    async def settle(self) -> None:
+        """Wait until every comparison that is due has been made."""
+        await self._checks.drain()
+
+    async def close(self) -> None:
+        """Stop watching and drop all buffers."""
+        await self._watch.close()
+        await self._checks.close()
+        self._buffers.clear()
+        self._ledgers.clear()
+        self._listeners.clear()
+
+    def _look(self, path: Path) -> tuple[Path, DiskText | FileProblem]:
+        real = real_path(path)
+        try:
+            return real, read_text(real, self._limit_bytes)
+        except FileProblem as problem:
+            return real, problem
+
+    def _buffer_changed(self, path: Path | None) -> None:
+        if path is None:
+            return
+        if self._is_read(path):
+            self._checks.schedule(path)
+        self._tell(path)
+
+    def _disk_moved(self, paths: Iterable[Path]) -> None:
+        changed = set(paths)
+        read = {path for ledger in self._ledgers.values() for path in ledger.paths()}
+        for path in read:
+            if path in changed or not changed.isdisjoint(path.parents):
+                self._checks.schedule(path)
+        for path in sorted(changed):
+            self._tell(path)
+
+    def _tell(self, path: Path) -> None:
+        for listener in tuple(self._listeners):
+            listener(path)
+
+    def _is_read(self, path: Path) -> bool:
+        return any(ledger.holds(path) for ledger in tuple(self._ledgers.values()))
+
+    async def _view_or_none(self, path: Path) -> FileView | None:
+        try:
+            return await self.view(path)
+        except FileProblem:
+            return None
+
+    async def _compare(self, path: Path) -> None:
+        if not self._is_read(path):
+            return
+        now = await self._view_or_none(path)
+        for ledger in tuple(self._ledgers.values()):
+            ledger.compare(path, now)
+
+    async def _write_disk(self, real: Path, text: str, expected_hash: str | None) -> FileView:
+        def write() -> DiskText:
+            with self._disk_lock:
+                return write_text(real, text, expected_hash, self._limit_bytes)
+
+        view = _view_of_disk(real, await asyncio.to_thread(write))
+        self._disk_moved((real,))
+        return view
+
+    async def _write_beneath(
+        self, buffer: Buffer, real: Path, text: str, expected_hash: str | None
+    ) -> FileView:
+        """Write the file under a clean buffer, which is out of date until the editor has loaded it anew."""
+        n_events = buffer.n_events
+        view = await self._write_disk(real, text, expected_hash)
+        buffer.superseded = buffer.n_events == n_events
+        return view
+
+    async def _write_through_editor(self, apply: EditApplier, before: FileView, text: str) -> FileView:
+        moved = asyncio.Event()
+        dispose = self.on_change(lambda path: moved.set() if path == before.path else None)
+        try:
+            if await apply(before.uri, before.version, text):
+                return await self._view_after_edit(before, text, moved)
+        finally:
+            dispose()
+        now = await self.view(before.path)
+        if now.hash != before.hash:
+            raise _changed(before.path, "the open buffer")
+        raise FileProblem(
+            "unwritable",
+            f"cannot write {before.path}: the editor did not accept the edit",
+            hint="ask the user what to do",
+        )
+
+    async def _view_after_edit(self, before: FileView, text: str, moved: asyncio.Event) -> FileView:
+        """Return the view once the editor has reported the edit that it accepted."""
+        try:
+            async with asyncio.timeout(self._edit_settles_s):
+                while True:
+                    moved.clear()
+                    now = await self.view(before.path)
+                    if now.hash != before.hash or now.hash == text_hash(text):
+                        return now
+                    await moved.wait()
+        except TimeoutError:
+            raise FileProblem(
+                "unwritable",
+                f"cannot tell what became of {before.path}: the editor took the edit and never reported it",
+                hint="read it again",
+            ) from None
+
+
+def _view_of_disk(path: Path, disk: DiskText) -> FileView:
+    return FileView(path, path_to_uri(path), disk.text, disk.hash, "disk", None, disk.size_bytes)
+
+
+def _view_of_buffer(buffer: Buffer, text: str, path: Path, disk_hash: str | None) -> FileView:
+    body = text.removeprefix(BOM)
+    now_hash = text_hash(body)
+    return FileView(
+        path,
+        buffer.uri,
+        body,
+        now_hash,
+        "buffer",
+        buffer.version,
+        len(body.encode()),
+        now_hash != disk_hash,
+    )
+
+
+def _changed(path: Path, what: str) -> FileProblem:
+    return FileProblem(
+        "changedSinceRead",
+        f"cannot write {path}: {what} is not what was last read",
+        hint="read it again, then decide",
+    )

@@ -1,0 +1,24 @@
+"""A workspace on a temporary folder, closed when the test is over."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from sidecar.workspace import Workspace
+
+
+@pytest.fixture
+async def workspace() -> AsyncIterator[Workspace]:
+    """Return a workspace that compares at once and closes behind itself."""
+    workspace = Workspace(check_delay_s=0)
+    yield workspace
+    await workspace.close()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return a temporary folder under its real name."""
+    return tmp_path.resolve()

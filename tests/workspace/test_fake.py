@@ -1,0 +1,96 @@
+"""The fake keeps the promises of the port."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sidecar.workspace.contract import FileProblem, StaleFile, TextChange, WatchStatus, WorkspacePort
+from sidecar.workspace.fake import FakeWorkspace
+from sidecar.workspace.files import text_hash
+
+A = Path("/p/a.py")
+URI = "file:///p/a.py"
+
+
+async def test_buffer_before_disk() -> None:
+    fake = FakeWorkspace({A: "disk"})
+    port: WorkspacePort = fake
+    assert (await port.view(Path("/p/x/../a.py"))).text == "disk"
+    port.open_buffer(URI, version=2, text="mine")
+    view = await port.view(A)
+    assert (view.text, view.source, view.version, view.unsaved) == ("mine", "buffer", 2, True)
+    assert await port.open_views() == (view,)
+    port.save_buffer(URI)
+    assert (fake.files[A], (await port.view(A)).unsaved) == ("mine", False)
+    port.close_buffer(URI)
+    assert (await port.view(A)).source == "disk"
+
+
+async def test_what_is_not_there() -> None:
+    with pytest.raises(FileProblem, match="no such file"):
+        await FakeWorkspace().view(A)
+
+
+async def test_staleness_is_told_at_once() -> None:
+    fake = FakeWorkspace({A: "disk"})
+    told: list[StaleFile] = []
+    ledger = fake.ledger("s", told.append)
+    ledger.record(await fake.view(A), call_id="c1")
+    fake.open_buffer(URI, version=1, text="disk")
+    assert told == []
+    fake.change_buffer(URI, version=2, changes=[TextChange("typed")], encoding="utf-16")
+    assert [stale.now_hash for stale in told] == [text_hash("typed")]
+    fake.close_buffer(URI)
+    ledger.record(await fake.view(A), call_id="c2")
+    fake.put(A, None)
+    assert told[1].now_hash is None
+    fake.drop_ledger("s")
+    fake.put(A, "new")
+    assert len(told) == 2
+
+
+async def test_writing() -> None:
+    fake = FakeWorkspace()
+    view = await fake.write(A, "one", expected_hash=None)
+    with pytest.raises(FileProblem, match="last read"):
+        await fake.write(A, "two", expected_hash=None)
+    fake.open_buffer(URI, version=1, text="one")
+    with pytest.raises(FileProblem, match="open in the editor"):
+        await fake.write(A, "two", expected_hash=view.hash)
+
+
+@pytest.mark.parametrize("accepts", [True, False])
+async def test_writing_through_the_editor(accepts: bool) -> None:
+    fake = FakeWorkspace({A: "one"})
+    fake.open_buffer(URI, version=1, text="one")
+
+    async def apply(uri: str, version: int | None, new_text: str) -> bool:
+        if accepts:
+            fake.change_buffer(uri, version=2, changes=[TextChange(new_text)], encoding="utf-16")
+        return accepts
+
+    fake.set_edit_applier(apply)
+    if accepts:
+        assert (await fake.write(A, "two", expected_hash=text_hash("one"))).text == "two"
+        return
+    with pytest.raises(FileProblem, match="did not accept"):
+        await fake.write(A, "two", expected_hash=text_hash("one"))
+
+
+async def test_watching_and_listening() -> None:
+    fake = FakeWorkspace()
+    heard: list[Path] = []
+    leave = fake.on_change(heard.append)
+    dispose = fake.watch(Path("/p"))
+    assert fake.watch_status() == WatchStatus("watchfiles", (Path("/p"),), 0)
+    fake.use_client_watcher(True)
+    assert fake.watch_status().backend == "client"
+    fake.disk_changed([A])
+    leave()
+    dispose()
+    dispose()
+    fake.disk_changed([A])
+    await fake.close()
+    assert (heard, fake.watched, fake.closed) == ([A], [], True)

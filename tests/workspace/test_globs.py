@@ -1,0 +1,79 @@
+"""Glob patterns: what they match, for ignore files and for people who search."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.workspace.globs import GlobRules, glob_matcher
+
+PATHS = ("a.py", "b.ts", "src/a.py", "src/x/b.tsx", "src/x/y/a.py", "src/x/[1].py", "docs/a-b.md", "!a", "#b")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matched"),
+    [
+        pytest.param("*.py", "a.py src/a.py src/x/y/a.py src/x/[1].py", id="no slash: at any depth"),
+        pytest.param("/*.py", "a.py", id="a leading slash: at the top"),
+        pytest.param("./a.py", "a.py", id="a leading dot: at the top"),
+        pytest.param("src/*.py", "src/a.py", id="a star stays in its folder"),
+        pytest.param(
+            "src/**/*.py", "src/a.py src/x/y/a.py src/x/[1].py", id="two stars: any folders, also none"
+        ),
+        pytest.param("**/a.py", "a.py src/a.py src/x/y/a.py", id="two stars at the start"),
+        pytest.param("src/**", "src/a.py src/x/b.tsx src/x/y/a.py src/x/[1].py", id="two stars at the end"),
+        pytest.param("*.{ts,tsx}", "b.ts src/x/b.tsx", id="braces"),
+        pytest.param("{src,docs}/a*.{py,md}", "src/a.py docs/a-b.md", id="several braces"),
+        pytest.param("?.py", "a.py src/a.py src/x/y/a.py", id="one character"),
+        pytest.param("[!a].ts*", "b.ts src/x/b.tsx", id="a negated class"),
+        pytest.param("src/x/\\[1].py", "src/x/[1].py", id="an escape"),
+        pytest.param("!a", "!a", id="an exclamation mark is itself"),
+        pytest.param("#b", "#b", id="a hash is itself"),
+        pytest.param("[z-a]", "", id="a backward range matches nothing"),
+        pytest.param("src", "", id="a folder is no file"),
+    ],
+)
+def test_matcher(pattern: str, matched: str) -> None:
+    matches = glob_matcher(pattern)
+    assert sorted(path for path in PATHS if matches(path)) == sorted(matched.split())
+
+
+def test_a_name_with_a_line_end_is_one_name() -> None:
+    assert glob_matcher("*.py")("a\nb.py")
+
+
+@given(st.text(alphabet="ab/*?[]!^-\\{},. #", max_size=12), st.text(alphabet="ab/.[]", max_size=8))
+def test_no_pattern_is_too_odd(pattern: str, path: str) -> None:
+    glob_matcher(pattern)(path)
+    GlobRules([pattern]).verdict(path, is_folder=False)
+
+
+@given(st.text(alphabet="ab/.", min_size=1, max_size=8).filter(lambda path: not path.startswith(("/", "./"))))
+def test_a_plain_path_matches_itself(path: str) -> None:
+    assert glob_matcher(path)(path)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        pytest.param("*a" * 30 + "b", "a" * 250, id="many stars"),
+        pytest.param("**/" * 30 + "b", "a/" * 500 + "a", id="two stars in a row"),
+        pytest.param("a/**/" * 15 + "b", "a/" * 200 + "c", id="two stars between"),
+    ],
+)
+def test_hostile_patterns_take_no_longer_than_the_path(pattern: str, path: str) -> None:
+    assert not glob_matcher(pattern)(path)  # would outlive the test run otherwise
+
+
+def test_many_braces_stay_few_patterns() -> None:
+    glob_matcher("{a,b}" * 40)("ab")
+
+
+def test_a_folder_line_speaks_of_folders_alone() -> None:
+    rules = GlobRules(["out/"])
+    assert (rules.verdict("out", is_folder=True), rules.verdict("out", is_folder=False)) == (True, None)
+
+
+def test_no_lines_say_nothing() -> None:
+    assert not GlobRules(["", "# nothing", "  "])

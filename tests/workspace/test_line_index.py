@@ -1,0 +1,162 @@
+"""Lines, positions and changes, as the language server protocol counts them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sidecar.workspace.contract import PositionEncoding, TextChange, TextRange
+from sidecar.workspace.line_index import LineText, index_in_line, split_lines, well_formed
+
+SMILE = "\U0001f600"
+ENCODINGS: tuple[PositionEncoding, ...] = ("utf-8", "utf-16", "utf-32")
+
+
+def units(char: str, encoding: PositionEncoding) -> int:
+    """How wide one character is."""
+    widths = {"utf-8": len(char.encode()), "utf-16": len(char.encode("utf-16-le")) // 2, "utf-32": 1}
+    return widths[encoding]
+
+
+def naive_offset(text: str, line: int, character: int, encoding: PositionEncoding) -> int:
+    """Find a position by walking the text one character at a time."""
+    offset = 0
+    for _ in range(line):
+        while offset < len(text) and text[offset] not in "\r\n":
+            offset += 1
+        if offset == len(text):
+            return offset
+        offset += 2 if text[offset : offset + 2] == "\r\n" else 1
+    used = 0
+    while offset < len(text) and text[offset] not in "\r\n":
+        used += units(text[offset], encoding)
+        if used > character:
+            return offset
+        offset += 1
+    return offset
+
+
+def naive_apply(text: str, change: TextChange, encoding: PositionEncoding) -> str:
+    """Apply a change to the whole string."""
+    at = change.range
+    if at is None:
+        return change.text
+    offsets = sorted(
+        (
+            naive_offset(text, at.start_line, at.start_character, encoding),
+            naive_offset(text, at.end_line, at.end_character, encoding),
+        )
+    )
+    return text[: offsets[0]] + change.text + text[offsets[1] :]
+
+
+def check(text: str, change: TextChange, *, becomes: str, encoding: PositionEncoding = "utf-16") -> None:
+    edited = LineText(text)
+    edited.apply(change, encoding)
+    assert edited.text == becomes == naive_apply(text, change, encoding)
+
+
+pieces = st.text(
+    alphabet=st.sampled_from("ab\n\r\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e\u00e9\u20ac" + SMILE), max_size=12
+)
+positions = st.tuples(st.integers(0, 8), st.integers(0, 8))
+changes = st.builds(
+    lambda text, start, end: TextChange(text, TextRange(*start, *end)), pieces, positions, positions
+)
+
+
+@settings(max_examples=300)
+@given(pieces, st.lists(changes, max_size=6), st.sampled_from(ENCODINGS))
+def test_edits_agree_with_a_naive_model(
+    text: str, edits: list[TextChange], encoding: PositionEncoding
+) -> None:
+    edited, model = LineText(text), text
+    for edit in edits:
+        edited.apply(edit, encoding)
+        model = naive_apply(model, edit, encoding)
+        assert edited._lines is not None
+        assert edited._lines == split_lines(model) + [""] * (model == "" or model[-1] in "\r\n")
+    assert edited.text == model
+
+
+@given(pieces)
+def test_lines_join_to_the_text(text: str) -> None:
+    assert "".join(split_lines(text)) == text
+
+
+@pytest.mark.parametrize(
+    "char", [*"\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e"], ids=lambda char: f"U+{ord(char):04X}"
+)
+def test_other_separators_do_not_shift_an_edit(char: str) -> None:
+    check(f"a{char}b\nc\n", TextChange("C", TextRange(1, 0, 1, 1)), becomes=f"a{char}b\nC\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "change", "becomes"),
+    [
+        pytest.param("ab", TextChange("x"), "x", id="no range replaces everything"),
+        pytest.param("", TextChange("x", TextRange(0, 0, 0, 0)), "x", id="into an empty text"),
+        pytest.param(
+            "ab\ncd", TextChange("x", TextRange(0, 9, 0, 9)), "abx\ncd", id="past the line is its end"
+        ),
+        pytest.param(
+            "ab\r\ncd", TextChange("x", TextRange(0, 3, 0, 3)), "abx\r\ncd", id="never between CR and LF"
+        ),
+        pytest.param("ab\n", TextChange("x", TextRange(9, 9, 9, 9)), "ab\nx", id="past the text is its end"),
+        pytest.param("ab\ncd", TextChange("", TextRange(1, 1, 0, 1)), "ad", id="a backward range is turned"),
+        pytest.param("a\nb", TextChange("", TextRange(0, 1, 1, 0)), "ab", id="removing a line end joins"),
+        pytest.param("a\rb\nc", TextChange("", TextRange(1, 0, 1, 1)), "a\r\nc", id="CR and LF meet"),
+        pytest.param(
+            "a\r", TextChange("\nb", TextRange(1, 0, 1, 0)), "a\r\nb", id="LF after CR is one line end"
+        ),
+        pytest.param(
+            f"{SMILE}b", TextChange("x", TextRange(0, 1, 0, 1)), f"x{SMILE}b", id="inside a pair is before it"
+        ),
+    ],
+)
+def test_one_change(text: str, change: TextChange, becomes: str) -> None:
+    check(text, change, becomes=becomes)
+
+
+def test_cr_and_lf_that_met_are_one_line_for_the_next_edit() -> None:
+    text = LineText("a\rb\nc")
+    text.apply(TextChange("", TextRange(1, 0, 1, 1)), "utf-16")
+    text.apply(TextChange("!", TextRange(1, 0, 1, 0)), "utf-16")
+    assert text.text == "a\r\n!c"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "columns"),
+    [
+        pytest.param("utf-8", [0, 1, 1, 2, 2, 2, 2, 3, 3], id="utf-8"),
+        pytest.param("utf-16", [0, 1, 2, 2, 3, 3], id="utf-16"),
+        pytest.param("utf-32", [0, 1, 2, 3, 3], id="utf-32"),
+    ],
+)
+def test_columns(encoding: PositionEncoding, columns: list[int]) -> None:
+    line = f"a\u00e9{SMILE}\n"
+    assert [index_in_line(line, character, encoding) for character in range(len(columns))] == columns
+
+
+def test_a_negative_column_is_the_start() -> None:
+    assert index_in_line("abc", -1, "utf-16") == 0
+
+
+def test_a_negative_line_is_the_start() -> None:
+    text = LineText("ab")
+    text.apply(TextChange("x", TextRange(-1, 5, -1, 5)), "utf-16")
+    assert text.text == "xab"
+
+
+@pytest.mark.parametrize(
+    ("text", "becomes"),
+    [
+        pytest.param("plain", "plain", id="nothing to do"),
+        pytest.param("a\ud83d", "a\ufffd", id="a lone half at the end"),
+        pytest.param("\ud83dab", "\ufffdab", id="a lone half before a letter"),
+        pytest.param("\udc00\ud83d\udc00", "\ufffd\U0001f400", id="halves that belong together are joined"),
+    ],
+)
+def test_half_characters(text: str, becomes: str) -> None:
+    assert well_formed(text) == becomes

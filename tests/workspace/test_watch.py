@@ -1,0 +1,186 @@
+"""Watching trees: shared, filtered, self-healing, and silent while a client watches."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from sidecar.workspace.contract import WatchStatus
+from sidecar.workspace.watch import DiskWatch
+
+
+class ScriptedSource:
+    """A watch source that says what it is told to, and fails as often as it is told to."""
+
+    def __init__(self, *failures: Exception) -> None:
+        self.failures = list(failures)
+        self.starts: list[tuple[str, bool]] = []
+        self.emits: dict[str, Callable[[set[str]], None]] = {}
+        self.ended = 0
+
+    def __call__(
+        self, root: str, *, polling: bool, stop: threading.Event, emit: Callable[[set[str]], None]
+    ) -> None:
+        self.starts.append((root, polling))
+        if self.failures:
+            raise self.failures.pop(0)
+        self.emits[root] = emit
+        emit(set())
+        stop.wait()
+        self.ended += 1
+
+    def say(self, root: Path, *names: str) -> None:
+        self.emits[str(root)]({str(root / name) for name in names})
+
+
+class Desk:
+    """A watch, its source, and what it told."""
+
+    def __init__(self, root: Path, source: ScriptedSource) -> None:
+        self.root = root
+        self.source = source
+        self.read: set[Path] = set()
+        self.told: asyncio.Queue[list[Path]] = asyncio.Queue()
+        self.watch = DiskWatch(self._tell, is_read=self.read.__contains__, source=source, retry_s=0)
+
+    def _tell(self, paths: Iterable[Path]) -> None:
+        self.told.put_nowait(list(paths))
+
+    async def stands(self) -> None:
+        """Wait for the first word of a watch: the tree itself."""
+        while self.root not in await self.told.get():
+            pass
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    desk = Desk(tmp_path, ScriptedSource())
+    yield desk
+    await desk.watch.close()
+
+
+async def test_one_watch_serves_all_who_ask(desk: Desk) -> None:
+    first, second = desk.watch.add(desk.root), desk.watch.add(desk.root)
+    await desk.stands()
+    assert desk.source.starts == [(str(desk.root), False)]
+    first()
+    first()
+    assert desk.watch.status() == WatchStatus("watchfiles", (desk.root,), 0)
+    second()
+    assert desk.watch.status() == WatchStatus("none", (), 0)
+    await desk.watch.close()
+    assert desk.source.ended == 1
+
+
+async def test_tells_changes_but_not_what_is_ignored_unless_it_was_read(desk: Desk) -> None:
+    (desk.root / ".gitignore").write_text("*.log\n")
+    desk.read.add(desk.root / "read.log")
+    desk.watch.add(desk.root)
+    await desk.stands()
+    desk.source.say(desk.root, "a.log", "node_modules/x", "read.log", "b.py", ".git/index")
+    assert await desk.told.get() == [desk.root / "b.py", desk.root / "read.log"]
+
+
+async def test_a_changed_ignore_file_is_read_anew(desk: Desk) -> None:
+    desk.watch.add(desk.root)
+    await desk.stands()
+    desk.source.say(desk.root, "a.log")
+    assert await desk.told.get() == [desk.root / "a.log"]
+    (desk.root / ".gitignore").write_text("*.log\n")
+    desk.source.say(desk.root, "a.log", ".gitignore")
+    assert await desk.told.get() == [desk.root / ".gitignore"]
+
+
+async def test_a_client_that_watches_stops_ours_and_gives_it_back(desk: Desk) -> None:
+    dispose = desk.watch.add(desk.root)
+    await desk.stands()
+    desk.watch.use_client(True)
+    assert desk.watch.status() == WatchStatus("client", (desk.root,), 0)
+    desk.watch.use_client(False)
+    await desk.stands()
+    assert desk.watch.status() == WatchStatus("watchfiles", (desk.root,), 0)
+    desk.watch.use_client(True)
+    dispose()
+    assert desk.watch.status() == WatchStatus("client", (), 0)
+
+
+async def test_nothing_starts_while_a_client_watches(desk: Desk) -> None:
+    desk.watch.use_client(True)
+    desk.watch.add(desk.root)
+    await desk.watch.close()
+    assert desk.source.starts == []
+
+
+async def test_a_stopped_watch_tells_nothing_more(desk: Desk) -> None:
+    dispose = desk.watch.add(desk.root)
+    await desk.stands()
+    dispose()
+    desk.source.say(desk.root, "late.py")
+    await desk.watch.close()
+    assert desk.told.empty()
+
+
+async def test_where_notifications_fail_the_tree_is_polled(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, ScriptedSource(OSError("watch limit reached")))
+    desk.watch.add(tmp_path)
+    await desk.stands()
+    await desk.stands()
+    assert desk.source.starts == [(str(tmp_path), False), (str(tmp_path), True)]
+    note = f"{tmp_path} is watched by polling"
+    assert desk.watch.status() == WatchStatus("watchfiles", (tmp_path,), 1, (note,))
+    await desk.watch.close()
+
+
+async def test_a_tree_that_is_gone_is_taken_up_when_it_is_back(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, ScriptedSource(FileNotFoundError()))
+    desk.watch.add(tmp_path)
+    await desk.stands()
+    assert "gone" in desk.watch.status().notes[0]
+    await desk.stands()
+    assert desk.source.starts == [(str(tmp_path), False)] * 2
+    assert desk.watch.status() == WatchStatus("watchfiles", (tmp_path,), 1)
+    await desk.watch.close()
+
+
+async def test_closing_ends_a_wait_for_a_lost_tree(tmp_path: Path) -> None:
+    told: asyncio.Queue[None] = asyncio.Queue()
+    source = ScriptedSource(FileNotFoundError())
+    watch = DiskWatch(lambda _: told.put_nowait(None), is_read=lambda _: False, source=source, retry_s=3600)
+    watch.add(tmp_path)
+    await told.get()
+    await watch.close()
+    assert watch.status() == WatchStatus("none", (), 1)
+
+
+async def until(told: asyncio.Queue[list[Path]], is_so: Callable[[list[Path]], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not is_so(await told.get()):
+            pass
+
+
+def plant(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("x")
+
+
+async def test_the_real_watcher(root: Path) -> None:
+    tree, first, second = root / "tree", root / "tree" / "src" / "a.py", root / "tree" / "src" / "b.py"
+    plant(first)
+    told: asyncio.Queue[list[Path]] = asyncio.Queue()
+    watch = DiskWatch(lambda paths: told.put_nowait(list(paths)), is_read=lambda _: False, retry_s=0.05)
+    watch.add(tree)
+    await until(told, lambda paths: tree in paths)
+    plant(first)
+    await until(told, lambda paths: first in paths)
+    shutil.rmtree(tree)
+    await until(told, lambda _: any("gone" in note for note in watch.status().notes))
+    plant(second)
+    await until(told, lambda _: watch.status().roots == (tree,))
+    plant(first)
+    await until(told, lambda paths: first in paths)
+    await watch.close()

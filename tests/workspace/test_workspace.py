@@ -1,0 +1,437 @@
+"""The workspace: buffer before disk, careful writes, and word of what changed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from sidecar.workspace import Workspace, path_to_uri
+from sidecar.workspace.contract import (
+    BufferOutOfSync,
+    FileProblem,
+    FileView,
+    StaleFile,
+    TextChange,
+    TextRange,
+    WorkspacePort,
+)
+from sidecar.workspace.files import text_hash
+
+posix_only = pytest.mark.skipif(os.name == "nt", reason="symbolic links need privileges")
+
+
+@pytest.fixture
+def file(root: Path) -> Path:
+    path = root / "a.py"
+    put(path, "disk")
+    return path
+
+
+def put(path: Path, text: str | bytes) -> None:
+    """Change the disk behind the workspace's back."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+
+
+def content(path: Path) -> str:
+    return path.read_text()
+
+
+def disk_view(path: Path, text: str) -> FileView:
+    return FileView(path, path_to_uri(path), text, text_hash(text), "disk", None, len(text.encode()))
+
+
+def buffer_view(path: Path, text: str, version: int, *, unsaved: bool = True) -> FileView:
+    return FileView(
+        path, path_to_uri(path), text, text_hash(text), "buffer", version, len(text.encode()), unsaved
+    )
+
+
+async def check_problem(action: Awaitable[object], problem: str) -> FileProblem:
+    with pytest.raises(FileProblem) as caught:
+        await action
+    assert caught.value.problem == problem
+    return caught.value
+
+
+def test_it_is_the_port() -> None:
+    port: WorkspacePort = Workspace()
+    assert port.watch_status().backend == "none"
+
+
+async def test_disk_then_buffer_then_disk_again(workspace: Workspace, file: Path) -> None:
+    assert await workspace.view(file) == disk_view(file, "disk")
+    workspace.open_buffer(path_to_uri(file), version=1, text="disk")
+    assert await workspace.view(file) == buffer_view(file, "disk", 1, unsaved=False)
+    change = TextChange("!", TextRange(0, 4, 0, 4))
+    workspace.change_buffer(path_to_uri(file), version=2, changes=[change], encoding="utf-16")
+    assert await workspace.view(file) == buffer_view(file, "disk!", 2)
+    workspace.close_buffer(path_to_uri(file))
+    assert await workspace.view(file) == disk_view(file, "disk")
+
+
+async def test_a_buffer_without_a_file_is_there(workspace: Workspace, root: Path) -> None:
+    path = root / "new.py"
+    workspace.open_buffer(path_to_uri(path), version=1, text="draft")
+    assert await workspace.view(path) == buffer_view(path, "draft", 1)
+
+
+@posix_only
+async def test_a_buffer_stands_for_every_spelling_of_its_file(workspace: Workspace, file: Path) -> None:
+    link = file.parent / "link.py"
+    link.symlink_to(file)
+    workspace.open_buffer(path_to_uri(link), version=1, text="mine")
+    view = await workspace.view(file.parent / "x" / ".." / "a.py")
+    assert (view.path, view.uri, view.text) == (file, path_to_uri(link), "mine")
+
+
+async def test_buffers_that_are_no_files_are_kept_apart(workspace: Workspace) -> None:
+    workspace.open_buffer("untitled:Untitled-1", version=1, text="x")
+    workspace.change_buffer("untitled:Untitled-1", version=2, changes=[], encoding="utf-16")
+    workspace.close_buffer("untitled:Untitled-1")
+    assert await workspace.open_views() == ()
+
+
+async def test_open_views(workspace: Workspace, file: Path) -> None:
+    workspace.open_buffer(path_to_uri(file), version=3, text="mine")
+    workspace.open_buffer("untitled:1", version=1, text="x")
+    assert await workspace.open_views() == (buffer_view(file, "mine", 3),)
+
+
+async def test_a_mark_does_not_tell_a_file_from_its_buffer(workspace: Workspace, file: Path) -> None:
+    put(file, b"\xef\xbb\xbfdisk")
+    assert (await workspace.view(file)).hash == text_hash("disk")
+    for text in ("disk", "\ufeffdisk"):
+        workspace.open_buffer(path_to_uri(file), version=1, text=text)
+        assert await workspace.view(file) == buffer_view(file, "disk", 1, unsaved=False)
+
+
+async def test_an_unopened_buffer_cannot_change(workspace: Workspace) -> None:
+    with pytest.raises(BufferOutOfSync):
+        workspace.change_buffer("file:///p/a.py", version=1, changes=[], encoding="utf-16")
+    workspace.save_buffer("file:///p/a.py")
+    workspace.close_buffer("file:///p/a.py")
+
+
+async def test_what_cannot_be_read_says_why(workspace: Workspace, root: Path) -> None:
+    await check_problem(workspace.view(root / "none"), "notFound")
+    await check_problem(workspace.view(root), "isDirectory")
+
+
+class TestWrite:
+    """Writing with and without a buffer."""
+
+    async def test_a_new_file_and_over_it(self, workspace: Workspace, root: Path) -> None:
+        path = root / "new" / "a.py"
+        first = await workspace.write(path, "one", expected_hash=None)
+        assert first == disk_view(path, "one")
+        assert await workspace.write(path, "two", expected_hash=first.hash) == disk_view(path, "two")
+        await check_problem(workspace.write(path, "three", expected_hash=first.hash), "changedSinceRead")
+        assert content(path) == "two"
+
+    async def test_of_two_writers_one_wins(self, workspace: Workspace, file: Path) -> None:
+        writes = [workspace.write(file, text, expected_hash=text_hash("disk")) for text in "abcd"]
+        results = await asyncio.gather(*writes, return_exceptions=True)
+        won = [result for result in results if isinstance(result, FileView)]
+        assert [view.text for view in won] == [content(file)]
+
+    async def test_an_unsaved_buffer_is_refused_with_the_way_out(
+        self, workspace: Workspace, file: Path
+    ) -> None:
+        workspace.open_buffer(path_to_uri(file), version=7, text="mine")
+        write = workspace.write(file, "theirs", expected_hash=text_hash("mine"))
+        problem = await check_problem(write, "unwritable")
+        assert "version 7" in problem.message
+        assert problem.hint == "save or revert it in the editor, then read it again"
+        assert content(file) == "disk"
+
+    async def test_a_buffer_that_moved_on_is_not_what_was_read(
+        self, workspace: Workspace, file: Path
+    ) -> None:
+        workspace.open_buffer(path_to_uri(file), version=1, text="mine")
+        await check_problem(workspace.write(file, "x", expected_hash=text_hash("disk")), "changedSinceRead")
+        await check_problem(workspace.write(file, "x", expected_hash=None), "changedSinceRead")
+
+    async def test_beneath_a_clean_buffer_until_the_editor_speaks(
+        self, workspace: Workspace, file: Path
+    ) -> None:
+        workspace.open_buffer(path_to_uri(file), version=1, text="disk")
+        written = await workspace.write(file, "ours", expected_hash=text_hash("disk"))
+        assert written == await workspace.view(file) == disk_view(file, "ours")
+        assert await workspace.open_views() == ()
+        again = await workspace.write(file, "ours 2", expected_hash=written.hash)
+        assert again == disk_view(file, "ours 2")
+        reload = TextChange("ours 2")
+        workspace.change_buffer(path_to_uri(file), version=2, changes=[reload], encoding="utf-16")
+        assert await workspace.view(file) == buffer_view(file, "ours 2", 2, unsaved=False)
+
+    async def test_an_edit_typed_while_the_file_is_written_wins(
+        self, workspace: Workspace, file: Path
+    ) -> None:
+        workspace.open_buffer(path_to_uri(file), version=1, text="disk")
+        uri = path_to_uri(file)
+
+        def type_when_written(path: Path) -> None:
+            if content(path) == "ours":
+                workspace._buffers.change(uri, 2, [TextChange("typed")], "utf-16")
+
+        workspace.on_change(type_when_written)
+        await workspace.write(file, "ours", expected_hash=text_hash("disk"))
+        assert await workspace.view(file) == buffer_view(file, "typed", 2)
+
+
+class Editor:
+    """An editor that lands edits the way editors do: a didChange, before or after it says yes."""
+
+    def __init__(self, workspace: Workspace, *, accepts: bool = True, reports: str | None = "same") -> None:
+        self.workspace = workspace
+        self.accepts = accepts
+        self.reports = reports
+        self.asked: list[tuple[str, int | None, str]] = []
+
+    async def __call__(self, uri: str, version: int | None, new_text: str) -> bool:
+        self.asked.append((uri, version, new_text))
+        if self.accepts and self.reports is not None:
+            text = new_text if self.reports == "same" else self.reports
+            asyncio.get_running_loop().call_soon(self._report, uri, (version or 0) + 1, text)
+        return self.accepts
+
+    def _report(self, uri: str, version: int, text: str) -> None:
+        self.workspace.change_buffer(uri, version=version, changes=[TextChange(text)], encoding="utf-16")
+
+
+class TestWriteThroughTheEditor:
+    """An open buffer is edited by its editor where that offers it."""
+
+    @pytest.fixture
+    def open_file(self, workspace: Workspace, file: Path) -> Path:
+        workspace.open_buffer(path_to_uri(file), version=4, text="mine")
+        return file
+
+    async def test_the_edit_lands_in_the_buffer_and_not_on_disk(
+        self, workspace: Workspace, open_file: Path
+    ) -> None:
+        editor = Editor(workspace)
+        workspace.set_edit_applier(editor)
+        view = await workspace.write(open_file, "ours", expected_hash=text_hash("mine"))
+        assert view == buffer_view(open_file, "ours", 5)
+        assert editor.asked == [(path_to_uri(open_file), 4, "ours")]
+        assert content(open_file) == "disk"
+
+    async def test_what_the_editor_made_of_it_is_the_truth(
+        self, workspace: Workspace, open_file: Path
+    ) -> None:
+        workspace.set_edit_applier(Editor(workspace, reports="ours, formatted"))
+        view = await workspace.write(open_file, "ours", expected_hash=text_hash("mine"))
+        assert view.text == "ours, formatted"
+
+    async def test_an_editor_that_refuses(self, workspace: Workspace, open_file: Path) -> None:
+        workspace.set_edit_applier(Editor(workspace, accepts=False))
+        write = workspace.write(open_file, "ours", expected_hash=text_hash("mine"))
+        assert "did not accept" in (await check_problem(write, "unwritable")).message
+
+    async def test_an_editor_that_refuses_because_the_user_typed(
+        self, workspace: Workspace, open_file: Path
+    ) -> None:
+        async def refuse(uri: str, version: int | None, new_text: str) -> bool:
+            workspace.change_buffer(uri, version=5, changes=[TextChange("typed")], encoding="utf-16")
+            return False
+
+        workspace.set_edit_applier(refuse)
+        write = workspace.write(open_file, "ours", expected_hash=text_hash("mine"))
+        await check_problem(write, "changedSinceRead")
+
+    async def test_an_editor_that_says_yes_and_does_nothing(self, file: Path) -> None:
+        workspace = Workspace(edit_settles_s=0.01)
+        workspace.open_buffer(path_to_uri(file), version=4, text="mine")
+        workspace.set_edit_applier(Editor(workspace, reports=None))
+        write = workspace.write(file, "ours", expected_hash=text_hash("mine"))
+        assert "never reported" in (await check_problem(write, "unwritable")).message
+        await workspace.close()
+
+    async def test_an_edit_that_changes_nothing_is_done_at_once(
+        self, workspace: Workspace, open_file: Path
+    ) -> None:
+        workspace.set_edit_applier(Editor(workspace, reports=None))
+        view = await workspace.write(open_file, "mine", expected_hash=text_hash("mine"))
+        assert view == buffer_view(open_file, "mine", 4)
+
+    async def test_a_closed_file_is_written_to_disk(self, workspace: Workspace, file: Path) -> None:
+        editor = Editor(workspace)
+        workspace.set_edit_applier(editor)
+        await workspace.write(file, "ours", expected_hash=text_hash("disk"))
+        assert (editor.asked, content(file)) == ([], "ours")
+
+
+class TestStaleness:
+    """Both directions: the buffer moves, the disk moves."""
+
+    async def check(
+        self, workspace: Workspace, file: Path, change: Callable[[], None], now: str | None, source: str
+    ) -> None:
+        told: list[StaleFile] = []
+        ledger = workspace.ledger("s", told.append)
+        view = await workspace.view(file)
+        ledger.record(view, call_id="c1")
+        await workspace.settle()
+        assert told == []
+        change()
+        await workspace.settle()
+        now_hash = None if now is None else text_hash(now)
+        assert [(stale.path, stale.read_hash, stale.now_hash, stale.source) for stale in told] == [
+            (file, view.hash, now_hash, source)
+        ]
+        assert ledger.is_stale(file)
+
+    async def test_an_edit_in_the_buffer(self, workspace: Workspace, file: Path) -> None:
+        uri = path_to_uri(file)
+        workspace.open_buffer(uri, version=1, text="disk")
+        edit = [TextChange("typed")]
+        await self.check(
+            workspace,
+            file,
+            lambda: workspace.change_buffer(uri, version=2, changes=edit, encoding="utf-16"),
+            "typed",
+            "buffer",
+        )
+
+    async def test_a_buffer_closed_without_saving(self, workspace: Workspace, file: Path) -> None:
+        uri = path_to_uri(file)
+        workspace.open_buffer(uri, version=1, text="typed")
+        await self.check(workspace, file, lambda: workspace.close_buffer(uri), "disk", "disk")
+
+    async def test_a_change_on_disk(self, workspace: Workspace, file: Path) -> None:
+        def change() -> None:
+            put(file, "other")
+            workspace.disk_changed([file])
+
+        await self.check(workspace, file, change, "other", "disk")
+
+    async def test_a_file_that_became_binary(self, workspace: Workspace, file: Path) -> None:
+        def change() -> None:
+            put(file, b"\0")
+            workspace.disk_changed([file])
+
+        await self.check(workspace, file, change, None, "disk")
+
+    async def test_a_folder_that_is_deleted_takes_its_files_along(
+        self, workspace: Workspace, root: Path
+    ) -> None:
+        file = root / "src" / "x" / "a.py"
+        put(file, "x")
+
+        def change() -> None:
+            file.unlink()
+            workspace.disk_changed([root / "src"])
+
+        await self.check(workspace, file, change, None, "disk")
+
+    @posix_only
+    async def test_a_client_may_report_any_spelling(self, workspace: Workspace, root: Path) -> None:
+        real = root / "real"
+        put(real / "a.py", "x")
+        (root / "alias").symlink_to(real)
+
+        def change() -> None:
+            put(real / "a.py", "y")
+            workspace.disk_changed([root / "alias" / "a.py"])
+
+        await self.check(workspace, real / "a.py", change, "y", "disk")
+
+    async def test_what_changed_before_it_was_recorded(self, workspace: Workspace, file: Path) -> None:
+        told: list[StaleFile] = []
+        view = await workspace.view(file)
+        put(file, "other")
+        workspace.ledger("s", told.append).record(view, call_id="c1")
+        await workspace.settle()
+        assert len(told) == 1
+
+    async def test_what_changed_while_the_daemon_was_away(self, workspace: Workspace, file: Path) -> None:
+        told: list[StaleFile] = []
+        ledger = workspace.ledger("s", lambda _: None)
+        ledger.record(await workspace.view(file), call_id="c1")
+        stored = ledger.dump()
+        workspace.drop_ledger("s")
+        put(file, "other")
+        workspace.ledger("s", told.append).load(stored)
+        await workspace.settle()
+        assert len(told) == 1
+
+    async def test_our_own_write_is_no_news(self, workspace: Workspace, file: Path) -> None:
+        told: list[StaleFile] = []
+        ledger = workspace.ledger("s", told.append)
+        ledger.record(await workspace.write(file, "ours", expected_hash=text_hash("disk")), call_id="c1")
+        workspace.disk_changed([file])
+        await workspace.settle()
+        assert (told, ledger.is_stale(file)) == ([], False)
+
+    async def test_saving_the_buffer_that_was_read_is_no_news(self, workspace: Workspace, file: Path) -> None:
+        told: list[StaleFile] = []
+        uri = path_to_uri(file)
+        workspace.open_buffer(uri, version=1, text="mine\n")
+        workspace.ledger("s", told.append).record(await workspace.view(file), call_id="c1")
+        put(file, "mine\n")
+        workspace.save_buffer(uri)
+        workspace.close_buffer(uri)
+        workspace.disk_changed([file])
+        await workspace.settle()
+        assert told == []
+
+    async def test_ledgers_are_apart_and_may_be_dropped(self, workspace: Workspace, file: Path) -> None:
+        told: dict[str, list[StaleFile]] = {"one": [], "two": []}
+        for session_id, heard in told.items():
+            workspace.ledger(session_id, heard.append).record(await workspace.view(file), call_id="c1")
+        workspace.drop_ledger("one")
+        put(file, "other")
+        workspace.disk_changed([file])
+        await workspace.settle()
+        assert {session_id: len(heard) for session_id, heard in told.items()} == {"one": 0, "two": 1}
+
+    async def test_asking_again_for_a_ledger_moves_the_ear(self, workspace: Workspace, file: Path) -> None:
+        first: list[StaleFile] = []
+        second: list[StaleFile] = []
+        ledger = workspace.ledger("s", first.append)
+        ledger.record(await workspace.view(file), call_id="c1")
+        assert workspace.ledger("s", second.append) is ledger
+        put(file, "other")
+        workspace.disk_changed([file])
+        await workspace.settle()
+        assert (len(first), len(second)) == (0, 1)
+
+
+async def test_listeners_hear_of_buffers_and_disk_until_they_leave(workspace: Workspace, file: Path) -> None:
+    heard: list[Path] = []
+    leave = workspace.on_change(heard.append)
+    workspace.open_buffer(path_to_uri(file), version=1, text="x")
+    workspace.save_buffer(path_to_uri(file))
+    workspace.close_buffer(path_to_uri(file))
+    workspace.disk_changed([file, file.parent / "b"])
+    leave()
+    leave()
+    workspace.disk_changed([file])
+    assert heard == [file, file, file, file, file.parent / "b"]
+
+
+async def test_a_watched_tree_feeds_the_ledgers(workspace: Workspace, file: Path) -> None:
+    stale: asyncio.Queue[StaleFile] = asyncio.Queue()
+    stands = asyncio.Event()
+    workspace.on_change(lambda path: stands.set() if path == file.parent else None)
+    dispose = workspace.watch(file.parent)
+    await stands.wait()
+    assert workspace.watch_status().roots == (file.parent,)
+    workspace.ledger("s", stale.put_nowait).record(await workspace.view(file), call_id="c1")
+    await workspace.settle()
+    put(file, "other")
+    async with asyncio.timeout(30):
+        assert (await stale.get()).now_hash == text_hash("other")
+    dispose()
+
+
+async def test_a_client_watcher_is_who_watches(workspace: Workspace, root: Path) -> None:
+    workspace.use_client_watcher(True)
+    workspace.watch(root)
+    assert workspace.watch_status().backend == "client"
