@@ -13,8 +13,15 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.growing import Growing
 from sidecar.llmgateway.contract import Conversation, ModelCard, ToolDescriptor, Turn
 from sidecar.runtime.contract import AgentConfig, ModelInvoker
-from sidecar.runtime.memory.estimate import IMAGE_CHARS, serialized, tokens_of, turn_chars
-from sidecar.runtime.memory.live import LiveCompaction, compact_live, plan_live_cut
+from sidecar.runtime.memory import (
+    IMAGE_CHARS,
+    LiveCompaction,
+    compact_live,
+    plan_live_cut,
+    tokens_of,
+    turn_chars,
+)
+from sidecar.runtime.memory.estimate import serialized
 
 __all__ = ["Backstop", "CardLookup", "CompactionHandler"]
 

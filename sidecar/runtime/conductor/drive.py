@@ -43,7 +43,7 @@ from sidecar.runtime.contract import (
     ToolCall,
     ToolSettledSignal,
 )
-from sidecar.runtime.dispatch import Scheduler, create_scheduler, reap
+from sidecar.runtime.dispatch import Scheduler, create_scheduler, run_until_cancelled
 from sidecar.runtime.ledger import RunLedger
 from sidecar.runtime.turn import drive_turn
 
@@ -250,34 +250,20 @@ class Drive:
         Returns:
             What it came to; None after an abort, and after an exception, which faults the run with *kind*.
         """
-        token, loop = self._token, asyncio.get_running_loop()
-        aborted: asyncio.Future[None] = loop.create_future()
-
-        def on_abort() -> None:
-            # A token may be cancelled from any thread.
-            loop.call_soon_threadsafe(aborted.set_result, None)
-
-        unlisten = token.add_callback(on_abort)
-        task = asyncio.create_task(work)
-        try:
-            await asyncio.wait((task, aborted), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            unlisten()
-            await reap((task,), self._deps.abort_grace_s)
-        error = _error_of(task)
-        if token.cancelled:
+        if self._token.cancelled:
+            work.close()
             return None
-        if error is not None:
-            self._fault(kind, _said_by(error), error)
+        task = await run_until_cancelled(work, self._token, self._deps.abort_grace_s)
+        if task is None:
             return None
-        return task.result()
-
-
-def _error_of(task: asyncio.Task[T]) -> BaseException | None:
-    """Return what went wrong with *task*, which is over or refuses to be."""
-    if not task.done() or task.cancelled():
-        return asyncio.CancelledError("the model call was cancelled from within")
-    return task.exception()
+        if task.cancelled():
+            self._fault(kind, "the model call was cancelled from within")
+            return None
+        error = task.exception()
+        if error is None:
+            return task.result()
+        self._fault(kind, _said_by(error), error)
+        return None
 
 
 def _said_by(error: BaseException) -> str:

@@ -1,6 +1,7 @@
 """Rounds of tool calls: bounded, cancellable, each call with exactly one outcome."""
 
-from sidecar.runtime.dispatch.reaping import reap
+from sidecar.runtime.dispatch.function_tools import FunctionTools, ToolFunction
+from sidecar.runtime.dispatch.reaping import reap, run_until_cancelled
 from sidecar.runtime.dispatch.scheduler import (
     DEFAULT_CONCURRENCY,
     DEFAULT_GRACE_S,
@@ -8,4 +9,13 @@ from sidecar.runtime.dispatch.scheduler import (
     create_scheduler,
 )
 
-__all__ = ["DEFAULT_CONCURRENCY", "DEFAULT_GRACE_S", "Scheduler", "create_scheduler", "reap"]
+__all__ = [
+    "DEFAULT_CONCURRENCY",
+    "DEFAULT_GRACE_S",
+    "FunctionTools",
+    "Scheduler",
+    "ToolFunction",
+    "create_scheduler",
+    "reap",
+    "run_until_cancelled",
+]

@@ -128,7 +128,8 @@ async def test_the_embedded_model_can_distill(turns: Any, card: Any) -> None:
     text = (await summarize(history, offline_model(), model=card(32_000))).blocks[0].text  # type: ignore[union-attr]  # a text block
     assert text == (
         "[condensed earlier context]\n# Requests\n- Fix the build. Never touch main.\n\n"
-        "# Rules\n- Never touch main.\n\n# Decisions\n- I decided to pin the version because the new one fails."
+        "# Rules\n- Never touch main.\n\n# Decisions\n"
+        "- I decided to pin the version because the new one fails."
         "\n\n# Files\nnone\n\n"
         "# Commands\n- `make` -> exit 2\n\n# Errors\n- tool: make: error 2\n\n"
         "# Open\n- I decided to pin the version because the new one fails."

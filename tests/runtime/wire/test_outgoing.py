@@ -1,0 +1,163 @@
+"""What a provider is sent: projection, healing, and that it grows with the history (R21, B-R5, B-R14)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Block,
+    CommandBlock,
+    Conversation,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolDescriptor,
+    ToolResultBlock,
+    ToolTurn,
+    Turn,
+    UserTurn,
+)
+from sidecar.runtime.contract import AgentConfig
+from sidecar.runtime.dispatch import FunctionTools
+from sidecar.runtime.wire import OPENING, PROJECTORS, Outgoing, build_conversation, is_blank
+
+CONFIG = AgentConfig(model="m")
+USER = UserTurn((TextBlock("hi"),))
+SAID = AssistantTurn((TextBlock("hello"),))
+CALL = AssistantTurn((ToolCallBlock("a", "ls", {}),))
+RESULT = ToolTurn((ToolResultBlock("a", "x.py", False),))
+
+IDS = st.sampled_from(["", "a", "b"])
+TEXTS = st.sampled_from(["", " ", "x"])
+BLOCKS: st.SearchStrategy[Block] = st.one_of(
+    st.builds(TextBlock, TEXTS),
+    st.builds(ThinkingBlock, TEXTS, st.sampled_from([None, "sig"])),
+    st.builds(ToolCallBlock, IDS, st.just("ls"), st.just({})),
+    st.builds(ToolResultBlock, IDS, st.just("out"), st.booleans()),
+    st.just(ImageBlock("image/png", "AA")),
+    st.just(CommandBlock("model", ("x",))),
+)
+TURNS: st.SearchStrategy[Turn] = st.builds(
+    lambda role, blocks: role(tuple(blocks)),
+    st.sampled_from([UserTurn, AssistantTurn, ToolTurn]),
+    st.lists(BLOCKS, max_size=4),
+)
+HISTORIES = st.lists(TURNS, max_size=10)
+
+
+def sent(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    return build_conversation(turns, CONFIG).turns
+
+
+@pytest.mark.parametrize(
+    ("turns", "expected"),
+    [
+        pytest.param([], [], id="nothing"),
+        pytest.param([USER, CALL, RESULT, SAID, USER], [USER, CALL, RESULT, SAID, USER], id="as it is"),
+        pytest.param([USER, AssistantTurn(())], [USER], id="no blank assistant turn"),
+        pytest.param(
+            [USER, AssistantTurn((TextBlock(""), *CALL.blocks)), RESULT],
+            [USER, CALL, RESULT],
+            id="no empty prose",
+        ),
+        pytest.param([UserTurn((CommandBlock("model"),)), USER], [USER], id="no host commands"),
+        pytest.param([UserTurn((CommandBlock("model"), *USER.blocks))], [USER], id="nor beside a prompt"),
+        pytest.param([SAID, USER], [OPENING, SAID, USER], id="the user opens"),
+        pytest.param([RESULT, USER], [USER], id="no orphan result"),
+        pytest.param([UserTurn((*USER.blocks, *CALL.blocks))], [USER], id="only a model calls tools"),
+    ],
+)
+def test_what_is_sent(turns: list[Turn], expected: list[Turn]) -> None:
+    assert list(sent(turns)) == expected
+
+
+def test_a_sound_history_is_sent_turn_by_turn_as_it_is() -> None:
+    history = [USER, CALL, RESULT, SAID, USER]
+    assert all(new is old for new, old in zip(sent(history), history, strict=True))
+
+
+def test_the_conversation_carries_system_and_tools() -> None:
+    tools = FunctionTools(ls=None)
+    config = AgentConfig(model="m", system="Be brief.", tools=tools)
+    descriptor = ToolDescriptor("ls", "ls", {"type": "object"})
+    assert build_conversation([USER], config) == Conversation(
+        (USER,), system="Be brief.", tools=(descriptor,)
+    )
+
+
+def test_an_empty_tool_box_offers_no_tools() -> None:
+    assert build_conversation([USER], AgentConfig(model="m", tools=FunctionTools())).tools is None
+
+
+def test_r21_one_projector_for_each_role() -> None:
+    assert set(PROJECTORS) == {"user", "assistant", "tool"}
+    assert [PROJECTORS[turn.role](turn) is turn for turn in (USER, SAID, CALL, RESULT)] == [True] * 4
+
+
+@given(HISTORIES)
+def test_b_r14_what_is_sent_is_always_sound(turns: list[Turn]) -> None:
+    wire = sent(turns)
+    assert not wire or isinstance(wire[0], UserTurn)
+    assert not any(is_blank(turn) or not turn.blocks for turn in wire)
+    for at, turn in enumerate(wire):
+        ids = [block.id for block in turn.blocks if isinstance(block, ToolCallBlock)]
+        assert not ids or isinstance(turn, AssistantTurn)
+        assert len(set(ids)) == len(ids)
+        assert sorted(_results_right_after(wire, at)) == sorted(ids)
+    assert _n_results(wire) == sum(isinstance(b, ToolCallBlock) for turn in wire for b in turn.blocks)
+
+
+def _results_right_after(wire: Sequence[Turn], at: int) -> list[str]:
+    found: list[str] = []
+    if isinstance(wire[at], AssistantTurn):
+        for turn in wire[at + 1 :]:
+            if not isinstance(turn, ToolTurn):
+                break
+            found += [block.call_id for block in turn.blocks if isinstance(block, ToolResultBlock)]
+    return found
+
+
+def _n_results(wire: Sequence[Turn]) -> int:
+    return sum(isinstance(block, ToolResultBlock) for turn in wire for block in turn.blocks)
+
+
+@given(HISTORIES)
+def test_healing_twice_changes_nothing(turns: list[Turn]) -> None:
+    assert sent(sent(turns)) == sent(turns)
+
+
+@given(HISTORIES)
+def test_no_word_and_no_image_is_lost(turns: list[Turn]) -> None:
+    def shown(history: Sequence[Turn]) -> list[Block]:
+        return [
+            block
+            for turn in history
+            if not isinstance(turn, ToolTurn)
+            for block in turn.blocks
+            if isinstance(block, ImageBlock) or (isinstance(block, TextBlock) and block.text.strip())
+        ]
+
+    wire = sent(turns)
+    assert shown(wire[1:] if wire[:1] == (OPENING,) else wire) == shown(turns)
+
+
+@given(HISTORIES, st.lists(st.integers(0, 10), max_size=4))
+def test_extending_bit_by_bit_is_extending_at_once(turns: list[Turn], cuts: list[int]) -> None:
+    bounds = [0, *sorted(min(cut, len(turns)) for cut in cuts), len(turns)]
+    outgoing = Outgoing()
+    for start, stop in zip(bounds, bounds[1:], strict=False):
+        outgoing = outgoing.extended(turns[start:stop])
+    assert outgoing.turns() == sent(turns)
+
+
+@given(HISTORIES)
+def test_the_history_itself_is_never_touched(turns: list[Turn]) -> None:
+    before = list(turns)
+    sent(turns)
+    assert turns == before
