@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -78,7 +79,7 @@ def test_what_is_sent(turns: list[Turn], expected: list[Turn]) -> None:
 
 
 def test_a_sound_history_is_sent_turn_by_turn_as_it_is() -> None:
-    history = [USER, CALL, RESULT, SAID, USER]
+    history: list[Turn] = [USER, CALL, RESULT, SAID, USER]
     assert all(new is old for new, old in zip(sent(history), history, strict=True))
 
 
@@ -151,7 +152,7 @@ def test_no_word_and_no_image_is_lost(turns: list[Turn]) -> None:
 def test_extending_bit_by_bit_is_extending_at_once(turns: list[Turn], cuts: list[int]) -> None:
     bounds = [0, *sorted(min(cut, len(turns)) for cut in cuts), len(turns)]
     outgoing = Outgoing()
-    for start, stop in zip(bounds, bounds[1:], strict=False):
+    for start, stop in pairwise(bounds):
         outgoing = outgoing.extended(turns[start:stop])
     assert outgoing.turns() == sent(turns)
 
