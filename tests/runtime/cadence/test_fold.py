@@ -1,0 +1,253 @@
+"""Folding on plain values: R5 emissions into blocks, R6 arguments into JSON, R7 usage into totals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Block,
+    DoneEmission,
+    Emission,
+    ErrorEmission,
+    Reply,
+    StopEmission,
+    TextBlock,
+    TextEmission,
+    ThinkingBlock,
+    ThinkingEmission,
+    ToolCallBlock,
+    ToolCallDeltaEmission,
+    ToolCallStartEmission,
+    Usage,
+    UsageEmission,
+    gateway_error,
+)
+from sidecar.runtime.cadence import (
+    Draft,
+    add_usage,
+    fold_all,
+    fold_blocks,
+    fold_turn,
+    seal_tool_args,
+    tool_calls_of,
+)
+from sidecar.runtime.contract import ToolCall
+
+IDS = st.sampled_from(["", "a", "b"])
+DELTAS = st.sampled_from(["", "x", "{", "}", '"k":1'])
+FINAL_BLOCKS: st.SearchStrategy[Block] = st.one_of(
+    st.builds(TextBlock, DELTAS),
+    st.builds(ThinkingBlock, DELTAS, st.sampled_from([None, "sig"])),
+    st.builds(ToolCallBlock, IDS, st.just("ls"), st.sampled_from([{}, {"k": 1}, "raw", None])),
+)
+EMISSIONS: st.SearchStrategy[Emission] = st.one_of(
+    st.builds(TextEmission, DELTAS),
+    st.builds(ThinkingEmission, DELTAS),
+    st.builds(ToolCallStartEmission, IDS, st.just("ls")),
+    st.builds(ToolCallDeltaEmission, IDS, DELTAS),
+    st.just(UsageEmission(Usage(1, 1))),
+    st.just(StopEmission("complete")),
+    st.builds(
+        DoneEmission, st.builds(AssistantTurn, st.lists(FINAL_BLOCKS, max_size=3).map(tuple)), st.none()
+    ),
+)
+
+
+def text(delta: str) -> TextEmission:
+    return TextEmission(delta)
+
+
+def think(delta: str) -> ThinkingEmission:
+    return ThinkingEmission(delta)
+
+
+def start(call_id: str, name: str = "ls") -> ToolCallStartEmission:
+    return ToolCallStartEmission(call_id, name)
+
+
+def args(call_id: str, delta: str) -> ToolCallDeltaEmission:
+    return ToolCallDeltaEmission(call_id, delta)
+
+
+@pytest.mark.parametrize(
+    ("before", "emissions", "after"),
+    [
+        pytest.param([], [text("a"), text("b")], [TextBlock("ab")], id="text extends text"),
+        pytest.param(
+            [],
+            [text("a"), think("b"), text("c")],
+            [TextBlock("a"), ThinkingBlock("b"), TextBlock("c")],
+            id="another kind opens a block",
+        ),
+        pytest.param([], [text("")], [TextBlock("")], id="an empty delta opens a block too"),
+        pytest.param(
+            [],
+            [text("a"), start("c"), text("b")],
+            [TextBlock("a"), ToolCallBlock("c", "ls", ""), TextBlock("b")],
+            id="a call in between keeps texts apart",
+        ),
+        pytest.param([], [start("c")], [ToolCallBlock("c", "ls", "")], id="a start opens a raw buffer"),
+        pytest.param(
+            [],
+            [start("c"), args("c", '{"a'), args("c", '":1}')],
+            [ToolCallBlock("c", "ls", '{"a":1}')],
+            id="argument text concatenates",
+        ),
+        pytest.param(
+            [], [args("x", "{")], [ToolCallBlock("x", "", "{")], id="an unknown id opens a nameless call"
+        ),
+        pytest.param(
+            [],
+            [start("a"), start("b"), args("a", "1"), args("b", "2"), args("a", "3")],
+            [ToolCallBlock("a", "ls", "13"), ToolCallBlock("b", "ls", "2")],
+            id="parallel calls grow side by side",
+        ),
+        pytest.param(
+            [],
+            [start("a"), args("a", "1"), start("a", "rm"), args("a", "2")],
+            [ToolCallBlock("a", "ls", "1"), ToolCallBlock("a", "rm", "2")],
+            id="argument text goes to the newest of twins",
+        ),
+        pytest.param(
+            [ToolCallBlock("a", "ls", {"k": 1})],
+            [args("a", "2"), args("a", "3")],
+            [ToolCallBlock("a", "ls", "23")],
+            id="a sealed input restarts its buffer",
+        ),
+        pytest.param(
+            [ThinkingBlock("a", "sig")], [think("b")], [ThinkingBlock("ab", "sig")], id="a signature stays"
+        ),
+        pytest.param(
+            [TextBlock("a")],
+            [text("b"), DoneEmission(AssistantTurn((TextBlock("final"),)))],
+            [TextBlock("final")],
+            id="a done turn replaces",
+        ),
+        pytest.param(
+            [TextBlock("a")],
+            [DoneEmission(Reply("m", (TextBlock("x"),), Usage(1, 1), "complete")), text("y")],
+            [TextBlock("xy")],
+            id="a done reply replaces, and may be extended",
+        ),
+        pytest.param(
+            [TextBlock("a")],
+            [UsageEmission(Usage(1, 1)), StopEmission("complete"), ErrorEmission(gateway_error("http", "x"))],
+            [TextBlock("a")],
+            id="usage, stop and error are no blocks",
+        ),
+    ],
+)
+def test_r5_fold(before: list[Block], emissions: list[Emission], after: list[Block]) -> None:
+    assert list(fold_all(before, emissions)) == after
+    assert list(reduce(fold_turn, emissions, AssistantTurn(tuple(before))).blocks) == after
+
+
+def test_r5_fold_turn_gives_the_same_turn_back_when_nothing_changes() -> None:
+    turn = AssistantTurn((TextBlock("a"),))
+    assert fold_turn(turn, UsageEmission(Usage(1, 1))) is turn
+
+
+@given(st.lists(FINAL_BLOCKS, max_size=3).map(tuple), st.lists(EMISSIONS, max_size=12))
+def test_folding_all_at_once_is_folding_one_by_one(
+    before: tuple[Block, ...], emissions: list[Emission]
+) -> None:
+    one_by_one = before
+    for emission in emissions:
+        one_by_one = fold_blocks(one_by_one, emission)
+    assert fold_all(before, emissions) == one_by_one
+
+
+@given(st.lists(EMISSIONS, max_size=12))
+def test_b_r18_a_draft_folds_as_plain_values_do(emissions: list[Emission]) -> None:
+    draft = reduce(Draft.folded, emissions, Draft())
+    assert draft.turn == reduce(fold_turn, emissions, AssistantTurn(()))
+
+
+@given(st.lists(EMISSIONS, min_size=1, max_size=12))
+def test_an_older_draft_never_hears_of_later_emissions(emissions: list[Emission]) -> None:
+    drafts = [Draft()]
+    for emission in emissions:
+        drafts.append(drafts[-1].folded(emission))
+    expected = [fold_all((), emissions[:n]) for n in range(len(drafts))]
+    assert [draft.turn.blocks for draft in drafts] == expected
+
+
+@pytest.mark.parametrize(
+    ("raw", "sealed"),
+    [
+        pytest.param("", {}, id="empty"),
+        pytest.param(" \n", {}, id="blank"),
+        pytest.param('{"a": [1, "é"]}', {"a": [1, "é"]}, id="an object"),
+        pytest.param("[1]", [1], id="a non-object is kept"),
+        pytest.param('"text"', "text", id="a JSON string is a string"),
+        pytest.param("null", None, id="null"),
+        pytest.param(' {"a" ', {"__unparsed": ' {"a" '}, id="bad JSON is kept untrimmed"),
+        pytest.param("NaN", {"__unparsed": "NaN"}, id="NaN is no JSON"),
+        pytest.param("[-Infinity]", {"__unparsed": "[-Infinity]"}, id="nor is Infinity"),
+        pytest.param("[" * 100_000, {"__unparsed": "[" * 100_000}, id="nesting without end"),
+        pytest.param("9" * 5_000, {"__unparsed": "9" * 5_000}, id="a number without end"),
+        pytest.param({"a": 1}, {"a": 1}, id="a sealed input stays"),
+        pytest.param(None, None, id="no input stays none"),
+    ],
+)
+def test_r6_seal(raw: object, sealed: object) -> None:
+    turn = AssistantTurn((TextBlock("t"), ToolCallBlock("c", "ls", raw)))
+    assert seal_tool_args(turn) == AssistantTurn((TextBlock("t"), ToolCallBlock("c", "ls", sealed)))
+
+
+def test_r6_nothing_to_seal_gives_the_same_turn_back() -> None:
+    turn = AssistantTurn((TextBlock("t"), ToolCallBlock("c", "ls", {})))
+    assert seal_tool_args(turn) is turn
+
+
+@pytest.mark.parametrize(
+    ("emissions", "inputs"),
+    [
+        pytest.param([start("c"), args("c", '{"a":1}')], [{"a": 1}], id="streamed text is parsed"),
+        pytest.param(
+            [start("c"), args("c", "{"), DoneEmission(AssistantTurn((ToolCallBlock("c", "ls", "plain"),)))],
+            ["plain"],
+            id="a string of a done reply is a string",
+        ),
+        pytest.param(
+            [DoneEmission(AssistantTurn((ToolCallBlock("c", "ls", "7"),))), start("d"), args("d", "7")],
+            ["7", 7],
+            id="what is streamed after it is parsed",
+        ),
+        pytest.param(
+            [DoneEmission(AssistantTurn((ToolCallBlock("c", "ls", {}),))), args("c", "7")],
+            [7],
+            id="what restarts a buffer of it is parsed",
+        ),
+    ],
+)
+def test_r6_a_draft_seals_what_was_streamed(emissions: list[Emission], inputs: list[object]) -> None:
+    turn = reduce(Draft.folded, emissions, Draft()).sealed()
+    assert [block.input for block in turn.blocks if isinstance(block, ToolCallBlock)] == inputs
+
+
+def test_b_r15_a_sealed_draft_has_distinct_ids() -> None:
+    emissions: Sequence[Emission] = [start("c"), args("c", '"1"'), start("c", "rm"), args("c", '"2"')]
+    turn = reduce(Draft.folded, emissions, Draft()).sealed()
+    assert tool_calls_of(turn) == (ToolCall("c", "ls", "1"), ToolCall("c_2", "rm", "2"))
+
+
+@pytest.mark.parametrize(
+    ("total", "usage", "expected"),
+    [
+        pytest.param(Usage(1, 2), Usage(3, 4), Usage(4, 6), id="fields add up"),
+        pytest.param(Usage(1, 1, 2, None), Usage(1, 1, 3, 4), Usage(2, 2, 5, 4), id="tiers add up"),
+        pytest.param(
+            Usage(0, 0, 0, 0), Usage(1, 0, 0, None), Usage(1, 0, None, None), id="a tier of 0 is None"
+        ),
+        pytest.param(Usage(5, 5, 5, 5), Usage(0, 0), Usage(5, 5, 5, 5), id="nothing is nothing"),
+    ],
+)
+def test_r7_add_usage(total: Usage, usage: Usage, expected: Usage) -> None:
+    assert add_usage(total, usage) == expected
