@@ -1,93 +1,131 @@
-"""The bounded log that readers pull from."""
+"""The bounded log that readers pull from, and the events in it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar_client.feed import Feed
+from sidecar_client.events import ClientEvent, EventFeed, gap_of
+from sidecar_client.feed import Feed, Stream
 
-GAP = tuple[int, int]
-
-
-def feed_of(numbers: Sequence[int], limit: int = 100) -> Feed[int | GAP]:
-    """Every entry is its own number and weighs one byte."""
-    feed: Feed[int | GAP] = Feed(lambda first, last: (first, last), limit)
-    for number in numbers:
-        feed.push(number, number, 1)
-    return feed
+T = TypeVar("T")
+Seen: TypeAlias = "int | tuple[int, int]"
+"""The number of an event, or a gap from its first to its second number."""
 
 
-async def read_all(feed: Feed[int | GAP], after: int) -> list[int | GAP]:
-    feed.end()
-    return [item async for item in feed.read(after)]
+async def read_all(stream: AsyncIterator[T]) -> list[T]:
+    return [item async for item in stream]
+
+
+def event(seq: int) -> ClientEvent:
+    return ClientEvent("s", seq, 0, "message", {})
+
+
+def seen(events: Sequence[ClientEvent]) -> list[Seen]:
+    return [(e.data["from"], e.data["to"]) if e.kind == "gap" else e.seq for e in events]
+
+
+async def check(
+    pushed: Sequence[int | dict[str, Any]], after: int | None, expected: list[Seen], limit: int = 100
+) -> None:
+    """Every event weighs one byte; a dict is a gap the daemon tells of."""
+    feed = EventFeed(limit)
+    streams = [feed.read(after)] if after is None else []
+    for item in pushed:
+        feed.push(event(item) if isinstance(item, int) else gap_of({"sid": "s", **item}), 1)
+    streams = streams or [feed.read(after)]
+    feed.close()
+    assert seen(await read_all(streams[0])) == expected
 
 
 @pytest.mark.parametrize(
-    ("pushed", "limit", "after", "read"),
+    ("pushed", "after", "expected"),
     [
-        pytest.param([1, 2, 3], 100, 0, [1, 2, 3], id="reads from the beginning"),
-        pytest.param([1, 2, 3], 100, 2, [3], id="reads from a place"),
-        pytest.param([7, 9], 100, 0, [7, 9], id="takes numbers as they come"),
-        pytest.param([5, 1, 2, 5], 100, 0, [1, 2, 5], id="puts a replay in its place, once"),
-        pytest.param([1, 2, 3, 4, 5], 4, 0, [(1, 2), 3, 4, 5], id="tells what it let go"),
-        pytest.param([1, 2, 3, 4, 5], 4, 1, [(2, 2), 3, 4, 5], id="tells of what this reader missed"),
-        pytest.param([1, 2, 3, 4, 5], 4, 2, [3, 4, 5], id="says nothing to who has read it"),
-        pytest.param([1, 2], 0, 0, [(1, 1), 2], id="keeps the newest whatever it weighs"),
-        pytest.param([1, 2, 3, 4, 5, 2], 4, 0, [(1, 1), 2, 3, 4, 5], id="takes back what a replay brings"),
-        pytest.param([], 100, 0, [], id="may be empty"),
+        pytest.param([], 0, [], id="nothing is nothing"),
+        pytest.param([1, 2, 3], 0, [1, 2, 3], id="from the beginning"),
+        pytest.param([1, 2, 3], 2, [3], id="from a place"),
+        pytest.param([7, 9], None, [7, 9], id="numbers as they come"),
+        pytest.param([1, 2, 1, 2, 3], 0, [1, 2, 3], id="each number once"),
+        pytest.param([0, 0, 5], None, [0, 0, 5], id="the past that is sent again, to who asked for no place"),
+        pytest.param([0, 0, 5], 0, [5], id="and not to who did"),
+        pytest.param([1, {"from": 2, "to": 4}, 5], 0, [1, (2, 4), 5], id="a gap in its place"),
+        pytest.param([1, {"from": 2, "to": 4}, 5], 4, [5], id="no gap to who had read on"),
     ],
 )
-async def test_what_is_read(pushed: list[int], limit: int, after: int, read: list[int | GAP]) -> None:
-    assert await read_all(feed_of(pushed, limit), after) == read
+async def test_what_is_read(
+    pushed: Sequence[int | dict[str, Any]], after: int | None, expected: list[Seen]
+) -> None:
+    await check(pushed, after, expected)
+
+
+@pytest.mark.parametrize(
+    ("pushed", "limit", "after", "expected"),
+    [
+        pytest.param([1, 2, 3, 4, 5], 3, 0, [(1, 2), 3, 4, 5], id="tells what it let go"),
+        pytest.param([1, 2, 3, 4, 5], 3, 1, [(2, 2), 3, 4, 5], id="tells what this reader missed"),
+        pytest.param([1, 2, 3, 4, 5], 3, 2, [3, 4, 5], id="says nothing to who has read it"),
+        pytest.param([1, 2], 0, 0, [(1, 1), 2], id="keeps the newest whatever it weighs"),
+    ],
+)
+async def test_what_is_let_go(pushed: list[int], limit: int, after: int, expected: list[Seen]) -> None:
+    await check(pushed, after, expected, limit)
 
 
 @given(st.lists(st.integers(1, 30), unique=True, max_size=30), st.integers(0, 12), st.integers(0, 30))
 def test_a_reader_gets_every_number_in_order_or_in_a_gap(pushed: list[int], limit: int, after: int) -> None:
     pushed.sort()
-    items = asyncio.run(read_all(feed_of(pushed, limit), after))
+    feed = EventFeed(limit)
+    for seq in pushed:
+        feed.push(event(seq), 1)
+    feed.close()
     reached = after
-    for item in items:
+    for item in seen(asyncio.run(read_all(feed.read(after)))):
         first, last = item if isinstance(item, tuple) else (item, item)
         assert reached < first <= last
-        assert isinstance(item, tuple) or item in pushed
-        skipped = set(range(reached + 1, first)) & set(pushed)
-        assert not skipped
+        assert not set(range(reached + 1, first)) & set(pushed)
         reached = last
     assert reached == max([after, *pushed])
 
 
+def feed_of(*items: int) -> Feed[int]:
+    feed: Feed[int] = Feed(lambda before, _gone: (before or 0) - 1)
+    for item in items:
+        feed.push(item, 1)
+    return feed
+
+
 async def test_readers_wait_and_each_has_its_own_place() -> None:
-    feed = feed_of([1])
-    early, late = feed.read(0), feed.read(1)
+    feed = feed_of(1)
+    early, late = Stream(feed, 0), Stream(feed, feed.end)
     waiting = asyncio.create_task(anext(late))
     await asyncio.sleep(0)
-    feed.push(2, 2, 1)
+    feed.push(2, 1)
     assert await waiting == 2
     assert [await anext(early), await anext(early)] == [1, 2]
 
 
 async def test_a_reader_that_is_cancelled_loses_nothing() -> None:
-    feed = feed_of([])
-    reader = feed.read(0)
+    feed = feed_of()
+    reader = Stream(feed, 0)
     waiting = asyncio.create_task(anext(reader))
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    feed.push(1, 1, 1)
+    feed.push(1, 1)
     assert await anext(reader) == 1
 
 
 async def test_an_error_comes_after_what_is_kept_and_stays() -> None:
-    feed = feed_of([1])
-    feed.end(ValueError("gone"))
-    feed.end()
-    reader = feed.read(0)
+    feed = feed_of(1)
+    feed.close(ValueError("gone"))
+    feed.close()
+    reader = Stream(feed, 0)
     assert await anext(reader) == 1
     for _ in range(2):
         with pytest.raises(ValueError, match="gone"):

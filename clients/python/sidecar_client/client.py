@@ -19,7 +19,7 @@ from sidecar.protocol.shapes import InvalidInput
 from sidecar_client.calls import Calls
 from sidecar_client.documents import Documents
 from sidecar_client.errors import ConnectionLost, SidecarClientError, UnexpectedAnswer
-from sidecar_client.events import ClientEvent, Notification
+from sidecar_client.events import EventStream, Notification
 from sidecar_client.feed import Stream
 from sidecar_client.inbox import Inbox, RequestHandler
 from sidecar_client.links import Link, ProcessLink, SocketLink
@@ -193,18 +193,15 @@ class SidecarClient(Calls, Documents):
         loaded = await self.session_load(sid)
         return Session(self, sid, loaded.seq)
 
-    def events(self, sid: str, after_seq: int | None = None) -> Stream[ClientEvent]:
-        """Return the events of *sid* after *after_seq*, as far as they came and are kept; None: from now on.
+    def events(self, sid: str, after_seq: int | None = None) -> EventStream:
+        """Return the events of *sid*: those after *after_seq* that came or will; by default from now on.
 
         Some MiB of events are kept for each session. Where events are lost, here or because this client read
         too slowly for the daemon, the stream says so with an event of kind ``gap`` and goes on. It ends when
-        this client or the session is closed, and raises ConnectionLost when the daemon is gone.
+        this client or the session is closed, and raises ConnectionLost when the daemon is gone. The past that
+        ``session_load(..., replay=...)`` sends again has ``seq`` 0 and goes to streams without *after_seq*.
         """
         return self._inbox.events(sid, after_seq)
-
-    def last_seq(self, sid: str) -> int:
-        """Return the number of the newest event of *sid* that came, 0 when none did."""
-        return self._inbox.last_seq(sid)
 
     def notifications(self) -> Stream[Notification]:
         """Return every notification from now on that is no session event."""

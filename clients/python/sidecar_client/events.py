@@ -6,19 +6,22 @@ Payloads stay the JSON the daemon sent, so that a kind this client does not know
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from sidecar_client.feed import LIMIT_BYTES, Feed, Stream
 
 __all__ = [
     "GAP",
     "UNREAD",
     "ClientEvent",
+    "EventFeed",
+    "EventStream",
     "Notification",
     "event_of",
     "gap_of",
-    "notification_gap",
-    "unread_gap",
+    "lose_notification",
 ]
 
 GAP: Final = "gap"
@@ -34,7 +37,7 @@ class ClientEvent:
 
     Attributes:
         sid: the session.
-        seq: its number in the session's log; for a gap the last one lost.
+        seq: its number in the session's log; 0 for the past that a load sends again; for a gap the last lost.
         at: epoch milliseconds; for a gap when it was noticed.
         kind: ``textDelta``, ``toolStarted``, ``settled``, ...; ``gap`` where events are lost.
         data: the payload, as sent.
@@ -71,19 +74,58 @@ def event_of(params: Mapping[str, Any]) -> ClientEvent:
 
 def gap_of(params: Mapping[str, Any]) -> ClientEvent:
     """Return the notice in the params of ``sidecar/gap``. Raises KeyError for a missing field."""
-    data = {"from": params["from"], "to": params["to"], "reason": params.get("reason", "")}
-    return ClientEvent(params["sid"], params["to"], _now_ms(), GAP, data)
+    return _gap(params["sid"], params["from"], params["to"], params.get("reason", ""))
 
 
-def unread_gap(sid: str) -> Callable[[int, int], ClientEvent]:
-    """Return the maker of notices for events of *sid* that this client let go."""
-    return lambda first, last: gap_of({"sid": sid, "from": first, "to": last, "reason": UNREAD})
+def lose_notification(before: Notification | None, _gone: Notification) -> Notification:
+    """Return the notice of one notification more that was let go."""
+    return Notification(GAP, {"count": 1 if before is None else before.params["count"] + 1})
 
 
-def notification_gap(first: int, last: int) -> Notification:
-    """Return the notice for notifications that this client let go."""
-    return Notification(GAP, {"count": last - first + 1, "reason": UNREAD})
+class EventFeed(Feed[ClientEvent]):
+    """The events of one session; ``seq`` is the number of the newest."""
+
+    def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
+        super().__init__(_lose_event, limit_bytes)
+        self.seq = 0
+
+    def push(self, item: ClientEvent, size: int) -> None:
+        """Add an event of *size* bytes."""
+        self.seq = max(self.seq, item.seq)
+        super().push(item, size)
+
+    def read(self, after_seq: int | None) -> EventStream:
+        """Return a reader of what comes from now on, or of all after *after_seq* that is kept and comes."""
+        if after_seq is None:
+            return EventStream(self, self.end, self.seq, takes_past=True)
+        return EventStream(self, 0, after_seq, takes_past=False)
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+class EventStream(AsyncIterator[ClientEvent]):
+    """One reader of a session's events: each number once, ascending; the past as it is sent again, or not."""
+
+    def __init__(self, feed: EventFeed, place: int, after_seq: int, *, takes_past: bool) -> None:
+        self._items = Stream(feed, place)
+        self._seq = after_seq
+        self._takes_past = takes_past
+
+    async def __anext__(self) -> ClientEvent:
+        """Return the next event, waiting for it."""
+        while True:
+            event = await anext(self._items)
+            if event.seq > self._seq:
+                first, self._seq = self._seq + 1, event.seq
+                is_ours = event.kind == GAP and event.data["reason"] == UNREAD
+                return replace(event, data={**event.data, "from": first}) if is_ours else event
+            if event.seq == 0 and self._takes_past:
+                return event
+
+
+def _lose_event(before: ClientEvent | None, gone: ClientEvent) -> ClientEvent:
+    last = gone.seq if before is None else max(before.seq, gone.seq)
+    return _gap(gone.sid, 0, last, UNREAD)
+
+
+def _gap(sid: str, first: int, last: int, reason: str) -> ClientEvent:
+    now_ms = time.time_ns() // 1_000_000
+    return ClientEvent(sid, last, now_ms, GAP, {"from": first, "to": last, "reason": reason})

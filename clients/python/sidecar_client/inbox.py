@@ -10,14 +10,7 @@ from inspect import isawaitable
 from typing import Any, Final, TypeAlias
 
 from sidecar_client.errors import ConnectionLost, SidecarRequestError
-from sidecar_client.events import (
-    ClientEvent,
-    Notification,
-    event_of,
-    gap_of,
-    notification_gap,
-    unread_gap,
-)
+from sidecar_client.events import EventFeed, EventStream, Notification, event_of, gap_of, lose_notification
 from sidecar_client.feed import Feed, Stream
 
 __all__ = ["Inbox", "RequestHandler"]
@@ -25,6 +18,7 @@ __all__ = ["Inbox", "RequestHandler"]
 RequestHandler: TypeAlias = Callable[[Mapping[str, Any]], Any | Awaitable[Any]]
 """Returns the result for the params of one request of the daemon, both JSON."""
 
+_EVENTS: Final = {"sidecar/event": event_of, "sidecar/gap": gap_of}
 _PLAIN_ANSWERS: Final[dict[str, Any]] = {
     "client/registerCapability": None,
     "client/unregisterCapability": None,
@@ -40,27 +34,22 @@ class Inbox:
 
     def __init__(self, handlers: Mapping[str, RequestHandler]) -> None:
         self._handlers = dict(handlers)
-        self._feeds: dict[str, Feed[ClientEvent]] = {}
-        self._notifications: Feed[Notification] = Feed(notification_gap)
+        self._feeds: dict[str, EventFeed] = {}
+        self._notifications = Feed(lose_notification)
         self._end: tuple[ConnectionLost | None] | None = None
 
-    def events(self, sid: str, after_seq: int | None) -> Stream[ClientEvent]:
+    def events(self, sid: str, after_seq: int | None) -> EventStream:
         """Return a reader of the events of *sid* after *after_seq*; with None of those still to come."""
-        feed = self._feed(sid)
-        return feed.read(feed.last if after_seq is None else after_seq)
-
-    def last_seq(self, sid: str) -> int:
-        """Return the number of the newest event that came, 0 when none did."""
-        return self._feed(sid).last
+        return self._feed(sid).read(after_seq)
 
     def notifications(self) -> Stream[Notification]:
         """Return a reader of the notifications still to come."""
-        return self._notifications.read(self._notifications.last)
+        return Stream(self._notifications, self._notifications.end)
 
     def forget(self, sid: str) -> None:
         """Let go of the events of *sid*; its readers come to their end."""
         if feed := self._feeds.pop(sid, None):
-            feed.end()
+            feed.close()
 
     async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
         """Answer a request of the daemon."""
@@ -73,26 +62,22 @@ class Inbox:
 
     def notice(self, method: str, params: Mapping[str, Any], size: int) -> None:
         """Put a notification of *size* bytes where it belongs."""
-        if method == "sidecar/event":
-            self._push(event_of(params), size)
-        elif method == "sidecar/gap":
-            self._push(gap_of(params), size)
+        if method in _EVENTS:
+            event = _EVENTS[method](params)
+            self._feed(event.sid).push(event, size)
         else:
-            self._notifications.push(self._notifications.last + 1, Notification(method, params), size)
+            self._notifications.push(Notification(method, params), size)
 
     def end(self, error: ConnectionLost | None) -> None:
         """Bring every reader to its end, now and later."""
         self._end = (error,)
-        self._notifications.end(error)
+        self._notifications.close(error)
         for feed in self._feeds.values():
-            feed.end(error)
+            feed.close(error)
 
-    def _push(self, event: ClientEvent, size: int) -> None:
-        self._feed(event.sid).push(event.seq, event, size)
-
-    def _feed(self, sid: str) -> Feed[ClientEvent]:
+    def _feed(self, sid: str) -> EventFeed:
         if sid not in self._feeds:
-            self._feeds[sid] = Feed(unread_gap(sid))
+            self._feeds[sid] = EventFeed()
             if self._end is not None:
-                self._feeds[sid].end(*self._end)
+                self._feeds[sid].close(*self._end)
         return self._feeds[sid]

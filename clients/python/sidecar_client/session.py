@@ -13,8 +13,7 @@ from sidecar.protocol import messages as m
 from sidecar.protocol.codec import from_wire
 from sidecar.protocol.shapes import Compaction, ContextFile, ContextUsage, Plan
 from sidecar_client.errors import EventsMissed, SidecarClientError
-from sidecar_client.events import GAP, UNREAD, ClientEvent
-from sidecar_client.feed import Stream
+from sidecar_client.events import GAP, UNREAD, ClientEvent, EventStream
 
 if TYPE_CHECKING:
     from sidecar_client.client import SidecarClient
@@ -79,12 +78,11 @@ class Session:
         started = await self.client.compact_start(self.sid, engine=engine, instructions=instructions)
 
         def is_outcome(event: ClientEvent) -> bool:
-            state = event.data["compaction"]
-            is_ours: bool = state["compactionId"] == started.compaction_id
-            return is_ours and state["status"] != "in_progress"
+            is_ours: bool = event.data["compactionId"] == started.compaction_id
+            return is_ours and event.data["status"] != "in_progress"
 
         outcome = await self._find(events, "compaction", is_outcome)
-        return from_wire(Compaction, outcome.data["compaction"])
+        return from_wire(Compaction, outcome.data)
 
     async def undo(self, compaction_id: str | None = None, *, force: bool = False) -> m.CompactUndoResult:
         """Take a compaction back, the newest by default; *force* also when it will not fit the window."""
@@ -102,7 +100,7 @@ class Session:
         """Close the session; it stays stored."""
         await self.client.session_close(self.sid)
 
-    def events(self, after_seq: int | None = None) -> Stream[ClientEvent]:
+    def events(self, after_seq: int | None = None) -> EventStream:
         """Return the session's events after *after_seq*, by default from where this handle has read."""
         return self.client.events(self.sid, self.seq if after_seq is None else after_seq)
 
@@ -129,7 +127,7 @@ class Session:
         return event
 
     async def _find(
-        self, events: Stream[ClientEvent], kind: str | None, where: Callable[[ClientEvent], bool] | None
+        self, events: EventStream, kind: str | None, where: Callable[[ClientEvent], bool] | None
     ) -> ClientEvent:
         async for event in events:
             if kind != GAP:
