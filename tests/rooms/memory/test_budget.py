@@ -1,0 +1,207 @@
+"""K4, K5 and K11: the thresholds, the cuts and the shortening."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.rooms import AIImagePart, AIMessage, EventSource, InvalidRoomValue, RoomEvent, TextContent
+from sidecar.rooms.content import EventContent, MediaContent, RichContent
+from sidecar.rooms.memory.budget import (
+    Limits,
+    Load,
+    fit_items,
+    fitting_cut,
+    level_cap,
+    plan_cut,
+    recency_cut,
+    truncate_older,
+    truncate_text,
+)
+from sidecar.rooms.memory.estimate import event_tokens, message_tokens
+
+SOURCE = EventSource(channel_id="ws", channel_type="websocket")
+COSTS = st.lists(st.integers(1, 3000), max_size=40)
+
+
+def event(content: EventContent) -> RoomEvent:
+    """An event that says *content*."""
+    return RoomEvent(id="e", room_id="r", source=SOURCE, content=content)
+
+
+@pytest.mark.parametrize(
+    ("n_chars", "max_chars", "kept", "n_result"),
+    [
+        pytest.param(2000, 2000, 2000, 2000, id="what just fits is left alone"),
+        pytest.param(2001, 2000, 1964, 2000, id="the result is as long as asked for"),
+        pytest.param(500, 10, 0, 35, id="the marker alone where even it is too long"),
+    ],
+)
+def test_k4_truncate_text(n_chars: int, max_chars: int, kept: int, n_result: int) -> None:
+    """The marker names the original length, in a line of its own."""
+    body = "x" * n_chars
+    shorter = truncate_text(body, max_chars)
+    marker = "" if n_chars == n_result else f"\n[... truncated from {n_chars} chars ...]"
+    assert (shorter, len(shorter)) == ("x" * kept + marker, n_result)
+
+
+@pytest.mark.parametrize(("n_events", "n_truncated"), [(1, 0), (2, 1), (3, 1), (4, 2)])
+def test_k4_only_the_older_half(n_events: int, n_truncated: int) -> None:
+    """Of three events only the first."""
+    events = [event(TextContent("x" * 3000)) for _ in range(n_events)]
+    lengths = [event_tokens(each) for each in truncate_older(events, 2000)]
+    assert lengths == [501] * n_truncated + [751] * (n_events - n_truncated)
+
+
+def test_k4_only_texts_and_never_the_original() -> None:
+    """Other contents are passed on, and what was given is unchanged."""
+    rich, text = event(RichContent("x" * 3000)), event(TextContent("x" * 3000, language="de"))
+    result = truncate_older([rich, text, text, text], 2000)
+    assert result[0] is rich
+    assert result[1].content == TextContent(
+        "x" * 1964 + "\n[... truncated from 3000 chars ...]", language="de"
+    )
+    assert text.content == TextContent("x" * 3000, language="de")
+
+
+@pytest.mark.parametrize(
+    ("costs", "budget", "min_events", "cut"),
+    [
+        pytest.param([1000] * 20, 7500, 5, 12, id="the overflowing event is kept"),
+        pytest.param([1000] * 20, -500, 5, 15, id="a negative budget keeps min_events"),
+        pytest.param([1000] * 20, 7500, 15, 5, id="min_events win over the budget"),
+        pytest.param([10] * 20, 7500, 5, 0, id="nothing is cut from what fits"),
+        pytest.param([], 10, 0, 0, id="no events"),
+    ],
+)
+def test_k5_recency_cut(costs: list[int], budget: int, min_events: int, cut: int) -> None:
+    """Walk from the newest until the budget overflows."""
+    assert recency_cut(costs, budget, min_events) == cut
+
+
+@pytest.mark.parametrize(
+    ("load", "cut"),
+    [
+        pytest.param(Load(10_000, window=[1000] * 20), 12, id="k5 keeps e12 to e19 of twenty"),
+        pytest.param(Load(10_000, window=[850] * 10), None, id="k5 tier 2 is a strict bound"),
+        pytest.param(Load(10_000, window=[851] * 10), 1, id="k5 one token more"),
+        pytest.param(Load(10_000, window=[1900] * 5), None, id="k5 min_events are left alone where they fit"),
+        pytest.param(Load(10_000, window=[2500] * 5), 2, id="b_k1 but not where they do not"),
+        pytest.param(
+            Load(10_000, window=[1000] * 10 + [6000] + [1000] * 7), 11, id="b_k1 the giant is cut too"
+        ),
+        pytest.param(Load(1000, window=[1000] * 6), 5, id="b_k1 the newest always stays"),
+        pytest.param(Load(10_000, injected=5004, window=[101] * 60), 35, id="b_k2 injected messages count"),
+        pytest.param(Load(10_000, injected=20_000), None, id="messages alone cannot be summarised away"),
+        pytest.param(
+            Load(10_000, injected=20_000, window=[5]), None, id="one event is never summarised away"
+        ),
+        pytest.param(
+            Load(10_000, summaries=500, window=[1000] * 9, folded=True),
+            None,
+            id="b_k3 a cut stands until the window is full",
+        ),
+        pytest.param(
+            Load(10_000, summaries=500, window=[1000] * 10, folded=True),
+            2,
+            id="b_k3 then many events go at once",
+        ),
+        pytest.param(
+            Load(10_000, backlog=2000, window=[1000] * 7), 0, id="b_k9 a backlog lifts the whole over"
+        ),
+        pytest.param(Load(10_000, backlog=900, window=[1000] * 8), None, id="b_k9 a small backlog waits"),
+        pytest.param(Load(10_000, backlog=1400, window=[1000] * 7), None, id="b_k9 as long as all would fit"),
+    ],
+)
+def test_plan_cut(load: Load, cut: int | None) -> None:
+    """When a summary is due, and how many of the oldest events it must take in."""
+    assert plan_cut(load, Limits(10_000 if load.room != 1000 else 1000)) == cut
+
+
+@given(COSTS, st.integers(-100, 20_000))
+def test_fitting_cut_keeps_the_longest_tail_that_fits(costs: list[int], budget: int) -> None:
+    """One event more would not fit, unless nothing was cut."""
+    cut = fitting_cut(costs, budget)
+    assert 0 <= cut <= max(0, len(costs) - 1)
+    assert sum(costs[cut:]) <= budget or cut == max(0, len(costs) - 1)
+    assert cut == 0 or sum(costs[cut - 1 :]) > budget
+
+
+@given(COSTS, st.integers(-100, 20_000))
+def test_level_cap_shares_out_the_budget(costs: list[int], budget: int) -> None:
+    """All fit under the cap, and a higher cap would not do."""
+    cap = level_cap(costs, budget)
+    if budget >= 0:
+        assert sum(min(cost, cap) for cost in costs) <= budget
+    if costs and cap < max(costs):
+        assert sum(min(cost, cap + 1) for cost in costs) > budget
+
+
+@given(
+    st.integers(0, 20_000),
+    st.integers(0, 500),
+    st.integers(0, 5000),
+    COSTS,
+    st.booleans(),
+    st.integers(0, 8),
+)
+def test_plan_cut_leaves_what_fits(
+    room: int, injected: int, backlog: int, window: list[int], folded: bool, min_events: int
+) -> None:
+    """After the cut all fits, with room for the summary, or one event is left."""
+    limits = Limits(10_000, min_events=min_events)
+    load = Load(room, injected, 0, backlog, window, folded)
+    cut = plan_cut(load, limits)
+    total = injected + sum(window)
+    if cut is None:
+        assert total <= room or len(window) <= 1
+    else:
+        kept = window[cut:]
+        assert cut or backlog
+        assert injected + sum(kept) + limits.summary_max_tokens <= room or len(kept) <= 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("max_context_tokens", 0), ("truncate_chars", 0), ("summary_max_tokens", 0), ("min_events", -1)],
+)
+def test_settings_that_cannot_be_meant(setting: str, value: int) -> None:
+    """The error names the setting and its value."""
+    with pytest.raises(InvalidRoomValue, match=f"{setting} is {value}"):
+        Limits(**{"max_context_tokens": 10, setting: value})
+
+
+@pytest.mark.parametrize(
+    ("current", "room"),
+    [
+        pytest.param(0, 100, id="all"),
+        pytest.param(60, 40, id="b_k11 the current event takes its share"),
+        pytest.param(100, 100, id="b_k11 nothing helps one that alone fills the window"),
+    ],
+)
+def test_room_beside(current: int, room: int) -> None:
+    """History shares the window with the event that is answered."""
+    assert Limits(100).room_beside(current) == room
+
+
+def test_fit_items_shortens_only_the_largest() -> None:
+    """Visibly, down to a common size; what cannot be cut is passed on."""
+    small, large = AIMessage("user", "s" * 40), AIMessage("user", "m" * 4000)
+    image = AIMessage("user", [AIImagePart("https://h/a")])
+    text, picture = event(TextContent("t" * 4000)), event(MediaContent("data:," + "A" * 9000, "image/png"))
+    messages, events = fit_items([small, image, large], [text, picture], 1900)
+    total = sum(map(message_tokens, messages)) + sum(map(event_tokens, events))
+    assert total <= 1900
+    assert messages[:2] == [small, image]
+    assert str(messages[2].content).endswith("m\n[... truncated from 4000 chars ...]")
+    assert isinstance(events[0].content, TextContent)
+    assert events[0].content.body.endswith("t\n[... truncated from 4000 chars ...]")
+    assert events[1].content == TextContent("[media image/png: data: (9006 characters)]")
+
+
+def test_fit_items_returns_what_fits_as_it_is() -> None:
+    """Nothing is copied without need; and nothing grows by being cut."""
+    message, said = AIMessage("user", "hi"), event(TextContent("ok"))
+    assert fit_items([message], [said], 100) == ([message], [said])
+    assert fit_items([message], [said], 0) == ([message], [said])

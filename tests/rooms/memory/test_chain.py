@@ -1,0 +1,108 @@
+"""The chain of summaries: what of it still holds when events were edited, deleted or slid out of sight."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.rooms import EventSource, RoomEvent, TextContent
+from sidecar.rooms.memory.chain import Chain, Link, carried, extended, reconciled, refreshed
+
+SOURCE = EventSource(channel_id="ws", channel_type="websocket")
+
+
+def event(name: str) -> RoomEvent:
+    """The event *name*."""
+    return RoomEvent(id=name, room_id="r", source=SOURCE, content=TextContent(name))
+
+
+def marks(names: str) -> dict[str, str]:
+    """Fingerprints: an upper-case letter is the edited event of the lower-case one."""
+    return {name.lower(): name for name in names}
+
+
+def chain(*links: str) -> Chain:
+    """Summaries of the events named; a leading ``~`` says that events out of reach are in it too."""
+    return Chain(
+        links=tuple(
+            Link(text=f"notes {number}", covered=marks(link.lstrip("~")), partial=link.startswith("~"))
+            for number, link in enumerate(links)
+        ),
+        absorbed=frozenset({"prior"}),
+        folded_at=7.0,
+    )
+
+
+def drawn(given: Chain) -> list[tuple[str, str]]:
+    """Each link as its text and what it covers, in the notation of :func:`chain`."""
+    return [(link.text, "~" * link.partial + "".join(link.covered.values())) for link in given.links]
+
+
+@pytest.mark.parametrize(
+    ("links", "present", "left"),
+    [
+        pytest.param(["ab", "cd"], "abcde", [("notes 0", "ab"), ("notes 1", "cd")], id="nothing happened"),
+        pytest.param(["ab", "cd"], "bcde", [("notes 0", "~b"), ("notes 1", "cd")], id="the first slid out"),
+        pytest.param(["ab", "cd"], "cde", [("notes 0", "~"), ("notes 1", "cd")], id="a link slid out"),
+        pytest.param(["ab", "cd"], "ef", [("notes 1", "~")], id="all slid out"),
+        pytest.param(["ab", "cd"], "abCde", [("notes 0", "ab")], id="b_k4 an edit drops its link"),
+        pytest.param(["ab", "cd"], "Abcde", [], id="b_k4 an edit in the first link drops all"),
+        pytest.param(["ab", "cd"], "abde", [("notes 0", "ab")], id="b_k4 a deletion drops its link"),
+        pytest.param(["ab", "cd"], "acde", [], id="b_k4 a deletion in the first link drops all"),
+        pytest.param(
+            ["~b", "cd"], "Bcd", [("notes 0", "~"), ("notes 1", "cd")], id="what cannot be made again is kept"
+        ),
+        pytest.param(
+            ["abc", "d"], "bCd", [("notes 0", "~b"), ("notes 1", "d")], id="also where it slid just now"
+        ),
+        pytest.param(["abc", "d"], "bCD", [("notes 0", "~b")], id="and links after it are looked at too"),
+        pytest.param([], "abc", [], id="an empty chain"),
+    ],
+)
+def test_reconciled(links: list[str], present: str, left: list[tuple[str, str]]) -> None:
+    """A link is dropped exactly when it says what is no longer so and can be made again."""
+    result = reconciled(chain(*links), marks(present))
+    assert drawn(result) == left
+    assert result.absorbed == (frozenset({"prior"}) if left else frozenset())
+
+
+@pytest.mark.parametrize(
+    ("links", "present", "left"),
+    [
+        pytest.param(["ab", "cd"], "abcd", [], id="everything can be made again"),
+        pytest.param(["ab", "cd"], "bcd", [("notes 0", "~")], id="but for what slid out"),
+        pytest.param(["~b", "cd"], "bcd", [("notes 0", "~")], id="or had slid out before"),
+        pytest.param(["ab", "cd"], "e", [("notes 1", "~")], id="all slid out"),
+    ],
+)
+def test_refreshed(links: list[str], present: str, left: list[tuple[str, str]]) -> None:
+    """What stays is the newest summary of events out of reach, and covers no event at hand."""
+    assert drawn(refreshed(chain(*links), marks(present))) == left
+
+
+@pytest.mark.parametrize(
+    ("uncovered", "present", "kept"),
+    [
+        pytest.param("abcd", "cde", "ab", id="what slid out of the front waits"),
+        pytest.param("abcd", "abcd", "", id="nothing slid"),
+        pytest.param("abcd", "ad", "", id="what is missing further back was deleted"),
+        pytest.param("abcd", "xy", "abcd", id="the whole window moved on"),
+        pytest.param("", "ab", "", id="nothing was there"),
+    ],
+)
+def test_b_k9_carried(uncovered: str, present: str, kept: str) -> None:
+    """Events that leave sight before a summary covers them are not lost."""
+    events = [event(name) for name in uncovered]
+    assert "".join(each.id for each in carried(events, frozenset(present))) == kept
+
+
+def test_extended() -> None:
+    """A link is added, and what it covers is uncovered no more."""
+    before = Chain(uncovered=(event("a"), event("b"), event("c")))
+    after = extended(before, "notes", marks("ab"), ["prior"], 9.0)
+    assert after == Chain(
+        links=(Link("notes", marks("ab")),),
+        absorbed=frozenset({"prior"}),
+        uncovered=(before.uncovered[2],),
+        folded_at=9.0,
+    )
+    assert (before.text, after.text, after.covered) == (None, "notes", frozenset("ab"))

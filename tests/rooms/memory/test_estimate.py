@@ -1,0 +1,74 @@
+"""K1: the rooms' token meter."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.rooms import (
+    AIImagePart,
+    AIMessage,
+    AITextPart,
+    AIThinkingPart,
+    AIToolCallPart,
+    AIToolResultPart,
+    EventContent,
+    EventSource,
+    MediaContent,
+    RichContent,
+    RoomEvent,
+    TextContent,
+)
+from sidecar.rooms.memory.estimate import chars_within, event_tokens, message_tokens, text_tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"), [("", 1), ("abc", 1), ("abcd", 2), ("x" * 400, 101), ("é" * 4, 2)]
+)
+def test_k1_text(text: str, tokens: int) -> None:
+    """A quarter of the characters, rounded down, and one."""
+    assert text_tokens(text) == tokens
+
+
+@pytest.mark.parametrize(
+    ("message", "tokens"),
+    [
+        pytest.param(AIMessage("user", "abcd"), 6, id="text"),
+        pytest.param(AIMessage("user", ""), 5, id="empty text"),
+        pytest.param(AIMessage("user", []), 4, id="no parts"),
+        pytest.param(AIMessage("user", [AITextPart("abcd"), AIImagePart("https://h/a")]), 1006, id="image"),
+        pytest.param(AIMessage("assistant", [AIToolCallPart("1", "read", {"a": 1})]), 9, id="tool call"),
+        pytest.param(AIMessage("tool", [AIToolResultPart("1", "read", "x" * 40)]), 15, id="tool result"),
+        pytest.param(AIMessage("tool", [AIToolResultPart("1", "read", [1, 2])]), 6, id="tool result as JSON"),
+        pytest.param(
+            AIMessage("assistant", [AIThinkingPart("x" * 400)]), 105, id="b_k11 thinking costs what it says"
+        ),
+    ],
+)
+def test_k1_message(message: AIMessage, tokens: int) -> None:
+    """Four for the message, and each part by its kind."""
+    assert message_tokens(message) == tokens
+
+
+@pytest.mark.parametrize(
+    ("content", "tokens"),
+    [
+        pytest.param(TextContent("x" * 400), 101, id="a text by its body"),
+        pytest.param(
+            MediaContent("data:image/png;base64," + "A" * 40_000, "image/png"),
+            10_027,
+            id="an embedded picture by its length",
+        ),
+        pytest.param(RichContent("hi"), 24, id="anything else by all its fields"),
+    ],
+)
+def test_k1_event(content: EventContent, tokens: int) -> None:
+    """An event has no overhead of its own."""
+    source = EventSource(channel_id="c", channel_type="sms")
+    assert event_tokens(RoomEvent(room_id="r", source=source, content=content)) == tokens
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 10, 1000])
+def test_chars_within_is_the_longest_that_fits(tokens: int) -> None:
+    """One character more would cost one token more."""
+    longest = chars_within(tokens)
+    assert (text_tokens("x" * longest), text_tokens("x" * (longest + 1))) == (tokens, tokens + 1)

@@ -1,0 +1,346 @@
+"""K13 to K17: RetrievalMemory adds what sources find. B-K10: a bad source costs only itself."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from sidecar.rooms import (
+    AIMessage,
+    CompositeContent,
+    DeleteContent,
+    EditContent,
+    EventContent,
+    EventSource,
+    KnowledgeResult,
+    KnowledgeSource,
+    LocationContent,
+    MockKnowledgeSource,
+    Room,
+    RoomContext,
+    RoomEvent,
+    TextContent,
+)
+from sidecar.rooms.memory import MemoryResult, MockMemoryProvider, RetrievalMemory
+from sidecar.rooms.memory.estimate import message_tokens
+from sidecar.rooms.memory.finds import knowledge_message
+
+HEADER = "[Relevant context from knowledge sources]"
+PERSON = EventSource(channel_id="ws", channel_type="websocket")
+ASSISTANT = EventSource(channel_id="ai", channel_type="ai")
+
+
+def event(content: EventContent | str, name: str = "now", source: EventSource = PERSON) -> RoomEvent:
+    """The event *name*."""
+    said = TextContent(content) if isinstance(content, str) else content
+    return RoomEvent(id=name, room_id="r", source=source, content=said)
+
+
+HISTORY = MemoryResult([AIMessage("system", "history")], [event("earlier", "e1")])
+ROOM = RoomContext(room=Room(id="r"))
+
+
+def inner() -> MockMemoryProvider:
+    """A memory that holds HISTORY."""
+    return MockMemoryProvider(HISTORY.messages, HISTORY.events)
+
+
+async def lines(
+    sources: Sequence[KnowledgeSource], said: EventContent | str = "what is the plan?", **options: Any
+) -> list[str]:
+    """The lines of the knowledge message for an event that says *said*, without header; [] for no message."""
+    result = await RetrievalMemory(sources, inner(), **options).retrieve("r", event(said), ROOM)
+    assert result.events == HISTORY.events
+    if result == HISTORY:
+        return []
+    message, *rest = result.messages
+    assert (message.role, rest) == ("user", HISTORY.messages)
+    header, *listed = str(message.content).split("\n")
+    assert header == HEADER
+    return listed
+
+
+def finds(*pairs: tuple[str, float], source: str = "") -> MockKnowledgeSource:
+    """A source that finds texts with scores."""
+    return MockKnowledgeSource([KnowledgeResult(text, score, source) for text, score in pairs])
+
+
+class Odd(KnowledgeSource):
+    """A source whose search does whatever *behaviour* does."""
+
+    def __init__(self, behaviour: Callable[[], Any]) -> None:
+        self.behaviour = behaviour
+
+    def search(self, query: str, *, room_id: str | None = None, limit: int = 5) -> Any:
+        """Not even a coroutine function."""
+        return self.behaviour()
+
+
+async def returning(value: object) -> object:
+    """Return *value* as an answer."""
+    return value
+
+
+def raising() -> None:
+    """Raise before there is anything to await."""
+    raise RuntimeError("broken")
+
+
+async def cancelling() -> None:
+    """Cancel oneself."""
+    raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize(
+    ("said", "query"),
+    [
+        pytest.param("what is it?", "what is it?", id="a text"),
+        pytest.param(
+            CompositeContent([TextContent("look"), LocationContent(1, 2), TextContent("there")]),
+            "look there",
+            id="the texts of a composite",
+        ),
+        pytest.param("   ", "   ", id="untrimmed"),
+        pytest.param("hi", None, id="too short"),
+        pytest.param(LocationContent(1, 2), None, id="no words"),
+    ],
+)
+async def test_k13_the_query(said: EventContent | str, query: str | None) -> None:
+    """What the current event says, when it says enough."""
+    source = finds(("a", 1))
+    listed = await lines([source], said)
+    assert source.search_calls == ([] if query is None else [(query, "r", 5)])
+    assert listed == ([] if query is None else ["- a"])
+
+
+async def test_k13_without_sources_nothing_is_added() -> None:
+    """The inner result is returned as it is."""
+    assert await lines([]) == []
+
+
+async def test_k14_nothing_found_changes_nothing() -> None:
+    """No message at all."""
+    assert await lines([finds(), finds()]) == []
+
+
+async def test_k15_merged_by_score() -> None:
+    """Best first, ties in the order of the sources, the same text once with its higher score, five in all."""
+    first = finds(("a", 0.2), ("b", 0.9), ("c", 0.5), source="one")
+    second = finds(("a", 0.8), ("d", 0.5), ("e", 0.4), ("f", 0.1), source="two")
+    assert await lines([first, second]) == ["- [one] b", "- [two] a", "- [one] c", "- [two] d", "- [two] e"]
+
+
+async def test_k15_max_results() -> None:
+    """Bounds what is asked for and what is shown."""
+    first, second = finds(("a", 0.2), ("b", 0.1)), finds(("c", 0.3))
+    assert await lines([first, second], max_results=2) == ["- c", "- a"]
+    assert first.search_calls[0].limit == 2
+
+
+@pytest.mark.parametrize(
+    ("result", "item"),
+    [
+        pytest.param(KnowledgeResult("text", source="docs"), ["- [docs] text"], id="k16 with a source"),
+        pytest.param(KnowledgeResult("text"), ["- text"], id="k16 without one"),
+        pytest.param(
+            KnowledgeResult("one\n- [docs] two\r\nthree\u2028four", source="web"),
+            ["- [web] one", "  - [docs] two", "  three", "  four"],
+            id="b_k10 lines cannot pass for items",
+        ),
+        pytest.param(
+            KnowledgeResult("x", source="we\nb"), ["- [we b] x"], id="b_k10 nor can the name of a source"
+        ),
+        pytest.param(KnowledgeResult(" \n "), [], id="a blank find says nothing"),
+    ],
+)
+async def test_k16_items(result: KnowledgeResult, item: list[str]) -> None:
+    """One item a find."""
+    assert await lines([MockKnowledgeSource([result])]) == item
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        pytest.param(lambda: returning(None), id="returns None"),
+        pytest.param(lambda: returning(7), id="returns a number"),
+        pytest.param(lambda: returning(["text"]), id="returns other things"),
+        pytest.param(lambda: returning([KnowledgeResult(None)]), id="a find without text"),  # type: ignore[arg-type]
+        pytest.param(lambda: None, id="is not awaitable"),
+        pytest.param(raising, id="raises before its first await"),
+        pytest.param(cancelling, id="cancels itself"),
+    ],
+)
+async def test_b_k10_a_bad_source_costs_only_itself(behaviour: Callable[[], Any]) -> None:
+    """The others' finds are shown."""
+    assert await lines([Odd(behaviour), finds(("good", 0.5)), Odd(behaviour)]) == ["- good"]
+
+
+@pytest.mark.parametrize("score", [None, math.nan, math.inf, -math.inf, "high", -3.0])
+async def test_b_k10_a_score_that_is_no_number_counts_nothing(score: Any) -> None:
+    """The order of the others is as it should be."""
+    odd = finds(("odd", score), ("fine", 0.2))
+    assert await lines([finds(("low", 0.1)), odd, finds(("high", 0.9))]) == [
+        "- high",
+        "- fine",
+        "- low",
+        "- odd",
+    ]
+
+
+async def test_b_k10_scores_of_different_scales_compare() -> None:
+    """A source that counts to thirty does not drown one that counts to one."""
+    scaled = finds(("x", 30.0), ("y", 15.0), ("z", 3.0))
+    assert await lines([scaled, finds(("p", 0.9), ("q", 0.2))]) == ["- x", "- p", "- y", "- q", "- z"]
+
+
+async def test_b_k10_a_source_that_hangs_is_not_waited_for() -> None:
+    """Also when it does not heed its cancellation; close takes care of it."""
+    released = asyncio.Event()
+
+    async def stubborn() -> list[KnowledgeResult]:
+        while not released.is_set():
+            try:
+                await released.wait()
+            except asyncio.CancelledError:
+                continue
+        return []
+
+    errors: list[tuple[KnowledgeSource, BaseException]] = []
+    hanging = Odd(stubborn)
+    memory = RetrievalMemory(
+        [hanging, finds(("good", 0.5))],
+        inner(),
+        source_timeout_seconds=0.001,
+        on_error=lambda source, error: errors.append((source, error)),
+    )
+    result = await memory.retrieve("r", event("what is it?"), ROOM)
+    assert result.messages[0].content == f"{HEADER}\n- good"
+    assert [(source, str(error)) for source, error in errors] == [(hanging, "no answer in 0.001 s")]
+    released.set()
+    await memory.close()
+
+
+async def test_a_cancelled_retrieve_cancels_its_searches() -> None:
+    """Nothing goes on behind the caller's back."""
+    entered, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def waiting() -> list[KnowledgeResult]:
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        return []
+
+    memory = RetrievalMemory([Odd(waiting)], inner())
+    task = asyncio.create_task(memory.retrieve("r", event("what is it?"), ROOM))
+    await entered.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await memory.close()
+    assert cancelled.is_set()
+
+
+@pytest.mark.parametrize(
+    ("metadata", "text", "shown"),
+    [
+        pytest.param({"event_id": "now"}, "what is", False, id="a part of it, by its id"),
+        pytest.param({}, " what is the plan?\n", False, id="its words, from a source without ids"),
+        pytest.param(
+            {"event_id": "e7"}, "what is the plan?", True, id="an earlier event with the same words"
+        ),
+    ],
+)
+async def test_b_k10_the_current_message_never_retrieves_itself(
+    metadata: Mapping[str, str], text: str, shown: bool
+) -> None:
+    """It was taken in before it is answered."""
+    source = MockKnowledgeSource(
+        [KnowledgeResult(text, 1.0, metadata=metadata), KnowledgeResult("plan", 0.5)]
+    )
+    assert await lines([source]) == (["- what is the plan?"] if shown else []) + ["- plan"]
+
+
+async def test_b_k10_the_message_is_bounded() -> None:
+    """One find takes a quarter while others wait, the last all that is left."""
+    source = finds(("a" * 9000, 0.9), ("b" * 9000, 0.8), ("c" * 50, 0.7), ("d" * 9000, 0.6))
+    result = await RetrievalMemory([source], inner(), max_tokens=1000).retrieve(
+        "r", event("what is it?"), ROOM
+    )
+    message = result.messages[0]
+    text = str(message.content)
+    assert 990 <= message_tokens(message) <= 1000
+    assert [text.count(letter * 40) for letter in "abcd"] == [24, 24, 1, 46]
+    assert text.count("\n[... truncated from 9002 chars ...]") == 3
+
+
+def test_b_k10_what_has_no_room_is_left_out() -> None:
+    """A scrap of a find is not worth its line; a short one behind it may be."""
+    results = [KnowledgeResult("a" * 900), KnowledgeResult("b" * 900), KnowledgeResult("c")]
+    message = knowledge_message(results, 60)
+    assert message is not None
+    assert str(message.content).split("\n") == [HEADER, "- c"]
+    assert knowledge_message(results[:1], 20) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "deleted", "indexed"),
+    [
+        pytest.param(event("hi", "e1"), [], [("hi", "e1")], id="k17 a short text too"),
+        pytest.param(
+            event(CompositeContent([TextContent("a"), TextContent("b")]), "e1"),
+            [],
+            [("a b", "e1")],
+            id="k17 a composite",
+        ),
+        pytest.param(event(LocationContent(1, 2), "e1"), [], [], id="k17 nothing without words"),
+        pytest.param(event("answer", "e1", ASSISTANT), [], [], id="b_k10 not what an assistant says"),
+        pytest.param(
+            event(EditContent("e1", TextContent("new")), "e2"), [("e1",)], [("new", "e1")], id="b_k10 an edit"
+        ),
+        pytest.param(
+            event(EditContent("e1", TextContent("new")), "e2", ASSISTANT),
+            [("e1",)],
+            [],
+            id="b_k10 an assistant's edit",
+        ),
+        pytest.param(event(DeleteContent("e1"), "e2"), [("e1",)], [], id="b_k10 a deletion"),
+    ],
+)
+async def test_k17_ingest(said: RoomEvent, deleted: list[Any], indexed: list[tuple[str, str]]) -> None:
+    """The inner memory first, then every source, and a broken one keeps nobody from it."""
+    memory, broken, source = inner(), MockKnowledgeSource(error=RuntimeError("broken")), MockKnowledgeSource()
+    await RetrievalMemory([broken, source], memory).ingest("r", said, channel_id="ai1")
+    calls = [(text, {"room_id": "r", "event_id": event_id}) for text, event_id in indexed]
+    assert memory.ingest_calls == [("r", said, "ai1")]
+    assert (source.delete_calls, source.index_calls) == (deleted, calls)
+    assert (broken.delete_calls, broken.index_calls) == (deleted, calls)
+
+
+async def test_k17_clear_and_close_reach_everybody() -> None:
+    """Whatever one of them does (failure B-K10)."""
+
+    class Stuck(MockMemoryProvider):
+        async def clear(self, room_id: str) -> None:
+            raise RuntimeError("stuck")
+
+        async def close(self) -> None:
+            raise RuntimeError("stuck")
+
+    broken, source = MockKnowledgeSource(error=RuntimeError("broken")), MockKnowledgeSource()
+    memory = RetrievalMemory([broken, source], Stuck())
+    with pytest.raises(RuntimeError, match="stuck"):
+        await memory.clear("r")
+    with pytest.raises(RuntimeError, match="stuck"):
+        await memory.close()
+    assert (source.clear_calls, source.closed, broken.closed) == (["r"], True, True)
+
+
+def test_k12_name() -> None:
+    """It says what it wraps."""
+    assert RetrievalMemory([], inner()).name == "RetrievalMemory(MockMemoryProvider)"

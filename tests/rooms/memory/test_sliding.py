@@ -1,0 +1,98 @@
+"""K2: the sliding window, and the provider port with its mock."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.rooms import AIMessage, EventSource, InvalidRoomValue, Room, RoomContext, RoomEvent, TextContent
+from sidecar.rooms.memory import MemoryProvider, MemoryResult, MockMemoryProvider, SlidingWindowMemory
+
+SOURCE = EventSource(channel_id="ws", channel_type="websocket")
+
+
+def event(name: str) -> RoomEvent:
+    """The event *name*, saying its name."""
+    return RoomEvent(id=name, room_id="r", source=SOURCE, content=TextContent(name))
+
+
+@pytest.mark.parametrize(
+    ("max_events", "recent", "current", "remembered"),
+    [
+        pytest.param(3, "abcde", "e", "cd", id="k2 one less than N beside the current event"),
+        pytest.param(3, "abcd", "x", "bcd", id="k2 N when the current event is not in the tail"),
+        pytest.param(9, "abc", "c", "ab", id="k2 everything when there is less"),
+        pytest.param(1, "abc", "c", "", id="k2 the current event alone"),
+        pytest.param(0, "abc", "c", "", id="b_k9 zero keeps nothing"),
+        pytest.param(5, "", "c", "", id="an empty room"),
+    ],
+)
+async def test_window(max_events: int, recent: str, current: str, remembered: str) -> None:
+    """The slice is taken first, then the current event left out."""
+    context = RoomContext(room=Room(id="r"), recent_events=[event(name) for name in recent])
+    result = await SlidingWindowMemory(max_events).retrieve("r", event(current), context)
+    assert "".join(each.id for each in result.events) == remembered
+    assert result.messages == []
+
+
+async def test_k2_fifty_by_default() -> None:
+    """Of sixty events the last forty-nine, and the current one."""
+    recent = [event(str(number)) for number in range(60)]
+    context = RoomContext(room=Room(id="r"), recent_events=recent)
+    assert (await SlidingWindowMemory().retrieve("r", recent[-1], context)).events == recent[10:59]
+
+
+def test_a_negative_window_is_refused() -> None:
+    """Instead of slicing from the wrong end."""
+    with pytest.raises(InvalidRoomValue, match="max_events is -1"):
+        SlidingWindowMemory(-1)
+
+
+async def test_a_provider_needs_only_retrieve() -> None:
+    """The lifecycle does nothing by default, and the class is the name."""
+
+    class Forgetful(MemoryProvider):
+        async def retrieve(
+            self,
+            room_id: str,
+            current_event: RoomEvent,
+            context: RoomContext,
+            *,
+            channel_id: str | None = None,
+        ) -> MemoryResult:
+            return MemoryResult()
+
+    memory = Forgetful()
+    await memory.ingest("r", event("a"))
+    await memory.clear("r")
+    await memory.close()
+    context = RoomContext(room=Room(id="r"))
+    assert await memory.retrieve("r", event("a"), context) == MemoryResult(messages=[], events=[])
+    assert (memory.name, SlidingWindowMemory().name) == ("Forgetful", "SlidingWindowMemory")
+
+
+async def test_the_mock_of_the_seed() -> None:
+    """The seed's own example, and the other calls it records."""
+    context = RoomContext(room=Room(id="room1"))
+    mock = MockMemoryProvider(messages=[AIMessage(role="system", content="Summary of conversation")])
+    result = await mock.retrieve("room1", event("a"), context)
+    assert len(mock.retrieve_calls) == 1
+    assert result == MemoryResult(messages=[AIMessage(role="system", content="Summary of conversation")])
+    await mock.ingest("room1", event("b"), channel_id="ai")
+    await mock.clear("room1")
+    await mock.close()
+    assert mock.retrieve_calls == [("room1", event_of(mock), context, None)]
+    assert mock.ingest_calls[0].event.id == "b"
+    assert (mock.ingest_calls[0].channel_id, mock.clear_calls, mock.closed) == ("ai", ["room1"], True)
+
+
+async def test_results_are_each_calls_own() -> None:
+    """What a channel appends to one result is not in the next."""
+    mock = MockMemoryProvider(events=[event("a")])
+    context = RoomContext(room=Room(id="r"))
+    (await mock.retrieve("r", event("b"), context)).events.clear()
+    assert [each.id for each in (await mock.retrieve("r", event("b"), context)).events] == ["a"]
+
+
+def event_of(mock: MockMemoryProvider) -> RoomEvent:
+    """The current event of the mock's first call."""
+    return mock.retrieve_calls[0].current_event
