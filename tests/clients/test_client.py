@@ -57,12 +57,15 @@ async def test_the_handshake_says_who_is_there_and_what_it_can() -> None:
 
 
 @pytest.mark.parametrize(
-    "capabilities",
-    [{}, {"experimental": None}, {"experimental": {"sidecar": {"protocol": 2}}}],
-    ids=["another server", "nothing experimental", "a newer protocol"],
+    "answer",
+    [
+        pytest.param(None, id="nothing"),
+        pytest.param({"capabilities": {"hoverProvider": True}}, id="another server"),
+        pytest.param({"capabilities": {"experimental": {"sidecar": {"protocol": 2}}}}, id="a newer protocol"),
+    ],
 )
-async def test_a_stranger_is_left_at_once(capabilities: Any) -> None:
-    client = ScriptedDaemon({"initialize": lambda _: {"capabilities": capabilities}}).client()
+async def test_a_stranger_is_left_at_once(answer: Any) -> None:
+    client = ScriptedDaemon({"initialize": lambda _: answer}).client()
     with pytest.raises(UnexpectedAnswer, match="no daemon of protocol 1"):
         await client.start()
     with pytest.raises(ConnectionLost, match="closed"):

@@ -47,6 +47,19 @@ async def test_a_refusal_is_an_error_with_all_its_parts() -> None:
     assert str(error) == "no such session [sessionNotFound, -32803]; list them"
 
 
+async def test_a_refusal_may_say_anything_in_its_data() -> None:
+    script = daemon()
+    async with script.client() as client:
+        task = asyncio.create_task(client.request("never"))
+        await script.hear("never")
+        request = script.heard[-1]
+        assert isinstance(request, jsonrpc.Request)
+        script.send(frame_with_header(jsonrpc.encode_error(request.id, -1, "no", ["odd"])))
+        with pytest.raises(SidecarRequestError) as caught:
+            await task
+    assert (caught.value.kind, caught.value.data) == ("internal", {"details": ["odd"]})
+
+
 async def test_cancelling_a_request_cancels_it_at_the_daemon_and_a_late_answer_is_nothing() -> None:
     script = daemon()
     async with script.client() as client:

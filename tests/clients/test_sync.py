@@ -93,6 +93,14 @@ def test_outside_its_block_a_client_says_so() -> None:
         client.status()
 
 
+def test_a_client_may_be_closed_early_and_again(script: ScriptedDaemon) -> None:
+    with SidecarClient(script.client()) as closed:
+        closed.close()
+        with pytest.raises(ConnectionLost):
+            closed.status()
+    closed.close()
+
+
 def test_a_session_streams_and_waits(client: SidecarClient) -> None:
     session = client.load_session("s")
     assert [event.kind for event in session.stream("hello")] == ["textDelta", "settled"]

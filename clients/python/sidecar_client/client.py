@@ -217,8 +217,7 @@ class SidecarClient(Calls, Documents):
     async def _shake_hands(self) -> Mapping[str, Any]:
         answer = await self.request("initialize", self._introduction())
         await self.notify("initialized", {})
-        experimental = answer["capabilities"].get("experimental") or {}
-        server: Mapping[str, Any] = experimental.get("sidecar") or {}
+        server = _find(answer, "capabilities", "experimental", "sidecar")
         if server.get("protocol") != PROTOCOL:
             raise UnexpectedAnswer(
                 f"no daemon of protocol {PROTOCOL}: it says {server or 'nothing'} of itself"
@@ -252,6 +251,13 @@ _CAPABILITIES: Final[dict[str, Any]] = {
 }
 
 
+def _find(value: Any, *keys: str) -> Mapping[str, Any]:
+    """Return the object under *keys*, an empty one when there is none."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
+
 def _laid_over(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
     """Return *base* with *top* laid over it, object by object."""
     merged = dict(base)
@@ -272,7 +278,7 @@ async def _progress(
 ) -> AsyncIterator[Mapping[str, Any]]:
     async for notification in notifications:
         params = notification.params
-        if notification.method == "$/progress" and token in (None, params["token"]):
+        if notification.method == "$/progress" and token in (None, params.get("token")):
             yield params
-            if token is not None and params["value"].get("kind") == "end":
+            if token is not None and _find(params, "value").get("kind") == "end":
                 return

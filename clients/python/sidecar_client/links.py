@@ -24,7 +24,6 @@ _TAIL_BYTES: Final = 8 * 1024
 _LAST_WORDS_S: Final = 0.5
 """How long the exit code and the rest of stderr may take to follow the end of stdout."""
 
-
 _REAP_S: Final = 1.0
 """How long the system may take to end a killed process, or to close what we have closed."""
 
@@ -79,9 +78,11 @@ class _Flow:
         self._room.set()
 
     def pause_writing(self) -> None:
+        """Make whoever writes wait. Called by asyncio."""
         self._room.clear()
 
     def resume_writing(self) -> None:
+        """Let go of whoever waits in :meth:`drain`."""
         self._room.set()
 
     async def drain(self) -> None:

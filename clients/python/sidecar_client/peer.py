@@ -190,4 +190,7 @@ class Peer:
 
 
 def _refusal(error: Mapping[str, Any]) -> SidecarRequestError:
-    return SidecarRequestError(error.get("code", 0), error.get("message", ""), error.get("data") or {})
+    data = error.get("data")
+    if not isinstance(data, Mapping):
+        data = {} if data is None else {"details": data}
+    return SidecarRequestError(error.get("code", 0), error.get("message", ""), data)

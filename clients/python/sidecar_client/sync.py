@@ -35,6 +35,11 @@ class _Loop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a thread to run anything."""
+        return self._loop is not None
+
     def start(self) -> None:
         """Begin."""
         self._loop = asyncio.new_event_loop()
@@ -66,13 +71,21 @@ class _Loop:
             yield item[0]
 
     def stop(self) -> None:
-        """End; again does nothing."""
+        """End, with all that still runs; again does nothing."""
         if self._loop is not None:
-            self.wait(self._loop.shutdown_asyncgens())
+            self.wait(_finish())
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
             self._loop = None
+
+
+async def _finish() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()
 
 
 class _Blocking(Generic[W_co]):
@@ -188,6 +201,8 @@ class SidecarClient(_Blocking[aio.SidecarClient]):
 
     def close(self) -> None:
         """Leave, and end the daemon if it is ours; see :meth:`sidecar_client.SidecarClient.close`."""
+        if not self._loop.is_running:
+            return
         try:
             self._loop.wait(self._wrapped.close())
         finally:
