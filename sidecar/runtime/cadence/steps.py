@@ -138,6 +138,8 @@ def _is_zero(usage: Usage) -> bool:
 def _stopped(state: RunSnapshot, stop: StopReason) -> RunSnapshot:
     """Note why the model stopped. An answer may be empty, but it was given (R4)."""
     transcript = Transcript.of(state.messages)
+    if state.stop == stop and state.phase == "streaming" and isinstance(transcript.open, Draft):
+        return state
     return replace(state, phase="streaming", stop=stop, messages=transcript.with_open(_draft(transcript)))
 
 

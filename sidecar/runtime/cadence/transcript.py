@@ -11,7 +11,7 @@ from typing import Final, TypeAlias, overload
 from sidecar._internal.growing import Growing
 from sidecar.llmgateway.contract import ToolTurn, Turn
 from sidecar.runtime.cadence.draft import Draft
-from sidecar.runtime.wire import Outgoing
+from sidecar.runtime.wire import Outgoing, is_blank
 
 __all__ = ["OpenTurn", "Transcript"]
 
@@ -41,10 +41,16 @@ class Transcript(Sequence[Turn]):
 
     @classmethod
     def of(cls, messages: Sequence[Turn]) -> Transcript:
-        """Return *messages* as a transcript; itself if it is one, else at the cost of its length."""
+        """Return *messages* as a transcript; itself if it is one, else at the cost of its length.
+
+        A blank assistant turn at the end is an answer that nothing has been written of yet.
+        """
         if isinstance(messages, Transcript):
             return messages
-        return cls(Growing(), _NOTHING).with_turns(messages)
+        transcript = cls(Growing(), _NOTHING)
+        if messages and is_blank(messages[-1]):
+            return transcript.with_turns(messages[:-1]).with_open(Draft(messages[-1].blocks))
+        return transcript.with_turns(messages)
 
     @property
     def finished(self) -> Growing[Turn]:

@@ -1,0 +1,738 @@
+"""The state machine of a run: facts R1 to R8 as tables, and the decisions that go beyond them (B-R...)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Conversation,
+    DoneEmission,
+    Emission,
+    ErrorEmission,
+    GatewayErrorKind,
+    Reply,
+    StopEmission,
+    StopReason,
+    StreamOptions,
+    TextBlock,
+    TextEmission,
+    ThinkingBlock,
+    ThinkingEmission,
+    ToolCallBlock,
+    ToolCallDeltaEmission,
+    ToolCallStartEmission,
+    ToolResultBlock,
+    ToolTurn,
+    Turn,
+    Usage,
+    UsageEmission,
+    UserTurn,
+    gateway_error,
+)
+from sidecar.runtime.cadence import (
+    FAULTING,
+    IGNORED,
+    TRANSITIONS,
+    Transition,
+    cadence,
+    initial_snapshot,
+    start_tools,
+)
+from sidecar.runtime.contract import (
+    AbortSignalInput,
+    AgentConfig,
+    CompactedSignal,
+    CompactionPolicy,
+    Effect,
+    EmissionSignal,
+    FaultedEvent,
+    FaultSignal,
+    InvokeModelEffect,
+    PendingTool,
+    PersistEffect,
+    PublishEffect,
+    RunError,
+    RunErrorKind,
+    RunPhase,
+    RunSnapshot,
+    RunToolEffect,
+    SettledEvent,
+    Signal,
+    SnapshotEvent,
+    StreamEndSignal,
+    SubmitSignal,
+    TextDeltaEvent,
+    ThinkingDeltaEvent,
+    ToolCall,
+    ToolFinishedEvent,
+    ToolOutcome,
+    ToolSettledSignal,
+    ToolStartedEvent,
+)
+
+CONFIG = AgentConfig(model="m", max_output_tokens=100, thinking="low", compaction=CompactionPolicy(0.5, 2))
+STEP = cadence(CONFIG)
+OPTIONS = StreamOptions(thinking="low", max_output_tokens=100)
+BLANK = AssistantTurn(())
+END = StreamEndSignal()
+ABORT = AbortSignalInput()
+BOOM = RunError("tool_failed", "boom")
+
+
+def user(text: str) -> UserTurn:
+    return UserTurn((TextBlock(text),))
+
+
+def said(text: str) -> AssistantTurn:
+    return AssistantTurn((TextBlock(text),))
+
+
+def submit(text: str) -> SubmitSignal:
+    return SubmitSignal((user(text),))
+
+
+def emit(emission: Emission) -> EmissionSignal:
+    return EmissionSignal(emission)
+
+
+def say(delta: str) -> EmissionSignal:
+    return emit(TextEmission(delta))
+
+
+def call(call_id: str, args: str = "", name: str = "ls") -> tuple[Signal, Signal]:
+    return emit(ToolCallStartEmission(call_id, name)), emit(ToolCallDeltaEmission(call_id, args))
+
+
+def result(call_id: str, output: str = "out", *, is_error: bool = False) -> ToolSettledSignal:
+    return ToolSettledSignal(call_id, ToolOutcome(call_id, output, is_error))
+
+
+def called(*ids: str) -> AssistantTurn:
+    return AssistantTurn(tuple(ToolCallBlock(each, "ls", {}) for each in ids))
+
+
+def answered(*ids: str) -> ToolTurn:
+    return ToolTurn(tuple(ToolResultBlock(each, "out", False) for each in ids))
+
+
+def note(error_kind: str) -> str:
+    return f"no result: the run ended before this call did ({error_kind})"
+
+
+def play(*signals: Signal, state: RunSnapshot | None = None) -> Transition:
+    """Feed *signals* from idle, or from *state*; return the last transition."""
+    transition = Transition(state or initial_snapshot(session_id="s", model="m"))
+    for signal in signals:
+        transition = STEP(transition.state, signal)
+    return transition
+
+
+def state(*signals: Signal) -> RunSnapshot:
+    return play(*signals).state
+
+
+TO: dict[RunPhase, Sequence[Signal]] = {
+    "idle": (),
+    "invoking": (submit("hi"),),
+    "streaming": (submit("hi"), say("He")),
+    "dispatching": (submit("hi"), *call("a"), *call("b"), END),
+    "settled": (submit("hi"), say("Hello"), END),
+    "faulted": (submit("hi"), FaultSignal(BOOM)),
+}
+"""How to get into each phase that the machine sets."""
+
+ANY: dict[str, Signal] = {
+    "submit": submit("more"),
+    "emission": say("x"),
+    "stream_end": END,
+    "tool_settled": result("a"),
+    "compacted": CompactedSignal(user("summary"), 0),
+    "abort": ABORT,
+    "fault": FaultSignal(BOOM),
+}
+"""One signal of each kind."""
+
+
+def test_the_tables_answer_every_pair_exactly_once() -> None:
+    pairs = {(phase, kind) for phase in get_args(RunPhase) for kind in ANY}
+    assert {signal.kind for signal in get_args(Signal)} == set(ANY)
+    assert sorted([*TRANSITIONS, *IGNORED, *FAULTING]) == sorted(pairs)
+
+
+@pytest.mark.parametrize("pair", sorted(IGNORED))
+def test_r1_what_is_ignored_gives_the_same_state_back(pair: tuple[RunPhase, str]) -> None:
+    before = state(*TO[pair[0]])
+    after = STEP(before, ANY[pair[1]])
+    assert after.state is before
+    assert after.effects == ()
+
+
+@pytest.mark.parametrize("pair", sorted(FAULTING))
+def test_what_only_a_broken_host_sends_faults(pair: tuple[RunPhase, str]) -> None:
+    before = state(*TO[pair[0]])
+    error = RunError("invalid_state", FAULTING[pair])
+    assert STEP(before, ANY[pair[1]]) == STEP(before, FaultSignal(error))
+
+
+@pytest.mark.parametrize("phase", sorted(TO))
+@pytest.mark.parametrize("kind", sorted(ANY))
+def test_a_step_never_raises_and_never_touches_its_input(phase: RunPhase, kind: str) -> None:
+    before = state(*TO[phase])
+    fields = [getattr(before, name) for name in before.__slots__]
+    messages = tuple(before.messages)
+    STEP(before, ANY[kind])
+    assert all(getattr(before, name) is old for name, old in zip(before.__slots__, fields, strict=True))
+    assert tuple(before.messages) == messages
+
+
+def check(
+    signals: Sequence[Signal],
+    *,
+    phase: RunPhase,
+    messages: Sequence[Turn],
+    effects: Sequence[str],
+) -> Transition:
+    """Effects are told by kind; a publish by the kind of its event."""
+    transition = play(*signals)
+    assert transition.state.phase == phase
+    assert transition.state.messages == tuple(messages)
+    assert [_name(effect) for effect in transition.effects] == list(effects)
+    return transition
+
+
+def _name(effect: Effect) -> str:
+    return effect.event.kind if isinstance(effect, PublishEffect) else effect.kind
+
+
+FAULTED = ["persist", "faulted"]
+SETTLED = ["persist", "settled"]
+
+
+@pytest.mark.parametrize(
+    ("signals", "phase", "messages", "effects"),
+    [
+        pytest.param(
+            [submit("hi")],
+            "invoking",
+            [user("hi"), BLANK],
+            ["invoke_model", "snapshot"],
+            id="submit seeds a blank answer",
+        ),
+        pytest.param(
+            [SubmitSignal((user("a"), said("b"), user("c")))],
+            "invoking",
+            [user("a"), said("b"), user("c"), BLANK],
+            ["invoke_model", "snapshot"],
+            id="submit takes any turns",
+        ),
+        pytest.param(
+            [*TO["settled"], submit("more")],
+            "invoking",
+            [user("hi"), said("Hello"), user("more"), BLANK],
+            ["invoke_model", "snapshot"],
+            id="submit goes on from settled",
+        ),
+        pytest.param(
+            [*TO["faulted"], submit("more")],
+            "invoking",
+            [user("hi"), user("more"), BLANK],
+            ["invoke_model", "snapshot"],
+            id="submit goes on from faulted",
+        ),
+        pytest.param(
+            [submit("hi"), say("He"), say("llo")],
+            "streaming",
+            [user("hi"), said("Hello")],
+            ["text_delta"],
+            id="text",
+        ),
+        pytest.param(
+            [submit("hi"), emit(ThinkingEmission("hm"))],
+            "streaming",
+            [user("hi"), AssistantTurn((ThinkingBlock("hm"),))],
+            ["thinking_delta"],
+            id="thinking",
+        ),
+        pytest.param(
+            [submit("hi"), emit(ToolCallStartEmission("a", "ls"))],
+            "streaming",
+            [user("hi"), AssistantTurn((ToolCallBlock("a", "ls", ""),))],
+            ["tool_started"],
+            id="a call starts",
+        ),
+        pytest.param(
+            [submit("hi"), *call("a", '{"x"')],
+            "streaming",
+            [user("hi"), AssistantTurn((ToolCallBlock("a", "ls", '{"x"'),))],
+            [],
+            id="argument text tells nobody",
+        ),
+        pytest.param(
+            [submit("hi"), say("x"), emit(DoneEmission(said("Hello")))],
+            "streaming",
+            [user("hi"), said("Hello")],
+            [],
+            id="done replaces",
+        ),
+        pytest.param(
+            [submit("hi"), emit(StopEmission("complete"))],
+            "streaming",
+            [user("hi"), BLANK],
+            [],
+            id="stop",
+        ),
+        pytest.param(
+            [submit("hi"), say("x"), emit(ErrorEmission(gateway_error("http", "busy")))],
+            "faulted",
+            [user("hi"), said("x")],
+            FAULTED,
+            id="an error emission faults",
+        ),
+        pytest.param([*TO["streaming"], END], "settled", [user("hi"), said("He")], SETTLED, id="settle"),
+        pytest.param(
+            TO["dispatching"],
+            "dispatching",
+            [user("hi"), called("a", "b")],
+            ["snapshot", "run_tool", "run_tool"],
+            id="calls are dispatched",
+        ),
+        pytest.param(
+            [*TO["dispatching"], result("b")],
+            "dispatching",
+            [user("hi"), called("a", "b"), answered("b")],
+            ["tool_finished", "snapshot"],
+            id="one outcome, another open",
+        ),
+        pytest.param(
+            [*TO["dispatching"], result("b"), result("a")],
+            "invoking",
+            [user("hi"), called("a", "b"), answered("b", "a")],
+            ["tool_finished", "invoke_model", "snapshot"],
+            id="the last outcome: no blank is seeded",
+        ),
+        pytest.param(
+            [*TO["dispatching"], result("nobody")],
+            "faulted",
+            [
+                user("hi"),
+                called("a", "b"),
+                ToolTurn(tuple(ToolResultBlock(i, note("invalid_state"), True) for i in "ab")),
+            ],
+            ["tool_finished", "tool_finished", *FAULTED],
+            id="an outcome nobody asked for",
+        ),
+        pytest.param(
+            [*TO["streaming"], ABORT],
+            "faulted",
+            [user("hi"), said("He")],
+            FAULTED,
+            id="abort while streaming",
+        ),
+        pytest.param([submit("hi"), ABORT], "faulted", [user("hi")], FAULTED, id="abort before a word"),
+        pytest.param(
+            [*TO["settled"], FaultSignal(BOOM)],
+            "faulted",
+            [user("hi"), said("Hello")],
+            FAULTED,
+            id="a late fault",
+        ),
+        pytest.param([END], "faulted", [], FAULTED, id="R2 idle: stream_end"),
+        pytest.param([say("x")], "streaming", [said("x")], ["text_delta"], id="R2 idle: text"),
+        pytest.param([result("a")], "faulted", [], FAULTED, id="R2 idle: tool_settled"),
+        pytest.param(
+            [CompactedSignal(user("sum"), 0)],
+            "invoking",
+            [user("sum")],
+            ["invoke_model", "snapshot"],
+            id="R2 idle: compacted",
+        ),
+        pytest.param([FaultSignal(BOOM)], "faulted", [], FAULTED, id="R2 idle: fault"),
+        pytest.param([ABORT], "idle", [], [], id="B-R20 idle: abort does nothing"),
+        pytest.param([submit("hi"), END], "settled", [user("hi"), BLANK], SETTLED, id="R4 an empty answer"),
+        pytest.param(
+            [submit("hi"), *call("a"), END, result("a"), END],
+            "faulted",
+            [user("hi"), called("a"), answered("a")],
+            FAULTED,
+            id="R4 an empty stream after a tool round",
+        ),
+        pytest.param(
+            [submit("hi"), *call("a"), END, result("a"), emit(StopEmission("complete")), END],
+            "settled",
+            [user("hi"), called("a"), answered("a"), BLANK],
+            SETTLED,
+            id="an empty answer after a tool round, given with a stop",
+        ),
+    ],
+)
+def test_r1_to_r5_transitions(
+    signals: Sequence[Signal], phase: RunPhase, messages: Sequence[Turn], effects: Sequence[str]
+) -> None:
+    check(signals, phase=phase, messages=messages, effects=effects)
+
+
+def test_events_carry_what_happened() -> None:
+    assert play(submit("hi"), say("x")).effects == (PublishEffect(TextDeltaEvent("x")),)
+    assert play(emit(ThinkingEmission("x"))).effects == (PublishEffect(ThinkingDeltaEvent("x")),)
+    assert play(call("a")[0]).effects == (PublishEffect(ToolStartedEvent("a", "ls")),)
+    outcome = ToolOutcome("a", "out", False)
+    assert play(*TO["dispatching"], result("a")).effects[0] == PublishEffect(
+        ToolFinishedEvent("a", "ls", outcome)
+    )
+
+
+def test_r3_the_end_is_told_with_the_last_state_and_no_snapshot_event() -> None:
+    settled = play(*TO["settled"])
+    assert settled.effects == (
+        PersistEffect(settled.state),
+        PublishEffect(SettledEvent(settled.state)),
+    )
+    faulted = play(*TO["faulted"])
+    assert faulted.effects == (
+        PersistEffect(faulted.state),
+        PublishEffect(FaultedEvent(BOOM, faulted.state)),
+    )
+    assert faulted.state.error is BOOM
+
+
+def test_the_model_is_asked_with_the_options_of_the_config() -> None:
+    transition = play(submit("hi"))
+    asked, told = transition.effects
+    assert asked == InvokeModelEffect(Conversation((user("hi"),)), OPTIONS)
+    assert told == PublishEffect(SnapshotEvent(transition.state))
+
+
+def test_calls_are_dispatched_in_their_order_with_parsed_arguments() -> None:
+    transition = play(submit("hi"), *call("a", '{"x": 1}'), *call("b", "", "rm"), END)
+    assert transition.effects[1:] == (
+        RunToolEffect(ToolCall("a", "ls", {"x": 1})),
+        RunToolEffect(ToolCall("b", "rm", {})),
+    )
+
+
+def test_a_pending_tool_is_queued_then_running_then_done() -> None:
+    queued = state(*TO["dispatching"])
+    assert queued.pending == (PendingTool("a", "ls", "queued"), PendingTool("b", "ls", "queued"))
+    running = start_tools(queued, frozenset("a"))
+    assert [tool.stage for tool in running.pending] == ["running", "queued"]
+    assert start_tools(running, frozenset("a")) is running
+    done = STEP(running, result("a")).state
+    assert [tool.stage for tool in done.pending] == ["done", "queued"]
+    assert start_tools(done, frozenset("a")) is done
+    over = STEP(done, result("b")).state
+    assert [tool.stage for tool in over.pending] == ["done", "done"]
+    assert play(say("x"), END, state=over).state.pending == ()
+
+
+def test_a_new_prompt_clears_error_pending_and_stop() -> None:
+    again = state(*TO["dispatching"], ABORT, submit("more"))
+    assert (again.error, again.pending, again.stop, again.call_usage) == (None, (), None, None)
+
+
+def test_r8_b_r15_a_result_is_filed_under_the_call_it_answers() -> None:
+    wrong = ToolSettledSignal("a", ToolOutcome("other", "out", False))
+    transition = play(submit("hi"), *call("a"), END, wrong)
+    assert transition.state.messages[-1] == answered("a")
+    assert transition.effects[0] == PublishEffect(
+        ToolFinishedEvent("a", "ls", ToolOutcome("a", "out", False))
+    )
+
+
+def test_b_r15_a_second_outcome_of_a_call_changes_nothing() -> None:
+    once = state(*TO["dispatching"], result("a", "first"))
+    assert STEP(once, result("a", "second")) == Transition(once)
+    over = state(*TO["dispatching"], result("a"), result("b"))
+    assert STEP(over, result("a", "late")).state is over
+
+
+def test_b_r15_twins_are_told_apart() -> None:
+    dispatched = play(submit("hi"), *call("a"), *call("a"), END)
+    assert [effect.call.id for effect in dispatched.effects if isinstance(effect, RunToolEffect)] == [
+        "a",
+        "a_2",
+    ]
+    over = play(result("a_2"), result("a"), state=dispatched.state).state
+    assert over.messages == (user("hi"), called("a", "a_2"), answered("a_2", "a"))
+
+
+USAGE = Usage(8, 5)
+
+
+@pytest.mark.parametrize(
+    ("emissions", "total"),
+    [
+        pytest.param([UsageEmission(USAGE)], USAGE, id="a usage emission"),
+        pytest.param([UsageEmission(USAGE), UsageEmission(USAGE)], USAGE, id="the same figure twice"),
+        pytest.param([UsageEmission(Usage(8, 1)), UsageEmission(USAGE)], USAGE, id="cumulative figures"),
+        pytest.param(
+            [UsageEmission(USAGE), DoneEmission(Reply("m", (), USAGE, "complete"))],
+            USAGE,
+            id="usage and a reply",
+        ),
+        pytest.param(
+            [UsageEmission(USAGE), DoneEmission(Reply("m", (), Usage(0, 0), "complete"))],
+            USAGE,
+            id="zeros are no figure",
+        ),
+        pytest.param([DoneEmission(Reply("m", (), USAGE, "complete"))], USAGE, id="a reply alone"),
+        pytest.param([DoneEmission(said("x"), USAGE)], USAGE, id="a turn with usage (C1)"),
+        pytest.param([UsageEmission(USAGE), DoneEmission(said("x"))], USAGE, id="a turn without usage"),
+        pytest.param(
+            [DoneEmission(Reply("m", (), Usage(1, 1), "complete"), USAGE)],
+            USAGE,
+            id="the done emission's own wins",
+        ),
+        pytest.param(
+            [UsageEmission(Usage(9, 9, 9, 9)), UsageEmission(Usage(8, 5, 4, None))],
+            Usage(8, 5, 4, None),
+            id="a figure may go down",
+        ),
+    ],
+)
+def test_b_r6_usage_counts_once_a_call(emissions: Sequence[Emission], total: Usage) -> None:
+    once = state(submit("hi"), *map(emit, emissions))
+    assert (once.usage_total, once.call_usage) == (total, total)
+    twice = play(END, submit("more"), *map(emit, emissions), END, state=once).state
+    assert twice.usage_total == Usage(
+        2 * total.input_tokens,
+        2 * total.output_tokens,
+        2 * total.cache_read_tokens if total.cache_read_tokens else None,
+    )
+    assert twice.call_usage == total
+
+
+def test_a_usage_emission_keeps_the_phase() -> None:
+    assert state(submit("hi"), emit(UsageEmission(USAGE))).phase == "invoking"
+    assert state(submit("hi"), say("x"), emit(UsageEmission(USAGE))).phase == "streaming"
+
+
+def test_a_usage_that_says_nothing_new_gives_the_same_state_back() -> None:
+    before = state(submit("hi"), emit(UsageEmission(USAGE)))
+    assert STEP(before, emit(UsageEmission(USAGE))).state is before
+
+
+@pytest.mark.parametrize(
+    ("emissions", "stop"),
+    [
+        pytest.param([], "complete", id="nothing said about it"),
+        pytest.param([StopEmission("complete")], "complete", id="complete"),
+        pytest.param([StopEmission("tool_calls")], "complete", id="tool_calls without calls"),
+        pytest.param([StopEmission("max_output")], "max_output", id="cut at the limit"),
+        pytest.param([StopEmission("refusal")], "refusal", id="refused"),
+        pytest.param(
+            [DoneEmission(Reply("m", (TextBlock("x"),), USAGE, "max_output"))], "max_output", id="a reply"
+        ),
+        pytest.param(
+            [StopEmission("max_output"), DoneEmission(said("x"))],
+            "max_output",
+            id="a turn says nothing about it",
+        ),
+    ],
+)
+def test_b_r21_the_stop_of_a_settled_run_is_in_sight(emissions: Sequence[Emission], stop: StopReason) -> None:
+    transition = play(submit("hi"), say("x"), *map(emit, emissions), END)
+    assert (transition.state.phase, transition.state.stop) == ("settled", stop)
+    assert state(submit("hi"), say("x")).stop is None
+
+
+@pytest.mark.parametrize("stop", ["max_output", "refusal"])
+def test_b_r21_calls_of_a_cut_reply_are_answered_and_not_run(stop: StopReason) -> None:
+    cut = f"not run: the reply ended early ({stop}), so this call may be incomplete"
+    broken = AssistantTurn((ToolCallBlock("a", "ls", {}), ToolCallBlock("b", "ls", {"__unparsed": '{"x'})))
+    check(
+        [submit("hi"), *call("a"), *call("b", '{"x'), emit(StopEmission(stop)), END],
+        phase="settled",
+        messages=[user("hi"), broken, ToolTurn(tuple(ToolResultBlock(i, cut, True) for i in "ab"))],
+        effects=["tool_finished", "tool_finished", "persist", "settled"],
+    )
+
+
+@pytest.mark.parametrize(("stop", "kind"), [("error", "model_failed"), ("aborted", "aborted")])
+def test_b_r21_a_failed_stop_faults(stop: StopReason, kind: str) -> None:
+    faulted = state(submit("hi"), *call("a"), emit(StopEmission(stop)), END)
+    assert faulted.error is not None
+    assert (faulted.phase, faulted.error.kind, faulted.stop) == ("faulted", kind, stop)
+    assert faulted.messages[-1] == ToolTurn((ToolResultBlock("a", note(kind), True),))
+
+
+@pytest.mark.parametrize("kind", get_args(GatewayErrorKind))
+def test_an_error_emission_names_its_cause(kind: GatewayErrorKind) -> None:
+    cause = gateway_error(kind, "why")
+    faulted = state(submit("hi"), emit(ErrorEmission(cause)))
+    expected: RunErrorKind = "aborted" if kind == "aborted" else "model_failed"
+    assert faulted.error == RunError(expected, "why", cause)
+    assert faulted.stop == ("aborted" if kind == "aborted" else "error")
+
+
+@pytest.mark.parametrize(
+    ("signals", "tail"),
+    [
+        pytest.param(
+            [*call("a", '{"x')],
+            [AssistantTurn((ToolCallBlock("a", "ls", {"__unparsed": '{"x'}),)), ["a"]],
+            id="mid-arguments",
+        ),
+        pytest.param(
+            [say("I"), *call("a", "{}"), *call("b")],
+            [AssistantTurn((TextBlock("I"), *called("a", "b").blocks)), ["a", "b"]],
+            id="after arguments",
+        ),
+        pytest.param([*call("a"), *call("b"), END], [called("a", "b"), ["a", "b"]], id="before any outcome"),
+    ],
+)
+def test_b_r14_an_abort_leaves_no_raw_input_and_no_orphan(
+    signals: Sequence[Signal], tail: list[object]
+) -> None:
+    turn, ids = tail
+    aborted = play(submit("hi"), *signals, ABORT)
+    assert isinstance(ids, list)
+    notes = ToolTurn(tuple(ToolResultBlock(each, note("aborted"), True) for each in ids))
+    assert aborted.state.messages == (user("hi"), turn, notes)
+    assert aborted.state.pending == ()
+    finished = [
+        effect.event.id for effect in _published(aborted) if isinstance(effect.event, ToolFinishedEvent)
+    ]
+    assert finished == ids
+
+
+def _published(transition: Transition) -> list[PublishEffect]:
+    return [effect for effect in transition.effects if isinstance(effect, PublishEffect)]
+
+
+def test_b_r14_an_abort_keeps_the_outcomes_there_are() -> None:
+    aborted = state(*TO["dispatching"], result("b"), ABORT)
+    notes = ToolTurn((*answered("b").blocks, ToolResultBlock("a", note("aborted"), True)))
+    assert aborted.messages == (user("hi"), called("a", "b"), notes)
+
+
+@pytest.mark.parametrize(
+    "signals",
+    [
+        pytest.param([submit("hi")], id="just submitted"),
+        pytest.param([submit("hi"), END, submit("more")], id="after an empty answer"),
+        pytest.param([submit("hi"), ABORT, submit("more")], id="after an abort"),
+        pytest.param([submit("hi"), END, CompactedSignal(user("sum"), 1)], id="after a compaction"),
+    ],
+)
+def test_b_r5_a_blank_answer_is_never_sent(signals: Sequence[Signal]) -> None:
+    sent = [e.conversation for e in play(*signals).effects if isinstance(e, InvokeModelEffect)]
+    assert len(sent) == 1
+    assert BLANK not in sent[0].turns
+
+
+def test_b_r5_a_blank_answer_is_gone_once_something_follows() -> None:
+    assert state(submit("hi"), END, submit("more")).messages == (user("hi"), user("more"), BLANK)
+    assert state(submit("hi"), ABORT).messages == (user("hi"),)
+
+
+@pytest.mark.parametrize(
+    ("cut", "kept"),
+    [
+        pytest.param(1, ["b", "c"], id="the planned cut"),
+        pytest.param(3, [], id="everything"),
+        pytest.param(0, ["a", "b", "c"], id="nothing"),
+        pytest.param(-1, ["a", "b", "c"], id="never counted from the end"),
+    ],
+)
+def test_b_r2_b_r3_b_r4_the_cut_that_was_planned_is_the_cut(cut: int, kept: Sequence[str]) -> None:
+    before = state(SubmitSignal(tuple(map(user, "abc"))))
+    transition = STEP(before, CompactedSignal(user("sum"), cut))
+    assert transition.state.messages == (user("sum"), *map(user, kept), BLANK)
+    assert transition.effects == (
+        InvokeModelEffect(Conversation((user("sum"), *map(user, kept))), OPTIONS),
+        PublishEffect(SnapshotEvent(transition.state)),
+    )
+
+
+def test_b_r3_a_cut_between_call_and_result_never_reaches_the_provider() -> None:
+    before = state(*TO["dispatching"], result("a"), result("b"))
+    asked = STEP(before, CompactedSignal(user("sum"), 2)).effects[0]
+    assert asked == InvokeModelEffect(Conversation((user("sum"),)), OPTIONS)
+
+
+class TestSteering:
+    """Submits while a run is busy: kept, let in one by one at safe steps, answered in order (B-R7, B-R8)."""
+
+    def test_b_r8_a_prompt_waits_while_the_model_speaks(self) -> None:
+        transition = play(*TO["streaming"], submit("second"))
+        assert transition.state.queued == ((user("second"),),)
+        assert transition.state.messages == (user("hi"), said("He"))
+        assert transition.effects == (PublishEffect(SnapshotEvent(transition.state)),)
+
+    def test_b_r8_each_question_keeps_its_answer(self) -> None:
+        first = play(*TO["streaming"], submit("second"), END)
+        assert [_name(effect) for effect in first.effects] == [
+            "persist",
+            "settled",
+            "invoke_model",
+            "snapshot",
+        ]
+        settled = _published(first)[0].event
+        assert isinstance(settled, SettledEvent)
+        assert (settled.snapshot.phase, settled.snapshot.messages) == ("settled", (user("hi"), said("He")))
+        last = play(say("two"), END, state=first.state).state
+        assert last.messages == (user("hi"), said("He"), user("second"), said("two"))
+        assert (last.phase, last.queued) == ("settled", ())
+
+    def test_b_r7_a_prompt_enters_when_the_tools_have_settled(self) -> None:
+        steered = state(*TO["dispatching"], result("a"), submit("steer"))
+        assert steered.messages == (user("hi"), called("a", "b"), answered("a"))
+        transition = STEP(steered, result("b"))
+        history = (user("hi"), called("a", "b"), answered("a", "b"), user("steer"))
+        assert transition.state.messages == (*history, BLANK)
+        assert transition.effects[1] == InvokeModelEffect(Conversation(history), OPTIONS)
+        assert transition.state.pending == ()
+
+    @pytest.mark.parametrize("phase", ["invoking", "streaming", "dispatching"])
+    def test_prompts_are_let_in_one_by_one_in_order(self, phase: RunPhase) -> None:
+        waiting = play(*TO[phase], submit("one"), submit("two")).state
+        assert waiting.queued == ((user("one"),), (user("two"),))
+        moving: Sequence[Signal] = (result("a"), result("b")) if phase == "dispatching" else (END,)
+        entered = play(*moving, state=waiting).state
+        assert (entered.messages[-2:], entered.queued) == ((user("one"), BLANK), ((user("two"),),))
+        assert play(say("1"), END, say("2"), END, state=entered).state.messages[-4:] == (
+            user("one"),
+            said("1"),
+            user("two"),
+            said("2"),
+        )
+
+    @pytest.mark.parametrize(
+        "ending", [ABORT, FaultSignal(BOOM), emit(ErrorEmission(gateway_error("http", "x")))]
+    )
+    def test_b_r8_a_queued_prompt_survives_the_fault_of_the_one_before(self, ending: Signal) -> None:
+        transition = play(*TO["streaming"], submit("second"), ending)
+        assert [_name(effect) for effect in transition.effects] == [
+            "persist",
+            "faulted",
+            "invoke_model",
+            "snapshot",
+        ]
+        assert transition.state.messages == (user("hi"), said("He"), user("second"), BLANK)
+        assert (transition.state.phase, transition.state.error) == ("invoking", None)
+
+    def test_a_prompt_left_over_goes_before_a_new_one(self) -> None:
+        left = replace(state(*TO["settled"]), queued=((user("old"),),))
+        before = play(submit("new"), state=left)
+        assert before.state.messages[-2:] == (user("old"), BLANK)
+        assert before.state.queued == ((user("new"),),)
+
+
+def test_messages_may_be_given_as_a_plain_tuple() -> None:
+    given = replace(initial_snapshot(session_id="s", model="m"), messages=(user("a"), said("b")))
+    assert play(submit("c"), say("d"), END, state=given).state.messages == (
+        user("a"),
+        said("b"),
+        user("c"),
+        said("d"),
+    )
+
+
+def test_initial_snapshot() -> None:
+    assert initial_snapshot("s", "m") == RunSnapshot("s", "s", "idle", (), (), Usage(0, 0), "m")
+    assert initial_snapshot("s", "m", run_id="r").run_id == "r"

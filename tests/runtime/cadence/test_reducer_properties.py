@@ -1,0 +1,209 @@
+"""Whatever is fed to the state machine, in whatever order: nothing is lost, and history stays sound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count, pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Block,
+    DoneEmission,
+    Emission,
+    ErrorEmission,
+    Reply,
+    StopEmission,
+    TextBlock,
+    TextEmission,
+    ThinkingEmission,
+    ToolCallBlock,
+    ToolCallDeltaEmission,
+    ToolCallStartEmission,
+    ToolTurn,
+    Turn,
+    Usage,
+    UsageEmission,
+    UserTurn,
+    gateway_error,
+)
+from sidecar.runtime.cadence import Transition, cadence, initial_snapshot
+from sidecar.runtime.contract import (
+    AbortSignalInput,
+    AgentConfig,
+    CompactedSignal,
+    EmissionSignal,
+    FaultSignal,
+    InvokeModelEffect,
+    RunError,
+    RunSnapshot,
+    Signal,
+    StreamEndSignal,
+    SubmitSignal,
+    ToolOutcome,
+    ToolSettledSignal,
+)
+from sidecar.runtime.wire import is_blank, paired
+
+CONFIG = AgentConfig(model="m")
+STEP = cadence(CONFIG)
+START = initial_snapshot(session_id="s", model="m")
+
+IDS = st.sampled_from(["a", "b", "a_2", ""])
+STOPS = st.sampled_from(["complete", "tool_calls", "max_output", "refusal", "aborted", "error"])
+BLOCKS: st.SearchStrategy[Block] = st.one_of(
+    st.builds(TextBlock, st.sampled_from(["", "text"])),
+    st.builds(ToolCallBlock, IDS, st.just("ls"), st.sampled_from([{}, "plain"])),
+)
+REPLIES = st.one_of(
+    st.builds(AssistantTurn, st.lists(BLOCKS, max_size=3).map(tuple)),
+    st.builds(Reply, st.just("m"), st.lists(BLOCKS, max_size=3).map(tuple), st.just(Usage(3, 2)), STOPS),
+)
+EMISSIONS: st.SearchStrategy[Emission] = st.one_of(
+    st.builds(TextEmission, st.sampled_from(["", "x"])),
+    st.builds(ThinkingEmission, st.just("hm")),
+    st.builds(ToolCallStartEmission, IDS, st.just("ls")),
+    st.builds(ToolCallDeltaEmission, IDS, st.sampled_from(['{"a"', ":1}"])),
+    st.builds(UsageEmission, st.builds(Usage, st.integers(0, 9), st.integers(0, 9))),
+    st.builds(StopEmission, STOPS),
+    st.builds(DoneEmission, REPLIES, st.none()),
+    st.just(ErrorEmission(gateway_error("http", "busy"))),
+)
+PROMPTS: st.SearchStrategy[Signal] = st.just(SubmitSignal(()))
+QUIET: st.SearchStrategy[Signal] = st.one_of(
+    st.builds(EmissionSignal, EMISSIONS),
+    st.just(StreamEndSignal()),
+    st.builds(lambda each: ToolSettledSignal(each, ToolOutcome(each, "out", False)), IDS),
+)
+ROUGH: st.SearchStrategy[Signal] = st.one_of(
+    st.just(AbortSignalInput()), st.just(FaultSignal(RunError("tool_failed", "boom")))
+)
+SIGNALS = st.lists(st.one_of(PROMPTS, QUIET, QUIET, QUIET, ROUGH), max_size=25).map(
+    lambda signals: number_prompts(signals)
+)
+CUTS: st.SearchStrategy[Signal] = st.builds(
+    CompactedSignal, st.just(UserTurn((TextBlock("sum"),))), st.integers(-2, 6)
+)
+
+
+def number_prompts(signals: Sequence[Signal]) -> list[Signal]:
+    """Give every submit a prompt of its own: p0, p1, ..."""
+    numbers = count()
+    return [
+        SubmitSignal((UserTurn((TextBlock(f"p{next(numbers)}"),)),)) if isinstance(s, SubmitSignal) else s
+        for s in signals
+    ]
+
+
+def run(signals: Sequence[Signal], state: RunSnapshot = START) -> list[Transition]:
+    transitions = [Transition(state)]
+    for signal in signals:
+        transitions.append(STEP(transitions[-1].state, signal))
+    return transitions
+
+
+def prompts(turns: Sequence[Turn]) -> list[Turn]:
+    return [turn for turn in turns if isinstance(turn, UserTurn)]
+
+
+@given(SIGNALS)
+def test_no_prompt_is_lost_and_their_order_stays(signals: list[Signal]) -> None:
+    state = run(signals)[-1].state
+    submitted = [signal.input[0] for signal in signals if isinstance(signal, SubmitSignal)]
+    assert prompts(state.messages) + [turn for waiting in state.queued for turn in waiting] == submitted
+
+
+@given(SIGNALS)
+def test_b_r8_a_state_at_rest_leaves_nobody_waiting(signals: list[Signal]) -> None:
+    for transition in run(signals):
+        assert not transition.state.queued or transition.state.phase not in ("idle", "settled", "faulted")
+
+
+@given(SIGNALS)
+def test_b_r14_history_at_rest_is_sound(signals: list[Signal]) -> None:
+    for transition in run(signals):
+        if transition.state.phase in ("settled", "faulted"):
+            assert_sound(transition.state.messages)
+
+
+def assert_sound(messages: Sequence[Turn]) -> None:
+    segment: list[Turn] = []
+    for turn in (*messages, AssistantTurn(())):
+        if isinstance(turn, AssistantTurn):
+            assert paired(segment) == tuple(segment)
+            segment = []
+        segment.append(turn)
+    assert not any(is_blank(turn) for turn in messages[:-1])
+
+
+@given(st.lists(st.one_of(SIGNALS, CUTS.map(lambda cut: [cut])), max_size=4))
+def test_what_is_sent_is_always_sound_also_after_compactions(parts: list[list[Signal]]) -> None:
+    signals = number_prompts([signal for part in parts for signal in part])
+    for transition in run(signals):
+        asked = [effect for effect in transition.effects if isinstance(effect, InvokeModelEffect)]
+        assert len(asked) <= 1
+        for effect in asked:
+            assert_sound(effect.conversation.turns)
+            assert not effect.conversation.turns or isinstance(effect.conversation.turns[0], UserTurn)
+
+
+@given(SIGNALS)
+def test_the_model_is_asked_exactly_when_the_run_begins_to_wait_for_it(signals: list[Signal]) -> None:
+    for before, after in pairwise(run(signals)):
+        asks = any(isinstance(effect, InvokeModelEffect) for effect in after.effects)
+        if after.state.phase == "invoking" and before.state.phase != "invoking":
+            assert asks
+        if asks:
+            assert after.state.phase == "invoking"
+
+
+@given(SIGNALS, st.data())
+def test_a_state_is_never_changed_by_what_follows(signals: list[Signal], data: st.DataObject) -> None:
+    states = [transition.state for transition in run(signals)]
+    frozen = [replace(state, messages=tuple(state.messages)) for state in states]
+    branch = data.draw(st.sampled_from(states))
+    run(data.draw(SIGNALS), branch)
+    assert states == frozen
+
+
+@given(SIGNALS)
+def test_the_same_signals_give_the_same_states(signals: list[Signal]) -> None:
+    assert run(signals) == run(signals)
+
+
+@given(SIGNALS)
+def test_no_effects_and_no_change_is_the_very_same_state(signals: list[Signal]) -> None:
+    for signal, (before, after) in zip(signals, pairwise(run(signals)), strict=True):
+        is_same = not after.effects and after.state == before.state
+        if is_same and not (isinstance(signal, EmissionSignal) and isinstance(signal.emission, DoneEmission)):
+            assert after.state is before.state
+
+
+@settings(max_examples=50)
+@given(SIGNALS)
+def test_a_plain_tuple_serves_as_well_at_rest(signals: list[Signal]) -> None:
+    plain = state = START
+    for signal in signals:
+        state = STEP(state, signal).state
+        plain = STEP(plain, signal).state
+        if plain.phase in ("settled", "faulted"):
+            plain = replace(plain, messages=tuple(plain.messages))
+        assert plain == state
+
+
+@given(SIGNALS)
+def test_usage_never_counts_a_call_twice(signals: list[Signal]) -> None:
+    for transition in run(signals):
+        call, total = transition.state.call_usage, transition.state.usage_total
+        if call is not None:
+            assert total.input_tokens >= call.input_tokens
+            assert total.output_tokens >= call.output_tokens
+
+
+@given(SIGNALS)
+def test_results_are_in_tool_turns_only(signals: list[Signal]) -> None:
+    for turn in run(signals)[-1].state.messages:
+        assert isinstance(turn, ToolTurn) == any(block.kind == "tool_result" for block in turn.blocks)
