@@ -14,6 +14,7 @@ __all__ = [
     "ModelNotFound",
     "NodeNotFound",
     "NotSteerable",
+    "NotUndoable",
     "SessionNotFound",
     "WouldExceedWindow",
 ]
@@ -91,6 +92,16 @@ class HeadMoved(SidecarError):
     def __init__(self, sid: str, expected: str | None, actual: str | None) -> None:
         message = f"session {sid!r} is at {actual!r} and not at {expected!r}"
         super().__init__(message, hint="read the session again, then retry", sid=sid, head=actual)
+
+
+class NotUndoable(SidecarError):
+    """The compaction is not the newest one on the branch the session stands on."""
+
+    kind: ClassVar[str] = "invalidState"
+
+    def __init__(self, sid: str, compaction_id: str) -> None:
+        message = f"compaction {compaction_id!r} is not on the branch session {sid!r} stands on"
+        super().__init__(message, hint="undo the newer compaction first", sid=sid)
 
 
 class WouldExceedWindow(SidecarError):

@@ -33,6 +33,10 @@ class ProgressSink(Protocol):
         """Open the progress."""
         ...
 
+    def on_cancel(self, cancelled: Callable[[], None]) -> None:
+        """Call *cancelled* when the user presses Cancel."""
+        ...
+
     def report(self, message: str, percentage: int | None = None) -> None:
         """Say how it goes; may be dropped when reports come too fast."""
         ...
@@ -53,6 +57,10 @@ class FaceLink(Protocol):
     @property
     def client_name(self) -> str:
         """What the client calls itself."""
+        ...
+
+    def load(self) -> tuple[int, int]:
+        """Return the requests being answered and the bytes on their way out."""
         ...
 
     def follow(self, log: EventLog, after_seq: int) -> None:

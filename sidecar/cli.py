@@ -1,0 +1,117 @@
+"""The command line: arguments in, exit code out. Each command's own module is loaded when it is called."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, TypeAlias
+
+from sidecar import __version__
+
+__all__ = ["main"]
+
+_EPILOG = """\
+examples:
+  sidecar                          the daemon, as an editor starts it: LSP framing on stdin and stdout
+  sidecar demo                     see it work on the folder you are in, in ten seconds
+  sidecar chat                     talk to it in the terminal
+  sidecar run "where is X parsed"  one question, the answer on stdout
+  sidecar sessions                 what is stored, newest first
+
+Without a model configured it uses offline-1, a built-in model that needs no network: it finds and cites, it
+does not reason. State lives in ~/.pindusagi; INDUSAGI_HOME names another folder."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0] in ("--stdio",) or arguments[0].startswith("--clientProcessId"):
+        arguments.insert(0, "serve")
+    options = _parser().parse_args(arguments)
+    command = import_module(f"sidecar.commands.{options.command}")
+    try:
+        return int(command.run(options))
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="sidecar",
+        description="A daemon beside the editor that hosts agent conversations.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"sidecar {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_serve(commands)
+    _add_demo(commands)
+    _add_chat(commands)
+    _add_run(commands)
+    _add_sessions(commands)
+    _add_doctor(commands)
+    return parser
+
+
+if TYPE_CHECKING:
+    _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def _add_serve(commands: _Commands) -> None:
+    serve = commands.add_parser(
+        "serve",
+        help="run the daemon (the default)",
+        description="Run the daemon on stdin and stdout, until its client leaves.",
+    )
+    serve.add_argument("--stdio", action="store_true", help="speak on stdin and stdout; the default")
+    serve.add_argument(
+        "--clientProcessId",
+        dest="client_process_id",
+        type=int,
+        metavar="PID",
+        help="leave when this process is gone",
+    )
+    serve.add_argument("--log", metavar="LEVEL", default="warning", help="what goes to stderr (warning)")
+
+
+def _add_demo(commands: _Commands) -> None:
+    demo = commands.add_parser(
+        "demo",
+        help="see it work on a folder",
+        description="Ask, edit, compact, undo, on the real files of a folder; what it changes it puts back. "
+        "Exits with 1 when any of it did not truly happen.",
+    )
+    demo.add_argument("folder", nargs="?", default=".", help="where to work (here)")
+
+
+def _add_chat(commands: _Commands) -> None:
+    chat = commands.add_parser("chat", help="talk to it in the terminal")
+    _add_session_choices(chat)
+    chat.add_argument("--resume", metavar="SID", help="go on with a stored session")
+
+
+def _add_run(commands: _Commands) -> None:
+    run = commands.add_parser("run", help="one prompt, the answer on stdout")
+    run.add_argument("prompt", help='the prompt; "-" reads it from stdin')
+    _add_session_choices(run)
+    run.add_argument("--json", action="store_true", help="print every event as one JSON object a line")
+    run.add_argument("--yes", action="store_true", help="allow whatever the tools ask for")
+
+
+def _add_session_choices(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cwd", default=".", metavar="FOLDER", help="where to work (here)")
+    parser.add_argument("--model", metavar="NAME", help="which model answers (offline-1)")
+    parser.add_argument("--engine", metavar="NAME", help="which engine compacts (windowBudget)")
+
+
+def _add_sessions(commands: _Commands) -> None:
+    sessions = commands.add_parser("sessions", help="list the stored sessions, newest first")
+    sessions.add_argument("query", nargs="?", help="only those whose title has these words")
+    sessions.add_argument("--cwd", metavar="FOLDER", help="only those of a folder")
+    sessions.add_argument("--json", action="store_true", help="one JSON object a line")
+
+
+def _add_doctor(commands: _Commands) -> None:
+    commands.add_parser("doctor", help="say what was found on this machine and what to set")

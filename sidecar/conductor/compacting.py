@@ -1,0 +1,324 @@
+"""Runs the compactions of a session: gate, plan, condense, accept or refuse, store, undo.
+
+The engine says what the shorter conversation is; this room makes it the conversation, atomically: the new
+branch is on disk before the head moves, and whatever fails leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from sidecar._internal.cancel import CancelledByToken, CancelToken
+from sidecar.conductor.contract import Compaction, Cut, Dropped, Gate, Kept, NoOp, Plan, Projected
+from sidecar.conductor.engines.base import (
+    CompactAsk,
+    Condensed,
+    EnginePlan,
+    Frame,
+    FreshFiles,
+    Helpers,
+    SessionEngine,
+)
+from sidecar.conductor.errors import CompactionNotFound, HeadMoved, NotUndoable, WouldExceedWindow
+from sidecar.conductor.events import Notice, Rehydrated
+from sidecar.conductor.history import History
+from sidecar.conductor.narrator import Narrator
+from sidecar.conductor.records import from_record, to_record
+from sidecar.llmgateway.contract import TextBlock, Turn
+from sidecar.runtime.contract import ModelInvoker
+from sidecar.runtime.memory import LiveCompaction
+
+__all__ = ["Compactor", "Surroundings", "Trigger"]
+
+Trigger = Literal["manual", "auto", "overflow"]
+
+_log = logging.getLogger(__name__)
+_STRIKES = 3
+_PLANS_KEPT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the compactor needs of its session, each asked for when needed.
+
+    *frame* weighs the conversation as it is now; *reseat* gives the agent another conversation.
+    """
+
+    frame: Callable[[], Frame]
+    engine: Callable[[str], SessionEngine]
+    reseat: Callable[[Sequence[Turn]], None]
+    invoke: Callable[[], ModelInvoker | None]
+    fresh: FreshFiles
+    restored: Callable[[Sequence[str], str], None]
+    new_id: Callable[[], str]
+    clock_ms: Callable[[], int]
+    deadline_s: float
+
+
+class Compactor:
+    """The compactions of one session."""
+
+    def __init__(self, sid: str, history: History, narrator: Narrator, around: Surroundings) -> None:
+        self._sid = sid
+        self._history = history
+        self._narrator = narrator
+        self._around = around
+        self._cancel: CancelToken | None = None
+        self._running: str | None = None
+        self._auto_strikes = 0
+        self._backstop: Compaction | None = None
+        self._plans: dict[str, tuple[str | None, str, CompactAsk]] = {}
+        self._done: dict[str, Compaction] = {}
+
+    @property
+    def compactions(self) -> tuple[Compaction, ...]:
+        """Every compaction so far, oldest first."""
+        return tuple(self._done.values())
+
+    def load(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Take over the ``compaction`` records of the store; the newest record of one stands."""
+        for record in records:
+            if (compaction := from_record(Compaction, record)) is not None:
+                self._done[compaction.compaction_id] = compaction
+
+    def find(self, compaction_id: str | None) -> Compaction:
+        """Return a compaction, the newest that can be undone when *compaction_id* is None."""
+        if compaction_id is not None and compaction_id in self._done:
+            return self._done[compaction_id]
+        undoable = [done for done in self._done.values() if done.undoable]
+        if compaction_id is None and undoable:
+            return undoable[-1]
+        raise CompactionNotFound(self._sid, compaction_id)
+
+    def gate(self, engine: str, ask: CompactAsk) -> Gate:
+        """Say whether the next request is over the engine's limit."""
+        return self._around.engine(engine).gate(self._around.frame(), ask)
+
+    def preview(self, engine: str, ask: CompactAsk) -> Plan:
+        """Say what a compaction would do."""
+        frame = self._around.frame()
+        host = self._around.engine(engine)
+        gate = host.gate(frame, ask)
+        outcome = host.plan(frame, ask)
+        plan_id = self._around.new_id()
+        self._plans[plan_id] = (self._history.head, engine, ask)
+        while len(self._plans) > _PLANS_KEPT:
+            self._plans.pop(next(iter(self._plans)))
+        plan = Plan(plan_id, self._history.head, host.name, gate)
+        if isinstance(outcome, NoOp):
+            return replace(plan, noop=outcome)
+        return self._describe(plan, outcome, len(frame.turns))
+
+    def planned(self, plan_id: str) -> tuple[str, CompactAsk]:
+        """Return engine and ask of an earlier preview. Raises HeadMoved when the conversation moved on."""
+        head, engine, ask = self._plans.get(plan_id, ("", "", None))
+        if ask is None or head != self._history.head:
+            raise HeadMoved(self._sid, head or f"plan {plan_id}", self._history.head)
+        return engine, ask
+
+    def cancel(self, compaction_id: str | None = None) -> bool:
+        """Stop the running compaction; False when it is another one, or none runs."""
+        if self._running is None or compaction_id not in (None, self._running) or self._cancel is None:
+            return False
+        self._cancel.cancel("cancelled by the user")
+        return True
+
+    async def make_room(self, engine: str, ask: CompactAsk) -> bool:
+        """Compact when the gate says so; True when the conversation changed. Never raises for a failure."""
+        if self._auto_strikes >= _STRIKES or not self.gate(engine, ask).over:
+            return False
+        done = await self.run(self._around.new_id(), engine, ask, "auto")
+        return done.status == "completed"
+
+    def nothing_to_do(self, engine: str, ask: CompactAsk) -> NoOp | None:
+        """Return why a compaction would do nothing, None when it would do something."""
+        outcome = self._around.engine(engine).plan(self._around.frame(), ask)
+        return outcome if isinstance(outcome, NoOp) else None
+
+    def decline(self, compaction_id: str, engine: str, noop: NoOp | None) -> Compaction:
+        """Tell a compaction that never ran: as a no-op with its reason, or as cancelled."""
+        begun = self._begin(compaction_id, engine, "manual", self._around.frame())
+        done = replace(begun, status="cancelled", reason="cancelled before it began")
+        if noop is not None:
+            done = replace(begun, status="noop", reason=noop.reason)
+        self._narrator.tell(done)
+        return done
+
+    async def run(self, compaction_id: str, engine: str, ask: CompactAsk, trigger: Trigger) -> Compaction:
+        """Compact, and tell and store how it went."""
+        started_ms = self._around.clock_ms()
+        self._running, self._cancel = compaction_id, CancelToken()
+        frame = self._around.frame()
+        begun = self._begin(compaction_id, engine, trigger, frame)
+        before = self._narrator.phase
+        self._narrator.tell(begun)
+        self._narrator.enter("compacting")
+        try:
+            done = await self._condense(begun, frame, ask)
+        finally:
+            self._running = self._cancel = None
+            self._narrator.enter(before)
+        done = replace(done, duration_ms=self._around.clock_ms() - started_ms)
+        await self._finish(done)
+        self._count_strike(done)
+        return done
+
+    async def undo(self, compaction_id: str | None, *, force: bool) -> Compaction:
+        """Go back to the conversation before a compaction, with all that was said since."""
+        target = self.find(compaction_id)
+        if not target.undoable or target.before_head is None:
+            raise CompactionNotFound(self._sid, compaction_id)
+        later = self._since(target)
+        turns = [*self._history.turns_at(target.before_head), *later]
+        gate = self._fitting(target, turns, force=force)
+        await self._history.move_head(target.before_head)
+        await self._history.record(later)
+        self._around.reseat(self._history.turns)
+        done = replace(target, status="undone", trigger="undo", undoable=False)
+        done = replace(done, post_tokens=gate.tokens, post_count=len(turns), after_head=self._history.head)
+        await self._finish(done)
+        return done
+
+    def begin_backstop(self, done: LiveCompaction) -> None:
+        """Note a compaction that the agent has just made in the middle of a run; its branch follows."""
+        begun = self._begin(self._around.new_id(), "runtime", "overflow", self._around.frame())
+        first = done.summary.blocks[0]
+        self._backstop = replace(
+            begun,
+            status="completed",
+            pre_tokens=done.tokens_before,
+            post_tokens=done.tokens_after,
+            dropped_count=done.cut,
+            cut=done.cut,
+            kept_from=self._node_at(done.cut),
+            summary_source="model" if done.source == "model" else "localFallback",
+            summary=first.text if isinstance(first, TextBlock) else "",
+            undoable=begun.before_head is not None,
+        )
+
+    async def end_backstop(self) -> None:
+        """Tell and store the noted compaction, now that its branch is stored."""
+        if self._backstop is not None:
+            n_turns = len(self._history.turns)
+            done = replace(self._backstop, after_head=self._history.head, post_count=n_turns)
+            self._backstop = None
+            await self._finish(done)
+
+    def _since(self, target: Compaction) -> Sequence[Turn]:
+        """Return the turns that came after *target*, which must be the newest on this branch."""
+        ids = list(self._history.node_ids)
+        if target.after_head not in ids:
+            raise NotUndoable(self._sid, target.compaction_id)
+        return tuple(self._history.turns[ids.index(target.after_head) + 1 :])
+
+    def _fitting(self, target: Compaction, turns: Sequence[Turn], *, force: bool) -> Gate:
+        frame = replace(self._around.frame(), turns=turns, context_tokens=0)
+        gate = self._around.engine(target.engine).gate(frame, CompactAsk(force=False))
+        if gate.window and gate.tokens > gate.window and not force:
+            raise WouldExceedWindow(self._sid, gate.tokens, gate.window)
+        return gate
+
+    def _begin(self, compaction_id: str, engine: str, trigger: Trigger, frame: Frame) -> Compaction:
+        return Compaction(
+            compaction_id=compaction_id,
+            engine=engine,
+            trigger=trigger,
+            status="in_progress",
+            pre_tokens=frame.context_tokens or frame.overhead_tokens,
+            pre_count=len(frame.turns),
+            dropped_count=0,
+            cut=0,
+            microcompacted=0,
+            before_head=self._history.head,
+            undoable=False,
+        )
+
+    async def _condense(self, begun: Compaction, frame: Frame, ask: CompactAsk) -> Compaction:
+        """Return *begun* as it ended; only a completed one has changed anything."""
+        host = self._around.engine(begun.engine)
+        try:
+            async with asyncio.timeout(2 * self._around.deadline_s):
+                outcome = await host.condense(frame, ask, self._helpers())
+        except CancelledByToken:
+            return replace(begun, status="cancelled", reason="cancelled by the user")
+        except TimeoutError:
+            return replace(begun, status="failed", error="the summary took too long")
+        except Exception as error:
+            _log.exception("compaction failed")
+            return replace(begun, status="failed", error=f"the engine failed ({type(error).__name__})")
+        if isinstance(outcome, NoOp):
+            return replace(begun, status="noop", reason=outcome.reason)
+        return await self._accept(begun, outcome)
+
+    def _helpers(self) -> Helpers:
+        around = self._around
+        cancel = self._cancel or CancelToken()
+        return Helpers(around.invoke(), around.frame().card, around.fresh, cancel, around.deadline_s)
+
+    async def _accept(self, begun: Compaction, outcome: Condensed) -> Compaction:
+        """Make *outcome* the conversation: on disk first, then for the agent."""
+        kept_from = self._node_at(outcome.cut)
+        await self._history.replace(outcome.turns)
+        self._around.reseat(self._history.turns)
+        self._around.restored([file.uri for file in outcome.restored], begun.compaction_id)
+        if outcome.restored or outcome.missing:
+            self._narrator.tell(Rehydrated(outcome.restored, outcome.missing))
+        return replace(
+            begun,
+            status="completed",
+            reason=outcome.fallback_reason,
+            pre_tokens=outcome.pre_tokens,
+            post_tokens=outcome.post_tokens,
+            post_count=len(outcome.turns),
+            dropped_count=outcome.dropped_count,
+            kept_from=kept_from,
+            cut=outcome.cut,
+            microcompacted=outcome.microcompacted,
+            rehydrated=tuple(file.uri for file in outcome.restored),
+            summary_source=outcome.summary_source,
+            summary=outcome.summary,
+            after_head=self._history.head,
+            undoable=begun.before_head is not None,
+            info=outcome.info,
+        )
+
+    async def _finish(self, done: Compaction) -> None:
+        if done.status in ("completed", "undone"):
+            self._done[done.compaction_id] = done
+            await self._history.note(to_record("compaction", done))
+        self._narrator.tell(done)
+
+    def _count_strike(self, done: Compaction) -> None:
+        """Three failures in a row end automatic compaction until one by hand succeeds."""
+        if done.status == "completed":
+            self._auto_strikes = 0
+        elif done.status == "failed" and done.trigger == "auto":
+            self._auto_strikes += 1
+            if self._auto_strikes == _STRIKES:
+                text = (
+                    f"{_STRIKES} compactions in a row failed; the last: {done.error}. /compact tries again."
+                )
+                self._narrator.tell(Notice("warning", "Automatic compaction is off", text))
+
+    def _describe(self, plan: Plan, found: EnginePlan, n_turns: int) -> Plan:
+        ids = tuple(self._history.node_ids[: found.cut])
+        window = plan.gate.window
+        pct = round(100 * found.projected_tokens / window, 1) if window else 0.0
+        return replace(
+            plan,
+            cut=Cut(self._node_at(found.cut), found.cut),
+            dropped=Dropped(found.cut, found.dropped_tokens, ids),
+            kept=Kept(n_turns - found.cut, found.kept_tokens),
+            microcompact=found.microcompact,
+            rehydrate=found.rehydrate,
+            projected=Projected(found.projected_tokens, pct),
+            prompt=found.prompt,
+        )
+
+    def _node_at(self, index: int) -> str | None:
+        ids = self._history.node_ids
+        return ids[index] if index < len(ids) else None

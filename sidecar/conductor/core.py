@@ -1,0 +1,265 @@
+"""What one session is made of, bound together: conversation, meter, files, tools, agent, compactor.
+
+No queue and no order of events here; :mod:`sidecar.conductor.session` has the queue,
+:mod:`sidecar.conductor.turns` the course of one turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sidecar._internal.errors import InvalidInput, SidecarError
+from sidecar.capabilities.contract import PermissionAsk, PlanEntry, ToolContext, ToolObserver
+from sidecar.conductor.compacting import Compactor, Surroundings
+from sidecar.conductor.context import ContextMeter, Overhead, overhead_of, turn_tokens
+from sidecar.conductor.contract import ContextUsage, EngineView
+from sidecar.conductor.engines.base import CompactAsk, Frame, SessionEngine
+from sidecar.conductor.events import Notice, PlanChanged, PlanItem
+from sidecar.conductor.files import SessionFiles
+from sidecar.conductor.history import History, JournalPort
+from sidecar.conductor.info import SessionInfo
+from sidecar.conductor.log import EventLog
+from sidecar.conductor.narrator import Narrator
+from sidecar.conductor.permissions import PermissionDesk
+from sidecar.conductor.ports import ClientPort, Models
+from sidecar.conductor.prompt import RULE_FILES, system_prompt
+from sidecar.conductor.records import to_record
+from sidecar.llmgateway.contract import Channel, Conversation, ModelCard, StreamOptions, Usage, UserTurn
+from sidecar.runtime import Agent, AgentConfig, AgentDeps, create_agent
+from sidecar.runtime.contract import ToolBox
+from sidecar.runtime.memory import LiveCompaction
+from sidecar.workspace.contract import FileProblem, WorkspacePort
+
+__all__ = ["Core", "SessionParts"]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionParts:
+    """What every session of a hub stands on; times in milliseconds or seconds as named.
+
+    *toolbox* builds the tools of one session from its context maker and observer. *resolve* makes a path
+    that the model wrote absolute. *clients* returns who may answer a session's questions.
+    """
+
+    models: Models
+    workspace: WorkspacePort
+    engines: Mapping[str, Callable[[], SessionEngine]]
+    toolbox: Callable[[Callable[[str], ToolContext], ToolObserver], ToolBox]
+    resolve: Callable[[str, Path], Path]
+    clients: Callable[[str], Sequence[ClientPort]]
+    child_started: Callable[[int, str], Callable[[], None]]
+    changed: Callable[[], None]
+    clock_ms: Callable[[], int]
+    new_id: Callable[[], str]
+    permission_timeout_ms: int = 300_000
+    summary_deadline_s: float = 120.0
+    max_output_chars: int = 30_000
+
+
+class Core:
+    """The inside of one session. *turn_id* returns the turn that runs, for questions to the user."""
+
+    def __init__(
+        self, info: SessionInfo, journal: JournalPort, parts: SessionParts, turn_id: Callable[[], str | None]
+    ) -> None:
+        self.info = info
+        self.parts = parts
+        self.log = EventLog(info.sid, parts.clock_ms, info.seq)
+        self.narrator = Narrator(self.log, asyncio.get_running_loop().call_later)
+        self.history = History(journal, on_trouble=self._on_store_trouble, on_branch=self._on_branch)
+        self.meter = ContextMeter()
+        self.entering: UserTurn | None = None
+        self._turn_id = turn_id
+        self._todo: tuple[PlanEntry, ...] = ()
+        self._engines: dict[str, SessionEngine] = {}
+        self._rules = ""
+        self._weighed: tuple[str, Overhead] | None = None
+        self.cwd = Path(info.cwd)
+        self.roots = (self.cwd, *map(Path, info.roots))
+        self.files = self._make_files()
+        self._desk = self._make_desk()
+        self.tools: ToolBox = parts.toolbox(self._tool_context, self.narrator.on_tool)
+        self.compactor = Compactor(info.sid, self.history, self.narrator, self._surroundings())
+        self.agent: Agent = self._make_agent()
+
+    @property
+    def card(self) -> ModelCard | None:
+        """What is known of the session's model."""
+        return self.parts.models.card(self.info.model)
+
+    async def load(self, records: Sequence[Mapping[str, object]]) -> None:
+        """Take over what is stored."""
+        await self.refresh_rules()
+        turns = await self.history.load()
+        if turns:
+            self.agent.reseat(turns, stored=True)
+        self.compactor.load([record for record in records if record.get("type") == "compaction"])
+        self.files.load([record for record in records if record.get("type") == "reads"])
+
+    def agent_config(self) -> AgentConfig:
+        """Return the setup of the next run."""
+        return AgentConfig(model=self.info.model, system=self.system(), tools=self.tools)
+
+    def system(self) -> str:
+        """Return the system prompt, with the rules as they were last read."""
+        return system_prompt(self.cwd, self._rules)
+
+    async def refresh_rules(self) -> None:
+        """Read the project's rules as they are now, the editor's unsaved text included."""
+        for name in RULE_FILES:
+            try:
+                self._rules = (await self.parts.workspace.view(self.cwd / name)).text
+            except FileProblem:
+                continue
+            return
+        self._rules = ""
+
+    def overhead(self) -> Overhead:
+        """Weigh what every request carries; weighed again only when the system prompt changes."""
+        system = self.system()
+        if self._weighed is None or self._weighed[0] != system:
+            self._weighed = (system, overhead_of(system, self.tools.descriptors()))
+        return self._weighed[1]
+
+    def frame(self) -> Frame:
+        """Return the conversation as an engine is to judge it, the entering prompt included."""
+        self.meter.sync(self.history.turns)
+        entering = turn_tokens(self.entering) if self.entering is not None else 0
+        anchored = self.meter.anchored_tokens
+        return Frame(
+            self.history.turns,
+            self.card,
+            self.overhead().total + entering,
+            anchored + entering if anchored else 0,
+        )
+
+    def usage(self, *, detail: bool = False) -> ContextUsage:
+        """Return how full the window is."""
+        self.meter.sync(self.history.turns)
+        gate = self.compactor.gate(self.info.engine, self.ask(force=False))
+        return self.meter.usage(
+            self.overhead(),
+            card=self.card,
+            views={self.info.engine: EngineView(gate.tokens, gate.limit)},
+            limit=gate.limit,
+            node=self.history.head,
+            detail=detail,
+        )
+
+    def ask(
+        self,
+        *,
+        force: bool,
+        policy: Mapping[str, float] | None = None,
+        instructions: str | None = None,
+    ) -> CompactAsk:
+        """Return how to compact, the session's own policy underneath."""
+        return CompactAsk(force, instructions, {**self.info.policy, **(policy or {})})
+
+    def engine_name(self, engine: str | None) -> str:
+        """Return the engine meant, the session's own for None. Raises InvalidInput for an unknown one."""
+        name = engine or self.info.engine
+        if name not in self.parts.engines:
+            known = ", ".join(self.parts.engines)
+            raise InvalidInput(f"no engine {name!r}", hint=f"known engines: {known}")
+        return name
+
+    async def store_meta(self, seq: int) -> None:
+        """Store what is known of the session, *seq* being the last event it will have told by then."""
+        self.info = replace(self.info, seq=seq)
+        await self.history.note(to_record("meta", self.info), self.files.to_record())
+
+    def _make_agent(self) -> Agent:
+        deps = AgentDeps(
+            invoke_model=self._invoke,
+            journal=self.history,
+            session_id=self.info.sid,
+            new_id=self.parts.new_id,
+            get_card=self.parts.models.card,
+            on_usage=self._on_usage,
+            on_compaction=self._on_backstop,
+        )
+        agent = create_agent(self.agent_config(), deps)
+        agent.subscribe(self.narrator.on_run_event)
+        return agent
+
+    def _invoke(self, conversation: Conversation, options: StreamOptions) -> Channel:
+        return self.parts.models.invoker(self.info.model)(conversation, options)
+
+    def _on_usage(self, usage: Usage) -> None:
+        self.meter.sync(self.history.turns)
+        self.meter.count(usage)
+        self.narrator.tell(self.usage())
+
+    def _on_backstop(self, done: LiveCompaction) -> None:
+        self.compactor.begin_backstop(done)
+
+    async def _on_branch(self) -> None:
+        await self.compactor.end_backstop()
+
+    def _make_files(self) -> SessionFiles:
+        return SessionFiles(
+            self.info.sid,
+            self.parts.workspace,
+            self.roots,
+            resolve=lambda path: self.parts.resolve(path, self.cwd),
+            tell=lambda stale: self.narrator.tell(stale),
+        )
+
+    def _make_desk(self) -> PermissionDesk:
+        return PermissionDesk(
+            self.info.sid,
+            lambda: self.parts.clients(self.info.sid),
+            self.parts.new_id,
+            self.parts.clock_ms,
+            self.parts.permission_timeout_ms,
+        )
+
+    def _surroundings(self) -> Surroundings:
+        return Surroundings(
+            frame=self.frame,
+            engine=self._engine,
+            reseat=lambda turns: self.agent.reseat(turns, stored=True),
+            invoke=lambda: self.parts.models.invoker(self.info.model),
+            fresh=self.files.fresh,
+            restored=self.files.mark_restored,
+            new_id=self.parts.new_id,
+            clock_ms=self.parts.clock_ms,
+            deadline_s=self.parts.summary_deadline_s,
+        )
+
+    def _engine(self, name: str) -> SessionEngine:
+        if name not in self._engines:
+            self._engines[name] = self.parts.engines[name]()
+        return self._engines[name]
+
+    def _tool_context(self, call_id: str) -> ToolContext:
+        return ToolContext(
+            session_id=self.info.sid,
+            call_id=call_id,
+            cwd=self.cwd,
+            roots=self.roots,
+            workspace=self.parts.workspace,
+            reads=self.files.ledger,
+            ask=self._ask_user,
+            progress=lambda text: None,
+            plan=lambda: self._todo,
+            set_plan=self._set_todo,
+            child_started=self.parts.child_started,
+            max_output_chars=self.parts.max_output_chars,
+        )
+
+    async def _ask_user(self, ask: PermissionAsk) -> bool:
+        return await self._desk.ask(ask, self._turn_id())
+
+    def _set_todo(self, entries: tuple[PlanEntry, ...]) -> None:
+        self._todo = entries
+        items = tuple(PlanItem(entry.content, entry.status, entry.priority) for entry in entries)
+        self.narrator.tell(PlanChanged(items))
+
+    def _on_store_trouble(self, error: SidecarError) -> None:
+        text = f"{error.message} The conversation goes on in memory and is stored once that works again."
+        self.narrator.tell(Notice("error", "The session cannot be stored", text))

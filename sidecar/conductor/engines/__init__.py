@@ -1,0 +1,1 @@
+"""The compaction engines as sessions use them, one module an engine."""

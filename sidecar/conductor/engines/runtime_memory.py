@@ -1,0 +1,105 @@
+"""``runtime``: the condensation engine of seed 000 as a session's own engine.
+
+It counts turns where it keeps recent ones, and restores no files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sidecar.conductor.contract import Gate, Microcompact, NoOp
+from sidecar.conductor.engines.base import CompactAsk, Condensed, EnginePlan, Frame, Helpers
+from sidecar.conductor.engines.running import RunningTotal
+from sidecar.llmgateway.contract import TextBlock, Turn
+from sidecar.runtime.contract import CompactionPolicy
+from sidecar.runtime.memory import (
+    DEFAULT_POLICY,
+    IMAGE_CHARS,
+    LiveCut,
+    compact_live,
+    plan_live_cut,
+    tokens_of,
+    turn_chars,
+)
+
+__all__ = ["RuntimeEngine"]
+
+_NO_CARD = NoOp("the model's context window is unknown")
+_NOTHING = NoOp("there is nothing to condense")
+_NO_GAIN = NoOp("the result would not be smaller")
+_NO_MODEL = NoOp("no model is at hand to condense with")
+
+
+class RuntimeEngine:
+    """``runtime.memory`` at work in one session."""
+
+    name = "runtime"
+    compacts = True
+
+    def __init__(self) -> None:
+        self._chars = RunningTotal(lambda turn: turn_chars(turn, IMAGE_CHARS))
+
+    def gate(self, frame: Frame, ask: CompactAsk) -> Gate:
+        """Return whether the estimate, or the live occupancy, has reached its share of the window."""
+        window = frame.card.context_window if frame.card else 0
+        limit = int(window * _policy(ask).trigger_ratio)
+        tokens = max(self._tokens(frame.turns) + frame.overhead_tokens, frame.context_tokens)
+        return Gate(tokens, limit, window, over=window > 0 and tokens >= limit)
+
+    def plan(self, frame: Frame, ask: CompactAsk) -> EnginePlan | NoOp:
+        """Return where it would cut."""
+        found = self._cut(frame, ask)
+        if isinstance(found, NoOp):
+            return found
+        dropped = found.tokens_before - found.tail_tokens
+        gist = min(found.room_tokens // 4, dropped // 2)
+        projected = found.tail_tokens + gist + frame.overhead_tokens
+        return EnginePlan(found.cut, dropped, found.tail_tokens, projected, Microcompact(0, 0), ())
+
+    async def condense(self, frame: Frame, ask: CompactAsk, helpers: Helpers) -> Condensed | NoOp:
+        """Condense the turns before the cut into one gist."""
+        found = self._cut(frame, ask)
+        if isinstance(found, NoOp) or frame.card is None:
+            return found if isinstance(found, NoOp) else _NO_CARD
+        if helpers.invoke is None:
+            return _NO_MODEL
+        done = await compact_live(frame.turns, found, helpers.invoke, model=frame.card, cancel=helpers.cancel)
+        if done is None:
+            return _NO_GAIN
+        turns = (done.summary, *frame.turns[done.cut :])
+        first = done.summary.blocks[0]
+        return Condensed(
+            turns=turns,
+            cut=done.cut,
+            dropped_count=done.cut,
+            pre_tokens=done.tokens_before,
+            post_tokens=done.tokens_after,
+            summary=first.text if isinstance(first, TextBlock) else "",
+            summary_source="model" if done.source == "model" else "localFallback",
+            fallback_reason=None if done.source == "model" else "the model gave no usable summary",
+            microcompacted=0,
+            restored=(),
+            missing=(),
+        )
+
+    def _cut(self, frame: Frame, ask: CompactAsk) -> LiveCut | NoOp:
+        if frame.card is None:
+            return _NO_CARD
+        policy, tokens = _policy(ask), self._tokens(frame.turns)
+        if ask.force and frame.card.context_window:
+            share = (tokens + frame.overhead_tokens) / frame.card.context_window
+            policy = CompactionPolicy(min(policy.trigger_ratio, share), policy.keep_recent)
+        elif not self.gate(frame, ask).over:
+            return NoOp("the conversation is under the limit")
+        found = plan_live_cut(
+            frame.turns, frame.card, policy, tokens=tokens, overhead_tokens=frame.overhead_tokens
+        )
+        return _NOTHING if found is None else found
+
+    def _tokens(self, turns: Sequence[Turn]) -> int:
+        return tokens_of(self._chars.of(turns), len(turns))
+
+
+def _policy(ask: CompactAsk) -> CompactionPolicy:
+    ratio = ask.policy.get("triggerRatio", DEFAULT_POLICY.trigger_ratio)
+    return CompactionPolicy(ratio, int(ask.policy.get("keepRecent", DEFAULT_POLICY.keep_recent)))

@@ -1,0 +1,201 @@
+"""``windowBudget``: the engine of seed 001 at work in one session.
+
+It keeps what it has weighed of the conversation, so that a gate costs what is new. Files come back as they
+are at the moment the digest is done, not as they were when it began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from sidecar.conductor.contract import Gate, Microcompact, NoOp, RehydrateCandidate, RestoredFile
+from sidecar.conductor.engines.base import CompactAsk, Condensed, EnginePlan, Frame, FreshFile, Helpers
+from sidecar.conductor.session_ops import (
+    CondenseRun,
+    FreshReader,
+    condense_with_record,
+    extend_transcript,
+    messages_to_turns,
+    plan_options,
+    preview_prompt,
+)
+from sidecar.llmgateway.contract import ToolResultBlock, ToolTurn, Turn
+from sidecar.window_budget import (
+    AUTO_CONDENSE_POLICY,
+    BudgetPolicy,
+    CondenserDeps,
+    CondenseRecord,
+    FileRange,
+    FreshFiles,
+    FreshText,
+    GoneFile,
+    Transcript,
+    plan_compaction,
+    read_gate,
+)
+
+__all__ = ["WindowBudgetEngine"]
+
+_REASONS: Final[dict[str, str]] = {
+    "underBudget": "the conversation is under the limit",
+    "noWindow": "the model's context window is unknown",
+    "overheadTooLarge": "the system prompt and the tools alone fill the window",
+    "nothingToDrop": "there is nothing to condense",
+    "wouldNotShrink": "the result would not be smaller",
+    "cancelled": "cancelled",
+}
+_GONE: Final[dict[str, str]] = {
+    "notFound": "deleted",
+    "binary": "no text any more",
+    "tooLarge": "too large now",
+}
+_FALLBACKS: Final[dict[str, str]] = {
+    "noModel": "no model is at hand to condense with",
+    "deadline": "the model took too long",
+}
+
+
+class WindowBudgetEngine:
+    """``window_budget`` at work in one session. *same_file* maps spellings of a path to one."""
+
+    name = "windowBudget"
+    compacts = True
+
+    def __init__(self, same_file: Callable[[str], str] | None = None) -> None:
+        self._same_file = same_file
+        self._turns: Sequence[Turn] = ()
+        self._n_turns = 0
+        self._transcript = Transcript()
+
+    def gate(self, frame: Frame, ask: CompactAsk) -> Gate:
+        """Return whether the estimate, or the live occupancy, is over the limit."""
+        found = read_gate(self._sync(frame.turns), plan_options(_deps(frame, ask), self._run(frame, ask)))
+        window = frame.card.context_window if frame.card else 0
+        return Gate(found.estimate.context_tokens, int(found.limit or 0), window, found.is_over)
+
+    def plan(self, frame: Frame, ask: CompactAsk) -> EnginePlan | NoOp:
+        """Return what a compaction would do."""
+        deps, run = _deps(frame, ask), self._run(frame, ask)
+        plan = plan_compaction(self._sync(frame.turns), plan_options(deps, run))
+        if plan.noop is not None:
+            return NoOp(_REASONS[plan.noop])
+        return EnginePlan(
+            cut=_turn_index(frame.turns, plan.cut),
+            dropped_tokens=plan.dropped_tokens,
+            kept_tokens=plan.tail.tokens,
+            projected_tokens=plan.projected_tokens + frame.overhead_tokens,
+            microcompact=Microcompact(plan.tail.blanked_count, plan.tail.blanked_tokens),
+            rehydrate=tuple(
+                RehydrateCandidate(each.file.path, each.tokens, each.is_stale) for each in plan.candidates
+            ),
+            prompt=preview_prompt(deps, plan, run),
+        )
+
+    async def condense(self, frame: Frame, ask: CompactAsk, helpers: Helpers) -> Condensed | NoOp:
+        """Digest the head, restore the files it had read, keep the tail."""
+        uris: dict[str, str] = {}
+
+        async def fetch(files: Sequence[FileRange]) -> FreshFiles:
+            fresh = await helpers.fresh([file.path for file in files])
+            uris.update({path: found.uri for path, found in fresh.items()})
+            return {file: _fresh_text(file, fresh[file.path]) for file in files}
+
+        run = self._run(frame, ask, helpers, fetch)
+        deps = _deps(frame, ask, helpers)
+        record = await condense_with_record(deps, self._sync(frame.turns), run)
+        helpers.cancel.raise_if_cancelled()
+        if record.noop is not None:
+            return NoOp(_REASONS[record.noop])
+        return _condensed(frame, record, uris)
+
+    def _sync(self, turns: Sequence[Turn]) -> Transcript:
+        """Return *turns* as a transcript; only what is new since the last call is bridged and weighed."""
+        if turns is not self._turns or len(turns) < self._n_turns:
+            self._turns, self._n_turns, self._transcript = turns, 0, Transcript()
+        self._transcript = extend_transcript(self._transcript, turns[self._n_turns :])
+        self._n_turns = len(turns)
+        return self._transcript
+
+    def _run(
+        self,
+        frame: Frame,
+        ask: CompactAsk,
+        helpers: Helpers | None = None,
+        fetch: FreshReader | None = None,
+    ) -> CondenseRun:
+        return CondenseRun(
+            force=ask.force,
+            context_tokens=frame.context_tokens,
+            overhead_tokens=frame.overhead_tokens,
+            instructions=ask.instructions,
+            fresh=fetch or {},
+            resolve=self._same_file,
+            summarizer_card=helpers.summarizer_card if helpers else None,
+            deadline_s=helpers.deadline_s if helpers else None,
+            cancel=helpers.cancel if helpers else None,
+        )
+
+
+def _deps(frame: Frame, ask: CompactAsk, helpers: Helpers | None = None) -> CondenserDeps:
+    return CondenserDeps(helpers.invoke if helpers else None, frame.card, _policy(ask))
+
+
+def _policy(ask: CompactAsk) -> BudgetPolicy:
+    auto, given = AUTO_CONDENSE_POLICY, ask.policy
+    return BudgetPolicy(
+        given.get("triggerRatio", auto.trigger_ratio),
+        int(given.get("keepRecent", auto.keep_recent)),
+        int(given.get("reserveTokens", auto.reserve_tokens or 0)),
+    )
+
+
+def _fresh_text(file: FileRange, fresh: FreshFile) -> FreshText | GoneFile:
+    """Return the lines of *file* as they are now, numbered as the read tool numbers them."""
+    if fresh.text is None:
+        return GoneFile(_GONE.get(fresh.problem or "", fresh.problem or "unreadable"))
+    lines = fresh.text.splitlines()
+    first = max(1, file.offset or 1)
+    last = len(lines) if file.limit is None else min(len(lines), first - 1 + file.limit)
+    text = "\n".join(f"{number:>6}\t{lines[number - 1]}" for number in range(first, last + 1))
+    return FreshText(text, fresh.hash or "", "buffer" if fresh.source == "buffer" else "disk")
+
+
+def _condensed(frame: Frame, record: CondenseRecord, uris: dict[str, str]) -> Condensed:
+    restored = tuple(
+        RestoredFile(uris.get(file.file.path, file.file.path), file.hash, file.source, file.tokens)
+        for file in record.restored
+    )
+    reason = record.fallback_reason
+    return Condensed(
+        turns=messages_to_turns(record.messages),
+        cut=_turn_index(frame.turns, record.cut),
+        dropped_count=record.dropped_count,
+        pre_tokens=record.tokens_before + frame.overhead_tokens,
+        post_tokens=record.tokens_after + frame.overhead_tokens,
+        summary=record.summary or "",
+        summary_source="model" if record.summary_source == "model" else "localFallback",
+        fallback_reason=_FALLBACKS.get(reason, f"the model gave no usable digest ({reason})")
+        if reason
+        else None,
+        microcompacted=record.microcompacted,
+        restored=restored,
+        missing=tuple(f"{file.path}: {why}" for file, why in record.gone),
+    )
+
+
+def _turn_index(turns: Sequence[Turn], message_index: int) -> int:
+    """Return the turn that message *message_index* belongs to: a tool turn is one message a result."""
+    n_messages = 0
+    for index, turn in enumerate(turns):
+        if n_messages >= message_index:
+            return index
+        n_messages += _width(turn)
+    return len(turns)
+
+
+def _width(turn: Turn) -> int:
+    is_results = isinstance(turn, ToolTurn) and bool(turn.blocks)
+    if is_results and all(isinstance(block, ToolResultBlock) for block in turn.blocks):
+        return len(turn.blocks)
+    return 1

@@ -1,0 +1,118 @@
+"""The files of one session: where its tools may look, what its model has read, and how they are now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sidecar.conductor.contract import ContextFile
+from sidecar.conductor.engines.base import FreshFile
+from sidecar.conductor.events import FileStale
+from sidecar.conductor.session_ops import turns_to_messages
+from sidecar.llmgateway.contract import ToolResultBlock, Turn
+from sidecar.window_budget import estimate_message_tokens
+from sidecar.workspace.contract import (
+    Dispose,
+    FileProblem,
+    FileView,
+    ReadLedgerPort,
+    ReadRecord,
+    StaleFile,
+    WorkspacePort,
+)
+
+__all__ = ["SessionFiles"]
+
+
+class SessionFiles:
+    """The files of one session; *resolve* turns a path as the model wrote it into a resolved one."""
+
+    def __init__(
+        self,
+        sid: str,
+        workspace: WorkspacePort,
+        roots: Sequence[Path],
+        *,
+        resolve: Callable[[str], Path],
+        tell: Callable[[FileStale], None],
+    ) -> None:
+        self._sid = sid
+        self._workspace = workspace
+        self._resolve = resolve
+        self._tell = tell
+        self._restored: dict[str, FileView] = {}
+        self._restored_calls: set[str] = set()
+        self._watches: list[Dispose] = [workspace.watch(root) for root in roots]
+        self.ledger: ReadLedgerPort = workspace.ledger(sid, self._on_stale)
+
+    def load(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Take over the newest ``reads`` record of the store."""
+        if records:
+            self.ledger.load(records[-1].get("files", ()))
+
+    def to_record(self) -> dict[str, Any]:
+        """Return what the model has read, for the store."""
+        return {"type": "reads", "files": self.ledger.dump()}
+
+    async def fresh(self, paths: Sequence[str]) -> Mapping[str, FreshFile]:
+        """Read *paths* as they are now; one that cannot be read says why."""
+        found = {path: await self._fresh(path) for path in paths}
+        self._restored = {view.uri: view for _, view in found.values() if view is not None}
+        return {path: fresh for path, (fresh, _) in found.items()}
+
+    def mark_restored(self, uris: Sequence[str], compaction_id: str) -> None:
+        """The model has now seen the files that :meth:`fresh` read last and a compaction put back."""
+        self._restored_calls.add(compaction_id)
+        for uri in uris:
+            if (view := self._restored.get(uri)) is not None:
+                self.ledger.record(view, call_id=compaction_id)
+        self._restored = {}
+
+    def in_context(self, turns: Sequence[Turn], node_ids: Sequence[str]) -> tuple[ContextFile, ...]:
+        """Return what the model has read, with the tokens each read takes in *turns*."""
+        seen = _results(turns, node_ids)
+        return tuple(self._context_file(record, seen) for record in self.ledger.files())
+
+    def close(self) -> None:
+        """Stop watching and forget the ledger."""
+        for dispose in self._watches:
+            dispose()
+        self._watches.clear()
+        self._workspace.drop_ledger(self._sid)
+
+    async def _fresh(self, path: str) -> tuple[FreshFile, FileView | None]:
+        try:
+            view = await self._workspace.view(self._resolve(path))
+        except FileProblem as problem:
+            return FreshFile(path, None, None, "disk", problem.problem), None
+        return FreshFile(view.uri, view.text, view.hash, view.source), view
+
+    def _context_file(self, record: ReadRecord, seen: Mapping[str, tuple[str | None, int]]) -> ContextFile:
+        node, tokens = seen.get(record.call_id, (None, 0))
+        return ContextFile(
+            uri=record.uri,
+            hash=record.hash,
+            source=record.source,
+            read_at_node=node,
+            tokens=tokens,
+            stale=self.ledger.is_stale(record.path),
+            in_window=record.call_id in seen or record.call_id in self._restored_calls,
+            buffer_version=record.version,
+        )
+
+    def _on_stale(self, stale: StaleFile) -> None:
+        self._tell(FileStale(stale.uri, stale.read_hash, stale.now_hash, stale.source))
+
+
+def _results(turns: Sequence[Turn], node_ids: Sequence[str]) -> dict[str, tuple[str | None, int]]:
+    """Return for each tool result in *turns* its node and its tokens, by call id."""
+    found: dict[str, tuple[str | None, int]] = {}
+    for index, turn in enumerate(turns):
+        results = [block for block in turn.blocks if isinstance(block, ToolResultBlock)]
+        if results:
+            node = node_ids[index] if index < len(node_ids) else None
+            weights = [estimate_message_tokens(message) for message in turns_to_messages((turn,))]
+            for block, tokens in zip(results, weights, strict=False):
+                found[block.call_id] = (node, tokens)
+    return found

@@ -1,0 +1,146 @@
+"""A session's conversation and where it is stored: the active path in memory, its nodes on disk.
+
+It is the agent's journal: what the agent records lands on disk first and in memory then. A store that fails
+is told once and written again with the next record; the conversation goes on in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from sidecar._internal.errors import SidecarError
+from sidecar.llmgateway.contract import Turn
+
+__all__ = ["History", "JournalPort"]
+
+
+class JournalPort(Protocol):
+    """The writer of one session's file (``runtime.store.SessionJournal``, or one in memory)."""
+
+    @property
+    def head(self) -> str | None:
+        """The newest node of the active path."""
+        ...
+
+    @property
+    def node_ids(self) -> Sequence[str]:
+        """The nodes of the active path, oldest first."""
+        ...
+
+    def turns_at(self, node_id: str) -> Sequence[Turn]:
+        """Return the turns from the root to *node_id*. Raises ValueError for an unknown one."""
+        ...
+
+    async def load(self) -> Sequence[Turn]:
+        """Return the turns of the active path."""
+        ...
+
+    async def record(self, turns: Sequence[Turn]) -> None:
+        """Append *turns* after the head, on disk when this returns."""
+        ...
+
+    async def branch(self, turns: Sequence[Turn]) -> None:
+        """Begin a branch that holds exactly *turns*, and move the head to it."""
+        ...
+
+    async def move_head(self, node_id: str) -> None:
+        """Make *node_id* the head."""
+        ...
+
+    async def append_records(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Append records that are not nodes."""
+        ...
+
+
+class History:
+    """The conversation of one session.
+
+    ``turns`` is the same list while the conversation only grows, and another one after a branch.
+    *on_trouble* hears of the first failure of an incident, with what may be told to the user; *on_branch*
+    follows a branch that the agent began by itself.
+    """
+
+    def __init__(
+        self,
+        journal: JournalPort,
+        *,
+        on_trouble: Callable[[SidecarError], None],
+        on_branch: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._journal = journal
+        self._on_trouble = on_trouble
+        self._on_branch = on_branch
+        self._in_trouble = False
+        self._stored_ahead: list[Turn] = []
+        self.turns: list[Turn] = []
+
+    @property
+    def head(self) -> str | None:
+        """The newest stored node."""
+        return self._journal.head
+
+    @property
+    def node_ids(self) -> Sequence[str]:
+        """The stored nodes of the active path; as long as ``turns`` unless the store is failing."""
+        return self._journal.node_ids
+
+    def turns_at(self, node_id: str) -> Sequence[Turn]:
+        """Return the conversation as it stood at *node_id*."""
+        return self._journal.turns_at(node_id)
+
+    async def load(self) -> Sequence[Turn]:
+        """Read the active path from the store."""
+        self.turns = list(await self._journal.load())
+        return self.turns
+
+    async def store_ahead(self, turn: Turn) -> str | None:
+        """Store a prompt before the agent sees it, and return its node; the agent's own record skips it."""
+        await self.record((turn,))
+        self._stored_ahead.append(turn)
+        return self._journal.head
+
+    async def record(self, turns: Sequence[Turn]) -> None:
+        """Append *turns*, but for those stored ahead."""
+        new = self._without_stored_ahead(turns)
+        if new:
+            self.turns.extend(new)
+            await self._write(self._journal.record(new))
+
+    async def branch(self, turns: Sequence[Turn]) -> None:
+        """Take a branch of the agent's own: it has condensed the conversation in the middle of a run."""
+        await self.replace(turns)
+        await self._on_branch()
+
+    async def replace(self, turns: Sequence[Turn]) -> None:
+        """Replace the conversation by *turns* on a branch of its own; the old one stays stored."""
+        self._stored_ahead.clear()
+        self.turns = list(turns)
+        await self._write(self._journal.branch(turns))
+
+    async def move_head(self, node_id: str) -> Sequence[Turn]:
+        """Stand at *node_id* and return the conversation up to there."""
+        self._stored_ahead.clear()
+        await self._write(self._journal.move_head(node_id))
+        return await self.load()
+
+    async def note(self, *records: Mapping[str, Any]) -> None:
+        """Store records that are not turns."""
+        await self._write(self._journal.append_records(records))
+
+    def _without_stored_ahead(self, turns: Sequence[Turn]) -> Sequence[Turn]:
+        index = 0
+        while self._stored_ahead and index < len(turns) and turns[index] is self._stored_ahead[0]:
+            self._stored_ahead.pop(0)
+            index += 1
+        return turns[index:]
+
+    async def _write(self, writing: Awaitable[None]) -> None:
+        try:
+            await writing
+        except SidecarError as error:
+            if not self._in_trouble:
+                self._in_trouble = True
+                self._on_trouble(error)
+        else:
+            self._in_trouble = False

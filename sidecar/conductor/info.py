@@ -1,0 +1,35 @@
+"""What is known of a session besides its turns: the ``meta`` record of its file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["SessionInfo"]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A session's name, place and choices; times are epoch milliseconds.
+
+    *policy* overrides the engine's thresholds by their wire names. *seq* is the last number of the event log,
+    *messages* and *tokens* the size of the conversation, all three as of the last store.
+    """
+
+    sid: str
+    cwd: str
+    model: str
+    engine: str
+    created_at: int
+    updated_at: int
+    roots: tuple[str, ...] = ()
+    title: str = ""
+    policy: Mapping[str, float] = field(default_factory=dict)
+    knowledge: tuple[str, ...] = ()
+    archived: bool = False
+    ephemeral: bool = False
+    parent: str | None = None
+    seq: int = 0
+    messages: int = 0
+    tokens: int = 0
+    last_compaction_at: int | None = None

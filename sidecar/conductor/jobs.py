@@ -1,0 +1,82 @@
+"""What waits for its turn in a session, and how each kind of wait ends. Values with a future in them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sidecar.conductor.contract import Compaction, ContextUsage, QueueItem, StopReasonName
+from sidecar.conductor.engines.base import CompactAsk
+from sidecar.llmgateway.contract import UserTurn
+
+__all__ = ["CompactJob", "CompactStarted", "PromptJob", "TurnFault", "TurnOutcome", "TurnStarted"]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFault:
+    """Why a turn failed; *kind* is the wire's name of a RunErrorKind, such as ``modelFailed``."""
+
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnOutcome:
+    """How a turn ended; *text* is the last answer, *fault* is None for one that settled."""
+
+    turn_id: str
+    stop_reason: StopReasonName
+    head: str | None
+    usage: ContextUsage
+    text: str
+    fault: TurnFault | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """What became of a prompt. *entered* and *outcome* are those of the turn which answers it."""
+
+    turn_id: str
+    user_node_id: str | None
+    disposition: Literal["started", "queued", "steered"]
+    position: int | None
+    entered: asyncio.Future[str | None]
+    outcome: asyncio.Future[TurnOutcome]
+
+
+@dataclass(frozen=True, slots=True)
+class CompactStarted:
+    """What became of a request to compact. *outcome* is the compaction as it ended."""
+
+    compaction_id: str
+    disposition: Literal["started", "queued", "noop"]
+    reason: str | None
+    outcome: asyncio.Future[Compaction]
+
+
+@dataclass(slots=True, eq=False)
+class PromptJob:
+    """A prompt. *entered* resolves to its node, or to None when it is not stored yet."""
+
+    item_id: str
+    turn_id: str
+    content: tuple[Mapping[str, Any], ...]
+    turn: UserTurn
+    entered: asyncio.Future[str | None]
+    outcome: asyncio.Future[TurnOutcome]
+
+    def as_item(self) -> QueueItem:
+        """Return the prompt as clients see it in the queue."""
+        return QueueItem(self.item_id, self.turn_id, self.content)
+
+
+@dataclass(slots=True, eq=False)
+class CompactJob:
+    """A compaction by hand."""
+
+    compaction_id: str
+    engine: str
+    ask: CompactAsk
+    outcome: asyncio.Future[Compaction]

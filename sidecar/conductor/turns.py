@@ -1,0 +1,153 @@
+"""The course of one turn: make room, store the prompt, let the agent answer, store, then tell the end.
+
+The ``settled`` or ``faulted`` event is the last of its turn, and what it says is on disk by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+
+from sidecar.conductor.content import prompt_title, turn_text
+from sidecar.conductor.contract import ContextUsage, StopReasonName
+from sidecar.conductor.core import Core
+from sidecar.conductor.events import Faulted, InfoChanged, Settled, UserMessage
+from sidecar.conductor.jobs import PromptJob, TurnFault, TurnOutcome
+from sidecar.llmgateway.contract import AssistantTurn, UserTurn
+from sidecar.runtime.contract import RunSnapshot
+
+__all__ = ["TurnRunner", "resolve"]
+
+_log = logging.getLogger(__name__)
+_EVENTS_AFTER_META = 3
+
+_FAULT_KINDS = {
+    "model_failed": "modelFailed",
+    "tool_failed": "toolFailed",
+    "compaction_failed": "compactionFailed",
+    "turn_budget": "turnBudget",
+    "invalid_state": "invalidState",
+}
+_STOP_REASONS: dict[str | None, StopReasonName] = {"max_output": "max_tokens", "refusal": "refusal"}
+
+
+class TurnRunner:
+    """Runs prompts, one at a time."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._stopped = False
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the running turn was asked to stop."""
+        return self._stopped
+
+    def stop(self) -> None:
+        """Stop the running turn at once; it ends as cancelled."""
+        self._stopped = True
+        self._core.compactor.cancel()
+        self._core.agent.abort()
+
+    async def run(self, job: PromptJob) -> None:
+        """Run *job* from its first event to its last."""
+        core = self._core
+        started_ms = core.parts.clock_ms()
+        self._stopped = False
+        core.narrator.begin_turn(job.turn_id)
+        core.narrator.enter("invoking")
+        snapshot, fault = None, None
+        try:
+            snapshot = await self._answer(job)
+            fault = _fault(snapshot)
+        except Exception as error:
+            _log.exception("a turn failed outside its agent")
+            fault = TurnFault(
+                "invalidState", f"internal error ({type(error).__name__}); see the daemon's log"
+            )
+        await self._end(job, snapshot, fault, started_ms)
+
+    async def _answer(self, job: PromptJob) -> RunSnapshot | None:
+        """Return how the agent ended, None when it was stopped before it began."""
+        core = self._core
+        await core.refresh_rules()
+        core.entering = job.turn
+        try:
+            asked = core.ask(force=False)
+            if core.compactor.gate(core.info.engine, asked).over:
+                resolve(job.entered, None)
+                await core.compactor.make_room(core.info.engine, asked)
+        finally:
+            core.entering = None
+        if self._stopped:
+            return None
+        node = await core.history.store_ahead(job.turn)
+        resolve(job.entered, node)
+        core.narrator.tell(UserMessage(node, job.content))
+        core.agent.configure(core.agent_config())
+        return await core.agent.submit((job.turn,))
+
+    async def _end(
+        self, job: PromptJob, snapshot: RunSnapshot | None, fault: TurnFault | None, started_ms: int
+    ) -> None:
+        core = self._core
+        resolve(job.entered, core.history.head)
+        usage = core.usage()
+        await self._store(job, usage)
+        stop, text = _stop_reason(snapshot), _last_text(snapshot)
+        outcome = TurnOutcome(job.turn_id, stop, core.history.head, usage, text, fault)
+        core.narrator.tell(usage)
+        self._tell_end(outcome, core.parts.clock_ms() - started_ms)
+        core.narrator.end_turn()
+        job.outcome.set_result(outcome)
+
+    async def _store(self, job: PromptJob, usage: ContextUsage) -> None:
+        core = self._core
+        title, now = core.info.title or prompt_title(job.turn.blocks), core.parts.clock_ms()
+        n_messages = len(core.history.turns)
+        core.info = replace(core.info, title=title, updated_at=now, messages=n_messages, tokens=usage.used)
+        core.narrator.tell(InfoChanged(title, now))
+        await core.store_meta(core.log.seq + _EVENTS_AFTER_META)
+
+    def _tell_end(self, outcome: TurnOutcome, duration_ms: int) -> None:
+        narrator, fault = self._core.narrator, outcome.fault
+        turn_id, head, usage = outcome.turn_id, outcome.head, outcome.usage
+        if fault is None:
+            narrator.enter("settled")
+            narrator.tell(Settled(turn_id, outcome.stop_reason, head, usage, duration_ms))
+        else:
+            narrator.enter("faulted")
+            narrator.tell(Faulted(turn_id, fault.kind, fault.message, head, usage, duration_ms))
+
+
+def resolve(future: asyncio.Future[str | None], value: str | None) -> None:
+    """Resolve *future* unless that has been done."""
+    if not future.done():
+        future.set_result(value)
+
+
+def _fault(snapshot: RunSnapshot | None) -> TurnFault | None:
+    """Return why *snapshot* failed; a run that was stopped on request did not fail."""
+    if snapshot is None or snapshot.error is None or snapshot.error.kind == "aborted":
+        return None
+    return TurnFault(_FAULT_KINDS.get(snapshot.error.kind, "invalidState"), snapshot.error.message)
+
+
+def _stop_reason(snapshot: RunSnapshot | None) -> StopReasonName:
+    error = snapshot.error if snapshot is not None else None
+    if snapshot is None or (error is not None and error.kind == "aborted"):
+        return "cancelled"
+    if error is not None and error.kind == "turn_budget":
+        return "max_turn_requests"
+    return _STOP_REASONS.get(snapshot.stop, "end_turn")
+
+
+def _last_text(snapshot: RunSnapshot | None) -> str:
+    """Return the prose of the newest answer, empty when the newest question has none."""
+    for turn in reversed(snapshot.messages if snapshot is not None else ()):
+        if isinstance(turn, AssistantTurn):
+            return turn_text(turn)
+        if isinstance(turn, UserTurn):
+            break
+    return ""

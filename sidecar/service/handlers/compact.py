@@ -1,0 +1,91 @@
+"""``sidecar/compact/*``: preview, run, cancel, undo and look at compactions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sidecar.conductor.contract import Plan
+from sidecar.conductor.session import CompactRequest
+from sidecar.protocol.messages import (
+    CancelResult,
+    CompactCancelParams,
+    CompactListResult,
+    CompactPreviewParams,
+    CompactReadParams,
+    CompactReadResult,
+    CompactStartParams,
+    CompactStartResult,
+    CompactUndoParams,
+    CompactUndoResult,
+    SidParams,
+)
+from sidecar.service.nodes import dropped_nodes, node_view
+from sidecar.service.progress import show_compaction
+
+if TYPE_CHECKING:
+    from sidecar.service.service import Connection
+
+__all__ = ["cancel", "list_compactions", "preview", "read", "start", "undo"]
+
+
+def preview(connection: Connection, params: CompactPreviewParams) -> Plan:
+    """Tell what a compaction would do."""
+    request = CompactRequest(
+        engine=params.engine,
+        force=params.mode == "force",
+        policy=params.policy,
+        instructions=params.instructions,
+    )
+    return connection.hub.session(params.sid).preview(request)
+
+
+def start(connection: Connection, params: CompactStartParams) -> CompactStartResult:
+    """Compact; the outcome is a ``compaction`` event."""
+    session = connection.hub.session(params.sid)
+    seq = session.log.seq
+    started = session.compact(
+        CompactRequest(
+            engine=params.engine,
+            force=params.mode == "force",
+            policy=params.policy,
+            instructions=params.instructions,
+            plan_id=params.plan_id,
+            expect_head=params.expect_head,
+            reject_when_busy=params.when_busy == "reject",
+        )
+    )
+    if started.disposition != "noop":
+        show_compaction(session, started, connection.link.progress(params.work_done_token), seq)
+    return CompactStartResult(started.compaction_id, started.disposition, session.log.seq, started.reason)
+
+
+def cancel(connection: Connection, params: CompactCancelParams) -> CancelResult:
+    """Stop a compaction; the conversation stays as it was."""
+    return CancelResult(connection.hub.session(params.sid).cancel_compaction(params.compaction_id))
+
+
+async def undo(connection: Connection, params: CompactUndoParams) -> CompactUndoResult:
+    """Take a compaction back."""
+    session = connection.hub.session(params.sid)
+    before = session.usage().used
+    await session.undo(params.compaction_id, force=params.force, expect_head=params.expect_head)
+    restored = max(0, session.usage().used - before)
+    return CompactUndoResult(session.history.head, restored, session.log.seq)
+
+
+def list_compactions(connection: Connection, params: SidParams) -> CompactListResult:
+    """List the compactions, oldest first."""
+    return CompactListResult(connection.hub.session(params.sid).compactions)
+
+
+async def read(connection: Connection, params: CompactReadParams) -> CompactReadResult:
+    """Read one part of a compaction."""
+    session = connection.hub.session(params.sid)
+    found = session.find_compaction(params.compaction_id)
+    if params.part == "summary":
+        return CompactReadResult(found.summary or "")
+    if params.part == "prompt":
+        return CompactReadResult(str((found.info or {}).get("prompt", "")))
+    nodes, _ = await connection.hub.nodes(params.sid)
+    views = tuple(map(node_view, dropped_nodes(nodes, found.before_head, found.cut)))
+    return CompactReadResult(f"{len(views)} turns", views)

@@ -1,0 +1,92 @@
+"""How the daemon is: uptime, memory, its processes, its last errors; all for ``sidecar/status``."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from sidecar.protocol.messages import ChildInfo, WatchInfo
+from sidecar.workspace.contract import WorkspacePort
+
+__all__ = ["Children", "LastErrors", "Vitals", "rss_bytes"]
+
+_ERRORS_KEPT = 20
+
+
+class Children:
+    """The processes the daemon started and that still run."""
+
+    def __init__(self) -> None:
+        self._running: dict[int, str] = {}
+
+    def started(self, pid: int, what: str) -> Callable[[], None]:
+        """Remember a process; call what this returns when it is gone."""
+        self._running[pid] = what
+        return lambda: self._forget(pid)
+
+    def all(self) -> tuple[ChildInfo, ...]:
+        """Return the processes that run."""
+        return tuple(ChildInfo(pid, what) for pid, what in self._running.items())
+
+    def _forget(self, pid: int) -> None:
+        self._running.pop(pid, None)
+
+
+class LastErrors(logging.Handler):
+    """Keeps the last errors that were logged: where and what kind, without prompt text."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.lines: deque[str] = deque(maxlen=_ERRORS_KEPT)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep one line of *record*."""
+        cause = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
+        self.lines.append(f"{record.name}: {record.msg}" + (f" ({cause})" if cause else ""))
+
+
+class Vitals:
+    """The signs of life of one daemon."""
+
+    def __init__(self, workspace: WorkspacePort, clock_ms: Callable[[], int]) -> None:
+        self._workspace = workspace
+        self._clock_ms = clock_ms
+        self._started_ms = clock_ms()
+        self.children = Children()
+        self.errors = LastErrors()
+        logging.getLogger("sidecar").addHandler(self.errors)
+
+    @property
+    def pid(self) -> int:
+        """The daemon's process id."""
+        return os.getpid()
+
+    @property
+    def uptime_ms(self) -> int:
+        """Milliseconds since the start."""
+        return self._clock_ms() - self._started_ms
+
+    def watch(self) -> WatchInfo:
+        """Return who watches the disk."""
+        status = self._workspace.watch_status()
+        return WatchInfo(status.backend, len(status.roots), status.dropped)
+
+    async def aclose(self) -> None:
+        """Let go of the workspace and the log."""
+        logging.getLogger("sidecar").removeHandler(self.errors)
+        await self._workspace.close()
+
+
+def rss_bytes() -> int:
+    """Return the memory the process holds: now on Linux, its peak on other systems, 0 where nobody tells."""
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
