@@ -1,0 +1,36 @@
+"""Sessions on disk: content-addressed nodes, one append-only file each, safe to lose power under.
+
+``SessionStore`` keeps them, ``SessionGraph`` is one in memory, ``SessionJournal`` writes one.
+"""
+
+from sidecar.runtime.store.codec import turn_from_record, turn_to_record
+from sidecar.runtime.store.dag import Clock, SessionGraph, wall_clock_ms
+from sidecar.runtime.store.errors import SessionLocked, StoreUnavailable, UnknownNode
+from sidecar.runtime.store.hash import canonical_json, hash_node
+from sidecar.runtime.store.integrity import Integrity, heal
+from sidecar.runtime.store.journal import SessionJournal, journal_in_memory
+from sidecar.runtime.store.lock import SessionLock
+from sidecar.runtime.store.persist import SessionStore
+from sidecar.runtime.store.reading import StoredSession
+from sidecar.runtime.store.summaries import StoredSummary
+
+__all__ = [
+    "Clock",
+    "Integrity",
+    "SessionGraph",
+    "SessionJournal",
+    "SessionLock",
+    "SessionLocked",
+    "SessionStore",
+    "StoreUnavailable",
+    "StoredSession",
+    "StoredSummary",
+    "UnknownNode",
+    "canonical_json",
+    "hash_node",
+    "heal",
+    "journal_in_memory",
+    "turn_from_record",
+    "turn_to_record",
+    "wall_clock_ms",
+]

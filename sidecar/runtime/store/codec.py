@@ -1,0 +1,161 @@
+"""Turns, nodes and other records as the lines of a session file, and back (R22).
+
+The shape on disk is an interface: field names are camelCase, optional fields are left out when None. A record
+that does not fit is refused here; what to do about that is the reader's decision.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from cattrs import Converter
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
+from cattrs.strategies import configure_tagged_union
+
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Block,
+    CommandBlock,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolTurn,
+    Turn,
+    UserTurn,
+)
+from sidecar.runtime.contract import SessionNode
+from sidecar.runtime.store.jsonable import to_json
+
+__all__ = [
+    "encode_line",
+    "head_record",
+    "node_from_record",
+    "node_record",
+    "settled_turn",
+    "turn_from_record",
+    "turn_to_record",
+]
+
+_BLOCKS: Final = (TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock, ImageBlock, CommandBlock)
+_TURNS: Final[Mapping[str, type[UserTurn] | type[AssistantTurn] | type[ToolTurn]]] = {
+    turn.role: turn for turn in (UserTurn, AssistantTurn, ToolTurn)
+}
+
+
+def _as_it_is(value: Any, _: object = None) -> Any:
+    return value
+
+
+_OVERRIDES: Final = {
+    "call_id": override(rename="callId"),
+    "is_error": override(rename="isError"),
+    "media_type": override(rename="mediaType"),
+    "data_base64": override(rename="dataBase64"),
+    "input": override(unstruct_hook=_as_it_is, struct_hook=_as_it_is),
+    "output": override(unstruct_hook=_as_it_is, struct_hook=_as_it_is),
+}
+"""How fields are spelled on disk, and which hold any value."""
+
+
+def _kind_of(block: Any) -> str:
+    return str(block.kind)
+
+
+def _text(value: Any, _: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected text, found {type(value).__name__}")
+    return value
+
+
+def _make_converter() -> Converter:
+    converter = Converter(detailed_validation=False)
+    converter.register_structure_hook(str, _text)
+    for block in _BLOCKS:
+        special: dict[str, Any] = {
+            name: each for name, each in _OVERRIDES.items() if name in block.__dataclass_fields__
+        }
+        write = make_dict_unstructure_fn(block, converter, _cattrs_omit_if_default=True, **special)
+        converter.register_unstructure_hook(block, write)
+        converter.register_structure_hook(block, make_dict_structure_fn(block, converter, **special))
+    configure_tagged_union(Block, converter, tag_generator=_kind_of, tag_name="kind")
+    return converter
+
+
+_CONVERTER: Final = _make_converter()
+
+
+def turn_to_record(turn: Turn) -> dict[str, Any]:
+    """Return *turn* as JSON; values in it that are no JSON are converted (see ``jsonable``).
+
+    >>> turn_to_record(ToolTurn((ToolResultBlock("c1", "ok", is_error=False),)))["blocks"]
+    [{'callId': 'c1', 'output': 'ok', 'isError': False, 'kind': 'tool_result'}]
+    """
+    blocks = _CONVERTER.unstructure(turn.blocks, unstructure_as=tuple[Block, ...])
+    return {"role": turn.role, "blocks": to_json(blocks)}
+
+
+def settled_turn(turn: Turn) -> tuple[Turn, dict[str, Any]]:
+    """Return *turn* as a reload would bring it back, and its record.
+
+    It is *turn* itself unless something in it was no JSON.
+    """
+    record = turn_to_record(turn)
+    stored = turn_from_record(record)
+    try:
+        is_same = stored == turn
+    except Exception:
+        # A tool's own object may refuse to be compared.
+        is_same = False
+    return (turn if is_same else stored), record
+
+
+def turn_from_record(record: Any) -> Turn:
+    """Return the turn that *record* describes.
+
+    Raises:
+        ValueError, TypeError, KeyError: a role or kind that is not known, or a field that is missing or of
+            the wrong type.
+    """
+    if record["role"] not in _TURNS:
+        raise ValueError("unknown role")
+    blocks: tuple[Block, ...] = _CONVERTER.structure(record["blocks"], tuple[Block, ...])
+    return _TURNS[record["role"]](blocks)
+
+
+def node_record(node: SessionNode) -> dict[str, Any]:
+    """Return the record of a node line."""
+    body = {
+        "id": node.id,
+        "parent": node.parent,
+        "turn": turn_to_record(node.turn),
+        "createdAt": node.created_at,
+    }
+    return {"type": "node", "node": body}
+
+
+def node_from_record(record: Mapping[str, Any]) -> SessionNode:
+    """Return the node of a node line; raises as :func:`turn_from_record`."""
+    body = record["node"]
+    parent = body["parent"]
+    created_at = body["createdAt"]
+    if not isinstance(parent, str | None) or not isinstance(created_at, int):
+        raise TypeError("parent is no id, or createdAt no number")
+    return SessionNode(_text(body["id"], None), parent, turn_from_record(body["turn"]), created_at)
+
+
+def head_record(leaf: str | None) -> dict[str, Any]:
+    """Return the record of a head line."""
+    return {"type": "head", "leaf": leaf}
+
+
+def encode_line(record: Mapping[str, Any]) -> bytes:
+    """Return *record*, a JSON object, as one line of UTF-8 with its newline."""
+    try:
+        return f"{json.dumps(record, ensure_ascii=False, separators=(',', ':'))}\n".encode()
+    except UnicodeEncodeError:
+        # A lone surrogate has no UTF-8; escaped it survives.
+        return f"{json.dumps(record, separators=(',', ':'))}\n".encode("ascii")

@@ -1,0 +1,169 @@
+"""A session as a graph of immutable nodes with one moving head. In memory; it touches no disk.
+
+Branching is two nodes with one parent; the model's context is the path from a root to the head. Nothing is
+ever removed, so every earlier state stays within reach.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from sidecar.llmgateway.contract import Turn
+from sidecar.runtime.contract import SessionNode
+from sidecar.runtime.store.codec import settled_turn, turn_to_record
+from sidecar.runtime.store.errors import UnknownNode
+from sidecar.runtime.store.hash import hash_record
+
+__all__ = ["Clock", "SessionGraph", "wall_clock_ms"]
+
+Clock: TypeAlias = Callable[[], int]
+"""Tells the time in epoch milliseconds."""
+
+
+def wall_clock_ms() -> int:
+    """Return the time of day in epoch milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+class SessionGraph:
+    """The nodes of one session and its head.
+
+    >>> from sidecar.llmgateway.contract import TextBlock, UserTurn
+    >>> graph = SessionGraph("s1", clock=lambda: 0)
+    >>> node = graph.append(UserTurn((TextBlock("hi"),)))
+    >>> graph.path_to(node.id)
+    (UserTurn(blocks=(TextBlock(text='hi'),)),)
+    """
+
+    def __init__(self, session_id: str, clock: Clock = wall_clock_ms) -> None:
+        self.session_id = session_id
+        self._clock = clock
+        self._nodes: dict[str, SessionNode] = {}
+        self._children: dict[str | None, list[str]] = {}
+        self._rewired: dict[str, str | None] = {}
+        self._leaf: str | None = None
+
+    @property
+    def leaf(self) -> str | None:
+        """The head: the newest node of the active path, None before there is one."""
+        return self._leaf
+
+    @property
+    def nodes(self) -> tuple[SessionNode, ...]:
+        """Every node, in the order they were added."""
+        return tuple(self._nodes.values())
+
+    def append(self, turn: Turn) -> SessionNode:
+        """Add *turn* under the head, move the head to it and return its node.
+
+        A turn that would get an id that is there already only moves the head. The node's turn is as a
+        reload would bring it back: values that are no JSON are converted.
+        """
+        return self._add(self._leaf, turn)
+
+    def branch_from(self, node_id: str | None, turn: Turn) -> SessionNode:
+        """Add *turn* under *node_id*, or as a root for None, and move the head to it.
+
+        Raises:
+            UnknownNode: also a ValueError.
+        """
+        return self._add(self._known(node_id), turn)
+
+    def resume(self, node_id: str | None) -> tuple[Turn, ...]:
+        """Move the head to *node_id*, or before every node for None, and return the turns up to there.
+
+        Raises:
+            UnknownNode: also a ValueError.
+        """
+        turns = () if node_id is None else self.path_to(node_id)
+        self._leaf = node_id
+        return turns
+
+    def path_to(self, node_id: str) -> tuple[Turn, ...]:
+        """Return the turns from the root to *node_id*; raises as :meth:`node_path`."""
+        return tuple(node.turn for node in self.node_path(node_id))
+
+    def node_path(self, node_id: str) -> tuple[SessionNode, ...]:
+        """Return the nodes from the root to *node_id*.
+
+        Raises:
+            UnknownNode: *node_id*, or a parent on the way, is not there. Also a ValueError.
+            ValueError: the parents run in a circle.
+        """
+        path: dict[str, SessionNode] = {}
+        at: str | None = node_id
+        while at is not None:
+            if at in path:
+                raise ValueError(f"session {self.session_id!r}: the parents of {node_id!r} run in a circle")
+            if at not in self._nodes:
+                raise UnknownNode(self.session_id, at)
+            path[at] = self._nodes[at]
+            at = self._parent(path[at])
+        return tuple(reversed(path.values()))
+
+    def hydrate(
+        self,
+        nodes: Iterable[SessionNode],
+        leaf: str | None = None,
+        rewired: Mapping[str, str | None] | None = None,
+    ) -> None:
+        """Replace everything by *nodes*, with the head at *leaf*.
+
+        Without a *leaf* that is known, the newest node without children is adopted, so that no history
+        is lost from view (B-R22). *rewired* names other parents for nodes whose own is lost.
+        """
+        self._nodes = {node.id: node for node in nodes}
+        self._rewired = dict(rewired or {})
+        self._children = {}
+        for node in self._nodes.values():
+            self._children.setdefault(self._parent(node), []).append(node.id)
+        self._leaf = leaf if leaf in self._nodes else self._newest_leaf()
+
+    def shared_path(self, turns: Sequence[Turn]) -> tuple[SessionNode, ...]:
+        """Return the longest path from a root whose turns begin *turns*."""
+        active = {node.id for node in self.node_path(self._leaf)} if self._leaf is not None else set()
+        path: list[SessionNode] = []
+        at: str | None = None
+        for turn in turns:
+            alike = [each for each in self._children.get(at, ()) if _is_same(self._nodes[each].turn, turn)]
+            if not alike:
+                break
+            at = max(alike, key=active.__contains__)
+            path.append(self._nodes[at])
+        return tuple(path)
+
+    def _add(self, parent: str | None, turn: Turn) -> SessionNode:
+        settled, record = settled_turn(turn)
+        created_at = self._clock()
+        node = SessionNode(hash_record(parent, record, created_at), parent, settled, created_at)
+        if node.id not in self._nodes:
+            self._nodes[node.id] = node
+            self._children.setdefault(parent, []).append(node.id)
+        self._leaf = node.id
+        return self._nodes[node.id]
+
+    def _known(self, node_id: str | None) -> str | None:
+        if node_id is not None and node_id not in self._nodes:
+            raise UnknownNode(self.session_id, node_id)
+        return node_id
+
+    def _parent(self, node: SessionNode) -> str | None:
+        return self._rewired.get(node.id, node.parent)
+
+    def _newest_leaf(self) -> str | None:
+        leaves = [node for node in self._nodes.values() if not self._children.get(node.id)]
+        newest = max(reversed(leaves or tuple(self._nodes.values())), key=_age, default=None)
+        return newest.id if newest is not None else None
+
+
+def _age(node: SessionNode) -> int:
+    return node.created_at
+
+
+def _is_same(stored: Turn, turn: Turn) -> bool:
+    """Whether *turn* would be stored as *stored*."""
+    if stored is turn:
+        return True
+    return stored.role == turn.role and turn_to_record(stored) == turn_to_record(turn)

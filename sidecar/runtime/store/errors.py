@@ -1,0 +1,57 @@
+"""What a caller of the store may have to handle.
+
+    SidecarError
+    +-- SessionLocked      another process, or another holder here, writes the session
+    +-- StoreUnavailable   the disk is full, read-only or gone
+    +-- UnknownNode        the session has no such node (a ValueError as well, R27)
+
+After each of them the store is as it was; what could not be written is kept and written later.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sidecar._internal.errors import SidecarError
+
+__all__ = ["SessionLocked", "StoreUnavailable", "UnknownNode"]
+
+
+class SessionLocked(SidecarError):
+    """Somebody else writes the session; *pid* is its process, where that is known."""
+
+    kind: ClassVar[str] = "busy"
+    retryable: ClassVar[bool] = True
+
+    def __init__(self, session_id: str, pid: int | None) -> None:
+        who = "another process" if pid is None else f"process {pid}"
+        hint = "attach to the daemon that has it, or end that one; reading it needs no lock"
+        super().__init__(f"session {session_id!r} is in use by {who}", hint=hint, sid=session_id, pid=pid)
+        self.session_id = session_id
+        self.pid = pid
+
+
+class StoreUnavailable(SidecarError):
+    """A session could not be read or written; what was to be written waits for the next write."""
+
+    kind: ClassVar[str] = "storeUnavailable"
+    retryable: ClassVar[bool] = True
+
+    def __init__(self, session_id: str, error: OSError) -> None:
+        # Only the system's own words: a path must not cross the wire.
+        reason = error.strerror or type(error).__name__
+        hint = "nothing said is lost: it is kept in memory and written as soon as the store works again"
+        super().__init__(f"the store fails for session {session_id!r}: {reason}", hint=hint, sid=session_id)
+        self.session_id = session_id
+        self.reason = reason
+
+
+class UnknownNode(SidecarError, ValueError):
+    """The session has no node of that id."""
+
+    kind: ClassVar[str] = "nodeNotFound"
+
+    def __init__(self, session_id: str, node_id: str) -> None:
+        super().__init__(f"session {session_id!r} has no node {node_id!r}", sid=session_id)
+        self.session_id = session_id
+        self.node_id = node_id

@@ -1,0 +1,165 @@
+"""A session file as a graph: every complete record is used, every other one reported.
+
+It changes nothing on disk and takes no lock. Whatever is in the file, reading ends, and ends with a graph
+whose head has a path to a root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from sidecar.runtime.contract import Migrator, SessionNode
+from sidecar.runtime.store.codec import node_from_record
+from sidecar.runtime.store.dag import Clock, SessionGraph
+from sidecar.runtime.store.errors import StoreUnavailable
+from sidecar.runtime.store.hash import hash_record
+from sidecar.runtime.store.integrity import Integrity
+from sidecar.runtime.store.lines import Line, read_lines
+
+__all__ = ["StoredSession", "read_session"]
+
+_MAX_REPORTED: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """What a session's file holds: the nodes with their head, and the records of other types in order."""
+
+    graph: SessionGraph
+    records: tuple[Mapping[str, Any], ...]
+    integrity: Integrity
+
+
+def read_session(
+    path: Path, session_id: str, clock: Clock, migrators: Sequence[Migrator] = ()
+) -> StoredSession:
+    """Return the session in the file *path*, empty when there is no such file.
+
+    Lines that are no JSON object, or no node although they say so, are left out and reported, as are nodes
+    whose content does not match their id (B-R23). A node whose parent is lost follows on what stood before
+    it in the file.
+
+    Raises:
+        StoreUnavailable: the file is there and cannot be read.
+    """
+    reader = _Reader(migrators)
+    try:
+        for line in read_lines(path):
+            reader.take(line)
+    except OSError as error:
+        raise StoreUnavailable(session_id, error) from error
+    graph = SessionGraph(session_id, clock)
+    rewired = reader.rewired()
+    graph.hydrate(reader.nodes.values(), reader.tip, rewired)
+    if reader.tip is None and reader.is_rewound:
+        graph.resume(None)
+    return StoredSession(graph, tuple(reader.records), reader.integrity())
+
+
+@dataclass(slots=True)
+class _Reader:
+    """The state of one pass over the lines.
+
+    *tip* is the newest head, moved on by nodes that follow on it: a crash may have cut their head line off.
+    """
+
+    migrators: Sequence[Migrator]
+    nodes: dict[str, SessionNode] = field(default_factory=dict)
+    records: list[Mapping[str, Any]] = field(default_factory=list)
+    repaired: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    tip: str | None = None
+    is_rewound: bool = False
+    _stood_before: dict[str, str | None] = field(default_factory=dict)
+    _newest: str | None = None
+
+    def take(self, line: Line) -> None:
+        """Use one line, or report it."""
+        if line.record is None:
+            self._leave_out(line)
+            return
+        try:
+            self._use(line.record)
+        except Exception as error:
+            # Whatever a damaged record or a migrator raises, the other records are still good.
+            self.missing.append(f"line {line.number}: {type(error).__name__} in its record")
+
+    def rewired(self) -> dict[str, str | None]:
+        """Return the parents of nodes whose own are lost, or run in a circle; report them."""
+        rewired: dict[str, str | None] = {}
+        for node in self.nodes.values():
+            if node.parent is not None and node.parent not in self.nodes:
+                rewired[node.id] = self._stood_before[node.id]
+                self.missing.append(f"node {node.parent}")
+                self.repaired.append(f"node {node.id} follows on {rewired[node.id] or 'nothing'} now")
+        for node_id in _circles(self.nodes.values(), rewired):
+            rewired[node_id] = None
+            self.missing.append(f"the parent of node {node_id}: it runs in a circle")
+        return rewired
+
+    def integrity(self) -> Integrity:
+        """Return the report, with long lists cut."""
+        return Integrity(_cut(self.repaired), _cut(self.missing))
+
+    def _leave_out(self, line: Line) -> None:
+        if line.is_torn:
+            self.repaired.append(f"line {line.number}: cut off by a crash, left out")
+        else:
+            self.missing.append(f"line {line.number}: no JSON object")
+
+    def _use(self, raw: Mapping[str, Any]) -> None:
+        record = dict(raw)
+        for migrator in self.migrators:
+            record = migrator.upgrade(record)
+        match record.get("type"):
+            case "node":
+                self._add(node_from_record(record), raw)
+            case "head":
+                self._move(record["leaf"])
+            case _:
+                self.records.append(record)
+
+    def _add(self, node: SessionNode, raw: Mapping[str, Any]) -> None:
+        body = raw.get("node")
+        if (
+            isinstance(body, Mapping)
+            and hash_record(node.parent, body.get("turn"), node.created_at) != node.id
+        ):
+            self.missing.append(f"node {node.id}: its content is not what it was")
+        self._stood_before.setdefault(node.id, self._newest)
+        self.nodes[node.id] = node
+        self._newest = node.id
+        if node.parent == self.tip and (self.tip is not None or self.is_rewound):
+            self.tip = node.id
+
+    def _move(self, leaf: Any) -> None:
+        if not isinstance(leaf, str | None):
+            raise TypeError("the head is no id")
+        self.tip = leaf
+        self.is_rewound = leaf is None
+        if leaf in self.nodes:
+            self._newest = leaf
+
+
+def _circles(nodes: Iterable[SessionNode], rewired: Mapping[str, str | None]) -> Iterator[str]:
+    """Yield one node of each circle of parents: the one that was stored first."""
+    parents = {node.id: rewired.get(node.id, node.parent) for node in nodes}
+    done: set[str] = set()
+    for start in parents:
+        trail: dict[str, None] = {}
+        at: str | None = start
+        while at is not None and at not in done and at not in trail:
+            trail[at] = None
+            at = parents.get(at)
+        if at is not None and at in trail:
+            yield at
+        done.update(trail)
+
+
+def _cut(lines: Sequence[str]) -> tuple[str, ...]:
+    if len(lines) <= _MAX_REPORTED:
+        return tuple(lines)
+    return (*lines[:_MAX_REPORTED], f"and {len(lines) - _MAX_REPORTED} more")
