@@ -175,7 +175,7 @@ def test_garbage_never_raises_and_pieces_do_not_matter(data: bytes, step: int) -
 
 @pytest.mark.parametrize("make", [HeaderDecoder, LineDecoder])
 def test_small_pieces_cost_no_more_than_their_bytes(make: Callable[[], Decoder]) -> None:
-    """A rescan from the start of the body would cost its square, and this test minutes in place of a blink."""
+    """A rescan from the start of the body would cost its square, and this test minutes."""
     decoder = make()
     wrap = frame_with_header if make is HeaderDecoder else frame_with_newline
     data = wrap(b"a" * 2_000_000)

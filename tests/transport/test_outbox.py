@@ -1,0 +1,319 @@
+"""The queue of what goes out: order, bounds, batches; all over a stream in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterable
+from itertools import count
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.conductor.events import Event, Notice, TextDelta
+from sidecar.conductor.log import EventLog
+from sidecar.protocol.framing import frame_with_newline
+from sidecar.transport.feed import FeedItem, Gap, Projection
+from sidecar.transport.memory import MemoryStream
+from sidecar.transport.outbox import HIGH_WATER_BYTES, Outbox
+
+
+def tell(item: FeedItem) -> Iterable[bytes]:
+    if isinstance(item, Gap):
+        yield msgspec.json.encode(["gap", item.first, item.last])
+    else:
+        yield msgspec.json.encode([item.sid, item.seq])
+
+
+class Box:
+    """An outbox, its stream, and how often it said that there is room."""
+
+    def __init__(self) -> None:
+        self.stream = MemoryStream()
+        self.rooms = 0
+        self.outbox = Outbox(self.stream, frame_with_newline, self._on_room)
+        self.stream.open(self)
+        self.writes: list[bytes] = []
+        write = self.stream.write
+
+        def recording(data: bytes) -> None:
+            self.writes.append(data)
+            write(data)
+
+        self.stream.write = recording  # type: ignore[method-assign]  # the test counts writes
+
+    def _on_room(self) -> None:
+        self.rooms += 1
+
+    def received(self, data: bytes) -> None: ...
+
+    def ended(self) -> None: ...
+
+    def writable(self) -> None:
+        self.outbox.pump()
+
+    @property
+    def sent(self) -> list[Any]:
+        return [json.loads(line) for line in bytes(self.stream.received_bytes).splitlines()]
+
+
+ALL = Projection(lambda kind: True, tell)
+
+
+def log_named(sid: str) -> EventLog:
+    return EventLog(sid, count(1).__next__)
+
+
+def notice(log: EventLog) -> None:
+    log.append(Notice("info", "n"))
+
+
+async def test_messages_leave_in_order_and_in_one_write() -> None:
+    box = Box()
+    for n in range(100):
+        box.outbox.put(b"%d" % n)
+    await box.outbox.drain()
+    assert (box.sent, len(box.writes)) == (list(range(100)), 1)
+
+
+async def test_a_message_leaves_after_the_events_before_it_and_before_those_after_it() -> None:
+    box, log = Box(), log_named("a")
+    box.outbox.follow(log, 0, ALL)
+    notice(log)
+    notice(log)
+    box.outbox.put(b'"answer"')
+    notice(log)
+    await box.outbox.drain()
+    assert box.sent == [["a", 1], ["a", 2], "answer", ["a", 3]]
+
+
+async def test_two_logs_keep_their_place_before_a_message() -> None:
+    box, a, b = Box(), log_named("a"), log_named("b")
+    box.outbox.follow(a, 0, ALL)
+    box.outbox.follow(b, 0, ALL)
+    for log in (a, b, a, b):
+        notice(log)
+    box.outbox.put(b'"answer"')
+    notice(a)
+    await box.outbox.drain()
+    assert box.sent[4:] == ["answer", ["a", 3]]
+    assert sorted(box.sent[:4]) == [["a", 1], ["a", 2], ["b", 1], ["b", 2]]
+
+
+async def test_following_begins_where_asked_and_only_moves_on() -> None:
+    box, log = Box(), log_named("a")
+    for _ in range(4):
+        notice(log)
+    box.outbox.follow(log, 2, ALL)
+    box.outbox.follow(log, 0, ALL)
+    await box.outbox.drain()
+    assert box.sent == [["a", 3], ["a", 4]]
+
+
+async def test_unfollow_sends_what_happened_before_and_nothing_after() -> None:
+    box, log = Box(), log_named("a")
+    box.outbox.follow(log, 0, ALL)
+    notice(log)
+    box.outbox.unfollow("a")
+    notice(log)
+    await box.outbox.drain()
+    assert box.sent == [["a", 1]]
+
+
+async def test_another_log_of_the_same_session_replaces_the_first() -> None:
+    box, old, new = Box(), log_named("a"), log_named("a")
+    box.outbox.follow(old, 0, ALL)
+    notice(old)
+    box.outbox.follow(new, 0, ALL)
+    notice(old)
+    notice(new)
+    await box.outbox.drain()
+    assert box.sent == [["a", 1], ["a", 1]]
+
+
+async def test_row_12_a_client_that_does_not_read_costs_a_cursor() -> None:
+    box, log = Box(), log_named("a")
+    box.outbox.follow(log, 0, ALL)
+    box.stream.stall()
+    box.outbox.put(b'"fills the pipe"')
+    box.outbox.pump()
+    for _ in range(5_000):
+        notice(log)
+        await asyncio.sleep(0)
+    assert (len(box.outbox._queue), box.outbox.unsent_bytes) == (1, len(box.writes[0]))
+    box.stream.read_on()
+    await box.outbox.drain()
+    assert box.sent[1:] == [["a", n] for n in range(1, 5_001)]
+
+
+async def test_many_logs_without_a_reader_cost_a_mark_each() -> None:
+    box, logs = Box(), [log_named(str(n)) for n in range(10)]
+    box.stream.stall()
+    box.outbox.put(b"0")
+    box.outbox.pump()
+    for log in logs:
+        box.outbox.follow(log, 0, ALL)
+    for _ in range(100):
+        for log in logs:
+            notice(log)
+    assert len(box.outbox._queue) == 10
+
+
+async def test_a_batch_is_bounded_and_the_loop_goes_on_between() -> None:
+    box, log = Box(), log_named("a")
+    box.outbox.follow(log, 0, ALL)
+    for _ in range(20_000):
+        notice(log)
+    turns = 0
+    drained = asyncio.ensure_future(box.outbox.drain())
+    while not drained.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert turns > len(box.writes) > 2
+    assert max(map(len, box.writes)) < 100_000
+
+
+async def test_full_until_half_of_it_is_gone() -> None:
+    box = Box()
+    box.stream.stall()
+    box.outbox.put(b"1")
+    box.outbox.pump()
+    big = b'"' + b"x" * (HIGH_WATER_BYTES // 4) + b'"'
+    for expected in (False, False, False, True):
+        box.outbox.put(big)
+        assert box.outbox.is_full is expected
+    assert box.rooms == 0
+    box.stream.read_on()
+    await box.outbox.drain()
+    assert (box.outbox.is_full, box.rooms, box.outbox.unsent_bytes) == (False, 1, 0)
+    assert len(box.sent) == 5, "responses are never dropped"
+
+
+async def test_when_full_a_state_is_said_once_and_what_nobody_misses_not_at_all() -> None:
+    box = Box()
+    box.stream.stall()
+    box.outbox.put(b'"' + b"x" * HIGH_WATER_BYTES + b'"')
+    for _ in range(3):
+        box.outbox.put_state(b'"changed"')
+        box.outbox.put_if_room(b'"progress"')
+    box.stream.read_on()
+    await box.outbox.drain()
+    assert box.sent[1:] == ["changed"]
+
+
+async def test_a_delta_waits_for_more_of_its_message_and_nothing_else_waits() -> None:
+    box, log = Box(), log_named("a")
+    box.outbox.follow(log, 0, Projection(lambda kind: True, tell, coalesce_s=3600))
+    box.outbox.pump()
+    for _ in range(3):
+        log.append(TextDelta("m", "x"))
+    await asyncio.sleep(0)
+    assert box.sent == []
+    notice(log)
+    await box.outbox.drain()
+    assert box.sent == [["a", 3], ["a", 4]]
+
+
+async def test_waiting_deltas_go_when_they_are_many() -> None:
+    box, log = Box(), log_named("a")
+    box.outbox.follow(log, 0, Projection(lambda kind: True, tell, coalesce_s=3600))
+    box.outbox.pump()
+    for _ in range(4):
+        log.append(TextDelta("m", "x" * 1024))
+    await box.outbox.drain()
+    assert box.sent == [["a", 4]]
+
+
+async def test_waiting_deltas_go_after_the_time_asked_for() -> None:
+    box, log = Box(), log_named("a")
+    box.outbox.follow(log, 0, Projection(lambda kind: True, tell, coalesce_s=0.001))
+    log.append(TextDelta("m", "x"))
+    await box.outbox.drain()
+    assert box.sent == [["a", 1]]
+
+
+async def test_an_event_that_cannot_be_told_does_not_silence_the_rest(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    said = "".join(("sec", "ret"))  # in two parts, so that no line of code quotes it
+
+    def fail_at_two(item: FeedItem) -> Iterable[bytes]:
+        if isinstance(item, Event) and item.seq == 2:
+            raise ValueError(f"the prompt was: {said}")
+        return tell(item)
+
+    box, log = Box(), log_named("a")
+    box.outbox.follow(log, 0, Projection(lambda kind: True, fail_at_two))
+    with caplog.at_level(logging.INFO):
+        for _ in range(3):
+            notice(log)
+        await box.outbox.drain()
+    assert box.sent == [["a", 1], ["a", 3]]
+    assert "encoding an event failed with ValueError" in caplog.text
+    assert said not in caplog.text
+
+
+async def test_after_close_nothing_is_queued_or_followed() -> None:
+    box, log = Box(), log_named("a")
+    box.outbox.follow(log, 0, ALL)
+    box.outbox.close()
+    notice(log)
+    box.outbox.put(b"1")
+    box.outbox.follow(log, 0, ALL)
+    await box.outbox.drain()
+    assert (box.sent, log._followers) == ([], [])
+
+
+async def test_a_log_stopped_while_it_tells_its_followers_is_not_followed() -> None:
+    box, log = Box(), log_named("a")
+    log.follow(lambda _: box.outbox.unfollow("a"))
+    box.outbox.follow(log, 0, ALL)
+    notice(log)
+    await box.outbox.drain()
+    assert box.sent == []
+
+
+steps = st.lists(st.sampled_from(["a", "b", "put", "stall", "read", "turn"]), max_size=60)
+
+
+@given(steps)
+def test_order_holds_whatever_the_reader_does(script: list[str]) -> None:
+    """After answer n, no event from before it; before answer n, none from after it; nothing is lost."""
+    asyncio.run(play(script))
+
+
+async def play(script: list[str]) -> None:
+    box, logs = Box(), {sid: log_named(sid) for sid in "ab"}
+    for log in logs.values():
+        box.outbox.follow(log, 0, ALL)
+    answers: list[dict[str, int]] = []
+    for step in script:
+        match step:
+            case "put":
+                box.outbox.put(b'"answer"')
+                answers.append({sid: log.seq for sid, log in logs.items()})
+            case "stall":
+                box.stream.stall()
+            case "read":
+                box.stream.read_on()
+            case "turn":
+                await asyncio.sleep(0)
+            case sid:
+                notice(logs[sid])
+    box.stream.read_on()
+    await box.outbox.drain()
+    seen = {"a": 0, "b": 0}
+    expected = iter(answers)
+    for message in box.sent:
+        if message == "answer":
+            assert seen == next(expected)
+        else:
+            sid, seq = message
+            assert seq == seen[sid] + 1
+            seen[sid] = seq
+    assert next(expected, None) is None
+    assert seen == {sid: log.seq for sid, log in logs.items()}

@@ -1,0 +1,506 @@
+"""One JSON-RPC connection over a stream in memory, with a face that does as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar._internal.errors import InvalidInput, SidecarError
+from sidecar.protocol.errors import MethodNotFound, lsp_code
+from sidecar.protocol.framing import HeaderDecoder, frame_with_header
+from sidecar.protocol.jsonrpc import Id
+from sidecar.service.contract import Answer
+from sidecar.transport.memory import MemoryClient
+from sidecar.transport.outbox import HIGH_WATER_BYTES
+from sidecar.transport.peer import Dialect, Limits, Peer, PeerGone, PeerRefused
+
+DIALECT = Dialect(HeaderDecoder, frame_with_header, lsp_code, lambda i: ("$/cancelRequest", {"id": i}))
+SUITE = Path(__file__).parents[2].parent / "shared" / "data" / "dev" / "json-test-suite" / "test_parsing"
+
+
+class ObedientFace:
+    """Answers by the method's name; ``wait`` until released, ``big`` with as many bytes as asked."""
+
+    def __init__(self) -> None:
+        self.notifications: list[tuple[str, Any]] = []
+        self.asked: list[str] = []
+        self.told: list[tuple[Id, str | None]] = []
+        self.begun: list[Any] = []
+        self.has_begun = asyncio.Event()
+        self.release = asyncio.Event()
+        self.after: Callable[[], None] | None = None
+
+    def request(self, method: str, params: Any, request_id: Id) -> Answer | Awaitable[Answer]:
+        self.asked.append(method)
+        match method:
+            case "echo":
+                return Answer(params, self.after)
+            case "wait":
+                return self._wait(params)
+            case "big":
+                return Answer("x" * params)
+            case "invalid":
+                raise InvalidInput("no such thing", hint="try another", sid="s1")
+            case "crash":
+                raise ValueError(params)
+            case "later-invalid":
+                return self._raise(InvalidInput("no"))
+            case "later-crash":
+                return self._raise(ValueError(params))
+            case "unspeakable":
+                return Answer(object())
+        raise MethodNotFound(method)
+
+    def notification(self, method: str, params: Any) -> None:
+        self.notifications.append((method, params))
+        if method == "crash":
+            raise ValueError(params)
+
+    def answered(self, method: str, request_id: Id, error_kind: str | None) -> None:
+        self.told.append((request_id, error_kind))
+
+    async def _wait(self, params: Any) -> Answer:
+        self.begun.append(params)
+        self.has_begun.set()
+        await self.release.wait()
+        return Answer(params)
+
+    async def _raise(self, error: Exception) -> Answer:
+        raise error
+
+
+class Wire:
+    """A peer, its face and its client."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.client = MemoryClient()
+        self.face = ObedientFace()
+        self.peer = Peer(self.client.stream, DIALECT, self.face, limits or Limits())
+        self.peer.start()
+
+
+def code_and_kind(answer: dict[str, Any]) -> tuple[int, str]:
+    return answer["error"]["code"], answer["error"]["data"]["kind"]
+
+
+@pytest.mark.parametrize("request_id", [0, "", 1, "one", -1, 2**70])
+async def test_a_request_is_answered_under_its_id(request_id: Id) -> None:
+    wire = Wire()
+    answer = await wire.client.request(request_id, "echo", {"a": [1]})
+    assert answer == {"jsonrpc": "2.0", "id": request_id, "result": {"a": [1]}}
+    assert wire.face.told == [(request_id, None)]
+
+
+async def test_row_06_a_request_without_params_is_answered() -> None:
+    assert (await Wire().client.request(1, "echo"))["result"] is None
+
+
+async def test_row_05_a_nested_jsonrpc_key_is_just_data() -> None:
+    nested = {"jsonrpc": "2.0", "id": 5, "method": "echo", "params": {"jsonrpc": "1"}}
+    assert (await Wire().client.request(1, "echo", nested))["result"] == nested
+
+
+async def test_keys_that_are_no_python_names_arrive_as_they_are() -> None:
+    odd = {"class": 1, "x-y": 2, "_id": 3, "": 4}
+    assert (await Wire().client.request(1, "echo", odd))["result"] == odd
+
+
+async def test_row_07_a_body_that_is_no_json_is_answered_under_null() -> None:
+    wire = Wire()
+    wire.client.send_body(b'{"jsonrpc": "2.0", "id": 1, "method"')
+    assert code_and_kind(await wire.client.answer(None)) == (-32700, "parse")
+    assert (await wire.client.request(2, "echo", 1))["result"] == 1
+
+
+async def test_row_08_a_batch_is_refused() -> None:
+    wire = Wire()
+    wire.client.send([{"jsonrpc": "2.0", "id": 1, "method": "echo"}])
+    assert code_and_kind(await wire.client.answer(None)) == (-32600, "invalidRequest")
+    assert wire.face.asked == []
+
+
+async def test_row_09_lower_case_and_lf_only_headers_are_read() -> None:
+    wire = Wire()
+    body = b'{"jsonrpc":"2.0","id":%d,"method":"echo","params":%d}'
+    for n, header in enumerate(
+        (b"content-length: %d\r\n\r\n", b"Content-Length: %d\n\n", b"CONTENT-LENGTH:%d\r\n\n")
+    ):
+        one = body % (n, n)
+        wire.client.stream.send(header % len(one) + one)
+        assert (await wire.client.answer(n))["result"] == n
+
+
+async def test_row_10_an_open_id_is_refused_and_its_first_request_goes_on() -> None:
+    wire = Wire()
+    for n in range(3):
+        wire.client.ask(7, "wait", n)
+    await wire.client.stream.wait_until(lambda: len(wire.client.answers(7)) == 2)
+    assert [code_and_kind(a) for a in wire.client.answers(7)] == [(-32600, "invalidRequest")] * 2
+    wire.face.release.set()
+    await wire.client.stream.wait_until(lambda: len(wire.client.answers(7)) == 3)
+    assert wire.client.answers(7)[2]["result"] == 0
+    assert wire.face.begun == [0]
+    assert (await wire.client.request(7, "echo", 1))["id"] == 7
+
+
+async def test_too_many_open_requests_are_overload_and_retryable() -> None:
+    wire = Wire(Limits(max_in_flight=2))
+    for n in range(3):
+        wire.client.ask(n, "wait", n)
+    refused = await wire.client.answer(2)
+    assert code_and_kind(refused) == (-32803, "overloaded")
+    assert refused["error"]["data"]["retryable"] is True
+    wire.face.release.set()
+    assert (await wire.client.answer(0))["result"] == 0
+    assert (await wire.client.request(2, "echo", 5))["id"] == 2
+
+
+async def test_cancel_of_a_running_request_answers_cancelled() -> None:
+    wire = Wire()
+    wire.client.ask(1, "wait", "x")
+    await wire.face.has_begun.wait()
+    wire.peer.cancel(1)
+    assert code_and_kind(await wire.client.answer(1)) == (-32800, "cancelled")
+    assert (wire.peer.requests_open, wire.face.told) == (0, [(1, "cancelled")])
+
+
+async def test_cancel_before_the_request_began_keeps_it_from_beginning() -> None:
+    wire = Wire()
+    wire.client.ask(1, "wait", "x")
+    wire.peer.cancel(1)
+    assert code_and_kind(await wire.client.answer(1)) == (-32800, "cancelled")
+    assert wire.face.begun == []
+
+
+async def test_cancel_of_an_unknown_or_answered_request_is_nothing() -> None:
+    wire = Wire()
+    await wire.client.request(1, "echo")
+    wire.peer.cancel(1)
+    wire.peer.cancel("never")
+    assert (await wire.client.request(2, "echo", 2))["result"] == 2
+    assert len(wire.client.messages) == 2
+
+
+@pytest.mark.parametrize("method", ["invalid", "later-invalid"])
+async def test_an_expected_error_keeps_its_kind(method: str) -> None:
+    assert code_and_kind(await Wire().client.request(1, method)) == (-32602, "invalidParams")
+
+
+async def test_the_data_of_an_error_says_what_to_do() -> None:
+    answer = await Wire().client.request(1, "invalid")
+    assert answer["error"] == {
+        "code": -32602,
+        "message": "no such thing",
+        "data": {"kind": "invalidParams", "retryable": False, "hint": "try another", "sid": "s1"},
+    }
+
+
+async def test_an_unknown_method_is_said_to_be_one() -> None:
+    assert code_and_kind(await Wire().client.request(1, "nope")) == (-32601, "methodNotFound")
+
+
+@pytest.mark.parametrize("method", ["crash", "later-crash"])
+async def test_an_unexpected_exception_keeps_its_text_to_itself(
+    method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        answer = await Wire().client.request(1, method, "the prompt")
+    assert code_and_kind(answer) == (-32603, "internal")
+    assert "the prompt" not in str(answer) + caplog.text
+    assert "ValueError" in answer["error"]["message"]
+    assert "ValueError" in caplog.text
+
+
+async def test_a_result_that_is_not_json_is_an_internal_error() -> None:
+    wire = Wire()
+    assert code_and_kind(await wire.client.request(1, "unspeakable")) == (-32603, "internal")
+    assert wire.face.told == [(1, "internal")]
+
+
+async def test_what_follows_an_answer_is_queued_behind_it_and_may_fail() -> None:
+    wire = Wire()
+
+    def then() -> None:
+        wire.peer.notify("event", None)
+        raise ValueError
+
+    wire.face.after = then
+    wire.client.ask(1, "echo", "x")
+    await wire.client.call("event")
+    assert [message.get("id") for message in wire.client.messages] == [1, None]
+
+
+async def test_a_failing_notification_is_logged_and_not_answered(caplog: pytest.LogCaptureFixture) -> None:
+    wire = Wire()
+    wire.client.notify("crash", "the prompt")
+    assert (await wire.client.request(1, "echo", 1))["result"] == 1
+    assert len(wire.client.messages) == 1
+    assert "the prompt" not in caplog.text
+
+
+async def test_requests_begin_in_the_order_they_came() -> None:
+    wire = Wire()
+    for n in range(20):
+        wire.client.ask(n, "wait", n)
+    wire.face.release.set()
+    await wire.client.answer(19)
+    assert wire.face.begun == list(range(20))
+
+
+# Requests of ours.
+
+
+async def test_our_requests_have_ids_of_their_own() -> None:
+    wire = Wire()
+    wire.client.ask(1, "wait", "theirs")
+    asked = asyncio.ensure_future(wire.peer.request("ask/user", {"q": 1}))
+    call = await wire.client.call("ask/user")
+    assert call["params"] == {"q": 1}
+    assert isinstance(call["id"], str)
+    wire.client.reply(call["id"], {"a": 2})
+    assert await asked == {"a": 2}
+    assert wire.client.answers(1) == []
+
+
+async def test_a_result_of_undefined_is_null() -> None:
+    wire = Wire()
+    asked = asyncio.ensure_future(wire.peer.request("ask/user", None))
+    call = await wire.client.call("ask/user")
+    wire.client.send({"jsonrpc": "2.0", "id": call["id"]})
+    assert await asked is None
+
+
+async def test_a_message_without_outcome_for_nobody_is_invalid() -> None:
+    wire = Wire()
+    wire.client.send({"jsonrpc": "2.0", "id": 5})
+    assert code_and_kind(await wire.client.answer(5)) == (-32600, "invalidRequest")
+
+
+@pytest.mark.parametrize("error", [{"code": -32601, "message": "x"}, {"code": "odd"}, "no object", None])
+async def test_an_error_answer_is_raised(error: Any) -> None:
+    wire = Wire()
+    asked = asyncio.ensure_future(wire.peer.request("ask/user", None))
+    call = await wire.client.call("ask/user")
+    wire.client.send({"jsonrpc": "2.0", "id": call["id"], "error": error})
+    with pytest.raises(PeerRefused, match="ask/user"):
+        await asked
+
+
+async def test_answers_to_nothing_are_ignored() -> None:
+    wire = Wire()
+    for answer in ({"id": "s99", "result": 1}, {"id": 0, "result": 1}, {"id": None, "error": {"code": 1}}):
+        wire.client.send({"jsonrpc": "2.0", **answer})
+    assert (await wire.client.request(1, "echo", 1))["result"] == 1
+    assert len(wire.client.messages) == 1
+
+
+async def test_giving_up_on_a_request_of_ours_tells_the_client() -> None:
+    wire = Wire()
+    asked = asyncio.ensure_future(wire.peer.request("ask/user", None))
+    call = await wire.client.call("ask/user")
+    asked.cancel()
+    assert (await wire.client.call("$/cancelRequest"))["params"] == {"id": call["id"]}
+    wire.client.reply(call["id"], "too late")
+    assert (await wire.client.request(1, "echo", 1))["result"] == 1
+
+
+async def test_a_client_that_goes_leaves_nobody_waiting() -> None:
+    wire = Wire()
+    asked = asyncio.ensure_future(wire.peer.request("ask/user", None))
+    await wire.client.call("ask/user")
+    wire.client.stream.vanish()
+    with pytest.raises(PeerGone):
+        await asked
+    with pytest.raises(PeerGone):
+        await wire.peer.request("ask/user", None)
+
+
+# Limits and ends.
+
+
+async def test_a_message_over_the_limit_is_refused_under_its_id_and_the_connection_kept() -> None:
+    wire = Wire(Limits(max_body_bytes=100))
+    wire.client.ask(3, "echo", "x" * 200)
+    assert code_and_kind(await wire.client.answer(3)) == (-32600, "messageTooLarge")
+    assert (await wire.client.request(4, "echo", 1))["result"] == 1
+
+
+async def test_an_answer_over_the_limit_fails_our_request() -> None:
+    wire = Wire(Limits(max_body_bytes=100))
+    asked = asyncio.ensure_future(wire.peer.request("ask/user", None))
+    call = await wire.client.call("ask/user")
+    wire.client.reply(call["id"], "x" * 200)
+    with pytest.raises(PeerRefused):
+        await asked
+    assert wire.client.answers(call["id"]) == [], "the id is ours and not to be answered"
+
+
+async def test_an_absurd_length_ends_the_connection_with_an_error() -> None:
+    wire = Wire()
+    wire.client.stream.send(b"Content-Length: 99999999999999999999\r\n\r\n")
+    assert code_and_kind(await wire.client.answer(None)) == (-32600, "messageTooLarge")
+    await asyncio.wait_for(wire.peer.wait_ended(), 1)
+
+
+async def test_a_full_queue_pauses_the_input_and_no_answer_is_lost() -> None:
+    wire = Wire()
+    wire.client.stream.stall()
+    for n in range(20):
+        wire.client.ask(n, "big", HIGH_WATER_BYTES // 4)
+    assert wire.client.stream.is_reading_paused
+    assert 4 <= len(wire.face.asked) < 8, "what was asked further has not been looked at"
+    for n in range(20):
+        wire.client.stream.read_on()
+        assert len((await wire.client.answer(n))["result"]) == HIGH_WATER_BYTES // 4
+    assert not wire.client.stream.is_reading_paused
+
+
+async def test_frames_of_one_chunk_wait_too_while_the_queue_is_full() -> None:
+    wire = Wire()
+    wire.client.stream.stall()
+    one = b'{"jsonrpc":"2.0","id":%d,"method":"big","params":5000000}'
+    wire.client.stream.send(b"".join(frame_with_header(one % n) for n in range(10)))
+    assert len(wire.face.asked) < 5
+    wire.client.stream.read_on()
+    await wire.client.answer(9)
+
+
+async def test_end_of_input_ends_and_open_requests_may_finish() -> None:
+    wire = Wire()
+    wire.client.ask(1, "wait", "x")
+    wire.client.stream.hang_up()
+    await wire.peer.wait_ended()
+    wire.face.release.set()
+    await wire.peer.wait_answered(5)
+    assert (await wire.client.answer(1))["result"] == "x"
+
+
+async def test_close_answers_what_is_open_and_flushes() -> None:
+    wire = Wire()
+    wire.client.ask(1, "wait", "x")
+    wire.client.ask(2, "big", 100_000)
+    await wire.peer.aclose(5)
+    assert code_and_kind(wire.client.answers(1)[0]) == (-32800, "cancelled")
+    assert len(wire.client.answers(2)[0]["result"]) == 100_000
+    assert wire.client.stream.is_lost
+
+
+async def test_close_does_not_wait_for_a_client_that_does_not_read() -> None:
+    wire = Wire()
+    wire.client.stream.stall()
+    wire.client.ask(1, "big", 100_000)
+    await asyncio.wait_for(wire.peer.aclose(0.01), 5)
+    assert wire.client.stream.is_lost
+
+
+async def test_close_does_not_wait_for_a_request_that_will_not_end() -> None:
+    wire = Wire()
+
+    async def stubborn(params: Any) -> Answer:
+        while not wire.face.release.is_set():
+            try:
+                await wire.face.release.wait()
+            except asyncio.CancelledError:
+                wire.face.begun.append("cancelled")
+        return Answer(None)
+
+    wire.face._wait = stubborn  # type: ignore[method-assign]  # this one does not let itself be cancelled
+    wire.client.ask(1, "wait", "x")
+    await asyncio.sleep(0)
+    await asyncio.wait_for(wire.peer.aclose(0.01), 5)
+    assert wire.face.begun == ["cancelled"]
+    wire.face.release.set()
+    await asyncio.sleep(0)
+
+
+async def test_after_stop_accepting_nothing_more_is_taken() -> None:
+    wire = Wire()
+    wire.peer.stop_accepting()
+    wire.client.ask(1, "echo", 1)
+    await wire.peer.aclose(1)
+    assert (wire.client.messages, wire.face.asked) == ([], [])
+
+
+# Hostile input.
+
+
+@pytest.mark.skipif(not SUITE.is_dir(), reason="the JSON test suite is not beside the checkout")
+async def test_json_test_suite_as_bodies_each_is_answered_and_the_connection_lives() -> None:
+    wire = Wire()
+    bodies = [path.read_bytes() for path in sorted(SUITE.glob("*.json"))]
+    for body in bodies:
+        wire.client.send_body(body)
+    assert (await wire.client.request("last", "echo", 1))["result"] == 1
+    assert len(wire.client.messages) == len(bodies) + 1
+    assert all("error" in message for message in wire.client.messages[:-1])
+
+
+@pytest.mark.parametrize("size", [70 * 1024, 10 * 1024 * 1024])
+async def test_large_messages_pass(size: int) -> None:
+    assert len((await Wire().client.request(1, "echo", "x" * size))["result"]) == size
+
+
+async def test_byte_by_byte_input_is_read() -> None:
+    wire = Wire()
+    for byte in frame_with_header(b'{"jsonrpc":"2.0","id":1,"method":"echo","params":"slow"}'):
+        wire.client.stream.send(bytes((byte,)))
+    assert (await wire.client.answer(1))["result"] == "slow"
+
+
+def mutated(rng: random.Random, body: bytes) -> bytes:
+    """Return *body* with a few bytes changed, dropped or doubled."""
+    data = bytearray(body)
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(data) or 1)
+        match rng.randrange(3):
+            case 0:
+                data[at : at + 1] = bytes((rng.randrange(256),))
+            case 1:
+                del data[at : at + rng.randint(1, 8)]
+            case _:
+                data[at:at] = data[at : at + rng.randint(1, 8)]
+    return bytes(data)
+
+
+async def test_mutated_bodies_neither_crash_nor_hang_and_each_is_answered_once() -> None:
+    """Three thousand bodies: each gives at most one answer, and the connection works to the end."""
+    rng = random.Random(20260820)
+    wire = Wire()
+    bodies = [
+        b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"a":[1,2,{"b":null}]}}',
+        b'{"jsonrpc":"2.0","id":"x","method":"nope"}',
+        b'{"jsonrpc":"2.0","method":"note","params":[]}',
+        b'{"jsonrpc":"2.0","id":"s1","result":{"outcome":"selected"}}',
+    ]
+    for _ in range(3_000):
+        wire.client.send_body(mutated(rng, rng.choice(bodies)))
+    assert (await wire.client.request("last", "echo", 1))["result"] == 1
+    n_answers = len([m for m in wire.client.messages if "method" not in m])
+    assert n_answers <= 3_001
+    assert wire.peer.requests_open == 0
+    assert len(wire.face.told) == len(wire.face.asked)
+
+
+async def test_mutated_frames_neither_crash_nor_hang() -> None:
+    """A thousand connections with broken framing: each either goes on or ends with an error."""
+    rng = random.Random(1)
+    good = frame_with_header(b'{"jsonrpc":"2.0","id":1,"method":"echo","params":1}')
+    for _ in range(1_000):
+        wire = Wire()
+        wire.client.stream.send(mutated(rng, good * 3))
+        wire.client.stream.hang_up()
+        await wire.peer.wait_ended()
+        await wire.peer.aclose(1)
+        assert len(wire.client.answers(1)) <= 3
+        assert all(isinstance(m, dict) for m in wire.client.messages)
+
+
+def test_errors_of_the_peer_have_kinds() -> None:
+    errors: list[SidecarError] = [PeerGone("gone"), PeerRefused("m", 5)]
+    assert [error.kind for error in errors] == ["clientGone", "clientRefused"]
