@@ -18,7 +18,7 @@ from sidecar.agentcore.estimate import estimate_total
 from sidecar.agentcore.messages import AgentMessage, ChatModel, CompactionSummary
 from sidecar.agentcore.plan import CompactionPlan, plan_compaction
 from sidecar.agentcore.summaries import SummarySource, write_summary
-from sidecar.agentcore.track import Checkpoint, Track, advance, follow
+from sidecar.agentcore.track import Checkpoint, Track, advance, find_checkpoint, follow
 
 __all__ = ["CompactionConfig", "CompactionInfo", "CompactionPreview", "Compactor", "new_compaction"]
 
@@ -185,9 +185,12 @@ class Compactor:
         return self._track
 
     def _look_up(self, messages: Sequence[AgentMessage]) -> Track:
-        """Return a track nobody else extends, behind whatever checkpoint is theirs."""
+        """Return a track that no other call extends, behind the checkpoint that is theirs by now."""
+        track = self._follow(messages)
         self._track = None
-        return follow(list(messages), self._checkpoints)
+        if find_checkpoint(track.inputs, self._checkpoints) is not track.checkpoint:
+            track = follow(track.inputs, self._checkpoints)
+        return track
 
     def _is_over(self, track: Track) -> bool:
         return track.plain > self._budget_for(track).threshold > 0
@@ -198,7 +201,7 @@ class Compactor:
         return self._budget.narrowed(overhead)
 
     def _plan(self, track: Track, *, force: bool = False) -> CompactionPlan | None:
-        return plan_compaction(track.view, self._budget_for(track), force=force)
+        return plan_compaction(track.view, self._budget_for(track), force=force, costs=track.costs)
 
     async def _carry_out(
         self, track: Track, plan: CompactionPlan, wishes: str = "", *, force: bool = False

@@ -71,7 +71,7 @@ def cut_index(
         cut -= 1
     last = cut
     for index in range(cut, len(may_start)):
-        if may_start[index]:
+        if may_start[index] or index == cut:
             last = index
             pinned_tokens = before[pinned + 1] - before[pinned] if 0 <= pinned < index else 0
             if before[-1] - before[index] + pinned_tokens <= room:

@@ -133,10 +133,13 @@ def context_after(message: AgentMessage, usage: Usage) -> int:
 
 def block_bytes(block: ContentBlock) -> int:
     """Return the bytes one block counts for (fact A1); ids are free, an image costs a flat 4800."""
-    size = byte_length(block.text) + byte_length(block.thinking)
+    if block.type == "text":
+        return byte_length(block.text)
+    if block.type == "thinking":
+        return byte_length(block.thinking)
     if block.tool_call is not None:
-        size += byte_length(block.tool_call.name) + byte_length(block.tool_call.args)
-    return size + IMAGE_BYTES if block.type == "image" else size
+        return byte_length(block.tool_call.name) + byte_length(block.tool_call.args)
+    return IMAGE_BYTES if block.type == "image" else 0
 
 
 def prompt_tokens(text: str) -> int:

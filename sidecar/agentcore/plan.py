@@ -60,7 +60,11 @@ class CompactionPlan:
 
 
 def plan_compaction(
-    messages: Sequence[AgentMessage], budget: Budget, *, force: bool = False
+    messages: Sequence[AgentMessage],
+    budget: Budget,
+    *,
+    force: bool = False,
+    costs: Sequence[int] | None = None,
 ) -> CompactionPlan | None:
     """Return what to do to bring *messages* under ``budget.threshold``, or None when there is nothing to do.
 
@@ -72,6 +76,7 @@ def plan_compaction(
         messages: the view: a summary of earlier messages or not, then messages.
         budget: the shares of the window; see :func:`sidecar.agentcore.budget.fit_budget`.
         force: compact although the view fits, with a tail of at most a quarter of it.
+        costs: what each message takes in a prompt, where that is known already.
 
     >>> from sidecar.agentcore.budget import fit_budget
     >>> from sidecar.agentcore.messages import text_message
@@ -82,7 +87,7 @@ def plan_compaction(
     >>> plan_compaction(view[:50], fit_budget(800, 100, 200)) is None
     True
     """
-    costs = [sent_tokens(message) for message in messages]
+    costs = [sent_tokens(message) for message in messages] if costs is None else costs
     total = sum(costs)
     if not messages or budget.threshold <= 0 or (total <= budget.threshold and not force):
         return None

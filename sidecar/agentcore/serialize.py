@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from sidecar.agentcore.files import split_sections
 from sidecar.agentcore.messages import AgentMessage, CompactionSummary, Message, ToolCall
 from sidecar.agentcore.text import shorten
 
@@ -31,7 +32,7 @@ def serialize_parts(messages: Sequence[AgentMessage]) -> tuple[str, ...]:
     parts: list[str] = []
     for message in messages:
         if isinstance(message, CompactionSummary):
-            parts.append(f"[Previous summary]: {message.summary}")
+            parts.append(f"[Previous summary]: {split_sections(message.summary)[0]}")
         elif isinstance(message, Message):
             names.update((call.id, call.name) for call in message.tool_calls())
             parts.extend(_message_parts(message, names))

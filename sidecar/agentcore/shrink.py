@@ -53,22 +53,22 @@ def _cut_args(args: str, limit: int) -> str:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        return _dump({"left_out": clip_middle(args, max(limit - 20, 0))})
+        return _left_out(args, limit)
     strings = {key: text for key, text in value.items() if isinstance(text, str)}
     rest = byte_length(_dump(value)) - sum(map(_json_bytes, strings.values()))
     cap = fair_cap(list(map(_json_bytes, strings.values())), limit - rest)
     cut = _dump({**value, **{key: _clip_json(text, cap) for key, text in strings.items()}})
-    return (
-        cut
-        if byte_length(cut) <= max(limit, 64)
-        else _dump({"left_out": clip_middle(cut, max(limit - 20, 0))})
-    )
+    return cut if byte_length(cut) <= limit else _left_out(args, limit)
+
+
+def _left_out(args: str, limit: int) -> str:
+    return _dump({"left_out": _clip_json(args, max(limit - 20, 0))})
 
 
 def _clip_json(text: str, cap: int) -> str:
-    """Return *text* so that its JSON form takes at most *cap* bytes; escapes cost as many as they take."""
+    """Return *text* so that its JSON form takes about *cap* bytes: its escapes, and the marker's, count."""
     size = _json_bytes(text)
-    return text if size <= cap else clip_middle(text, byte_length(text) * cap // size)
+    return text if size <= cap else clip_middle(text, max(byte_length(text) * cap // size - 4, 0))
 
 
 def _json_bytes(text: str) -> int:

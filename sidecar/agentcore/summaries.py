@@ -126,8 +126,8 @@ def split_pieces(parts: Sequence[str], room: int) -> list[list[str]]:
     pieces: list[list[str]] = []
     used = room
     for part in parts:
-        for chunk in _divide(part, room):
-            size = prompt_tokens(chunk) + 1
+        size = prompt_tokens(part) + 1
+        for chunk in [part] if size <= room else _divide(part, room):
             if not pieces or used + size > room:
                 pieces.append([])
                 used = 0
@@ -138,8 +138,6 @@ def split_pieces(parts: Sequence[str], room: int) -> list[list[str]]:
 
 def _divide(part: str, room: int) -> list[str]:
     """Return *part* in slices of at most *room* tokens; wide characters may take one and a half each."""
-    if prompt_tokens(part) <= room:
-        return [part]
     n = room * BYTES_PER_TOKEN if part.isascii() else max(room * 2 // 3, 1)
     return [part[i : i + n] for i in range(0, len(part), n)]
 
@@ -179,10 +177,10 @@ def _pieces_for(parts: Sequence[str], previous: str, brief: _Brief) -> list[list
     """
     free = brief.window - brief.window // 16 - brief.max_tokens
     carried = prompt_tokens(clip_middle(previous, brief.window))
-    pieces = split_pieces(parts, max(free - carried, brief.window // 4, 1))
-    if len(pieces) == 1:
-        return pieces
-    return split_pieces(parts, max(free - max(carried, brief.max_tokens), brief.window // 4, 1))
+    least = max(brief.window // 4, 1)
+    if sum(prompt_tokens(part) + 1 for part in parts) <= max(free - carried, least):
+        return [list(parts)]
+    return split_pieces(parts, max(free - max(carried, brief.max_tokens), least))
 
 
 async def _ask(model: ChatModel, piece: Sequence[str], previous: str, brief: _Brief) -> str:

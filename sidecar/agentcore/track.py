@@ -14,7 +14,7 @@ from sidecar.agentcore.messages import AgentMessage, CompactionSummary
 from sidecar.agentcore.plan import CompactionPlan
 from sidecar.agentcore.shrink import shrink_message
 
-__all__ = ["Checkpoint", "Track", "advance", "follow"]
+__all__ = ["Checkpoint", "Track", "advance", "find_checkpoint", "follow"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,24 @@ class Checkpoint:
 
 
 class Track:
-    """One conversation's view and its weight; extending it costs what is new."""
+    """One conversation's view and its weight; extending it costs what is new.
+
+    Attributes:
+        inputs: the messages it was fed.
+        view: what is shown of them: the head of *checkpoint*, if there is one, then the rest as it is.
+        originals: the messages of *view* in their full length.
+        costs: what each message of *view* takes in a prompt; *plain* is their sum.
+        n_covered: how many inputs the head stands for.
+        n_head: how many messages of *view* are the head.
+        n_settled: how many messages of *view* were said before its summary was made.
+    """
 
     __slots__ = (
         "_anchor",
         "_summary",
         "_trailing",
+        "checkpoint",
+        "costs",
         "inputs",
         "n_covered",
         "n_head",
@@ -53,10 +65,12 @@ class Track:
     )
 
     def __init__(self, inputs: list[AgentMessage], checkpoint: Checkpoint | None, n_settled: int) -> None:
+        self.checkpoint = checkpoint
         self.n_covered = len(checkpoint.covered) if checkpoint else 0
         self.n_head = len(checkpoint.head) if checkpoint else 0
         self.view: list[AgentMessage] = []
         self.originals: list[AgentMessage] = list(checkpoint.originals) if checkpoint else []
+        self.costs: list[int] = []
         self.plain = 0
         self.n_settled = n_settled
         self._anchor = 0
@@ -98,6 +112,7 @@ class Track:
     def _weigh(self, message: AgentMessage) -> None:
         cost = sent_tokens(message)
         self.view.append(message)
+        self.costs.append(cost)
         self.plain += cost
         if isinstance(message, CompactionSummary):
             self._summary, self._anchor = message, 0
@@ -113,18 +128,23 @@ class Track:
         return not self.n_settled and self._summary is not None and is_stale(message, self._summary)
 
 
-def follow(messages: list[AgentMessage], checkpoints: Sequence[Checkpoint]) -> Track:
-    """Return the track of *messages* behind the first of *checkpoints* that is theirs.
+def find_checkpoint(messages: list[AgentMessage], checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
+    """Return the checkpoint whose covered messages *messages* begin with, the longest of several, or None.
 
-    A checkpoint is theirs when they begin with all it covered, or with the view it returned. An edit, a
-    rewind or a branch in front of that makes it another conversation's, whose summary must not be shown.
+    An edit, a rewind or a branch in front of a checkpoint's end makes it another conversation's, whose
+    summary must not be shown.
     """
-    for checkpoint in checkpoints:
-        if messages[: len(checkpoint.covered)] == checkpoint.covered:
-            return Track(messages, checkpoint, checkpoint.n_settled)
-        if messages[: len(checkpoint.view)] == checkpoint.view:
-            return Track(messages, None, checkpoint.n_settled)
-    return Track(messages, None, 0)
+    theirs = [c for c in checkpoints if messages[: len(c.covered)] == c.covered]
+    return max(theirs, key=lambda checkpoint: len(checkpoint.covered), default=None)
+
+
+def follow(messages: list[AgentMessage], checkpoints: Sequence[Checkpoint]) -> Track:
+    """Return a new track of *messages*, behind the checkpoint that is theirs, newest first."""
+    checkpoint = find_checkpoint(messages, checkpoints)
+    if checkpoint is not None:
+        return Track(messages, checkpoint, checkpoint.n_settled)
+    returned = (c for c in checkpoints if messages[: len(c.view)] == c.view)
+    return Track(messages, None, next((c.n_settled for c in returned), 0))
 
 
 def advance(track: Track, plan: CompactionPlan, summary: CompactionSummary | None) -> Checkpoint:

@@ -1,0 +1,218 @@
+"""Facts A1 and A2: the byte meter and the hybrid; failures B-A8 and B-A10 where they are the meter's."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.agentcore.estimate import (
+    context_after,
+    context_estimate_adapter,
+    estimate_context_tokens,
+    estimate_tokens,
+    estimate_total,
+    prompt_tokens,
+    sent_tokens,
+)
+from sidecar.agentcore.memory import ContextUsageEstimate
+from sidecar.agentcore.messages import (
+    AgentMessage,
+    CompactionSummary,
+    ContentBlock,
+    Image,
+    Message,
+    Role,
+    StopReason,
+    Usage,
+    call_block,
+    text_block,
+    text_message,
+)
+
+EARLY = datetime(2026, 1, 1, tzinfo=UTC)
+LATE = EARLY + timedelta(hours=1)
+
+
+class Foreign:
+    """An agent message of a type this engine does not know."""
+
+    def get_role(self) -> Role:
+        return "user"
+
+    def get_timestamp(self) -> datetime | None:
+        return None
+
+    def text_content(self) -> str:
+        return "x" * 400
+
+    def thinking_content(self) -> str:
+        return ""
+
+    def has_tool_calls(self) -> bool:
+        return False
+
+
+def answer(
+    usage: Usage | None, said_at: datetime | None = None, stop_reason: StopReason | None = None
+) -> Message:
+    return Message("assistant", (text_block("x" * 80),), stop_reason, usage, timestamp=said_at)
+
+
+@pytest.mark.parametrize(
+    ("message", "tokens"),
+    [
+        pytest.param(Message("user"), 1, id="an empty message costs 1"),
+        pytest.param(text_message("user", "abcde"), 2, id="5 bytes cost 2"),
+        pytest.param(text_message("user", "日本"), 2, id="6 bytes of two characters cost 2"),
+        pytest.param(
+            Message("user", (ContentBlock("image", image=Image("abc")),)), 1200, id="an image: 1200"
+        ),
+        pytest.param(
+            Message("assistant", (call_block("long-id", "read", "{}  "),)), 2, id="a call's id is free"
+        ),
+        pytest.param(Message("assistant", (ContentBlock("thinking", thinking="x" * 8),)), 2, id="thinking"),
+        pytest.param(
+            Message("user", (ContentBlock("tool_reference", tool_name="read"),)), 1, id="a reference: 0"
+        ),
+        pytest.param(CompactionSummary("x" * 40, 9999, ("a.py",)), 10, id="a summary costs its text"),
+        pytest.param(Foreign(), 0, id="an unknown type costs nothing"),
+        pytest.param(text_message("user", "\ud800"), 1, id="a lone surrogate does no harm"),
+    ],
+)
+def test_a1_tokens_are_bytes_by_four(message: AgentMessage, tokens: int) -> None:
+    assert estimate_tokens(message) == tokens
+
+
+@given(st.lists(st.text(max_size=30), max_size=6))
+def test_a1_blocks_are_summed_before_rounding(texts: list[str]) -> None:
+    message = Message("user", tuple(map(text_block, texts)))
+    size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+    assert estimate_tokens(message) == max((size + 3) // 4, 1)
+
+
+def test_a1_metadata_is_ignored() -> None:
+    assert estimate_tokens(Message("tool", metadata={"note": "x" * 4000})) == 1
+
+
+VECTOR = Usage(input=100, output=999, cache_read=50, cache_write=25, total_tokens=1174)
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        pytest.param([], ContextUsageEstimate(0, 0, 0, -1), id="nothing"),
+        pytest.param([answer(VECTOR)], ContextUsageEstimate(175, 175, 0, 0), id="input and both cache tiers"),
+        pytest.param(
+            [answer(Usage(total_tokens=100)), text_message("user", "x" * 20)],
+            ContextUsageEstimate(105, 100, 5, 0),
+            id="the total where there is nothing else, then the meter",
+        ),
+        pytest.param(
+            [text_message("user", "x" * 20)],
+            ContextUsageEstimate(5, 0, 5, -1),
+            id="the meter where none is reported",
+        ),
+        pytest.param(
+            [
+                answer(VECTOR),
+                answer(Usage(input=7), stop_reason="error"),
+                answer(None, stop_reason="aborted"),
+            ],
+            ContextUsageEstimate(215, 175, 40, 0),
+            id="failed answers report nothing, and are metered",
+        ),
+        pytest.param(
+            [answer(Usage(input=5)), answer(VECTOR)],
+            ContextUsageEstimate(175, 175, 0, 1),
+            id="the newest counts",
+        ),
+    ],
+)
+def test_a2_hybrid(messages: list[AgentMessage], expected: ContextUsageEstimate) -> None:
+    assert estimate_context_tokens(messages) == expected
+    assert context_estimate_adapter(messages) == (
+        expected.tokens,
+        expected.usage_tokens,
+        expected.trailing_tokens,
+    )
+
+
+def test_b_a8_zero_usage_hides_nothing() -> None:
+    messages = [text_message("user", "x" * 400), answer(VECTOR), answer(Usage())]
+    assert estimate_context_tokens(messages) == ContextUsageEstimate(195, 175, 20, 1)
+
+
+@pytest.mark.parametrize(
+    ("usage", "prompt"),
+    [
+        pytest.param(
+            Usage(input=900, output=50, cache_read=800, total_tokens=950), 900, id="reads inside input"
+        ),
+        pytest.param(
+            Usage(input=900, output=50, cache_read=800, cache_write=30, total_tokens=980),
+            930,
+            id="reads inside input, writes beside it",
+        ),
+        pytest.param(
+            Usage(input=900, output=50, cache_read=800, total_tokens=1750), 1700, id="reads beside input"
+        ),
+        pytest.param(Usage(input=900, output=50, cache_read=800), 1700, id="no total: as reported"),
+        pytest.param(
+            Usage(input=900, output=50, cache_read=800, total_tokens=10), 1700, id="a senseless total"
+        ),
+    ],
+)
+def test_b_a8_cache_reads_are_not_counted_twice(usage: Usage, prompt: int) -> None:
+    assert estimate_context_tokens([answer(usage)]).usage_tokens == prompt
+
+
+@pytest.mark.parametrize(
+    ("messages", "index"),
+    [
+        pytest.param(
+            [answer(VECTOR, LATE), CompactionSummary("s", timestamp=EARLY)], -1, id="in front of it"
+        ),
+        pytest.param(
+            [CompactionSummary("s", timestamp=LATE), answer(VECTOR, EARLY)], -1, id="kept behind it"
+        ),
+        pytest.param([CompactionSummary("s", timestamp=LATE), answer(VECTOR)], -1, id="of unknown age"),
+        pytest.param([CompactionSummary("s", timestamp=EARLY), answer(VECTOR, LATE)], 1, id="newer: trusted"),
+        pytest.param(
+            [
+                CompactionSummary("s", timestamp=EARLY),
+                answer(VECTOR, EARLY + timedelta(minutes=1)),
+                CompactionSummary("s", timestamp=LATE),
+            ],
+            -1,
+            id="newer than an old summary, older than the newest",
+        ),
+    ],
+)
+def test_b_a8_usage_older_than_a_compaction_is_not_trusted(messages: list[AgentMessage], index: int) -> None:
+    assert estimate_context_tokens(messages).last_usage_index == index
+
+
+def test_b_a8_the_last_output_counts_for_the_trigger() -> None:
+    assert context_after(answer(VECTOR), VECTOR) == 175 + 999
+    assert context_after(answer(Usage(input=100)), Usage(input=100)) == 100 + 20
+
+
+def test_b_a10_what_is_not_sent_costs_nothing_to_send() -> None:
+    failed = answer(None, stop_reason="error")
+    assert (sent_tokens(failed), estimate_total([failed])) == (0, 20)
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        pytest.param("x" * 401, 101, id="ascii: bytes by four"),
+        pytest.param("é" * 100, 50, id="two bytes a character: bytes by four"),
+        pytest.param("日" * 100, 150, id="wide: one and a half a character"),
+        pytest.param("", 0, id="nothing"),
+    ],
+)
+def test_z4_prompts_are_measured_with_wide_characters(text: str, tokens: int) -> None:
+    assert prompt_tokens(text) == tokens

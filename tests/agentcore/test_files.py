@@ -1,0 +1,118 @@
+"""Fact A12: which files were read and changed; failures B-A4 and B-A11."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.agentcore.files import FileLists, file_lists, render_sections, split_sections
+from sidecar.agentcore.messages import AgentMessage, CompactionSummary, Message, call_block, tool_message
+
+
+def call(name: str, call_id: str = "1", **arguments: object) -> Message:
+    return Message("assistant", (call_block(call_id, name, json.dumps(arguments)),))
+
+
+READ_A, EDIT_A = call("read", path="a"), call("edit", path="a")
+OK, FAILED = tool_message("1", "ok"), tool_message("1", "no such text", is_error=True)
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        pytest.param([], FileLists(), id="nothing"),
+        pytest.param(
+            [call("read", path="b"), READ_A, call("read", path="b")],
+            FileLists(("a", "b")),
+            id="sorted, unique",
+        ),
+        pytest.param(
+            [call("write", path="a"), call("edit", path="b")], FileLists((), ("a", "b")), id="write and edit"
+        ),
+        pytest.param([READ_A, EDIT_A], FileLists((), ("a",)), id="an edit moves the file"),
+        pytest.param([EDIT_A, READ_A], FileLists((), ("a",)), id="whatever the order"),
+        pytest.param(
+            [call("read", file_path="x", path="a")], FileLists(("x",)), id="Z7: file_path before path"
+        ),
+        pytest.param([call("Read", path="a"), call("view", path="b")], FileLists(), id="names are exact"),
+        pytest.param([call("read", path=7), call("read")], FileLists(), id="a path is a string"),
+        pytest.param(
+            [Message("assistant", (call_block("1", "read", "{"),))], FileLists(), id="broken arguments"
+        ),
+        pytest.param([EDIT_A], FileLists((), ("a",)), id="a call without a result counts"),
+        pytest.param([EDIT_A, OK], FileLists((), ("a",)), id="so does one that went well"),
+        pytest.param([EDIT_A, FAILED, EDIT_A, OK], FileLists((), ("a",)), id="the second try counts"),
+        pytest.param(
+            [READ_A, OK, EDIT_A, FAILED], FileLists(("a",)), id="B-A11: a failed edit is no modification"
+        ),
+        pytest.param([call("write", path="a"), FAILED], FileLists(), id="B-A11: nor a failed write"),
+        pytest.param([READ_A, FAILED], FileLists(), id="what could not be read was not read"),
+        pytest.param(
+            [call("bash", command="make > build.log")],
+            FileLists((), ("build.log",)),
+            id="B-A11: a shell's writes",
+        ),
+        pytest.param(
+            [CompactionSummary("s", 0, ("a", "b"), ("c",)), EDIT_A],
+            FileLists(("b",), ("a", "c")),
+            id="B-A4: earlier lists are united",
+        ),
+        pytest.param(
+            [CompactionSummary("s\n\n<read-files>\na\n</read-files>")],
+            FileLists(("a",)),
+            id="B-A4: also those only told in text",
+        ),
+    ],
+)
+def test_a12_file_lists(messages: list[AgentMessage], expected: FileLists) -> None:
+    assert file_lists(messages) == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "sections"),
+    [
+        pytest.param(FileLists(), "", id="nothing, no section"),
+        pytest.param(FileLists(("a", "b")), "\n\n<read-files>\na\nb\n</read-files>", id="read"),
+        pytest.param(
+            FileLists(("a",), ("b",)),
+            "\n\n<read-files>\na\n</read-files>\n\n<modified-files>\nb\n</modified-files>",
+            id="both",
+        ),
+        pytest.param(FileLists(("a\nb",)), "\n\n<read-files>\na\\nb\n</read-files>", id="one line a path"),
+    ],
+)
+def test_a12_sections(files: FileLists, sections: str) -> None:
+    assert render_sections(files, 1000) == sections
+
+
+def test_sections_stay_within_their_limit_and_say_so() -> None:
+    files = FileLists(tuple(f"r{i:03}" for i in range(100)), tuple(f"m{i:03}" for i in range(100)))
+    text = render_sections(files, 600)
+    assert "m099\n</modified-files>" in text
+    assert text.startswith("\n\n<read-files>\nr000\n")
+    assert "\n(+80 more)\n</read-files>" in text
+    assert split_sections(text)[1] == FileLists(files.read[:20], files.modified)
+
+
+PATHS = st.lists(
+    st.text(st.characters(exclude_characters="\n", codec="utf-8"), min_size=1, max_size=9), max_size=5
+)
+
+
+@given(st.text("ab\n<>", max_size=20), PATHS, PATHS)
+def test_b_a4_sections_can_be_taken_off_again(body: str, read: list[str], modified: list[str]) -> None:
+    files = FileLists().united(FileLists(tuple(read), tuple(modified)))
+    assert split_sections(body.rstrip("\n") + render_sections(files, 10_000)) == (body.rstrip("\n"), files)
+
+
+def test_b_a4_old_sections_go_wherever_they_stand() -> None:
+    text = "Goal\n\n<read-files>\na\n</read-files>\n\nNext\n\n<modified-files>\nb\n</modified-files>"
+    assert split_sections(text) == ("Goal\n\nNext", FileLists(("a",), ("b",)))
+
+
+def test_text_that_only_mentions_a_section_is_kept() -> None:
+    text = "the tag <read-files> opens\nand </read-files> closes it"
+    assert split_sections(text) == (text, FileLists())

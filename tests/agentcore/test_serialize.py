@@ -1,0 +1,132 @@
+"""Fact A10: what a summariser reads; failures B-A4, B-A6 and B-A11."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.agentcore.messages import (
+    AgentMessage,
+    CompactionSummary,
+    ContentBlock,
+    Image,
+    Message,
+    ToolCall,
+    call_block,
+    text_block,
+    text_message,
+    tool_message,
+)
+from sidecar.agentcore.serialize import render_call, serialize_parts
+
+IMAGE = ContentBlock("image", image=Image("abc", mime_type="image/png"))
+
+
+@pytest.mark.parametrize(
+    ("message", "parts"),
+    [
+        pytest.param(text_message("user", "hi"), ["[User]: hi"], id="user"),
+        pytest.param(
+            Message(
+                "assistant",
+                (
+                    text_block("well"),
+                    ContentBlock("thinking", thinking="hm"),
+                    call_block("1", "ls"),
+                    call_block("2", "read", '{"path":"a"}'),
+                ),
+            ),
+            [
+                "[Assistant thinking]: hm",
+                "[Assistant]: well",
+                "[Assistant tool calls]: ls(); read(path=a)",
+            ],
+            id="assistant: thinking, text, calls",
+        ),
+        pytest.param(tool_message("1", "ok"), ["[Tool result]: ok"], id="tool result"),
+        pytest.param(
+            tool_message("1", "no", is_error=True), ["[Tool result error]: no"], id="B-A11: an error"
+        ),
+        pytest.param(
+            tool_message("1", "ok", tool_name="ls"),
+            ["[Tool result]: ok\n(tool: ls)"],
+            id="B-A11: whose result",
+        ),
+        pytest.param(text_message("system", "be kind"), ["[System]: be kind"], id="B-A11: system notes"),
+        pytest.param(
+            Message("user", (text_block("see"), IMAGE)), ["[User]: see\n[image]"], id="B-A11: images"
+        ),
+        pytest.param(Message("user", (IMAGE,)), ["[User]: [image]"], id="B-A11: an image alone"),
+        pytest.param(CompactionSummary("old"), ["[Previous summary]: old"], id="summary"),
+        pytest.param(
+            CompactionSummary("old\n\n<read-files>\na\n</read-files>"),
+            ["[Previous summary]: old"],
+            id="B-A4: without its file sections",
+        ),
+        pytest.param(
+            Message("assistant", (text_block("x"),), stop_reason="aborted"),
+            ["[Assistant]: x"],
+            id="aborted: kept",
+        ),
+        pytest.param(Message("assistant"), [], id="nothing said, nothing written"),
+    ],
+)
+def test_a10_labels(message: AgentMessage, parts: list[str]) -> None:
+    assert list(serialize_parts([message])) == parts
+
+
+def test_b_a11_a_result_bears_the_name_of_its_call() -> None:
+    history = [
+        Message("assistant", (call_block("1", "read"), call_block("2", "bash"))),
+        tool_message("2", "b"),
+        tool_message("1", "a"),
+    ]
+    assert serialize_parts(history)[1:] == (
+        "[Tool result]: b\n(tool: bash)",
+        "[Tool result]: a\n(tool: read)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [pytest.param(500, "x" * 500, id="500 stay"), pytest.param(501, "x" * 497 + "...", id="501 are cut")],
+)
+def test_a10_tool_results_are_cut_at_500_bytes(size: int, shown: str) -> None:
+    assert serialize_parts([tool_message("1", "x" * size)]) == (f"[Tool result]: {shown}",)
+
+
+@pytest.mark.parametrize(
+    ("args", "rendered"),
+    [
+        pytest.param("", "f()", id="none"),
+        pytest.param('{"b": 1, "a": "x"}', "f(a=x, b=1)", id="B-A6: sorted"),
+        pytest.param(
+            '{"a": {"z": 1, "y": [true, null]}}', 'f(a={"y":[true,null],"z":1})', id="nested: JSON, sorted"
+        ),
+        pytest.param(json.dumps({"a": "x" * 100}), f"f(a={'x' * 100})", id="100 bytes stay"),
+        pytest.param(json.dumps({"a": "x" * 101}), f"f(a={'x' * 97}...)", id="101 are cut"),
+        pytest.param("not json", "f(not json)", id="no object: raw"),
+        pytest.param("y" * 201, f"f({'y' * 197}...)", id="raw beyond 200 is cut"),
+        pytest.param("[" * 100_000, f"f({'[' * 197}...)", id="JSON too deep to read is raw"),
+    ],
+)
+def test_a10_arguments(args: str, rendered: str) -> None:
+    assert render_call(ToolCall("1", "f", args)) == rendered
+
+
+@given(st.text(st.sampled_from("a日é😀"), min_size=160, max_size=400))
+def test_b_a6_no_cut_inside_a_character(text: str) -> None:
+    (part,) = serialize_parts([tool_message("1", text)])
+    shown = part.removeprefix("[Tool result]: ").removesuffix("...")
+    assert text.startswith(shown)
+    assert part.encode().decode() == part
+
+
+@given(st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=6), st.randoms())
+def test_b_a6_prompts_are_stable(arguments: dict[str, object], random: object) -> None:
+    shuffled = dict(sorted(arguments.items(), key=lambda pair: hash((pair[0], str(random)))))
+    first = render_call(ToolCall("1", "f", json.dumps(arguments)))
+    assert render_call(ToolCall("2", "f", json.dumps(shuffled))) == first

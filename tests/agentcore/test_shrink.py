@@ -1,0 +1,95 @@
+"""Items larger than the window are cut with a visible marker (decision on B-A9)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.agentcore.estimate import estimate_tokens
+from sidecar.agentcore.messages import (
+    AgentMessage,
+    CompactionSummary,
+    ContentBlock,
+    Image,
+    Message,
+    Usage,
+    call_block,
+    text_block,
+    tool_message,
+)
+from sidecar.agentcore.shrink import LEFT_OUT_IMAGE, shrink_message
+
+IMAGE = ContentBlock("image", image=Image("abc"))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pytest.param(tool_message("1", "x" * 9000, is_error=True, tool_name="bash"), id="a tool result"),
+        pytest.param(Message("user", (text_block("日本語" * 2000),)), id="wide characters"),
+        pytest.param(
+            Message("assistant", (ContentBlock("thinking", thinking="x" * 9000), call_block("1", "ls"))),
+            id="thinking beside a call",
+        ),
+        pytest.param(Message("user", (IMAGE, IMAGE, text_block("look"))), id="images"),
+        pytest.param(CompactionSummary("x" * 9000, 5, ("a",)), id="a summary"),
+        pytest.param(
+            Message("assistant", (call_block("1", "w", json.dumps({"t": "x\n" * 4000})),)), id="a call"
+        ),
+        pytest.param(Message("assistant", (call_block("1", "w", "x" * 9000),)), id="a call that is no JSON"),
+        pytest.param(
+            Message("assistant", (call_block("1", "w", json.dumps({f"k{i}": i for i in range(900)})),)),
+            id="a call without a long string",
+        ),
+    ],
+)
+def test_a_shrunk_message_fits_and_is_marked(message: AgentMessage) -> None:
+    shrunk = shrink_message(message, 100)
+    assert estimate_tokens(shrunk) <= 110
+    assert "left out" in str(shrunk)
+    assert shrink_message(message, 10_000) == message
+
+
+def test_a_shrunk_message_keeps_what_makes_it_a_pair() -> None:
+    call = Message(
+        "assistant",
+        (call_block("1", "w", json.dumps({"path": "a", "text": "x" * 9000})),),
+        "toolUse",
+        Usage(5),
+    )
+    shrunk = shrink_message(call, 100)
+    assert isinstance(shrunk, Message)
+    (cut,) = shrunk.tool_calls()
+    arguments = json.loads(cut.args)
+    assert (cut.id, cut.name, arguments["path"]) == ("1", "w", "a")
+    assert arguments["text"].startswith("xxx")
+    assert (shrunk.stop_reason, shrunk.usage) == ("toolUse", Usage(5))
+    result = shrink_message(tool_message("1", "x" * 9000), 100)
+    assert isinstance(result, Message)
+    assert result.tool_call_id == "1"
+
+
+def test_an_image_becomes_a_note() -> None:
+    shrunk = shrink_message(Message("user", (IMAGE, text_block("look"))), 100)
+    assert shrunk == Message("user", (text_block(LEFT_OUT_IMAGE), text_block("look")))
+
+
+def test_small_blocks_stay_whole() -> None:
+    message = Message("user", (text_block("a" * 100), text_block("b" * 9000)))
+    shrunk = shrink_message(message, 100)
+    assert isinstance(shrunk, Message)
+    assert shrunk.content[0] == text_block("a" * 100)
+
+
+@given(
+    st.dictionaries(st.text(max_size=4), st.text(max_size=300) | st.integers(), max_size=5),
+    st.integers(20, 200),
+)
+def test_cut_arguments_stay_a_json_object(arguments: dict[str, object], limit: int) -> None:
+    message = Message("assistant", (call_block("1", "w", json.dumps(arguments)),))
+    shrunk = shrink_message(message, limit)
+    assert isinstance(shrunk, Message)
+    assert isinstance(json.loads(shrunk.tool_calls()[0].args), dict)
