@@ -1,0 +1,137 @@
+"""The graph of a session (R24, R27, B-R22, B-R23)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.llmgateway.contract import TextBlock, ToolResultBlock, ToolTurn, Turn, UserTurn
+from sidecar.runtime.contract import SessionNode
+from sidecar.runtime.store import SessionGraph
+
+Say = Callable[[str], UserTurn]
+Clock = Callable[[], int]
+
+
+def node(name: str, parent: str | None, created_at: int = 0) -> SessionNode:
+    return SessionNode(name, parent, UserTurn((TextBlock(name),)), created_at)
+
+
+def test_appending_moves_the_head_along_a_path(say: Say, clock: Clock) -> None:
+    assert SessionGraph("s", clock).leaf is None
+    graph = SessionGraph("s", clock)
+    nodes = [graph.append(say(text)) for text in "abc"]
+    assert graph.leaf == nodes[-1].id
+    assert graph.path_to(nodes[-1].id) == (say("a"), say("b"), say("c"))
+    assert [each.parent for each in nodes] == [None, nodes[0].id, nodes[1].id]
+
+
+def test_a_branch_shares_its_parent_and_the_old_one_stays(say: Say, clock: Clock) -> None:
+    graph = SessionGraph("s", clock)
+    a, b = graph.append(say("a")), graph.append(say("b"))
+    c = graph.branch_from(a.id, say("c"))
+    assert (graph.leaf, c.parent) == (c.id, a.id)
+    assert graph.path_to(b.id) == (say("a"), say("b"))
+    assert graph.nodes == (a, b, c)
+
+
+def test_resuming_moves_the_head_and_returns_the_turns(say: Say, clock: Clock) -> None:
+    graph = SessionGraph("s", clock)
+    a = graph.append(say("a"))
+    graph.append(say("b"))
+    assert graph.resume(a.id) == (say("a"),)
+    assert graph.append(say("c")).parent == a.id
+    assert graph.resume(None) == ()
+    assert graph.append(say("d")).parent is None
+
+
+def test_appending_the_same_again_only_moves_the_head(say: Say) -> None:
+    graph = SessionGraph("s", clock=lambda: 0)
+    a = graph.append(say("a"))
+    graph.append(say("b"))
+    assert graph.branch_from(None, say("a")) is a
+    assert (graph.leaf, len(graph.nodes)) == (a.id, 2)
+
+
+@pytest.mark.parametrize("act", ["path_to", "resume", "branch_from"])
+def test_r27_an_unknown_node_is_a_value_error(act: str, say: Say) -> None:
+    graph = SessionGraph("s")
+    arguments = ("nope", say("x")) if act == "branch_from" else ("nope",)
+    with pytest.raises(ValueError, match="no node 'nope'"):
+        getattr(graph, act)(*arguments)
+
+
+def test_r27_a_missing_parent_is_a_value_error() -> None:
+    graph = SessionGraph("s")
+    graph.hydrate([node("b", "a")], "b")
+    with pytest.raises(ValueError, match="no node 'a'"):
+        graph.path_to("b")
+
+
+def test_b_r23_parents_in_a_circle_are_an_error_and_no_hang() -> None:
+    graph = SessionGraph("s")
+    graph.hydrate([node("a", "b"), node("b", "a")], "a")
+    with pytest.raises(ValueError, match="run in a circle"):
+        graph.path_to("a")
+
+
+@pytest.mark.parametrize(
+    ("leaf", "adopted"),
+    [
+        pytest.param("a", "a", id="r24: a known head"),
+        pytest.param(None, "d", id="b_r22: no head: the newest leaf"),
+        pytest.param("gone", "d", id="b_r22: an unknown head: the newest leaf"),
+    ],
+)
+def test_b_r22_hydrating_never_loses_history_from_view(leaf: str | None, adopted: str) -> None:
+    graph = SessionGraph("s")
+    graph.hydrate([node("a", None, 1), node("c", "a", 9), node("d", "a", 9), node("b", "c", 3)], leaf)
+    assert graph.leaf == adopted
+
+
+def test_r24_the_only_node_is_adopted_and_nothing_is_nothing() -> None:
+    graph = SessionGraph("s")
+    graph.hydrate([node("a", None)])
+    assert graph.leaf == "a"
+    graph.hydrate([])
+    assert graph.leaf is None
+
+
+def test_a_node_holds_what_a_reload_would_bring_back(clock: Clock) -> None:
+    graph = SessionGraph("s", clock)
+    stored = graph.append(ToolTurn((ToolResultBlock("c1", {"rows": {2, 1}}),)))
+    assert stored.turn == ToolTurn((ToolResultBlock("c1", {"rows": [1, 2]}),))
+
+
+def test_shared_path_prefers_the_active_branch(say: Say, clock: Clock) -> None:
+    graph = SessionGraph("s", clock)
+    first = graph.append(say("a"))
+    graph.append(say("b"))
+    second = graph.branch_from(None, say("a"))
+    graph.append(say("c"))
+    assert [each.id for each in graph.shared_path([say("a"), say("x")])] == [second.id]
+    graph.resume(first.id)
+    assert [each.id for each in graph.shared_path([say("a"), say("b")])] == [
+        node.id for node in graph.nodes[:2]
+    ]
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 3)), max_size=30))
+def test_random_trees_keep_every_path(steps: list[tuple[int, int]]) -> None:
+    """Each step branches from some node, or appends; every node keeps the path it was made with."""
+    graph = SessionGraph("s", clock=lambda: len(graph.nodes))
+    paths: dict[str | None, tuple[Turn, ...]] = {None: ()}
+    for at, text in steps:
+        parent = list(paths)[at % len(paths)]
+        turn = UserTurn((TextBlock(str(text)),))
+        made = graph.branch_from(parent, turn)
+        paths.setdefault(made.id, (*paths[parent], turn))
+    copy = SessionGraph("s")
+    copy.hydrate(graph.nodes, graph.leaf)
+    for name, turns in paths.items():
+        if name is not None:
+            assert copy.path_to(name) == graph.path_to(name) == turns
+            assert tuple(each.turn for each in graph.shared_path(turns)) == turns

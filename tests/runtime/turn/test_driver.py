@@ -1,0 +1,91 @@
+"""One model call as signals: fact R18."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+import pytest
+
+from sidecar.llmgateway.channel import channel_of
+from sidecar.llmgateway.contract import Channel, Emission, ErrorEmission, TextEmission, gateway_error
+from sidecar.runtime.contract import EmissionSignal, FaultSignal, RunError, Signal, StreamEndSignal
+from sidecar.runtime.turn import drive_turn
+
+A, B = TextEmission("a"), TextEmission("b")
+ERROR = ErrorEmission(gateway_error("http", "busy"))
+BROKEN = ValueError("torn")
+NAMELESS = ValueError()
+
+
+async def speak(*said: Emission | BaseException) -> AsyncIterator[Emission]:
+    for each in said:
+        if isinstance(each, BaseException):
+            raise each
+        yield each
+
+
+async def signals(channel: Channel) -> list[Signal]:
+    return [signal async for signal in drive_turn(channel)]
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        pytest.param([], [StreamEndSignal()], id="an empty stream ends"),
+        pytest.param(
+            [A, B], [EmissionSignal(A), EmissionSignal(B), StreamEndSignal()], id="a clean stream ends once"
+        ),
+        pytest.param(
+            [A, ERROR],
+            [EmissionSignal(A), EmissionSignal(ERROR), StreamEndSignal()],
+            id="also after an error emission",
+        ),
+        pytest.param(
+            [A, BROKEN],
+            [EmissionSignal(A), FaultSignal(RunError("model_failed", "torn", BROKEN))],
+            id="an exception faults instead",
+        ),
+        pytest.param(
+            [NAMELESS],
+            [FaultSignal(RunError("model_failed", "ValueError", NAMELESS))],
+            id="an exception without words is named",
+        ),
+    ],
+)
+async def test_r18_signals(said: list[Emission | BaseException], expected: list[Signal]) -> None:
+    assert await signals(speak(*said)) == expected
+
+
+async def test_r18_cancellation_passes_through() -> None:
+    with pytest.raises(asyncio.CancelledError):
+        await signals(speak(A, asyncio.CancelledError()))
+
+
+async def test_a_channel_that_can_be_read_again_is_read_from_its_start() -> None:
+    channel = channel_of(lambda: speak(A))
+    assert await signals(channel) == await signals(channel) == [EmissionSignal(A), StreamEndSignal()]
+
+
+async def test_a_channel_that_cannot_even_begin_faults() -> None:
+    class Refusing:
+        def __aiter__(self) -> AsyncIterator[Emission]:
+            raise BROKEN
+
+    assert await signals(Refusing()) == [FaultSignal(RunError("model_failed", "torn", BROKEN))]
+
+
+async def test_closing_early_closes_the_channel() -> None:
+    closed: list[bool] = []
+
+    async def endless() -> AsyncIterator[Emission]:
+        try:
+            while True:
+                yield A
+        finally:
+            closed.append(True)
+
+    async with aclosing(drive_turn(endless())) as stream:
+        assert await anext(stream) == EmissionSignal(A)
+    assert closed == [True]
