@@ -1,0 +1,203 @@
+"""Turns of the gateway to messages of the window budget, and back without loss.
+
+Every tool result becomes a message of its own and every digest a summary, so that what the engine promises
+about pairs, stale results, restored files and carried digests holds on the live path (B-W6). Nothing is
+measured or dropped here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import assert_never
+
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Block,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolTurn,
+    Turn,
+    UserTurn,
+)
+from sidecar.window_budget.marks import BRANCH_HEADER, DIGEST_HEADER
+from sidecar.window_budget.message import (
+    AssistantMessage,
+    BashExecutionMessage,
+    BranchSummaryMessage,
+    CompactionSummaryMessage,
+    Content,
+    CustomMessage,
+    Message,
+    ToolResultMessage,
+    UserMessage,
+    blocks_of,
+    text_of,
+)
+from sidecar.window_budget.transcript import Transcript
+
+__all__ = ["content_to_blocks", "extend_transcript", "messages_to_turns", "turn_starts", "turns_to_messages"]
+
+RUNTIME_HEADER = "[condensed earlier context]"
+"""What ``runtime.memory`` stamps its digests with."""
+
+TOOL_TURN = "toolTurn"
+"""The custom type under which a tool turn travels that is not simply a list of results."""
+
+_DIGEST_STAMPS = (DIGEST_HEADER, RUNTIME_HEADER)
+
+
+def turns_to_messages(turns: Iterable[Turn]) -> tuple[Message, ...]:
+    """Return *turns* as messages.
+
+    A tool turn becomes one :class:`ToolResultMessage` per block, named after the call it answers; a user
+    turn that is a digest becomes a summary message. An output that is not text keeps its type inside a
+    result block.
+
+    >>> turns_to_messages([UserTurn((TextBlock("hi"),))])
+    (UserMessage(content=(TextBlock(text='hi'),), timestamp=0),)
+    """
+    return tuple(_messages(turns, {}, follows_tools=False))
+
+
+def extend_transcript(transcript: Transcript, turns: Iterable[Turn]) -> Transcript:
+    """Return *transcript* with *turns* behind it; costs only the new turns.
+
+    Results are named after calls that *transcript* still waits for.
+    """
+    turns = tuple(turns)
+    ids = (block.call_id for turn in turns for block in turn.blocks if isinstance(block, ToolResultBlock))
+    waiting = ((call_id, transcript.ledger.open_call(call_id)) for call_id in ids)
+    names = {call_id: call.name for call_id, call in waiting if call is not None}
+    follows_tools = bool(transcript) and _is_tool(transcript[-1])
+    return transcript.extended(_messages(turns, names, follows_tools=follows_tools))
+
+
+def turn_starts(turns: Iterable[Turn]) -> tuple[int, ...]:
+    """Return the index of the first message of each turn, and behind them the number of messages.
+
+    >>> results = ToolTurn((ToolResultBlock("1", ""), ToolResultBlock("2", "")))
+    >>> turn_starts([UserTurn(()), results, UserTurn(())])
+    (0, 1, 3, 4)
+    """
+    starts, follows_tools = [0], False
+    for turn in turns:
+        starts.append(starts[-1] + len(tuple(_messages([turn], {}, follows_tools=follows_tools))))
+        follows_tools = isinstance(turn, ToolTurn)
+    return tuple(starts)
+
+
+def messages_to_turns(messages: Iterable[Message]) -> tuple[Turn, ...]:
+    """Return *messages* as turns; results that follow each other share one tool turn.
+
+    >>> messages_to_turns([CompactionSummaryMessage("# Plan", 900)])[0].blocks[0].text
+    '[session digest — older turns condensed]\\n\\n# Plan'
+    """
+    return tuple(_turns(messages))
+
+
+def content_to_blocks(content: Content) -> tuple[Block, ...]:
+    """Return *content* as blocks; bare text becomes one text block.
+
+    >>> content_to_blocks("hi")
+    (TextBlock(text='hi'),)
+    """
+    return blocks_of(content)
+
+
+def _messages(turns: Iterable[Turn], names: dict[str, str], *, follows_tools: bool) -> Iterator[Message]:
+    for turn in turns:
+        match turn:
+            case UserTurn():
+                yield _user_message(turn)
+            case AssistantTurn(blocks=blocks):
+                names.update((block.id, block.name) for block in blocks if isinstance(block, ToolCallBlock))
+                yield AssistantMessage(blocks)
+            case ToolTurn(blocks=blocks):
+                yield from _tool_messages(blocks, names, follows_tools=follows_tools)
+            case _:
+                assert_never(turn)
+        follows_tools = isinstance(turn, ToolTurn)
+
+
+def _user_message(turn: UserTurn) -> Message:
+    text = turn.blocks[0].text if len(turn.blocks) == 1 and isinstance(turn.blocks[0], TextBlock) else ""
+    if text.startswith(_DIGEST_STAMPS):
+        return CompactionSummaryMessage(_unstamped(DIGEST_HEADER, text), tokens_before=0)
+    if text.startswith(BRANCH_HEADER):
+        return BranchSummaryMessage(_unstamped(BRANCH_HEADER, text), from_id="")
+    return UserMessage(turn.blocks)
+
+
+def _unstamped(header: str, text: str) -> str:
+    """Return *text* without *header* where :func:`_stamped` puts just that header back, else all of it."""
+    body = text.removeprefix(f"{header}\n\n")
+    return body if body != text and not body.startswith((*_DIGEST_STAMPS, BRANCH_HEADER)) else text
+
+
+def _stamped(header: str, summary: str) -> tuple[Block, ...]:
+    is_stamped = summary.startswith((*_DIGEST_STAMPS, BRANCH_HEADER))
+    return (TextBlock(summary if is_stamped else f"{header}\n\n{summary}"),)
+
+
+def _tool_messages(
+    blocks: Sequence[Block], names: Mapping[str, str], *, follows_tools: bool
+) -> Iterator[Message]:
+    results = [block for block in blocks if isinstance(block, ToolResultBlock)]
+    if follows_tools or not results or len(results) != len(blocks):
+        # Taken apart, this turn could not be told from its neighbour on the way back.
+        yield CustomMessage(TOOL_TURN, tuple(blocks))
+        return
+    for block in results:
+        name = names.get(block.call_id, "")
+        yield ToolResultMessage(block.call_id, name, _result_content(block), block.is_error)
+
+
+def _result_content(block: ToolResultBlock) -> tuple[Block, ...]:
+    return (TextBlock(block.output),) if isinstance(block.output, str) else (block,)
+
+
+def _turns(messages: Iterable[Message]) -> Iterator[Turn]:
+    for is_results, group in groupby(messages, lambda message: isinstance(message, ToolResultMessage)):
+        if is_results:
+            yield ToolTurn(
+                tuple(_result_block(item) for item in group if isinstance(item, ToolResultMessage))
+            )
+        else:
+            yield from map(_turn, group)
+
+
+def _turn(message: Message) -> Turn:
+    match message:
+        case UserMessage(content=content):
+            return UserTurn(content_to_blocks(content))
+        case AssistantMessage(content=content, error_message=error):
+            return AssistantTurn((*content, TextBlock(f"[error] {error}")) if error else content)
+        case ToolResultMessage():
+            return ToolTurn((_result_block(message),))
+        case BashExecutionMessage(command=command, output=output, exit_code=code):
+            exit_code = "n/a" if code is None else code
+            return UserTurn((TextBlock(f"$ {command}\n{output}\n[exit {exit_code}]"),))
+        case CustomMessage(custom_type=kind, content=content):
+            blocks = content_to_blocks(content)
+            return ToolTurn(blocks) if kind == TOOL_TURN else UserTurn(blocks)
+        case BranchSummaryMessage(summary=summary):
+            return UserTurn(_stamped(BRANCH_HEADER, summary))
+        case CompactionSummaryMessage(summary=summary):
+            return UserTurn(_stamped(DIGEST_HEADER, summary))
+        case _:
+            assert_never(message)
+
+
+def _result_block(message: ToolResultMessage) -> ToolResultBlock:
+    content = message.content
+    if len(content) == 1 and isinstance(content[0], ToolResultBlock):
+        return content[0]
+    return ToolResultBlock(message.tool_call_id, text_of(content), message.is_error)
+
+
+def _is_tool(message: Message) -> bool:
+    return isinstance(message, ToolResultMessage) or (
+        isinstance(message, CustomMessage) and message.custom_type == TOOL_TURN
+    )

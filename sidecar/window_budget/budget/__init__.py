@@ -1,0 +1,1 @@
+"""Budget arithmetic: what messages cost, when there are too many, where to cut."""

@@ -1,0 +1,1 @@
+"""Condensing messages into a digest: by a model, and without one."""
