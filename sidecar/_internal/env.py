@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["ENV_PREFIX", "env_name", "indusagi_home", "read_env", "read_raw"]
+__all__ = ["ENV_PREFIX", "env_name", "indusagi_home", "inherited", "read_env", "read_raw"]
 
 ENV_PREFIX = "INDUSAGI"
 
@@ -30,6 +30,11 @@ def read_env(suffix: str) -> str | None:
 def read_raw(name: str) -> str | None:
     """Return a variable that is not ours by its literal name, or None when it is unset."""
     return os.environ.get(name)
+
+
+def inherited() -> dict[str, str]:
+    """Return a copy of every variable, for a child process to start from."""
+    return dict(os.environ)
 
 
 def indusagi_home() -> Path:
