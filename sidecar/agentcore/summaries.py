@@ -37,6 +37,11 @@ SummarySource: TypeAlias = Literal["model", "local"]
 """Who wrote a summary: the model, or, in part or in whole, the local digest."""
 
 
+_INSTRUCTION_TOKENS = 512
+_LEAST_WINDOW = 4096
+"""No model with a smaller window writes summaries; one that is said to is asked as if it had this much."""
+
+
 @dataclass(frozen=True, slots=True)
 class WrittenSummary:
     """The text for a :class:`CompactionSummary`, file sections included, and the files it covers.
@@ -144,12 +149,12 @@ def _divide(part: str, room: int) -> list[str]:
 
 def _briefs(plan: CompactionPlan, budget: Budget, wishes: str) -> tuple[_Brief, _Brief]:
     """Return the briefs for whole turns and for a split turn's beginning, within the room the plan leaves."""
-    room = plan.summary_tokens
+    room, window = plan.summary_tokens, max(budget.window, _LEAST_WINDOW)
     begun = min(budget.prefix_max, room * 5 // 13) if plan.is_split_turn else 0
     whole = min(budget.history_max, room - begun)
     return (
-        _Brief(HISTORY_INSTRUCTION, UPDATE_INSTRUCTION, whole, "high", budget.window, wishes),
-        _Brief(PREFIX_INSTRUCTION, PREFIX_UPDATE_INSTRUCTION, begun, None, budget.window, wishes),
+        _Brief(HISTORY_INSTRUCTION, UPDATE_INSTRUCTION, whole, "high", window, wishes),
+        _Brief(PREFIX_INSTRUCTION, PREFIX_UPDATE_INSTRUCTION, begun, None, window, wishes),
     )
 
 
@@ -173,11 +178,11 @@ async def _distil(
 def _pieces_for(parts: Sequence[str], previous: str, brief: _Brief) -> list[list[str]]:
     """Group *parts* so that each prompt fits the window beside the answer and the summary so far.
 
-    A sixteenth of the window stays free for the instruction and for what the meter misses.
+    A part of the window stays free for the instruction and for what the meter misses.
     """
-    free = brief.window - brief.window // 16 - brief.max_tokens
+    free = brief.window - max(brief.window // 32, _INSTRUCTION_TOKENS) - brief.max_tokens
     carried = prompt_tokens(clip_middle(previous, brief.window))
-    least = max(brief.window // 4, 1)
+    least = brief.window // 4
     if sum(prompt_tokens(part) + 1 for part in parts) <= max(free - carried, least):
         return [list(parts)]
     return split_pieces(parts, max(free - max(carried, brief.max_tokens), least))
