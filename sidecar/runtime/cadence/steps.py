@@ -124,7 +124,7 @@ def _done(state: RunSnapshot, done: DoneEmission) -> Transition:
 
 def _counted(state: RunSnapshot, usage: Usage) -> RunSnapshot:
     """Let *usage* be what this call cost: the last figure wins, and zeros are no figure (failure B-R6)."""
-    if usage == state.call_usage or (state.call_usage is not None and _is_zero(usage)):
+    if usage == state.call_usage or _is_zero(usage):
         return state
     total = swap_usage(state.usage_total, state.call_usage, usage)
     return replace(state, usage_total=total, call_usage=usage)

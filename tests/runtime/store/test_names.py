@@ -46,7 +46,7 @@ def test_names_that_no_id_has_are_none(stem: str) -> None:
     assert session_id_of(stem) is None
 
 
-@given(st.text(st.characters(), max_size=20) | st.from_regex(r"[\w.\\/%-]{1,8}"))
+@given(st.text(st.characters(), max_size=20) | st.from_regex(r"[\w.\\/%-]{1,8}", fullmatch=True))
 def test_every_id_stays_in_the_folder_and_comes_back(session_id: str) -> None:
     stem = stem_of(session_id)
     assert session_id_of(stem) == session_id

@@ -1,0 +1,298 @@
+"""The journal of a session: after the head, as a branch, through crashes and full disks."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar._internal.errors import InvalidInput
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolTurn,
+    Turn,
+    UserTurn,
+)
+from sidecar.runtime.store import SessionJournal, SessionStore, StoreUnavailable, heal, journal_in_memory
+from sidecar.runtime.store.lines import append_lines
+from sidecar.runtime.store.reading import read_session
+from sidecar.runtime.store.writer import LineWriter
+
+Say = Callable[[str], UserTurn]
+
+
+def lines_of(root: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (root / "store" / "s.jsonl").read_bytes().splitlines()]
+
+
+def kinds_of(root: Path) -> str:
+    return "".join(line["type"][0] for line in lines_of(root))
+
+
+class Disk:
+    """A disk that can be full; it counts the writes that reach it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.is_full = False
+        self.writes: list[bytes] = []
+
+    def append(self, data: bytes) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device", str(self.path))
+        append_lines(self.path, data)
+        self.writes.append(data)
+
+    def journal(self, clock: Callable[[], int]) -> SessionJournal:
+        return SessionJournal(LineWriter("s", self.append), lambda: read_session(self.path, "s", clock))
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    return Disk(tmp_path / "store" / "s.jsonl")
+
+
+async def test_records_go_after_the_head_and_come_back(store: SessionStore, tmp_path: Path, say: Say) -> None:
+    journal = store.journal("s")
+    assert await journal.load() == ()
+    await journal.record([say("a")])
+    await journal.record([say("b"), say("c")])
+    assert kinds_of(tmp_path) == "nhnhnh"
+    again = store.journal("s")
+    assert await again.load() == (say("a"), say("b"), say("c"))
+    assert (again.head, again.node_ids) == (journal.head, journal.node_ids)
+    assert len(again.node_ids) == 3
+    assert again.integrity.ok
+
+
+async def test_recording_needs_no_load_first(store: SessionStore, say: Say) -> None:
+    await store.journal("s").record([say("a")])
+    await store.journal("s").record([say("b")])
+    assert await store.journal("s").load() == (say("a"), say("b"))
+
+
+async def test_one_record_is_one_write(disk: Disk, clock: Callable[[], int], say: Say) -> None:
+    journal = disk.journal(clock)
+    await journal.record([say("a"), say("b"), say("c")])
+    assert len(disk.writes) == 1
+
+
+async def test_a_branch_holds_exactly_its_turns_and_shares_what_it_can(
+    store: SessionStore, tmp_path: Path, say: Say
+) -> None:
+    journal = store.journal("s")
+    await journal.record([say("a"), say("b"), say("c")])
+    old = journal.node_ids
+    await journal.branch([say("a"), say("x")])
+    assert kinds_of(tmp_path) == "nhnhnhnh"
+    assert await journal.load() == (say("a"), say("x"))
+    assert journal.node_ids[0] == old[0]
+    assert journal.turns_at(old[-1]) == (say("a"), say("b"), say("c"))
+
+
+async def test_a_compaction_is_a_new_root_whose_head_moves_last(
+    store: SessionStore, tmp_path: Path, say: Say
+) -> None:
+    journal = store.journal("s")
+    await journal.record([say("a"), say("b")])
+    await journal.branch([say("summary"), say("b")])
+    assert kinds_of(tmp_path) == "nhnhnnh"
+    assert await store.journal("s").load() == (say("summary"), say("b"))
+
+
+async def test_a_branch_that_is_there_already_only_moves_the_head(
+    store: SessionStore, tmp_path: Path, say: Say
+) -> None:
+    journal = store.journal("s")
+    await journal.record([say("a"), say("b")])
+    await journal.branch([say("a")])
+    assert kinds_of(tmp_path) == "nhnhh"
+    assert await store.journal("s").load() == (say("a"),)
+
+
+async def test_an_empty_branch_is_an_empty_view_also_after_a_reload(store: SessionStore, say: Say) -> None:
+    journal = store.journal("s")
+    await journal.record([say("a"), say("b")])
+    await journal.branch([])
+    again = store.journal("s")
+    assert (await again.load(), again.head) == ((), None)
+    await again.record([say("c")])
+    assert await store.journal("s").load() == (say("c"),)
+
+
+async def test_the_head_can_be_moved_back_and_on(store: SessionStore, say: Say) -> None:
+    journal = store.journal("s")
+    await journal.record([say("a"), say("b")])
+    first, second = journal.node_ids
+    await journal.move_head(first)
+    assert (await journal.load(), await store.journal("s").load()) == ((say("a"),), (say("a"),))
+    await journal.move_head(second)
+    assert await store.journal("s").load() == (say("a"), say("b"))
+    with pytest.raises(ValueError, match="no node 'nope'"):
+        await journal.move_head("nope")
+
+
+async def test_notes_are_kept_in_order_and_do_not_move_the_head(store: SessionStore, say: Say) -> None:
+    journal = store.journal("s")
+    notes: list[dict[str, Any]] = [{"type": "meta", "title": "é"}, {"type": "seq", "seq": 3}]
+    await journal.record([say("a")])
+    await journal.append_records(notes)
+    again = store.journal("s")
+    assert await again.load() == (say("a"),)
+    assert again.records == tuple(notes)
+
+
+@pytest.mark.parametrize("record", [{}, {"type": 1}, {"type": "node"}, {"type": "head"}])
+async def test_a_note_needs_a_type_of_its_own(store: SessionStore, record: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match="cannot be stored as a note"):
+        await store.journal("s").append_records([record])
+
+
+CALL = AssistantTurn((ToolCallBlock("c1", "read", {}), ToolCallBlock("c2", "read", {})))
+
+
+async def test_what_a_crash_left_open_is_healed_on_load_and_ids_still_match(
+    store: SessionStore, tmp_path: Path, say: Say
+) -> None:
+    journal = store.journal("s")
+    await journal.record([say("a"), CALL, ToolTurn((ToolResultBlock("c2", "ok"),)), AssistantTurn(())])
+    before = (tmp_path / "store" / "s.jsonl").read_bytes()
+    again = store.journal("s")
+    turns = await again.load()
+    assert turns == heal(turns)
+    assert [turn.role for turn in turns] == ["user", "assistant", "tool"]
+    assert len(again.node_ids) == 3
+    assert again.node_ids[:2] == journal.node_ids[:2]
+    assert (tmp_path / "store" / "s.jsonl").read_bytes() == before
+    await again.record([say("b")])
+    last = store.journal("s")
+    assert await last.load() == (*turns, say("b"))
+    assert last.node_ids == again.node_ids
+
+
+async def test_a_full_disk_is_told_and_nothing_is_lost(
+    disk: Disk, clock: Callable[[], int], say: Say
+) -> None:
+    journal = disk.journal(clock)
+    await journal.record([say("a")])
+    disk.is_full = True
+    for text in "bc":
+        with pytest.raises(StoreUnavailable, match="No space left on device") as caught:
+            await journal.record([say(text)])
+        assert str(disk.path) not in str(caught.value)
+    with pytest.raises(StoreUnavailable):
+        await journal.append_records([{"type": "meta"}])
+    assert journal.n_unwritten_lines == 5
+    assert await disk.journal(clock).load() == (say("a"),)
+    disk.is_full = False
+    await journal.record([say("d")])
+    assert journal.n_unwritten_lines == 0
+    again = disk.journal(clock)
+    assert await again.load() == tuple(map(say, "abcd"))
+    assert again.node_ids == journal.node_ids
+
+
+async def test_a_caller_that_retries_adds_its_turns_once(
+    disk: Disk, clock: Callable[[], int], say: Say
+) -> None:
+    journal = disk.journal(clock)
+    due: list[Turn] = [say("a")]
+    disk.is_full = True
+    with pytest.raises(StoreUnavailable):
+        await journal.record(due)
+    due.append(say("b"))
+    with pytest.raises(StoreUnavailable):
+        await journal.record(due)
+    disk.is_full = False
+    await journal.record(due)
+    assert await disk.journal(clock).load() == (say("a"), say("b"))
+    await journal.record([say("c")])
+    assert await disk.journal(clock).load() == (say("a"), say("b"), say("c"))
+
+
+async def test_closing_writes_what_waits(disk: Disk, clock: Callable[[], int], say: Say) -> None:
+    journal = disk.journal(clock)
+    disk.is_full = True
+    with pytest.raises(StoreUnavailable):
+        await journal.record([say("a")])
+    with pytest.raises(StoreUnavailable):
+        await journal.close()
+    disk.is_full = False
+    await journal.close()
+    assert await disk.journal(clock).load() == (say("a"),)
+
+
+async def test_a_cancelled_caller_does_not_tear_the_file(
+    disk: Disk, clock: Callable[[], int], say: Say
+) -> None:
+    journal = disk.journal(clock)
+    await journal.load()
+    task = asyncio.ensure_future(journal.record([say("a")]))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await journal.record([say("b")])
+    await journal.close()
+    assert await disk.journal(clock).load() == (say("a"), say("b"))
+
+
+async def test_the_event_loop_is_never_blocked_by_the_disk(
+    disk: Disk, clock: Callable[[], int], say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    loop_ran = asyncio.Event()
+
+    def append_when_the_loop_ran(data: bytes) -> None:
+        asyncio.run_coroutine_threadsafe(loop_ran.wait(), loop).result()
+
+    monkeypatch.setattr(disk, "append", append_when_the_loop_ran)
+    recording = asyncio.ensure_future(disk.journal(clock).record([say("a")]))
+    loop.call_soon(loop_ran.set)
+    await recording
+
+
+async def test_a_session_in_memory_keeps_nothing_on_disk(say: Say, clock: Callable[[], int]) -> None:
+    journal = journal_in_memory("s", clock)
+    await journal.record([say("a")])
+    await journal.branch([say("b")])
+    assert await journal.load() == (say("b"),)
+    assert len(journal.nodes) == 2
+
+
+def test_before_load_there_is_nothing_to_look_at(clock: Callable[[], int]) -> None:
+    journal = journal_in_memory("s", clock)
+    assert (journal.head, journal.node_ids, journal.nodes, journal.records) == (None, (), (), ())
+    with pytest.raises(ValueError, match="call load first"):
+        journal.turns_at("x")
+
+
+U, A = UserTurn((TextBlock("u"),)), AssistantTurn((TextBlock("a"),))
+RESULTS = ToolTurn((ToolResultBlock("c1", 1), ToolResultBlock("c2", 2)))
+
+
+@pytest.mark.parametrize(
+    ("turns", "shape"),
+    [
+        pytest.param([U, CALL, RESULTS, A], "user assistant tool assistant", id="whole"),
+        pytest.param([U, CALL], "user assistant tool", id="orphan calls are answered"),
+        pytest.param([U, CALL, U], "user assistant tool user", id="before the next prompt"),
+        pytest.param([RESULTS, U], "user", id="orphan results are dropped"),
+        pytest.param([U, AssistantTurn(()), U], "user user", id="blank turns are dropped"),
+        pytest.param([U, CALL, U, RESULTS], "user assistant tool user", id="late results move up"),
+    ],
+)
+def test_heal(turns: list[Turn], shape: str) -> None:
+    healed = heal(turns)
+    assert " ".join(turn.role for turn in healed) == shape
+    assert heal(healed) == healed
+    if healed == tuple(turns):
+        assert all(a is b for a, b in zip(healed, turns, strict=True))

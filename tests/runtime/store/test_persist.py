@@ -1,0 +1,261 @@
+"""The store of sessions: files, names, listing, migration (R22 to R25, B-R11 to B-R13, B-R22, B-R23)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock, ToolTurn, UserTurn
+from sidecar.runtime.contract import SessionNode
+from sidecar.runtime.store import SessionGraph, SessionLocked, SessionStore, StoreUnavailable
+from sidecar.runtime.store.codec import encode_line, head_record, node_record
+
+Say = Callable[[str], UserTurn]
+Clock = Callable[[], int]
+
+
+def file_of(store_root: Path, *records: Mapping[str, Any] | str) -> Path:
+    """Write a session file by hand; text stands for a raw line."""
+    path = store_root / "store" / "s.jsonl"
+    path.parent.mkdir()
+    lines = [each.encode() + b"\n" if isinstance(each, str) else encode_line(each) for each in records]
+    path.write_bytes(b"".join(lines))
+    return path
+
+
+def chain(say: Say, clock: Clock, texts: str) -> list[SessionNode]:
+    graph = SessionGraph("s", clock)
+    return [graph.append(say(text)) for text in texts]
+
+
+async def test_the_seeds_example(tmp_path: Path) -> None:
+    store = SessionStore(str(tmp_path / "indus-sessions"))
+    graph = SessionGraph("sess-1")
+    node = graph.append(UserTurn(blocks=(TextBlock(text="remember this"),)))
+    await store.append_node("sess-1", node)
+    reloaded = await store.load_session("sess-1")
+    assert reloaded.leaf is not None
+    assert reloaded.path_to(reloaded.leaf) == (UserTurn((TextBlock("remember this"),)),)
+    assert await store.list_sessions() == ["sess-1"]
+
+
+async def test_r22_an_append_is_two_lines_of_utf_8(store: SessionStore, tmp_path: Path, say: Say) -> None:
+    node = SessionGraph("s", clock=lambda: 7).append(say("é"))
+    await store.append_node("s", node)
+    lines = (tmp_path / "store" / "s.jsonl").read_bytes().split(b"\n")
+    assert [json.loads(line) for line in lines[:2]] == [
+        {
+            "type": "node",
+            "node": {
+                "id": node.id,
+                "parent": None,
+                "turn": {"role": "user", "blocks": [{"kind": "text", "text": "é"}]},
+                "createdAt": 7,
+            },
+        },
+        {"type": "head", "leaf": node.id},
+    ]
+    assert lines[2:] == [b""]
+    assert "é".encode() in lines[0]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
+async def test_files_are_the_users_alone(store: SessionStore, tmp_path: Path, say: Say) -> None:
+    await store.append_node("s", SessionGraph("s").append(say("a")))
+    modes = [stat.S_IMODE(os.stat(tmp_path / each).st_mode) for each in ("store", "store/s.jsonl")]
+    assert modes == [0o700, 0o600]
+
+
+async def test_appends_of_one_session_keep_their_order(store: SessionStore, say: Say, clock: Clock) -> None:
+    nodes = chain(say, clock, "abcdefgh")
+    await asyncio.gather(*(store.append_node("s", node) for node in nodes))
+    graph = await store.load_session("s")
+    assert (graph.nodes, graph.leaf) == (tuple(nodes), nodes[-1].id)
+
+
+async def test_r25_a_missing_folder_holds_nothing(store: SessionStore) -> None:
+    assert await store.list_sessions() == []
+    assert await store.summaries() == []
+    assert await store.summary("s") is None
+    assert not await store.exists("s")
+    assert (await store.load_session("s")).leaf is None
+
+
+async def test_r25_only_session_files_are_listed(store: SessionStore, tmp_path: Path, say: Say) -> None:
+    for name in ("b", "a"):
+        await store.append_node(name, SessionGraph(name).append(say(name)))
+    for name in ("a.jsonl.torn", "a.lock", "notes.txt", "not ours.jsonl"):
+        (tmp_path / "store" / name).touch()
+    assert await store.list_sessions() == ["a", "b"]
+
+
+@pytest.mark.parametrize("session_id", ["../escape", "/etc/passwd", "a\0b", "CON", "", "é 😀", ".."])
+async def test_b_r12_hostile_ids_stay_inside(
+    store: SessionStore, tmp_path: Path, say: Say, session_id: str
+) -> None:
+    await store.append_node(session_id, SessionGraph(session_id).append(say("x")))
+    assert os.listdir(tmp_path) == ["store"]
+    assert await store.list_sessions() == [session_id]
+    assert (await store.load_session(session_id)).leaf is not None
+
+
+async def test_b_r13_outputs_that_are_no_json_do_not_end_the_session(store: SessionStore, say: Say) -> None:
+    journal = store.journal("s")
+    outputs = [object(), {1, 2}, b"\xff", {(1, 2): None}, float("nan"), 2**80, "\ud800"]
+    calls = UserTurn(tuple(ToolCallBlock(f"c{i}", "x", output) for i, output in enumerate(outputs)))
+    await journal.record([say("before"), calls, say("after")])
+    stored = await store.open("s")
+    assert stored.integrity.ok
+    assert stored.graph.nodes == journal.nodes or any("nan" in repr(each) for each in journal.nodes)
+    assert [turn.role for turn in stored.graph.path_to(stored.graph.leaf or "")] == ["user"] * 3
+    blocks = stored.graph.nodes[1].turn.blocks
+    values = [block.input for block in blocks if isinstance(block, ToolCallBlock)]
+    assert values[1:4] == [[1, 2], {"$base64": "/w=="}, {"[1,2]": None}]
+    assert str(values[0]).startswith("<object object")
+    assert values[4] != values[4]
+    assert values[5:] == [2**80, "\ud800"]
+
+
+async def test_r23_the_last_head_wins_and_other_types_are_ignored(
+    store: SessionStore, tmp_path: Path, say: Say, clock: Clock
+) -> None:
+    a, b = chain(say, clock, "ab")
+    note = {"type": "meta", "title": "x"}
+    file_of(tmp_path, node_record(a), note, "", node_record(b), head_record(b.id), head_record(a.id))
+    stored = await store.open("s")
+    assert (stored.graph.leaf, stored.records, stored.integrity.ok) == (a.id, (note,), True)
+
+
+async def test_b_r22_a_lost_head_line_loses_no_history(
+    store: SessionStore, tmp_path: Path, say: Say, clock: Clock
+) -> None:
+    a, b, c = chain(say, clock, "abc")
+    file_of(tmp_path, node_record(a), node_record(b), node_record(c))
+    assert (await store.load_session("s")).leaf == c.id
+
+
+async def test_a_node_after_the_last_head_moves_it_on(
+    store: SessionStore, tmp_path: Path, say: Say, clock: Clock
+) -> None:
+    a, b, c = chain(say, clock, "abc")
+    file_of(tmp_path, node_record(a), head_record(a.id), node_record(b), node_record(c))
+    assert (await store.load_session("s")).leaf == c.id
+
+
+async def test_b_r11_a_corrupt_line_is_skipped_and_reported(
+    store: SessionStore, tmp_path: Path, say: Say, clock: Clock
+) -> None:
+    a, b, c = chain(say, clock, "abc")
+    broken = "{broken"
+    file_of(tmp_path, node_record(a), head_record(a.id), broken, head_record(b.id), node_record(c))
+    stored = await store.open("s")
+    assert stored.graph.leaf == c.id
+    assert stored.graph.path_to(c.id) == (say("a"), say("c"))
+    assert stored.integrity.missing == ("line 3: no JSON object", f"node {b.id}")
+    assert stored.integrity.repaired == (f"node {c.id} follows on {a.id} now",)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"type":"node"}',
+        '{"type":"node","node":{"id":"x","parent":null,"turn":{"role":"bard","blocks":[]},"createdAt":0}}',
+        '{"type":"node","node":{"id":1,"parent":null,"turn":{"role":"user","blocks":[]},"createdAt":0}}',
+        '{"type":"head"}',
+        '{"type":"head","leaf":7}',
+    ],
+)
+async def test_a_record_that_does_not_fit_is_reported(store: SessionStore, tmp_path: Path, line: str) -> None:
+    file_of(tmp_path, line)
+    stored = await store.open("s")
+    assert stored.graph.leaf is None
+    assert len(stored.integrity.missing) == 1
+    assert stored.integrity.missing[0].startswith("line 1: ")
+
+
+async def test_b_r23_content_that_was_changed_is_reported(
+    store: SessionStore, tmp_path: Path, say: Say, clock: Clock
+) -> None:
+    a = chain(say, clock, "a")[0]
+    forged = SessionNode(a.id, a.parent, say("forged"), a.created_at)
+    file_of(tmp_path, node_record(forged), head_record(a.id))
+    stored = await store.open("s")
+    assert stored.integrity.missing == (f"node {a.id}: its content is not what it was",)
+    assert stored.graph.path_to(a.id) == (say("forged"),)
+
+
+async def test_b_r23_parents_in_a_circle_are_cut_and_reported(
+    store: SessionStore, tmp_path: Path, say: Say
+) -> None:
+    a, b, c = (SessionNode(name, parent, say(name), 0) for name, parent in ("ab", "ba", "cb"))
+    file_of(tmp_path, node_record(a), node_record(b), node_record(c), head_record("c"))
+    stored = await store.open("s")
+    assert stored.graph.path_to("c") == (say("a"), say("b"), say("c"))
+    assert "the parent of node a: it runs in a circle" in stored.integrity.missing
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    id: str = "rename"
+
+    def upgrade(self, raw: dict[str, Any]) -> dict[str, Any]:
+        if raw.get("type") == "poison":
+            raise RuntimeError("cannot upgrade this")
+        return {**raw, "type": {"knot": "node"}.get(raw["type"], raw["type"])}
+
+
+async def test_r23_migrators_run_over_every_record(tmp_path: Path, say: Say, clock: Clock) -> None:
+    a = chain(say, clock, "a")[0]
+    file_of(tmp_path, {**node_record(a), "type": "knot"}, head_record(a.id), {"type": "poison"})
+    stored = await SessionStore(tmp_path / "store", [Rename()]).open("s")
+    assert stored.graph.leaf == a.id
+    assert stored.integrity.missing == ("line 3: RuntimeError in its record",)
+
+
+async def test_long_reports_are_cut(store: SessionStore, tmp_path: Path) -> None:
+    file_of(tmp_path, *["{broken"] * 30)
+    missing: Sequence[str] = (await store.open("s")).integrity.missing
+    assert (len(missing), missing[-1]) == (21, "and 10 more")
+
+
+async def test_deleting_removes_everything(store: SessionStore, tmp_path: Path, say: Say) -> None:
+    await store.append_node("s", SessionGraph("s").append(say("x")))
+    (tmp_path / "store" / "s.jsonl.torn").touch()
+    assert await store.exists("s")
+    assert await store.delete("s")
+    assert not await store.delete("s")
+    assert not await store.exists("s")
+    assert [name for name in os.listdir(tmp_path / "store") if not name.endswith(".lock")] == []
+
+
+async def test_a_session_in_use_is_not_deleted(store: SessionStore, say: Say) -> None:
+    await store.append_node("s", SessionGraph("s").append(say("x")))
+    with store.lock("s"), pytest.raises(SessionLocked):
+        await store.delete("s")
+    assert await store.exists("s")
+
+
+async def test_an_unreadable_file_is_a_typed_error_and_not_an_empty_session(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    (tmp_path / "store" / "s.jsonl").mkdir(parents=True)
+    with pytest.raises(StoreUnavailable) as caught:
+        await store.load_session("s")
+    assert caught.value.kind == "storeUnavailable"
+    assert str(tmp_path) not in str(caught.value)
+
+
+async def test_tool_results_survive_a_reload(store: SessionStore, clock: Clock) -> None:
+    turn = ToolTurn((ToolResultBlock("c1", {"lines": ["a", "b"]}, is_error=False),))
+    await store.append_node("s", SessionGraph("s", clock).append(turn))
+    graph = await store.load_session("s")
+    assert graph.path_to(graph.leaf or "") == (turn,)
