@@ -122,17 +122,17 @@ class SessionGraph:
         self._leaf = leaf if leaf in self._nodes else self._newest_leaf()
 
     def shared_path(self, turns: Sequence[Turn]) -> tuple[SessionNode, ...]:
-        """Return the longest path from a root whose turns begin *turns*."""
-        active = {node.id for node in self.node_path(self._leaf)} if self._leaf is not None else set()
-        path: list[SessionNode] = []
-        at: str | None = None
+        """Return the longest path from a root whose turns begin *turns*; of equal ones the active."""
+        ends: list[str | None] = [None]
         for turn in turns:
-            alike = [each for each in self._children.get(at, ()) if _is_same(self._nodes[each].turn, turn)]
+            children = (child for end in ends for child in self._children.get(end, ()))
+            alike: list[str | None] = [child for child in children if _is_same(self._nodes[child].turn, turn)]
             if not alike:
                 break
-            at = max(alike, key=active.__contains__)
-            path.append(self._nodes[at])
-        return tuple(path)
+            ends = alike
+        active = {node.id for node in self.node_path(self._leaf)} if self._leaf is not None else set()
+        end = max(ends, key=active.__contains__)
+        return self.node_path(end) if end is not None else ()
 
     def _add(self, parent: str | None, turn: Turn) -> SessionNode:
         settled, record = settled_turn(turn)
