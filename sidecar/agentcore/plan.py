@@ -17,7 +17,8 @@ from sidecar.agentcore.text import fair_cap
 
 __all__ = ["CompactionPlan", "plan_compaction"]
 
-_MIN_SUMMARY_TOKENS = 16
+_MIN_DROPPED_TOKENS = 16
+"""Less than this is not worth a summary, which could hardly be smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +99,11 @@ def plan_compaction(
     cut = _find_cut(messages, [min(cost, caps.get(i, cost)) for i, cost in enumerate(costs)], budget, keep)
     prompt = newest_prompt_index(messages)
     dropped = [i for i in range(cut) if i != prompt]
-    if all(isinstance(messages[i], CompactionSummary) for i in dropped):
-        caps = _fit(range(len(costs)), costs, caps, prompt, budget.threshold)
-        return _plan_shrink(costs, caps) if caps and not force else None
-    return _plan_cut(messages, costs, caps, budget, cut)
+    is_news = any(not isinstance(messages[i], CompactionSummary) for i in dropped)
+    if is_news and sum(costs[i] for i in dropped) > _MIN_DROPPED_TOKENS:
+        return _plan_cut(messages, costs, caps, budget, cut)
+    caps = _fit(range(len(costs)), costs, caps, prompt, budget.threshold)
+    return _plan_shrink(costs, caps) if caps and not force else None
 
 
 def _plan_shrink(costs: Sequence[int], caps: Mapping[int, int]) -> CompactionPlan:
@@ -122,7 +124,7 @@ def _plan_shrink(costs: Sequence[int], caps: Mapping[int, int]) -> CompactionPla
 
 def _plan_cut(
     messages: Sequence[AgentMessage], costs: Sequence[int], caps: Mapping[int, int], budget: Budget, cut: int
-) -> CompactionPlan | None:
+) -> CompactionPlan:
     prompt = newest_prompt_index(messages)
     pinned = prompt if prompt < cut else -1
     if pinned >= 0 and costs[pinned] > budget.threshold * 3 // 4:
@@ -133,8 +135,6 @@ def _plan_cut(
     dropped_tokens = sum(costs[:cut]) - (costs[pinned] if pinned >= 0 else 0)
     kept_tokens = sum(min(costs[i], caps.get(i, costs[i])) for i in kept)
     summary_tokens = min(max(budget.summary_floor, budget.soft - kept_tokens), dropped_tokens - 1)
-    if summary_tokens < _MIN_SUMMARY_TOKENS:
-        return None
     return CompactionPlan(
         cut=cut,
         turn_start=find_turn_start(messages, cut),

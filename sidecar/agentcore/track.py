@@ -19,21 +19,19 @@ __all__ = ["Checkpoint", "Track", "advance", "find_checkpoint", "follow"]
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A compaction that was made: the messages it *covered* are shown as *head*.
+    """A compaction that was made: the messages it *covered* are shown as the head of its *view*.
 
     Attributes:
         covered: the beginning of a history, message for message.
-        head: what stands for it: the summary, the pinned prompt, shrunk items.
-        originals: the messages of *head* in their full length.
         view: the whole view of that moment, as it was returned.
-        n_settled: how many messages of that view were said before the compaction; their usage counts no more.
+        originals: the messages of *view* in their full length.
+        n_head: how many messages of *view* stand for *covered*: the summary, the pinned prompt, shrunk items.
     """
 
     covered: list[AgentMessage]
-    head: tuple[AgentMessage, ...]
-    originals: tuple[AgentMessage, ...]
     view: list[AgentMessage]
-    n_settled: int
+    originals: list[AgentMessage]
+    n_head: int
 
 
 class Track:
@@ -41,12 +39,13 @@ class Track:
 
     Attributes:
         inputs: the messages it was fed.
-        view: what is shown of them: the head of *checkpoint*, if there is one, then the rest as it is.
+        checkpoint: whose head stands for the first *n_covered* inputs, or None.
+        view: what is shown of the inputs: that head, then the rest as it is.
         originals: the messages of *view* in their full length.
         costs: what each message of *view* takes in a prompt; *plain* is their sum.
-        n_covered: how many inputs the head stands for.
         n_head: how many messages of *view* are the head.
-        n_settled: how many messages of *view* were said before its summary was made.
+        n_settled: how many messages of *view* are older than its last change; the prompts that their usage
+            reports are sent no more (failure B-A8).
     """
 
     __slots__ = (
@@ -64,22 +63,27 @@ class Track:
         "view",
     )
 
-    def __init__(self, inputs: list[AgentMessage], checkpoint: Checkpoint | None, n_settled: int) -> None:
-        self.checkpoint = checkpoint
-        self.n_covered = len(checkpoint.covered) if checkpoint else 0
-        self.n_head = len(checkpoint.head) if checkpoint else 0
+    def __init__(
+        self, inputs: list[AgentMessage], checkpoint: Checkpoint | None = None, *, is_view: bool = False
+    ) -> None:
+        """Weigh *inputs*, which begin with what *checkpoint* covered or, with *is_view*, with its view."""
+        self.checkpoint = None if is_view else checkpoint
+        self.n_covered = len(self.checkpoint.covered) if self.checkpoint else 0
+        self.n_head = self.checkpoint.n_head if self.checkpoint else 0
+        self.n_settled = len(checkpoint.view) if checkpoint else 0
+        self.inputs = list(inputs)
         self.view: list[AgentMessage] = []
-        self.originals: list[AgentMessage] = list(checkpoint.originals) if checkpoint else []
+        self.originals: list[AgentMessage] = []
         self.costs: list[int] = []
         self.plain = 0
-        self.n_settled = n_settled
         self._anchor = 0
         self._trailing = 0
         self._summary: CompactionSummary | None = None
-        self.inputs = list(inputs)
-        for message in checkpoint.head if checkpoint else ():
-            self._weigh(message)
-        self._extend(inputs[self.n_covered :])
+        head = self.checkpoint.view[: self.n_head] if self.checkpoint else []
+        self._extend([*head, *inputs[self.n_covered :]])
+        if checkpoint is not None:
+            n_known = len(checkpoint.originals) if is_view else self.n_head
+            self.originals[:n_known] = checkpoint.originals[:n_known]
 
     def grows_into(self, messages: list[AgentMessage]) -> bool:
         """Extend this track to *messages*, or return False when they are another conversation.
@@ -142,9 +146,9 @@ def follow(messages: list[AgentMessage], checkpoints: Sequence[Checkpoint]) -> T
     """Return a new track of *messages*, behind the checkpoint that is theirs, newest first."""
     checkpoint = find_checkpoint(messages, checkpoints)
     if checkpoint is not None:
-        return Track(messages, checkpoint, checkpoint.n_settled)
+        return Track(messages, checkpoint)
     returned = (c for c in checkpoints if messages[: len(c.view)] == c.view)
-    return Track(messages, None, next((c.n_settled for c in returned), 0))
+    return Track(messages, next(returned, None), is_view=True)
 
 
 def advance(track: Track, plan: CompactionPlan, summary: CompactionSummary | None) -> Checkpoint:
@@ -157,14 +161,12 @@ def advance(track: Track, plan: CompactionPlan, summary: CompactionSummary | Non
         shown[index] = shrink_message(track.originals[index], tokens)
     # The head ends where the inputs are shown as they are again.
     head_end = max([plan.cut, track.n_head, *(index + 1 for index, _ in plan.shrink)])
-    leading = () if summary is None else (summary,)
     kept = [i for i in (plan.pinned, *range(plan.cut, len(shown))) if i >= 0]
+    leading: list[AgentMessage] = [] if summary is None else [summary]
     view = [*leading, *(shown[i] for i in kept)]
-    n_head = len(view) - (len(shown) - head_end)
     return Checkpoint(
         covered=track.inputs[: track.n_covered + head_end - track.n_head],
-        head=tuple(view[:n_head]),
-        originals=(*leading, *(track.originals[i] for i in kept))[:n_head],
         view=view,
-        n_settled=track.n_settled if summary is None else len(view),
+        originals=[*leading, *(track.originals[i] for i in kept)],
+        n_head=len(view) - (len(shown) - head_end),
     )

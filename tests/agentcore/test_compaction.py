@@ -458,6 +458,14 @@ async def test_b_a9_the_summariser_reads_the_original_of_a_cut_item(draw: Draw, 
     assert any("the secret is 42" in call.prompt for call in run.model.calls)
 
 
+async def test_b_a8_usage_of_a_cut_item_does_not_cut_it_again(draw: Draw, clock: Clock) -> None:
+    run = Run(clock)
+    said = Message("assistant", (text_block("x" * 1800),), usage=Usage(input=801))
+    (cut,) = await run.say(said)
+    assert "characters left out" in cut.text_content()
+    assert await run.say() == [cut]
+
+
 @pytest.mark.parametrize("feed", FEEDS)
 async def test_b_a9_the_newest_prompt_survives_word_for_word(clock: Clock, feed: Feed) -> None:
     run = Run(clock, feed=feed)

@@ -87,6 +87,12 @@ def test_b_a9_oversized_items_are_shrunk_without_a_model(
     assert (plan.cut, plan.shrink, plan.kept_tokens) == (0, shrink, kept)
 
 
+def test_too_little_to_condense_is_no_reason_to_stay_over_the_threshold(draw: Draw) -> None:
+    plan = plan_compaction([*draw("u", 5), *draw("ua", 450)], SMALL)
+    assert plan is not None
+    assert (plan.cut, plan.shrink) == (0, ((2, 345),))
+
+
 def test_b_a9_two_oversized_items_are_not_both_kept() -> None:
     """Cut to half the threshold each they would still be too much: the older one is condensed."""
     plan = plan_compaction(of_size(10, 5000, 5000), SMALL)

@@ -1,0 +1,204 @@
+"""Turns to messages and back without loss; what was shrunk comes back shrunk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.agentcore.bridge import messages_to_turns, turns_to_messages
+from sidecar.agentcore.files import file_lists
+from sidecar.agentcore.messages import (
+    AgentMessage,
+    CompactionSummary,
+    ContentBlock,
+    Image,
+    Message,
+    call_block,
+    text_block,
+    text_message,
+    tool_message,
+)
+from sidecar.agentcore.shrink import shrink_message
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Block,
+    CommandBlock,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolTurn,
+    Turn,
+    UserTurn,
+)
+
+TEXT = st.text(max_size=12)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+IDS = st.sampled_from(["1", "2", "3"])
+BLOCKS: st.SearchStrategy[Block] = st.one_of(
+    st.builds(TextBlock, TEXT),
+    st.builds(ThinkingBlock, TEXT, st.none() | TEXT),
+    st.builds(ToolCallBlock, IDS, st.just("read"), JSON),
+    st.builds(ToolResultBlock, IDS, JSON, st.none() | st.booleans()),
+    st.builds(ImageBlock, st.just("image/png"), st.just("abc")),
+    st.builds(CommandBlock, TEXT, st.none() | st.tuples(TEXT)),
+)
+BLOCK_TUPLES = st.lists(BLOCKS, max_size=4).map(tuple)
+DIGEST = UserTurn(
+    (TextBlock("<context-summary>\nso far\n\n<read-files>\na\n</read-files>\n</context-summary>"),)
+)
+TURNS: st.SearchStrategy[Turn] = st.one_of(
+    st.builds(UserTurn, BLOCK_TUPLES),
+    st.builds(AssistantTurn, BLOCK_TUPLES),
+    st.builds(ToolTurn, BLOCK_TUPLES),
+    st.just(DIGEST),
+)
+
+
+@given(st.lists(TURNS, max_size=8))
+def test_turns_come_back_as_they_went(turns: list[Turn]) -> None:
+    assert messages_to_turns(turns_to_messages(turns)) == turns
+
+
+def test_each_result_is_a_message_of_its_own() -> None:
+    turns: list[Turn] = [
+        AssistantTurn((ToolCallBlock("1", "read", {"path": "a"}), ToolCallBlock("2", "ls", {}))),
+        ToolTurn(
+            (
+                ToolResultBlock("1", "text", False),
+                ToolResultBlock("2", {"n": [1]}),
+                ToolResultBlock("9", "", True),
+            )
+        ),
+    ]
+    asked, *results = turns_to_messages(turns)
+    assert isinstance(asked, Message)
+    assert [(c.id, c.name, c.args) for c in asked.tool_calls()] == [
+        ("1", "read", '{"path":"a"}'),
+        ("2", "ls", "{}"),
+    ]
+    told = []
+    for result in results:
+        assert isinstance(result, Message)
+        metadata = {key: result.metadata[key] for key in result.metadata if key != "gateway_source"}
+        told.append((result.role, result.text_content(), metadata))
+    assert told == [
+        ("tool", "text", {"tool_call_id": "1", "is_error": False, "tool_name": "read"}),
+        ("tool", '{"n":[1]}', {"tool_call_id": "2", "tool_name": "ls"}),
+        ("tool", "", {"tool_call_id": "9", "is_error": True}),
+    ]
+
+
+def test_neighbouring_tool_turns_stay_apart() -> None:
+    turns: list[Turn] = [ToolTurn((ToolResultBlock("1", "a"),)), ToolTurn((ToolResultBlock("2", "b"),))]
+    assert messages_to_turns(turns_to_messages(turns)) == turns
+
+
+def test_a_digest_turn_is_a_summary_with_its_files() -> None:
+    summary = CompactionSummary("so far\n\n<read-files>\na\n</read-files>", read_files=("a",))
+    assert turns_to_messages([DIGEST]) == [summary]
+    assert messages_to_turns([summary]) == [DIGEST]
+    assert file_lists([summary]).read == ("a",)
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        pytest.param(UserTurn((TextBlock("<context-summary>\nopen"),)), id="not closed"),
+        pytest.param(UserTurn((TextBlock("<context-summary>\n</context-summary>"),)), id="too short"),
+        pytest.param(
+            UserTurn((TextBlock("<context-summary>\nx\n</context-summary>"), TextBlock("y"))), id="more"
+        ),
+        pytest.param(
+            AssistantTurn((TextBlock("<context-summary>\nx\n</context-summary>"),)), id="an assistant's"
+        ),
+    ],
+)
+def test_what_only_looks_like_a_digest_is_none(turn: Turn) -> None:
+    (message,) = turns_to_messages([turn])
+    assert isinstance(message, Message)
+    assert messages_to_turns([message]) == [turn]
+
+
+@pytest.mark.parametrize(
+    ("messages", "turns"),
+    [
+        pytest.param(
+            [
+                Message(
+                    "user",
+                    (text_block("hi"), ContentBlock("image", image=Image("abc", mime_type="image/png"))),
+                )
+            ],
+            [UserTurn((TextBlock("hi"), ImageBlock("image/png", "abc")))],
+            id="images are kept",
+        ),
+        pytest.param(
+            [Message("user", (ContentBlock("image", image=Image(url="http://x/y.png")),))],
+            [UserTurn((TextBlock("[image: http://x/y.png]"),))],
+            id="an image by address is named",
+        ),
+        pytest.param(
+            [
+                Message(
+                    "assistant", (ContentBlock("thinking", thinking="hm"), call_block("1", "f", '{"a":1}'))
+                )
+            ],
+            [AssistantTurn((ThinkingBlock("hm"), ToolCallBlock("1", "f", {"a": 1})))],
+            id="arguments are parsed",
+        ),
+        pytest.param(
+            [Message("assistant", (call_block("1", "f", "{broken"),))],
+            [AssistantTurn((ToolCallBlock("1", "f", "{broken"),))],
+            id="broken arguments stay text",
+        ),
+        pytest.param(
+            [tool_message("1", "a"), tool_message("2", "b", is_error=True)],
+            [ToolTurn((ToolResultBlock("1", "a", False), ToolResultBlock("2", "b", True)))],
+            id="results made here share a turn",
+        ),
+        pytest.param([text_message("system", "note")], [UserTurn((TextBlock("note"),))], id="no system turn"),
+        pytest.param([Message("tool", (text_block("x"),))], [ToolTurn((TextBlock("x"),))], id="no call id"),
+        pytest.param(
+            [Message("user", (ContentBlock("tool_reference", tool_name="x"),))],
+            [UserTurn(())],
+            id="reference",
+        ),
+    ],
+)
+def test_messages_made_here_become_turns(messages: list[AgentMessage], turns: list[Turn]) -> None:
+    assert messages_to_turns(messages) == turns
+
+
+def test_a_shrunk_message_comes_back_shrunk() -> None:
+    turns: Sequence[Turn] = [
+        UserTurn((TextBlock("x" * 900), CommandBlock("note"))),
+        ToolTurn((ToolResultBlock("1", "y" * 900, True), ToolResultBlock("2", ["kept"]))),
+    ]
+    user, first, second = turns_to_messages(turns)
+    short_user, short_tool = messages_to_turns([shrink_message(user, 50), shrink_message(first, 50), second])
+    assert "left out" in str(short_user)
+    assert isinstance(short_tool, ToolTurn)
+    cut, kept = short_tool.blocks
+    assert isinstance(cut, ToolResultBlock)
+    assert (cut.call_id, cut.is_error, "left out" in cut.output) == ("1", True, True)
+    assert kept == ToolResultBlock("2", ["kept"])
+
+
+def test_what_is_no_json_is_named_and_comes_back() -> None:
+    deep: list[object] = []
+    for _ in range(5000):
+        deep = [deep]
+    turns: list[Turn] = [ToolTurn((ToolResultBlock("1", deep), ToolResultBlock("2", {(1, 2): 3})))]
+    messages = turns_to_messages(turns)
+    assert [m.text_content() for m in messages] == ["<list>", "<dict>"]
+    (back,) = messages_to_turns(messages)
+    assert back.blocks[0] is turns[0].blocks[0]
