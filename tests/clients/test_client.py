@@ -47,13 +47,19 @@ async def test_the_handshake_says_who_is_there_and_what_it_can() -> None:
         "capabilities": {
             "window": {"workDoneProgress": True, "showDocument": {}},
             "general": {"positionEncodings": ["utf-8", "utf-16"]},
-            "experimental": {
-                "sidecar": {"protocol": [1], "events": {}, "permission": {}, "compaction": {}, "edits": {}}
-            },
+            "experimental": {"sidecar": {"protocol": [1], "events": {}, "permission": {}, "compaction": {}}},
         },
         "initializationOptions": {"sidecar": {"models": []}},
     }
     assert script.said("initialized") == [{}]
+
+
+async def test_only_a_client_with_a_handler_for_edits_takes_them() -> None:
+    script = ScriptedDaemon()
+    async with script.client(handlers={"sidecar/edit/apply": lambda _: {"applied": True}}):
+        assert (await script.ask("sidecar/edit/apply", {})).result == {"applied": True}
+    (introduction,) = script.said("initialize")
+    assert introduction["capabilities"]["experimental"]["sidecar"]["edits"] == {}
 
 
 @pytest.mark.parametrize(

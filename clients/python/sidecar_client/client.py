@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Self, TypeAlias, TypedDict, TypeVar, Unpack
 
 from sidecar.protocol.codec import from_wire, to_wire
+from sidecar.protocol.handshake import PROTOCOL
 from sidecar.protocol.messages import Empty
 from sidecar.protocol.shapes import InvalidInput
 from sidecar_client.calls import Calls
@@ -32,7 +33,6 @@ __all__ = ["DAEMON", "Setup", "SidecarClient"]
 DAEMON: Final = (sys.executable, "-m", "sidecar", "serve", "--stdio")
 """The daemon of the same installation."""
 
-PROTOCOL: Final = 1
 _START_S: Final = 30.0
 _GRACE_S: Final = 3.0
 _HURRY_S: Final = 0.1
@@ -49,7 +49,8 @@ class Setup(TypedDict, total=False):
         options: ``initializationOptions.sidecar``: ``store``, ``policy``, ``models``, ``trust``, ...
         capabilities: LSP client capabilities, laid over those this client declares by itself.
         permission: answers the daemon's permission questions; without it they are all rejected.
-        handlers: answers to other requests of the daemon, by method, such as ``workspace/applyEdit``.
+        handlers: answers to other requests of the daemon, by method; one for ``sidecar/edit/apply`` says
+            that this client takes edits of the buffers it has opened.
     """
 
     options: Mapping[str, Any]
@@ -237,18 +238,21 @@ class SidecarClient(Calls, Documents):
             "clientInfo": {"name": "sidecar_client"},
             "rootUri": uri,
             "workspaceFolders": [{"uri": uri, "name": Path(uri).name}] if uri else None,
-            "capabilities": _laid_over(_CAPABILITIES, self._setup.get("capabilities", {})),
+            "capabilities": _laid_over(_capabilities(self._setup), self._setup.get("capabilities", {})),
             "initializationOptions": {"sidecar": dict(self._setup.get("options", {}))},
         }
 
 
-_CAPABILITIES: Final[dict[str, Any]] = {
-    "window": {"workDoneProgress": True},
-    "general": {"positionEncodings": ["utf-8", "utf-16"]},
-    "experimental": {
-        "sidecar": {"protocol": [PROTOCOL], "events": {}, "permission": {}, "compaction": {}, "edits": {}}
-    },
-}
+def _capabilities(setup: Setup) -> dict[str, Any]:
+    """Return what this client can. Without a handler for edits, the daemon writes files itself."""
+    ours: dict[str, Any] = {"protocol": [PROTOCOL], "events": {}, "permission": {}, "compaction": {}}
+    if "sidecar/edit/apply" in setup.get("handlers", {}):
+        ours["edits"] = {}
+    return {
+        "window": {"workDoneProgress": True},
+        "general": {"positionEncodings": ["utf-8", "utf-16"]},
+        "experimental": {"sidecar": ours},
+    }
 
 
 def _find(value: Any, *keys: str) -> Mapping[str, Any]:

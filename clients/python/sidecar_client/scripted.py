@@ -12,7 +12,8 @@ from typing import Any, Final, TypeAlias, Unpack
 
 from sidecar.protocol import jsonrpc
 from sidecar.protocol.framing import HeaderDecoder, frame_with_header
-from sidecar_client.client import PROTOCOL, Setup, SidecarClient
+from sidecar.protocol.handshake import PROTOCOL
+from sidecar_client.client import Setup, SidecarClient
 from sidecar_client.errors import ConnectionLost, SidecarRequestError
 from sidecar_client.links import Receiver
 
