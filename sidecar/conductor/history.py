@@ -72,7 +72,7 @@ class History:
         self._on_trouble = on_trouble
         self._on_branch = on_branch
         self._in_trouble = False
-        self._stored_ahead: list[Turn] = []
+        self._stored_ahead: Turn | None = None
         self.turns: list[Turn] = []
 
     @property
@@ -97,12 +97,14 @@ class History:
     async def store_ahead(self, turn: Turn) -> str | None:
         """Store a prompt before the agent sees it, and return its node; the agent's own record skips it."""
         await self.record((turn,))
-        self._stored_ahead.append(turn)
+        self._stored_ahead = turn
         return self._journal.head
 
     async def record(self, turns: Sequence[Turn]) -> None:
-        """Append *turns*, but for those stored ahead."""
-        new = self._without_stored_ahead(turns)
+        """Append *turns*, but for a prompt that was stored ahead."""
+        is_ahead = bool(turns) and turns[0] is self._stored_ahead
+        self._stored_ahead = None
+        new = turns[1:] if is_ahead else turns
         if new:
             self.turns.extend(new)
             await self._write(self._journal.record(new))
@@ -114,26 +116,19 @@ class History:
 
     async def replace(self, turns: Sequence[Turn]) -> None:
         """Replace the conversation by *turns* on a branch of its own; the old one stays stored."""
-        self._stored_ahead.clear()
+        self._stored_ahead = None
         self.turns = list(turns)
         await self._write(self._journal.branch(turns))
 
     async def move_head(self, node_id: str) -> Sequence[Turn]:
         """Stand at *node_id* and return the conversation up to there."""
-        self._stored_ahead.clear()
+        self._stored_ahead = None
         await self._write(self._journal.move_head(node_id))
         return await self.load()
 
     async def note(self, *records: Mapping[str, Any]) -> None:
         """Store records that are not turns."""
         await self._write(self._journal.append_records(records))
-
-    def _without_stored_ahead(self, turns: Sequence[Turn]) -> Sequence[Turn]:
-        index = 0
-        while self._stored_ahead and index < len(turns) and turns[index] is self._stored_ahead[0]:
-            self._stored_ahead.pop(0)
-            index += 1
-        return turns[index:]
 
     async def _write(self, writing: Awaitable[None]) -> None:
         try:

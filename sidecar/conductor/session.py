@@ -71,7 +71,6 @@ class Session:
         self._jobs: deque[PromptJob | CompactJob] = deque()
         self._current: PromptJob | CompactJob | None = None
         self._worker: asyncio.Task[None] | None = None
-        self._steering: set[asyncio.Future[Any]] = set()
         self._steered: list[tuple[UserTurn, Content]] = []
         self._by_key: OrderedDict[str, TurnStarted] = OrderedDict()
 
@@ -85,8 +84,8 @@ class Session:
             self._drop(self._jobs.popleft())
         if self._current is not None:
             self._runner.stop()
-        tasks = [task for task in (self._worker, *self._steering) if task is not None]
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._worker is not None:
+            await self._worker
         self._core.narrator.flush()
         await self._core.store_meta(self.log.seq)
         self._core.files.close()
@@ -234,7 +233,7 @@ class Session:
                 f"session {self.sid!r} is at work", hint='use whenBusy "queue" or "steer"', sid=self.sid
             )
         running = self._current
-        if when_busy == "steer" and isinstance(running, PromptJob) and not self._runner.is_stopped:
+        if when_busy == "steer" and isinstance(running, PromptJob) and self._runner.may_steer:
             return self._steer(running, content, turn)
         busy, job = self.is_busy, self._prompt_job(content, turn)
         self._enqueue(job)
@@ -245,9 +244,7 @@ class Session:
 
     def _steer(self, running: PromptJob, content: Content, turn: UserTurn) -> TurnStarted:
         """Give *turn* to the running turn; it enters at the next safe step."""
-        steering = asyncio.ensure_future(self._core.agent.submit((turn,)))
-        self._steering.add(steering)
-        steering.add_done_callback(self._steering.discard)
+        self._core.agent.steer((turn,))
         self._steered.append((turn, content))
         self._core.narrator.tell(UserMessage(None, content))
         return TurnStarted(running.turn_id, None, "steered", None, running.entered, running.outcome)

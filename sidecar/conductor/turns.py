@@ -40,9 +40,9 @@ class TurnRunner:
         self._stopped = False
 
     @property
-    def is_stopped(self) -> bool:
-        """Whether the running turn was asked to stop."""
-        return self._stopped
+    def may_steer(self) -> bool:
+        """Whether the agent is at work on a turn that nobody has stopped."""
+        return self._core.agent.is_running and not self._stopped
 
     def stop(self) -> None:
         """Stop the running turn at once; it ends as cancelled."""
@@ -85,6 +85,9 @@ class TurnRunner:
         node = await core.history.store_ahead(job.turn)
         resolve(job.entered, node)
         core.narrator.tell(UserMessage(node, job.content))
+        if self._stopped:
+            core.agent.reseat(core.history.turns, stored=True)
+            return None
         core.agent.configure(core.agent_config())
         return await core.agent.submit((job.turn,))
 

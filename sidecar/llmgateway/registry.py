@@ -6,7 +6,6 @@ Scripted models named by a client join it before the first session; nothing else
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -22,13 +21,18 @@ _WINDOW_TOKENS = 32_000
 _OUTPUT_TOKENS = 4_096
 
 
-@dataclass(slots=True)
 class ModelRegistry:
     """Models by id. *default* answers when a client names none."""
 
-    catalog: Catalog = BUILT_IN
-    providers: Mapping[str, ProviderFactory] = PROVIDERS
-    default: str = OFFLINE_CARD.id
+    def __init__(
+        self,
+        catalog: Catalog = BUILT_IN,
+        providers: Mapping[str, ProviderFactory] = PROVIDERS,
+        default: str = OFFLINE_CARD.id,
+    ) -> None:
+        self.catalog = catalog
+        self.providers = providers
+        self.default = default
 
     def card(self, model_id: str) -> ModelCard | None:
         """Return what is known of *model_id*, or None."""

@@ -14,7 +14,7 @@ from sidecar.llmgateway.contract import TextBlock, Turn, Usage, UserTurn
 from sidecar.runtime.cadence import Transcript, initial_snapshot
 from sidecar.runtime.conductor.deps import AgentDeps
 from sidecar.runtime.conductor.drive import Drive
-from sidecar.runtime.conductor.errors import AgentBusy, NothingStored
+from sidecar.runtime.conductor.errors import AgentAtRest, AgentBusy, NothingStored
 from sidecar.runtime.conductor.journal import Journal, Keeper
 from sidecar.runtime.contract import AgentConfig, RunEventHandler, RunSnapshot, SubmitSignal
 from sidecar.runtime.ledger import RunLedger, Unsubscribe
@@ -80,6 +80,16 @@ class Agent:
         if self._run is None:
             self._run = asyncio.create_task(self._run_to_end())
         return await asyncio.shield(self._run)
+
+    def steer(self, turns: Sequence[Turn]) -> None:
+        """Give *turns* to the run that is under way; they are let in at the next safe step.
+
+        Raises:
+            AgentAtRest: there is no run.
+        """
+        if not self.is_running:
+            raise AgentAtRest
+        self._drive.feed(SubmitSignal(tuple(turns)))
 
     async def _run_to_end(self) -> RunSnapshot:
         try:

@@ -6,7 +6,16 @@ from typing import ClassVar
 
 from sidecar._internal.errors import SidecarError
 
-__all__ = ["AgentBusy", "NothingStored"]
+__all__ = ["AgentAtRest", "AgentBusy", "NothingStored"]
+
+
+class AgentAtRest(SidecarError):
+    """There is no run, and what was asked needs one."""
+
+    kind: ClassVar[str] = "notSteerable"
+
+    def __init__(self) -> None:
+        super().__init__("cannot steer: the agent is at rest", hint="submit the prompt instead")
 
 
 class AgentBusy(SidecarError):

@@ -36,7 +36,7 @@ def read_lines(path: Path) -> Iterator[Line]:
     """Yield the lines of *path*; none when there is no such file. Other ``OSError`` get out."""
     try:
         raw_lines = path.read_bytes().split(b"\n")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     for number, raw in enumerate(raw_lines, start=1):
         if raw.strip():

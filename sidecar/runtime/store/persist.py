@@ -124,7 +124,7 @@ class SessionStore:
         return read_session(self._path(session_id), session_id, self._clock, self._migrators)
 
     def _files(self) -> Iterator[tuple[str, Path]]:
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, NotADirectoryError):
             for path in self._root.iterdir():
                 session_id = session_id_of(path.stem) if path.suffix == _SUFFIX else None
                 if session_id is not None:

@@ -1,0 +1,136 @@
+"""Builds a daemon from its parts; the only room that names the concrete ones.
+
+Nothing runs here, and nothing is decided that a client could decide.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+from sidecar._internal.env import indusagi_home
+from sidecar._internal.errors import InvalidInput
+from sidecar.capabilities.defaults import default_tools
+from sidecar.capabilities.toolbox import SessionToolBox
+from sidecar.conductor.core import SessionParts
+from sidecar.conductor.engines.base import SessionEngine
+from sidecar.conductor.engines.none import NoEngine
+from sidecar.conductor.engines.runtime_memory import RuntimeEngine
+from sidecar.conductor.engines.window_budget import WindowBudgetEngine
+from sidecar.conductor.hub import Hub, OpenedSession, Report
+from sidecar.llmgateway.registry import ModelRegistry
+from sidecar.runtime.contract import SessionNode
+from sidecar.runtime.store import SessionJournal, SessionStore, StoreUnavailable, journal_in_memory
+from sidecar.service.service import Service
+from sidecar.service.vitals import Vitals
+from sidecar.workspace.roots import resolve_path
+from sidecar.workspace.workspace import Workspace
+
+__all__ = ["Daemon", "SessionShelf", "build"]
+
+DEFAULT_ENGINE: Final = "windowBudget"
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """A daemon that is ready to be given clients."""
+
+    service: Service
+    workspace: Workspace
+    models: ModelRegistry
+
+    def configure(self, options: Mapping[str, Any]) -> None:
+        """Take ``initializationOptions.sidecar`` of the first client. Raises InvalidInput."""
+        if not isinstance(options, Mapping):
+            raise InvalidInput("initializationOptions.sidecar must be an object")
+        if "models" in options:
+            self.models.add_scripted(options["models"])
+
+
+def build(home: Path | None = None) -> Daemon:
+    """Return a daemon that keeps its state below *home*, the state directory when None."""
+    workspace, models = Workspace(), ModelRegistry()
+    vitals = Vitals(workspace, _clock_ms)
+    shelf = SessionShelf(SessionStore((home or indusagi_home()) / "sessions"))
+    parts = SessionParts(
+        models=models,
+        workspace=workspace,
+        engines=_engines(),
+        toolbox=lambda context, observe: SessionToolBox(default_tools(), context, observe),
+        resolve=lambda path, cwd: resolve_path(path, cwd, ()).path,
+        clients=lambda sid: (),
+        child_started=vitals.children.started,
+        changed=lambda: None,
+        clock_ms=_clock_ms,
+        new_id=_new_id,
+    )
+    return Daemon(Service(Hub(shelf, parts, DEFAULT_ENGINE), vitals, _new_id), workspace, models)
+
+
+class SessionShelf:
+    """``runtime.store`` as the hub wants it: opened under a lock for writing, read without one."""
+
+    def __init__(self, store: SessionStore) -> None:
+        self._store = store
+
+    async def open(self, sid: str, *, create: bool) -> OpenedSession:
+        """Open *sid*, locked; a new one also where nothing can be stored now: its lines wait in memory."""
+        try:
+            release = self._store.lock(sid).release
+        except StoreUnavailable:
+            if not create:
+                raise
+            return await _opened(self._store.journal(sid), lambda: None)
+        try:
+            return await _opened(self._store.journal(sid), release)
+        except BaseException:
+            release()
+            raise
+
+    async def open_in_memory(self, sid: str) -> OpenedSession:
+        """Return a session that is kept nowhere."""
+        return await _opened(journal_in_memory(sid), lambda: None)
+
+    async def exists(self, sid: str) -> bool:
+        """Whether *sid* is stored."""
+        return await self._store.exists(sid)
+
+    async def nodes(self, sid: str) -> tuple[Sequence[SessionNode], str | None]:
+        """Return the nodes of *sid* and its head."""
+        graph = (await self._store.open(sid)).graph
+        return graph.nodes, graph.leaf
+
+    async def records(self, sid: str) -> Sequence[Mapping[str, Any]]:
+        """Return the records of *sid* that are no nodes."""
+        return (await self._store.open(sid)).records
+
+    async def metas(self) -> Sequence[Mapping[str, Any]]:
+        """Return the newest ``meta`` record of every session."""
+        return [found.meta for found in await self._store.summaries() if found.meta is not None]
+
+
+async def _opened(journal: SessionJournal, release: Callable[[], None]) -> OpenedSession:
+    await journal.load()
+    found = journal.integrity
+    report = Report(found.ok, found.repaired, found.missing)
+    return OpenedSession(journal, journal.records, report, release)
+
+
+def _engines() -> dict[str, Callable[[], SessionEngine]]:
+    return {
+        "windowBudget": WindowBudgetEngine,
+        "runtime": RuntimeEngine,
+        "none": NoEngine,
+    }
+
+
+def _clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _new_id() -> str:
+    return uuid4().hex

@@ -1,0 +1,106 @@
+"""A hub over a real store, a workspace in memory, a scripted model and tools that are given."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sidecar.capabilities.toolbox import SessionToolBox
+
+from sidecar.boot import SessionShelf
+from sidecar.capabilities.contract import Tool
+from sidecar.conductor.core import SessionParts
+from sidecar.conductor.engines.none import NoEngine
+from sidecar.conductor.engines.runtime_memory import RuntimeEngine
+from sidecar.conductor.engines.window_budget import WindowBudgetEngine
+from sidecar.conductor.hub import Hub, NewSession
+from sidecar.conductor.jobs import TurnOutcome
+from sidecar.conductor.session import Content, Session
+from sidecar.llmgateway.catalog import BUILT_IN
+from sidecar.llmgateway.contract import CostSheet, ModelCard
+from sidecar.llmgateway.registry import ModelRegistry
+from sidecar.llmgateway.scripted import Script, ScriptedModel
+from sidecar.runtime.store import SessionStore
+from sidecar.workspace.fake import FakeWorkspace
+
+
+def text(prompt: str) -> Content:
+    """Return *prompt* as a client writes it."""
+    return ({"type": "text", "text": prompt},)
+
+
+@dataclass
+class Stage:
+    """A hub and what stands around it; :meth:`session` opens one with the scripted model."""
+
+    hub: Hub
+    model: ScriptedModel
+    workspace: FakeWorkspace
+    folder: Path
+    opened: list[Session] = field(default_factory=list)
+
+    async def session(self, **wanted: Any) -> Session:
+        session = await self.hub.new(NewSession(str(self.folder), model="scripted-1", **wanted))
+        self.opened.append(session)
+        return session
+
+    async def ask(self, session: Session, prompt: str) -> TurnOutcome:
+        """Submit *prompt* and wait for the end of its turn."""
+        return await (await session.submit(text(prompt))).outcome
+
+
+StageMaker = Callable[..., Awaitable[Stage]]
+
+
+@pytest.fixture
+async def make_stage(tmp_path: Path) -> AsyncIterator[StageMaker]:
+    stages: list[Stage] = []
+    ids = count(1)
+
+    async def make(
+        script: Script = (),
+        *,
+        tools: Sequence[Tool] = (),
+        window: int = 32_000,
+        repeat: bool = False,
+        store: Path | None = None,
+    ) -> Stage:
+        model = ScriptedModel(script, when_exhausted="repeat" if repeat else "fail")
+        card = ModelCard(
+            "scripted-1",
+            "scripted",
+            "mock",
+            "Scripted",
+            context_window=window,
+            max_output_tokens=1000,
+            modalities=("text",),
+            reasoning=False,
+            cost=CostSheet(0, 0),
+        )
+        workspace = FakeWorkspace()
+        folder = tmp_path / "project"
+        folder.mkdir(exist_ok=True)
+        parts = SessionParts(
+            models=ModelRegistry(BUILT_IN.with_cards([card]), {"scripted": lambda _: model}, "scripted-1"),
+            workspace=workspace,
+            engines={"windowBudget": WindowBudgetEngine, "runtime": RuntimeEngine, "none": NoEngine},
+            toolbox=lambda context, observe: SessionToolBox(tools, context, observe),
+            resolve=lambda path, cwd: cwd / path,
+            clients=lambda sid: (),
+            child_started=lambda pid, what: lambda: None,
+            changed=lambda: None,
+            clock_ms=count(1_000).__next__,
+            new_id=lambda: f"id{next(ids)}",
+        )
+        shelf = SessionShelf(SessionStore(store or tmp_path / "store"))
+        stage = Stage(Hub(shelf, parts, "windowBudget"), model, workspace, folder)
+        stages.append(stage)
+        return stage
+
+    yield make
+    for stage in stages:
+        await stage.hub.aclose()

@@ -1,0 +1,313 @@
+"""A session from outside: prompts, queue, steering, interruption, faults, and what is on disk after each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sidecar._internal.errors import InvalidInput
+from sidecar.conductor.content import prompt_text
+from sidecar.conductor.errors import Busy, FolderNotFound, HeadMoved, SessionNotFound
+from sidecar.conductor.events import Event, Faulted, Message, Settled, UserMessage
+from sidecar.conductor.hub import NewSession
+from sidecar.conductor.session import Content, Session
+from sidecar.llmgateway.contract import (
+    ErrorEmission,
+    StopEmission,
+    TextBlock,
+    Usage,
+    UsageEmission,
+    UserTurn,
+    gateway_error,
+)
+from sidecar.llmgateway.scripted import EndWithoutDone, Hang, Raise, Say, WaitFor
+
+
+def text(prompt: str) -> Content:
+    return ({"type": "text", "text": prompt},)
+
+
+def kinds(session: Session) -> list[str]:
+    return [event.kind for event in session.log.after(0, limit=100_000)]
+
+
+def of_kind(session: Session, kind: type[Any]) -> list[Any]:
+    return [event.data for event in session.log.after(0, limit=100_000) if isinstance(event.data, kind)]
+
+
+async def until(session: Session, seen: Callable[[Event], bool]) -> Event:
+    """Wait until the log has an event that *seen* accepts."""
+    found: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
+
+    def look(log: Any) -> None:
+        for event in log.after(0, limit=100_000):
+            if seen(event) and not found.done():
+                found.set_result(event)
+
+    stop = session.log.follow(look)
+    look(session.log)
+    try:
+        async with asyncio.timeout(10):
+            return await found
+    finally:
+        stop()
+
+
+async def test_a_turn_tells_everything_in_order_and_settles_last(make_stage: Any) -> None:
+    stage = await make_stage([[Say("Hello there", 2)]])
+    session = await stage.session()
+    started = await session.submit(text("hi"))
+    outcome = await started.outcome
+    assert (started.disposition, outcome.stop_reason, outcome.text) == ("started", "end_turn", "Hello there")
+    assert kinds(session)[:3] == ["phase", "userMessage", "phase"]
+    assert kinds(session)[-4:] == ["infoChanged", "usage", "phase", "settled"]
+    assert of_kind(session, UserMessage) == [UserMessage(started.user_node_id, text("hi"))]
+    assert [message.content[0]["text"] for message in of_kind(session, Message)] == ["Hello there"]
+    assert [event.seq for event in session.log.after(0)] == list(range(1, session.log.seq + 1))
+
+
+async def test_what_settled_is_on_disk_and_loads_again(make_stage: Any) -> None:
+    stage = await make_stage([[Say("one")], [Say("two")]])
+    session = await stage.session()
+    for prompt in ("a", "b"):
+        await stage.ask(session, prompt)
+    turns, seq, head = list(session.history.turns), session.log.seq, session.history.head
+    nodes, stored_head = await stage.hub.nodes(session.sid)
+    assert (len(nodes), stored_head) == (4, head)
+    await stage.hub.close(session.sid)
+    loaded = (await stage.hub.load(session.sid)).session
+    assert loaded.history.turns == turns
+    assert (loaded.log.seq, loaded.history.head, loaded.info.title) == (seq, head, "a")
+
+
+async def test_prompts_while_busy_wait_and_are_answered_in_order(make_stage: Any) -> None:
+    stage = await make_stage([[WaitFor("go"), Say("one")], [Say("two")], [Say("three")]])
+    session = await stage.session()
+    first = await session.submit(text("1"))
+    second, third = await session.submit(text("2")), await session.submit(text("3"))
+    assert [(s.disposition, s.position) for s in (first, second, third)] == [
+        ("started", None),
+        ("queued", 1),
+        ("queued", 2),
+    ]
+    stage.model.gate("go").set()
+    outcomes = [await started.outcome for started in (first, second, third)]
+    assert [outcome.text for outcome in outcomes] == ["one", "two", "three"]
+    ends = of_kind(session, Settled)
+    assert [end.turn_id for end in ends] == [first.turn_id, second.turn_id, third.turn_id]
+
+
+async def test_a_busy_session_can_be_asked_not_to_queue(make_stage: Any) -> None:
+    stage = await make_stage([[Hang()]])
+    session = await stage.session()
+    await session.submit(text("1"))
+    with pytest.raises(Busy):
+        await session.submit(text("2"), when_busy="reject")
+
+
+async def test_an_interrupt_cancels_the_turn_and_keeps_the_queue(make_stage: Any) -> None:
+    stage = await make_stage([[Say("par"), Hang()], [Say("two")]])
+    session = await stage.session()
+    first = await session.submit(text("1"))
+    second = await session.submit(text("2"))
+    await until(session, lambda event: event.kind == "textDelta")
+    assert session.interrupt(first.turn_id, "keep").accepted
+    assert (await first.outcome).stop_reason == "cancelled"
+    assert (await second.outcome).text == "two"
+
+
+async def test_an_interrupt_while_idle_poisons_nothing(make_stage: Any) -> None:
+    stage = await make_stage([[Say("one")]])
+    session = await stage.session()
+    assert not session.interrupt(None, "keep").accepted
+    assert (await stage.ask(session, "1")).stop_reason == "end_turn"
+    assert not session.interrupt(None, "keep").accepted
+
+
+async def test_an_interrupt_of_another_turn_is_refused(make_stage: Any) -> None:
+    stage = await make_stage([[WaitFor("go"), Say("one")]])
+    session = await stage.session()
+    started = await session.submit(text("1"))
+    assert not session.interrupt("another", "keep").accepted
+    stage.model.gate("go").set()
+    assert (await started.outcome).text == "one"
+
+
+@pytest.mark.parametrize(
+    ("queue", "returned"),
+    [pytest.param("drop", None, id="dropped"), pytest.param("return", (text("2"),), id="given back")],
+)
+async def test_an_interrupt_may_empty_the_queue(make_stage: Any, queue: Any, returned: Any) -> None:
+    stage = await make_stage([[Hang()]])
+    session = await stage.session()
+    await session.submit(text("1"))
+    second = await session.submit(text("2"))
+    done = session.interrupt(None, queue)
+    assert (done.accepted, done.returned) == (True, returned)
+    assert (await second.outcome).stop_reason == "cancelled"
+    assert session.queue() == ()
+
+
+async def test_a_waiting_prompt_can_be_taken_out_by_its_turn(make_stage: Any) -> None:
+    stage = await make_stage([[WaitFor("go"), Say("one")]])
+    session = await stage.session()
+    first, second = await session.submit(text("1")), await session.submit(text("2"))
+    assert session.interrupt(second.turn_id, "keep").accepted
+    stage.model.gate("go").set()
+    assert (await first.outcome).text == "one"
+    assert (await second.outcome).stop_reason == "cancelled"
+
+
+async def test_steering_enters_the_running_turn(make_stage: Any) -> None:
+    stage = await make_stage([[Say("on"), WaitFor("go"), Say("e")], [Say("two")]])
+    session = await stage.session()
+    first = await session.submit(text("1"))
+    await until(session, lambda event: event.kind == "textDelta")
+    second = await session.submit(text("2"), when_busy="steer")
+    assert (second.disposition, second.turn_id) == ("steered", first.turn_id)
+    stage.model.gate("go").set()
+    assert (await second.outcome).text == "two"
+    asked = [prompt_text(turn.blocks) for turn in session.history.turns if isinstance(turn, UserTurn)]
+    assert asked == ["1", "2"]
+    assert len(of_kind(session, Settled)) == 1
+
+
+async def test_steering_that_was_not_let_in_survives_an_interrupt(make_stage: Any) -> None:
+    stage = await make_stage([[Say("par"), Hang()], [Say("two")]])
+    session = await stage.session()
+    first = await session.submit(text("1"))
+    await until(session, lambda event: event.kind == "textDelta")
+    assert (await session.submit(text("2"), when_busy="steer")).disposition == "steered"
+    session.interrupt(None, "keep")
+    assert (await first.outcome).stop_reason == "cancelled"
+    await until(session, lambda event: isinstance(event.data, Message) and "two" in str(event.data.content))
+
+
+async def test_an_idempotency_key_answers_as_before(make_stage: Any) -> None:
+    stage = await make_stage([[Say("one")]])
+    session = await stage.session()
+    first = await session.submit(text("1"), idempotency_key="k")
+    await first.outcome
+    again = await session.submit(text("1"), idempotency_key="k")
+    assert again.turn_id == first.turn_id
+    assert len(stage.model.calls) == 1
+
+
+async def test_a_stale_head_is_refused(make_stage: Any) -> None:
+    stage = await make_stage([[Say("one")]])
+    session = await stage.session()
+    await stage.ask(session, "1")
+    with pytest.raises(HeadMoved):
+        await session.submit(text("2"), expect_head="elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("step", "kind"),
+    [
+        pytest.param(Raise(RuntimeError("boom")), "modelFailed", id="a model that raises"),
+        pytest.param(ErrorEmission(gateway_error("http", "503")), "modelFailed", id="a model that errs"),
+    ],
+)
+async def test_a_failing_model_faults_the_turn_and_not_the_session(
+    make_stage: Any, step: Any, kind: str
+) -> None:
+    stage = await make_stage([[step], [Say("two")]])
+    session = await stage.session()
+    failed = await stage.ask(session, "1")
+    assert failed.fault is not None
+    assert failed.fault.kind == kind
+    assert kinds(session)[-1] == "faulted"
+    assert of_kind(session, Faulted)[0].error_kind == kind
+    assert (await stage.ask(session, "2")).text == "two"
+
+
+async def test_a_model_that_says_nothing_settles_and_leaves_no_blank_turn(make_stage: Any) -> None:
+    stage = await make_stage([[EndWithoutDone()], [Say("two")]])
+    session = await stage.session()
+    await stage.ask(session, "1")
+    assert (await stage.ask(session, "2")).text == "two"
+    assert all(turn.blocks for turn in session.history.turns)
+
+
+async def test_a_cut_off_answer_says_so(make_stage: Any) -> None:
+    stage = await make_stage([[Say("half"), StopEmission("max_output")]])
+    session = await stage.session()
+    assert (await stage.ask(session, "1")).stop_reason == "max_tokens"
+
+
+async def test_usage_is_what_the_next_request_holds_and_says_where_it_is_from(make_stage: Any) -> None:
+    stage = await make_stage([[Say("one"), UsageEmission(Usage(1000, 5, 200))], [Say("two")]])
+    session = await stage.session()
+    assert session.usage().source == "estimate"
+    usage = (await stage.ask(session, "1")).usage
+    assert usage.source == "provider"
+    assert 1200 < usage.used < 1220
+    assert usage.session_total is not None
+    assert (usage.session_total.input, usage.session_total.cache_read) == (1000, 200)
+
+
+async def test_a_session_needs_a_folder(make_stage: Any) -> None:
+    stage = await make_stage()
+    for folder in ("relative", str(stage.folder / "missing"), __file__):
+        with pytest.raises(FolderNotFound):
+            await stage.hub.new(NewSession(folder))
+
+
+async def test_unknown_sessions_and_engines_are_named(make_stage: Any) -> None:
+    stage = await make_stage()
+    with pytest.raises(SessionNotFound):
+        stage.hub.session("nobody")
+    with pytest.raises(SessionNotFound):
+        await stage.hub.load("nobody")
+    with pytest.raises(InvalidInput):
+        await stage.session(engine="steam")
+
+
+async def test_rules_of_the_project_are_in_every_request_as_they_are_now(make_stage: Any) -> None:
+    stage = await make_stage([[Say("one")], [Say("two")]])
+    session = await stage.session()
+    stage.workspace.put(stage.folder / "AGENTS.md", "Never touch setup.py.")
+    await stage.ask(session, "1")
+    stage.workspace.put(stage.folder / "AGENTS.md", "Always run the tests.")
+    await stage.ask(session, "2")
+    systems = [call.conversation.system or "" for call in stage.model.calls]
+    assert "Never touch setup.py." in systems[0]
+    assert "Always run the tests." in systems[1]
+    assert "Never touch" not in systems[1]
+
+
+async def test_a_store_that_cannot_be_written_is_told_once_and_the_talk_goes_on(
+    make_stage: Any, tmp_path: Any
+) -> None:
+    blocked = tmp_path / "blocked"
+    blocked.write_text("a file where the folder should be")
+    stage = await make_stage([[Say("one")], [Say("two")]], store=blocked)
+    session = await stage.session()
+    assert (await stage.ask(session, "1")).text == "one"
+    assert (await stage.ask(session, "2")).text == "two"
+    notices = [event.data for event in session.log.after(0) if event.kind == "notice"]
+    assert len(notices) == 1
+    blocked.unlink()
+    await stage.hub.close(session.sid)
+    loaded = (await stage.hub.load(session.sid)).session
+    assert [turn.blocks for turn in loaded.history.turns] == [
+        (TextBlock("1"),),
+        (TextBlock("one"),),
+        (TextBlock("2"),),
+        (TextBlock("two"),),
+    ]
+
+
+async def test_closing_in_the_middle_of_a_turn_loses_nothing_that_was_told(make_stage: Any) -> None:
+    stage = await make_stage([[Say("one")], [Say("par"), Hang()]])
+    session = await stage.session()
+    await stage.ask(session, "1")
+    started = await session.submit(text("2"))
+    await until(session, lambda event: event.turn_id == started.turn_id and event.kind == "textDelta")
+    await stage.hub.close(session.sid)
+    assert (await started.outcome).stop_reason == "cancelled"
+    loaded = (await stage.hub.load(session.sid)).session
+    assert [turn.role for turn in loaded.history.turns][:3] == ["user", "assistant", "user"]
