@@ -1,0 +1,288 @@
+"""The index itself: what is found, how it is ranked, and what becomes of a broken file."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sidecar._internal.errors import InvalidInput
+from sidecar.rooms.knowledge.index import Document, TextIndex, is_broken, open_index
+from sidecar.rooms.knowledge.worker import IndexThread
+
+
+@pytest.fixture
+def index() -> Iterator[TextIndex]:
+    """An empty index in memory."""
+    made = TextIndex(None)
+    yield made
+    made.close()
+
+
+def put(index: TextIndex, **texts: str) -> None:
+    """Take in texts by their keys, in room r."""
+    with index.batch():
+        for key, text in texts.items():
+            index.put(Document("r", key, key, text))
+
+
+def found(index: TextIndex, query: str, **options: object) -> list[str]:
+    """The keys found."""
+    return [hit.key for hit in index.find(query, limit=9, **options)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("query", "keys"),
+    [
+        pytest.param("budget", ["one"], id="a word"),
+        pytest.param("BUDGET", ["one"], id="in any case"),
+        pytest.param("userName", ["camel", "prose", "snake"], id="a name, however it is written"),
+        pytest.param("user_name", ["camel", "prose", "snake"], id="the same the other way round"),
+        pytest.param("user", ["camel", "prose", "snake"], id="a part of a name"),
+        pytest.param("server", ["acronym"], id="a part behind an acronym"),
+        pytest.param("cafe", ["accent"], id="without its accents"),
+        pytest.param("検索", ["japanese"], id="a part of a run without spaces"),
+        pytest.param("acronym", ["acronym"], id="a title"),
+        pytest.param("missing", [], id="what nobody said"),
+        pytest.param('budget" OR "server', ["acronym", "one"], id="the query language stays closed"),
+        pytest.param("", [], id="nothing"),
+    ],
+)
+def test_find(index: TextIndex, query: str, keys: list[str]) -> None:
+    """By words, names, parts of names and titles."""
+    put(
+        index,
+        one="the budget of the window",
+        camel="userName = 1",
+        snake="user_name = 1",
+        prose="the user said so",
+        acronym="class HTTPServer: pass",
+        accent="at the café",
+        japanese="この検索機能は",
+        other="nothing of it, " * 30,
+    )
+    assert sorted(found(index, query)) == keys
+
+
+def test_a_whole_name_beats_its_parts(index: TextIndex) -> None:
+    """However the name was written on either side."""
+    put(index, camel="userName = 1", snake="user_name = 1", prose="the user said his name", other="filler")
+    for query in ("userName", "user_name"):
+        assert found(index, query)[2] == "prose"
+
+
+def test_a_hit_says_where(index: TextIndex) -> None:
+    """Room, key, time, the lines meant and a score."""
+    text = "\n".join(f"line {number}" for number in range(1, 200)) + "\nthe parser\nends"
+    index.put(Document("r", "k", "src/a.py", text, created_at_ms=7))
+    index.put(Document("r", "l", "src/b.py", "other"))
+    (hit,) = index.find("parser", limit=5)
+    assert (hit.room, hit.key, hit.title, hit.created_at_ms) == ("r", "k", "src/a.py", 7)
+    assert hit.chunk == (198, "line 198\nline 199\nthe parser\nends")
+    assert 0 < hit.score < 1
+
+
+def test_more_of_the_query_scores_higher(index: TextIndex) -> None:
+    """And the scores are shares of the best there could be."""
+    put(
+        index,
+        both="parser budget",
+        one="parser window",
+        none="window window",
+        **{f"x{n}": "filler" for n in range(9)},
+    )
+    scores = {hit.key: hit.score for hit in index.find("parser budget", limit=9)}
+    assert list(scores) == ["both", "one"]
+    assert 1 > scores["both"] > 2 * scores["one"] > 0
+
+
+def test_a_document_is_found_once(index: TextIndex) -> None:
+    """However many of its chunks say it; the best is shown."""
+    put(
+        index, long="\n".join(["parser"] * 59 + ["x"] * 61 + ["parser parser"] + ["x"] * 59), short="a parser"
+    )
+    assert sorted(found(index, "parser")) == ["long", "short"]
+    assert len(index.find("parser", limit=1)) == 1
+
+
+def test_rooms_and_exclusions(index: TextIndex) -> None:
+    """A search can be kept to a room and off some keys."""
+    index.put(Document("a", "1", "", "the parser", 1))
+    index.put(Document("b", "2", "", "the parser", 2))
+    index.put(Document("b", "3", "", "the parser", 3))
+    assert found(index, "parser") == ["3", "2", "1"]
+    assert found(index, "parser", room="b") == ["3", "2"]
+    assert found(index, "parser", room="b", exclude=["3"]) == ["2"]
+    assert found(index, "parser", exclude=["1", "2", "3"]) == []
+    assert index.keys("b") == {"2", "3"}
+
+
+def test_put_replaces_and_skips(index: TextIndex) -> None:
+    """The same again costs nothing, something else takes its place."""
+    assert index.put(Document("r", "k", "t", "parser"))
+    assert not index.put(Document("r", "k", "t", "parser"))
+    assert index.put(Document("r", "k", "t", "window"))
+    assert (found(index, "parser"), found(index, "window")) == ([], ["k"])
+
+
+def test_dropping(index: TextIndex) -> None:
+    """One, a folder, by key, or a room."""
+    for key in ("src", "src/a", "src/b/c", "src0", "srcs/d"):
+        index.put(Document("r", key, "", "parser"))
+        index.put(Document("q", key, "", "parser"))
+    index.drop_tree("r", "src")
+    assert index.keys("r") == {"src0", "srcs/d"}
+    index.drop("r", "src0")
+    index.drop_keys(["src/a", "srcs/d"])
+    assert index.keys("r") == frozenset()
+    assert index.keys("q") == {"src", "src/b/c", "src0"}
+    index.drop_room("q")
+    assert found(index, "parser") == []
+
+
+def test_a_batch_is_all_or_nothing(index: TextIndex) -> None:
+    """What was taken in before the failure is not there."""
+
+    def put_and_fail() -> None:
+        with index.batch():
+            index.put(Document("r", "k", "", "parser"))
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        put_and_fail()
+    assert index.keys("r") == frozenset()
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.text(max_size=40)), max_size=8), st.text(max_size=30))
+def test_the_index_is_what_was_put_last(puts: list[tuple[str, str]], query: str) -> None:
+    """Any texts and any query: no error, and an index fed in order equals one fed with the outcome."""
+    first, second = TextIndex(None), TextIndex(None)
+    for key, text in puts:
+        first.put(Document("r", key, "", text))
+    for key, text in sorted(dict(puts).items()):
+        second.put(Document("r", key, "", text))
+    hits = [
+        {(hit.key, hit.chunk, round(hit.score, 9)) for hit in each.find(query, limit=9)}
+        for each in (first, second)
+    ]
+    first.close()
+    second.close()
+    assert hits[0] == hits[1]
+
+
+# --- on disk ---------------------------------------------------------------------------------------------
+
+
+def filled(path: Path) -> None:
+    """Make an index of some size at *path*, and close it."""
+    index, _ = open_index(path)
+    with index.batch():
+        for number in range(300):
+            index.put(Document("r", str(number), "", f"parser number{number} " * 40))
+    index.close()
+
+
+def test_an_index_is_kept_on_disk(tmp_path: Path) -> None:
+    """Folders are made; what was put is there after reopening."""
+    path = tmp_path / "a" / "b.db"
+    filled(path)
+    index, lost = open_index(path)
+    assert (lost, found(index, "number77")) == (False, ["77"])
+    index.close()
+
+
+def overwrite_header(path: Path) -> None:
+    """No database any more."""
+    path.write_bytes(b"garbage" * 1000)
+
+
+def raise_version(path: Path) -> None:
+    """A database of another version."""
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+
+
+@pytest.mark.parametrize("harm", [overwrite_header, raise_version])
+def test_a_broken_or_foreign_version_is_set_aside(tmp_path: Path, harm: object) -> None:
+    """And an empty index takes its place."""
+    path = tmp_path / "index.db"
+    filled(path)
+    assert callable(harm)
+    harm(path)
+    index, lost = open_index(path)
+    assert (lost, index.keys("r")) == (True, frozenset())
+    index.close()
+    assert path.with_name("index.db.broken").exists()
+
+
+def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    """The error says what to do."""
+    path = tmp_path / "index.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE precious (x)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(InvalidInput, match="give the index a path of its own"):
+        open_index(path)
+    assert path.read_bytes() == before
+
+
+def test_what_cannot_be_opened_is_not_broken(tmp_path: Path) -> None:
+    """A folder in its place is the caller's business."""
+    with pytest.raises(sqlite3.OperationalError) as error:
+        open_index(tmp_path)
+    assert not is_broken(error.value)
+
+
+async def test_the_thread_survives_a_file_that_breaks_under_it(tmp_path: Path) -> None:
+    """The work is done on a new index, and the owner is told to feed it."""
+    path = tmp_path / "index.db"
+    filled(path)
+    with path.open("r+b") as file:
+        file.seek(8192)
+        file.write(b"\xff" * (path.stat().st_size - 8192))
+    lost = asyncio.Event()
+    thread = IndexThread(path, lost.set)
+    assert await thread.call(lambda index: index.find("parser", limit=5)) == []
+    await lost.wait()
+    await thread.call(lambda index: index.put(Document("r", "k", "", "parser")))
+    assert await thread.call(lambda index: index.keys("r")) == {"k"}
+    await thread.close()
+
+
+async def test_the_thread_says_that_an_old_index_was_set_aside(tmp_path: Path) -> None:
+    """Also when it was so before anything was asked."""
+    path = tmp_path / "index.db"
+    filled(path)
+    raise_version(path)
+    lost = asyncio.Event()
+    thread = IndexThread(path, lost.set)
+    assert await thread.call(lambda index: index.keys("r")) == frozenset()
+    await lost.wait()
+    await thread.close()
+
+
+async def test_errors_of_the_work_are_raised() -> None:
+    """As they are; and all work is done in one thread that is not the loop's."""
+    thread = IndexThread(None, lambda: None)
+
+    def fail(index: TextIndex) -> None:
+        raise LookupError(threading.get_ident())
+
+    idents = set()
+    for _ in range(3):
+        with pytest.raises(LookupError) as error:
+            await thread.call(fail)
+        idents.add(error.value.args[0])
+    assert len(idents - {threading.get_ident()}) == 1
+    with pytest.raises(sqlite3.OperationalError):
+        await thread.call(lambda index: index._rows("nonsense"))
+    await thread.close()

@@ -1,0 +1,162 @@
+"""SessionsSource: what was said before is found again, and forgotten when it has to be."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar.rooms import (
+    DeleteContent,
+    EditContent,
+    EventContent,
+    EventSource,
+    KnowledgeResult,
+    Room,
+    RoomContext,
+    RoomEvent,
+    TextContent,
+)
+from sidecar.rooms.knowledge import SessionEntry, SessionsSource
+from sidecar.rooms.memory import MockMemoryProvider, RetrievalMemory
+
+TALK = (
+    SessionEntry("s1", "n1", "we chose the parser by hand", 100),
+    SessionEntry("s1", "n2", "the window holds 200000 tokens", 200),
+    SessionEntry("s2", "n3", "that parser was too slow", 300),
+)
+
+
+@asynccontextmanager
+async def sessions(**options: Any) -> AsyncIterator[SessionsSource]:
+    """A source that was fed TALK, in the end closed."""
+    source = SessionsSource(**options)
+    assert await source.add(TALK) == 3
+    yield source
+    await source.close()
+
+
+async def nodes(source: SessionsSource, query: str, **options: Any) -> list[str]:
+    """The nodes found."""
+    return [find.metadata["event_id"] for find in await source.search(query, **options)]
+
+
+async def test_finds_say_who_said_it_when() -> None:
+    """The text, and where it is from."""
+    async with sessions() as source:
+        (find,) = await source.search("how many tokens?")
+        assert find == KnowledgeResult(
+            content="the window holds 200000 tokens",
+            score=find.score,
+            source="sessions",
+            metadata={"session_id": "s1", "event_id": "n2", "created_at_ms": 200},
+        )
+        assert (0 < find.score <= 1, source.name) == (True, "sessions")
+
+
+@pytest.mark.parametrize(
+    ("scope", "room_id", "exclude", "found"),
+    [
+        pytest.param("room", "s1", [], ["n1"], id="a room finds its own"),
+        pytest.param("all", "s1", [], ["n1", "n3"], id="or what was said anywhere"),
+        pytest.param("room", None, [], ["n1", "n3"], id="so does who asks for no room"),
+        pytest.param("all", "s1", ["n1"], ["n3"], id="without what the model sees anyway"),
+        pytest.param("room", "s1", ["n1"], [], id="both"),
+    ],
+)
+async def test_scope_and_exclusion(
+    scope: str, room_id: str | None, exclude: list[str], found: list[str]
+) -> None:
+    """Who may find what."""
+    async with sessions(scope=scope) as source:
+        assert sorted(await nodes(source, "parser", room_id=room_id, exclude=exclude)) == found
+
+
+async def test_feeding_again_costs_nothing() -> None:
+    """Only what is new or changed is taken in, and a caller can ask what is held."""
+    async with sessions() as source:
+        assert await source.add(TALK) == 0
+        assert await source.add([*TALK, TALK[0]._replace(text="we chose the lexer")]) == 1
+        assert (await nodes(source, "lexer"), await nodes(source, "parser")) == (["n1"], ["n3"])
+        assert await source.node_ids("s1") == {"n1", "n2"}
+        assert await source.add([TALK[1]._replace(text=" ")]) == 0
+        assert await source.node_ids("s1") == {"n1"}
+
+
+async def test_newer_first_among_equals() -> None:
+    """The same words said twice."""
+    async with sessions() as source:
+        await source.add(
+            [SessionEntry("s3", f"m{number}", "deploy on friday", number) for number in range(3)]
+        )
+        assert await nodes(source, "deploy") == ["m2", "m1", "m0"]
+
+
+async def test_forgetting() -> None:
+    """Single nodes of any session, and whole sessions."""
+    async with sessions() as source:
+        await source.delete(["n3", "n9"])
+        assert await nodes(source, "parser") == ["n1"]
+        await source.clear("s1")
+        assert (await nodes(source, "parser"), await source.node_ids("s1")) == ([], frozenset())
+
+
+async def test_it_is_kept_on_disk(tmp_path: Path) -> None:
+    """And fed again when it was lost."""
+    path = tmp_path / "sessions.db"
+    async with sessions(database=path):
+        pass
+    again = SessionsSource(path)
+    assert await nodes(again, "parser", room_id="s2") == ["n3"]
+    await again.close()
+    path.write_bytes(b"garbage" * 999)
+    lost: list[str] = []
+    async with sessions(database=path, on_lost=lambda: lost.append("fed again")) as source:
+        assert await nodes(source, "parser", room_id="s2") == ["n3"]
+    assert lost == ["fed again"]
+
+
+async def test_many_entries_in_batches() -> None:
+    """More than one batch's worth."""
+    source = SessionsSource()
+    entries = (SessionEntry("s", str(number), f"number{number}", number) for number in range(150))
+    assert await source.add(entries) == 150
+    assert await nodes(source, "number149") == ["149"]
+    await source.close()
+
+
+async def test_a_retrieval_memory_feeds_and_searches_it() -> None:
+    """Edits, deletions and clear reach it, and a message does not retrieve itself (failure B-K10)."""
+    person, context = EventSource("ws", "websocket"), RoomContext(room=Room(id="r"))
+    source = SessionsSource(clock_ms=lambda: 5)
+    memory = RetrievalMemory([source], MockMemoryProvider())
+
+    async def say(name: str, content: EventContent) -> list[str]:
+        event = RoomEvent(id=name, room_id="r", source=person, content=content)
+        await memory.ingest("r", event)
+        result = await memory.retrieve("r", event, context)
+        return [str(message.content).split("\n")[1] for message in result.messages]
+
+    assert await say("e1", TextContent("the parser is slow")) == []
+    assert await say("e2", TextContent("which parser?")) == ["- [sessions] the parser is slow"]
+    await say("e3", EditContent("e1", TextContent("the parser is fast")))
+    assert await say("e4", TextContent("slow or fast?")) == ["- [sessions] the parser is fast"]
+    await say("e5", DeleteContent("e1"))
+    assert await say("e6", TextContent("fast")) == ["- [sessions] slow or fast?"]
+    (find,) = await source.search("parser", room_id="r")
+    assert find.metadata == {"session_id": "r", "event_id": "e2", "created_at_ms": 5}
+    await memory.clear("r")
+    assert await source.node_ids("r") == frozenset()
+    await memory.close()
+
+
+async def test_content_without_an_id_is_its_own() -> None:
+    """The same again is the same."""
+    source = SessionsSource()
+    for _ in range(2):
+        await source.index("the parser is slow")
+    assert len(await source.node_ids("")) == 1
+    await source.close()

@@ -1,0 +1,138 @@
+"""Which words a text is found by, how it is divided, and how finds are scored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.rooms.knowledge.excerpts import Chunk, chunks, excerpt
+from sidecar.rooms.knowledge.ranking import comparable, telling_words
+from sidecar.rooms.knowledge.words import MAX_QUERY_WORDS, clean, hidden_words, query_words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param("getUserName", ["get", "user", "name"], id="camelCase"),
+        pytest.param("user_name", ["username"], id="snake_case is found joined"),
+        pytest.param("HTTPServer", ["http", "server"], id="an acronym"),
+        pytest.param("MAX_TOKENS", ["maxtokens"], id="constants"),
+        pytest.param("_on_loadDone", ["onloaddone", "load", "done"], id="both"),
+        pytest.param("sha256 plain Word x1 __", [], id="names without parts"),
+        pytest.param("aB xYZ", ["yz"], id="parts of one letter say nothing"),
+        pytest.param("検索機能", ["検索", "索機", "機能"], id="scripts without spaces by pairs"),
+        pytest.param("user_name user_name", ["username"], id="each name once"),
+    ],
+)
+def test_hidden_words(text: str, words: list[str]) -> None:
+    """What the index would not see by itself."""
+    assert hidden_words(text) == words
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        pytest.param("Where is the token budget?", ["token", "budget"], id="what says something"),
+        pytest.param("what is it", [], id="nothing"),
+        pytest.param(
+            "src/rooms/userStore.py:12", ["src", "rooms", "userstore", "user", "store", "py", "12"], id="path"
+        ),
+        pytest.param('"quoted" AND (NEAR x)', ["quoted", "near"], id="operators are words"),
+        pytest.param("Größe ß 検", ["größe", "ß", "検"], id="other scripts"),
+        pytest.param("a\0b \ud800 ok", ["ok"], id="what a database cannot store"),
+    ],
+)
+def test_query_words(query: str, words: list[str]) -> None:
+    """Each word once, in lower case."""
+    assert query_words(query) == words
+
+
+def test_a_pasted_file_is_no_endless_query() -> None:
+    """Its first words are searched for."""
+    assert len(query_words(" ".join(f"word{number}Part" for number in range(9000)))) == MAX_QUERY_WORDS
+
+
+@given(st.text(max_size=60))
+def test_clean_text_can_be_stored(text: str) -> None:
+    """Encoded, and without NUL."""
+    assert b"\0" not in clean(text).encode("utf-8")
+
+
+@given(st.text(st.sampled_from("ab\n \r漢"), max_size=300), st.integers(1, 3))
+def test_chunks_lose_nothing(text: str, scale: int) -> None:
+    """Joined they are the text, and each begins at the line it says."""
+    whole = text * scale * 20
+    divided = list(chunks(whole))
+    assert "\n".join(chunk.text for chunk in divided) == whole
+    lines = whole.split("\n")
+    assert all(lines[chunk.line - 1] == chunk.text.split("\n")[0] for chunk in divided)
+    assert all(chunk.text.count("\n") < 60 for chunk in divided)
+
+
+def test_a_very_long_line_is_divided() -> None:
+    """All its chunks are of that line."""
+    assert [(chunk.line, len(chunk.text)) for chunk in chunks("a\n" + "x" * 13_000)] == [
+        (1, 1),
+        (2, 6000),
+        (2, 6000),
+        (2, 1000),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "weights", "max_chars", "shown"),
+    [
+        pytest.param("a\nb\nc\nload\nd", {"load": 1.0}, 99, (11, "b\nc\nload\nd"), id="two lines before"),
+        pytest.param(
+            "a\n\n\nload\n" + "x\n" * 20, {"load": 1.0}, 99, (13, "load" + "\nx" * 8), id="not blank ones"
+        ),
+        pytest.param(
+            "load\nload save", {"load": 1.0, "save": 2.0}, 99, (10, "load\nload save"), id="best line"
+        ),
+        pytest.param("\n\nab\nc", {"none": 1.0}, 99, (12, "ab\nc"), id="the beginning when nothing is said"),
+        pytest.param("load   \nsave", {"load": 1.0}, 6, (10, "load"), id="no more than asked for"),
+        pytest.param(
+            "x" * 500 + "load" + "y" * 500, {"load": 1.0}, 40, (10, "x" * 10 + "load" + "y" * 26), id="inside"
+        ),
+        pytest.param("", {"load": 1.0}, 40, (10, ""), id="an empty text"),
+    ],
+)
+def test_excerpt(text: str, weights: Mapping[str, float], max_chars: int, shown: tuple[int, str]) -> None:
+    """The lines that were meant, and the number of the first of them."""
+    assert excerpt(Chunk(10, text), weights, max_chars) == shown
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        pytest.param({"b": 5, "a": 2, "gone": 0}, ["a", "b"], id="rare words first, absent ones not at all"),
+        pytest.param(
+            {"all": 9000, "rare": 10}, ["rare"], id="not more rows than can be ranked in milliseconds"
+        ),
+        pytest.param({"all": 9000}, ["all"], id="but at least one word"),
+        pytest.param(
+            {f"w{number:02}": 1 for number in range(20)},
+            [f"w{number:02}" for number in range(12)],
+            id="twelve",
+        ),
+        pytest.param({}, [], id="none"),
+    ],
+)
+def test_telling_words(counts: Mapping[str, int], words: list[str]) -> None:
+    """The rarer a word, the more it says."""
+    weights = telling_words(counts, 10_000)
+    assert list(weights) == words
+    assert sorted(weights.values(), reverse=True) == list(weights.values())
+    assert all(weight > 0 for weight in weights.values())
+
+
+@given(st.floats(-1e6, 10, allow_nan=False), st.dictionaries(st.text(max_size=3), st.floats(1e-6, 20)))
+def test_scores_compare(bm25: float, weights: Mapping[str, float]) -> None:
+    """Always 0 to 1."""
+    score = comparable(bm25, weights)
+    assert 0.0 <= score <= 1.0
+    assert math.isfinite(score)

@@ -1,0 +1,267 @@
+"""WorkspaceSource: files are found by their words, their names and their paths, as they are now."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar.rooms import KnowledgeResult
+from sidecar.rooms.knowledge import IndexProgress, WorkspaceSource
+
+ROOT = Path("/workspace")
+
+
+class Files:
+    """A workspace in memory: what is listed, what each file says, and who asked from which thread."""
+
+    def __init__(self, **texts: str | Exception | None) -> None:
+        self.texts = {
+            ROOT / name.replace("__", "/").replace("_py", ".py"): text for name, text in texts.items()
+        }
+        self.reads: list[str] = []
+        self.threads: set[int] = set()
+        self.progress: list[IndexProgress] = []
+        self.errors: list[Exception] = []
+
+    def list(self) -> Iterable[Path]:
+        """List all files."""
+        self.threads.add(threading.get_ident())
+        return list(self.texts)
+
+    def read(self, path: Path) -> str | None:
+        """Read one."""
+        self.threads.add(threading.get_ident())
+        self.reads.append(path.name)
+        text = self.texts.get(path)
+        if isinstance(text, Exception):
+            raise text
+        return text
+
+    @asynccontextmanager
+    async def source(self, *, build: bool = True, **options: Any) -> AsyncIterator[WorkspaceSource]:
+        """A source over these files, built and in the end closed."""
+        source = WorkspaceSource(
+            self.list,
+            self.read,
+            root=ROOT,
+            on_progress=self.progress.append,
+            on_error=self.errors.append,
+            **options,
+        )
+        if build:
+            source.refresh()
+            await source.settled()
+        yield source
+        await source.close()
+
+
+async def places(source: WorkspaceSource, query: str) -> list[str]:
+    """``path:line`` of each find."""
+    return [find.content.partition("\n")[0] for find in await source.search(query)]
+
+
+async def test_finds_say_where_they_are() -> None:
+    """``path:line`` and the lines from there."""
+    text = "import os\n\n\ndef load_config(path):\n    return os.stat(path)\n"
+    async with Files(src__app_py=text, src__other_py="x = 1\n").source() as source:
+        (find,) = await source.search("where is the loadConfig function?")
+        assert find == KnowledgeResult(
+            content="src/app.py:4\ndef load_config(path):\n    return os.stat(path)",
+            score=find.score,
+            source="workspace",
+            metadata={"path": "/workspace/src/app.py", "line": 4},
+        )
+        assert 0 < find.score < 1
+        assert source.name == "workspace"
+
+
+async def test_paths_are_searched() -> None:
+    """By folder, by name, by a part of a name."""
+    async with Files(src__userStore_py="pass", docs__guide_py="pass").source() as source:
+        assert await places(source, "userstore") == ["src/userStore.py:1"]
+        assert await places(source, "store") == ["src/userStore.py:1"]
+        assert await places(source, "docs/guide.py") == ["docs/guide.py:1", "src/userStore.py:1"]
+
+
+async def test_the_limit_holds() -> None:
+    """Best first, no more than asked for."""
+    files = Files(**{f"f{number}_py": "parser" for number in range(9)})
+    async with files.source() as source:
+        assert len(await source.search("parser", room_id="any", limit=3)) == 3
+
+
+async def test_everything_blocking_is_off_the_event_loop() -> None:
+    """Listing and reading too."""
+    files = Files(a_py="parser")
+    async with files.source() as source:
+        assert await places(source, "parser") == ["a.py:1"]
+    assert threading.get_ident() not in files.threads
+
+
+async def test_progress_is_told_batch_by_batch() -> None:
+    """In files, with those that could not be read."""
+    files = Files(broken_py=OSError("denied"), **{f"f{number}_py": "x" for number in range(39)})
+    async with files.source():
+        assert files.progress == [IndexProgress(32, 40, 1), IndexProgress(40, 40, 1)]
+        assert files.errors == []
+
+
+async def test_changes_and_deletions_are_taken_in() -> None:
+    """Only the files that were named are read again."""
+    files = Files(a_py="parser", b_py="parser", pkg__c_py="parser", pkg__sub__d_py="parser")
+    async with files.source() as source:
+        files.reads.clear()
+        files.texts[ROOT / "a.py"] = "window"
+        source.changed(ROOT / "a.py")
+        source.deleted(ROOT / "b.py")
+        source.deleted(ROOT / "pkg")
+        await source.settled()
+        assert (await places(source, "parser"), await places(source, "window")) == ([], ["a.py:1"])
+        assert files.reads == ["a.py"]
+
+
+async def test_a_change_of_what_the_caller_ignores_is_ignored() -> None:
+    """Reading it says so; there are no ignore rules here."""
+    files = Files(a_py="parser")
+    async with files.source() as source:
+        source.changed(ROOT / "node_modules" / "x.js")
+        files.texts[ROOT / "a.py"] = None
+        source.changed(ROOT / "a.py")
+        await source.settled()
+        assert await places(source, "parser") == []
+        assert await places(source, "node_modules") == []
+
+
+async def test_refresh_reads_all_and_indexes_what_differs() -> None:
+    """What is listed no more goes, what is new comes."""
+    files = Files(a_py="parser", b_py="parser")
+    async with files.source() as source:
+        del files.texts[ROOT / "a.py"]
+        files.texts[ROOT / "c.py"] = "parser"
+        source.refresh()
+        await source.settled()
+        assert sorted(await places(source, "parser")) == ["b.py:1", "c.py:1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "place"),
+    [
+        pytest.param("parser " * 100, "big", ["big.py:1"], id="a big file is found by its path"),
+        pytest.param("parser " * 100, "parser", [], id="and not by what it says"),
+        pytest.param("parser\0", "big", [], id="a binary file is not found"),
+        pytest.param("", "big", ["big.py:1"], id="an empty file is"),
+    ],
+)
+async def test_sizes_and_kinds(text: str, query: str, place: list[str]) -> None:
+    """The index stays bounded."""
+    async with Files(big_py=text, a_py="window").source(max_file_chars=99) as source:
+        assert await places(source, query) == place
+
+
+async def test_an_index_on_disk_is_taken_up_again(tmp_path: Path) -> None:
+    """What did not change is searched at once, before any file is read."""
+    files = Files(a_py="parser")
+    async with files.source(database=tmp_path / "index.db"):
+        pass
+    files.reads.clear()
+    async with files.source(build=False, database=tmp_path / "index.db") as source:
+        assert await places(source, "parser") == ["a.py:1"]
+        assert files.reads == []
+
+
+async def test_a_broken_index_is_built_again(tmp_path: Path) -> None:
+    """By itself, from the files."""
+    files, path = Files(a_py="parser"), tmp_path / "index.db"
+    path.write_bytes(b"garbage" * 999)
+    async with files.source(build=False, database=path) as source:
+        while not await places(source, "parser"):
+            await source.settled()
+        assert await places(source, "parser") == ["a.py:1"]
+
+
+async def test_it_answers_while_it_is_built() -> None:
+    """With what is there so far."""
+    files = Files(**{f"f{number}_py": "parser" for number in range(64)})
+    gate, reached = threading.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    read = files.read
+
+    def slow(path: Path) -> str | None:
+        if len(files.reads) == 32:
+            loop.call_soon_threadsafe(reached.set)
+            gate.wait()
+        return read(path)
+
+    source = WorkspaceSource(files.list, slow, root=ROOT)
+    source.refresh()
+    await reached.wait()
+    search = asyncio.create_task(source.search("parser", limit=99))
+    gate.set()
+    assert 32 <= len(await search) <= 64
+    await source.settled()
+    assert len(await source.search("parser", limit=99)) == 64
+    await source.close()
+
+
+async def test_what_could_not_be_listed_is_tried_again() -> None:
+    """The error is reported, and the next notice begins anew."""
+    files = Files(a_py="parser")
+
+    def failing() -> Iterable[Path]:
+        if not files.errors:
+            raise OSError("gone")
+        return files.list()
+
+    source = WorkspaceSource(failing, files.read, root=ROOT, on_error=files.errors.append)
+    source.refresh()
+    await source.settled()
+    assert [str(error) for error in files.errors] == ["gone"]
+    source.changed(ROOT / "b.py")
+    await source.settled()
+    assert await places(source, "parser") == ["a.py:1"]
+    await source.close()
+
+
+async def test_a_file_that_changes_while_it_is_read_is_read_again() -> None:
+    """No notice is lost."""
+    files = Files(a_py="parser")
+    loop = asyncio.get_running_loop()
+    steps: list[Callable[[], None]] = []
+    noted = threading.Event()
+
+    def read(path: Path) -> str | None:
+        text = files.read(path)
+        if steps:
+            loop.call_soon_threadsafe(steps.pop())
+            noted.wait()
+        return text
+
+    source = WorkspaceSource(files.list, read, root=ROOT)
+
+    def change() -> None:
+        files.texts[ROOT / "a.py"] = "window"
+        source.changed(ROOT / "a.py")
+        noted.set()
+
+    steps.append(change)
+    source.refresh()
+    await source.settled()
+    assert (await places(source, "parser"), await places(source, "window")) == ([], ["a.py:1"])
+    await source.close()
+
+
+async def test_close_ends_the_build() -> None:
+    """And notices after it do nothing."""
+    files = Files(**{f"f{number}_py": "parser" for number in range(200)})
+    source = WorkspaceSource(files.list, files.read, root=ROOT)
+    source.refresh()
+    await source.close()
+    source.changed(ROOT / "a.py")
+    await source.settled()
+    assert len(files.reads) < 200
