@@ -23,7 +23,8 @@ StoreErrorHandler: TypeAlias = Callable[[Exception], None]
 class Journal(Protocol):
     """Where one session's turns are kept, on a branch that ends at its head.
 
-    Contract: each call writes all of its turns or, when it raises, none. Calls never overlap.
+    Contract: calls never overlap. One that raises is made again later, with the same turns and what is new
+    since; what it has done already is not done twice.
     """
 
     async def record(self, turns: Sequence[Turn]) -> None:

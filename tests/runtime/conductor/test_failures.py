@@ -1,0 +1,433 @@
+"""The failures B-R1 to B-R25 that concern a running agent: ours does the right thing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar._internal.cancel import CancelToken
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Conversation,
+    Emission,
+    ModelCard,
+    StopEmission,
+    StreamOptions,
+    TextBlock,
+    TextEmission,
+    ToolCallBlock,
+    ToolCallDeltaEmission,
+    ToolCallStartEmission,
+    ToolDescriptor,
+    ToolResultBlock,
+    ToolTurn,
+    Turn,
+    Usage,
+    UserTurn,
+)
+from sidecar.llmgateway.scripted import Call, EndWithoutDone, Hang, Raise, Say, ScriptedModel, Step, WaitFor
+from sidecar.runtime.conductor import Agent, AgentDeps, MemoryJournal, create_agent
+from sidecar.runtime.contract import (
+    AgentConfig,
+    FaultedEvent,
+    RunEvent,
+    RunSnapshot,
+    SettledEvent,
+    ToolCall,
+    ToolOutcome,
+)
+from sidecar.runtime.dispatch import FunctionTools
+from sidecar.runtime.store import SessionStore
+
+LIMIT_S = 5
+"""Nothing here may hang; a test that does fails instead."""
+
+
+def user(text: str) -> UserTurn:
+    return UserTurn((TextBlock(text),))
+
+
+def said(text: str) -> AssistantTurn:
+    return AssistantTurn((TextBlock(text),))
+
+
+def agent_on(
+    model: Callable[[Conversation, StreamOptions], Any], tools: FunctionTools | None = None, **deps: Any
+) -> Agent:
+    config = AgentConfig(model=deps.pop("model", "m"), tools=tools)
+    return create_agent(config, AgentDeps(model, abort_grace_s=0, **deps))
+
+
+async def ended(run: Awaitable[RunSnapshot]) -> RunSnapshot:
+    return await asyncio.wait_for(run, LIMIT_S)
+
+
+async def reach(agent: Agent, reached: Callable[[RunSnapshot], object]) -> None:
+    told = asyncio.Event()
+    stop = agent.subscribe(lambda event: told.set())
+    while not reached(agent.snapshot()):
+        told.clear()
+        await asyncio.wait_for(told.wait(), LIMIT_S)
+    stop()
+
+
+def submit(agent: Agent, prompt: str) -> asyncio.Task[RunSnapshot]:
+    return asyncio.ensure_future(agent.submit(prompt))
+
+
+async def echo(call: ToolCall, cancel: CancelToken) -> object:
+    return f"of {call.id}"
+
+
+async def test_b_r1_a_hundred_prompts_are_two_hundred_turns_on_disk(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path)
+    model = ScriptedModel([[Say("answer")]], when_exhausted="repeat")
+    agent = agent_on(model, store=store, session_id="s1")
+    for number in range(100):
+        final = await agent.submit(f"question {number}")
+    assert final.messages == await store.journal("s1").load()
+    assert n_nodes(tmp_path) == 200
+    resumed = agent_on(model, store=store)
+    assert (await resumed.resume("s1")).messages == final.messages
+
+
+def n_nodes(folder: Path) -> int:
+    """How many nodes are on disk."""
+    lines = (line for path in folder.glob("*.jsonl") for line in path.read_text("utf-8").splitlines())
+    return sum(json.loads(line)["type"] == "node" for line in lines)
+
+
+class TestSteering:
+    """B-R7 and B-R8: a prompt that comes during a run loses nothing and disturbs nothing."""
+
+    async def test_b_r7_a_prompt_during_tools_keeps_their_results(self) -> None:
+        begun, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slow(call: ToolCall, cancel: CancelToken) -> object:
+            begun.set()
+            await go_on.wait()
+            return "listing"
+
+        model = ScriptedModel([[Call("ls", {}, "a")], [Say("both answered")]])
+        agent = agent_on(model, FunctionTools(ls=slow))
+        first = submit(agent, "list")
+        await begun.wait()
+        second = submit(agent, "and be brief")
+        await reach(agent, lambda now: now.queued)
+        go_on.set()
+        final = await ended(second)
+        called = AssistantTurn((ToolCallBlock("a", "ls", {}),))
+        listed = ToolTurn((ToolResultBlock("a", "listing", False),))
+        assert final.messages == (user("list"), called, listed, user("and be brief"), said("both answered"))
+        assert model.calls[1].conversation.turns == final.messages[:4]
+        assert await first is final
+
+    async def test_b_r8_one_stream_at_a_time_and_each_question_keeps_its_answer(self) -> None:
+        live, most = 0, 0
+
+        async def speak(text: str) -> AsyncIterator[Emission]:
+            nonlocal live, most
+            live += 1
+            most = max(most, live)
+            yield TextEmission(f"re: {text}")
+            await asyncio.sleep(0)
+            live -= 1
+
+        def model(conversation: Conversation, options: StreamOptions) -> AsyncIterator[Emission]:
+            block = conversation.turns[-1].blocks[0]
+            assert isinstance(block, TextBlock)
+            return speak(block.text)
+
+        agent = agent_on(model)
+        finals = await ended_all([agent.submit(text) for text in "abcde"])
+        assert most == 1
+        assert finals[0].messages == tuple(
+            turn for text in "abcde" for turn in (user(text), said(f"re: {text}"))
+        )
+
+    async def test_b_r8_queued_prompts_survive_a_fault_and_an_abort(self) -> None:
+        model = ScriptedModel([[Say("x"), Raise(ValueError("torn"))], [Say("y"), Hang()], [Say("fine")]])
+        agent, events = agent_on(model), list[RunEvent]()
+        agent.subscribe(events.append)
+        runs = [submit(agent, text) for text in ("breaks", "hangs", "works")]
+        await reach(agent, lambda now: len(now.messages) == 4 and now.phase == "streaming")
+        agent.abort()
+        final = await ended(runs[2])
+        assert [event.kind for event in events if isinstance(event, SettledEvent | FaultedEvent)] == [
+            "faulted",
+            "faulted",
+            "settled",
+        ]
+        assert final.messages == (
+            user("breaks"),
+            said("x"),
+            user("hangs"),
+            said("y"),
+            user("works"),
+            said("fine"),
+        )
+
+    async def test_an_abort_during_tools_aborts_no_queued_prompt(self) -> None:
+        begun = asyncio.Event()
+
+        async def wait(call: ToolCall, cancel: CancelToken) -> object:
+            begun.set()
+            stopped = asyncio.Event()
+            cancel.add_callback(stopped.set)
+            await stopped.wait()
+            return "stopped"
+
+        model = ScriptedModel([[Call("ls", {}, "a")], [Say("fine")]])
+        agent = create_agent(
+            AgentConfig(model="m", tools=FunctionTools(ls=wait)), AgentDeps(model, abort_grace_s=LIMIT_S)
+        )
+        submit(agent, "first")
+        await begun.wait()
+        second = submit(agent, "second")
+        await reach(agent, lambda now: now.queued)
+        agent.abort()
+        final = await ended(second)
+        assert (final.phase, final.messages[-2:]) == ("settled", (user("second"), said("fine")))
+        assert final.messages[2] == ToolTurn((ToolResultBlock("a", "stopped", False),))
+
+
+async def ended_all(runs: Sequence[Awaitable[RunSnapshot]]) -> list[RunSnapshot]:
+    return await asyncio.wait_for(asyncio.gather(*runs), LIMIT_S)
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["who began the run", "who steered it"])
+async def test_b_r9_who_gives_up_waiting_cancels_nobody_else(which: int) -> None:
+    model = ScriptedModel([[WaitFor("go"), Say("one")], [Say("two")]])
+    agent = agent_on(model)
+    runs = [submit(agent, "1"), submit(agent, "2")]
+    await reach(agent, lambda now: now.queued)
+    runs[which].cancel()
+    await asyncio.wait([runs[which]])
+    model.gate("go").set()
+    final = await ended(runs[1 - which])
+    assert final.messages == (user("1"), said("one"), user("2"), said("two"))
+
+
+async def test_b_r9_nothing_of_an_abandoned_run_reaches_the_next() -> None:
+    model = ScriptedModel([[WaitFor("go"), Say("one")], [Say("two")]])
+    agent = agent_on(model)
+    with pytest.raises(asyncio.TimeoutError):
+        await asyncio.wait_for(agent.submit("1"), 0.001)
+    assert agent.is_running
+    model.gate("go").set()
+    final = await ended(agent.submit("2"))
+    assert final.messages == (user("1"), said("one"), user("2"), said("two"))
+
+
+class Interrupt(BaseException):
+    """Neither an Exception nor a cancellation."""
+
+
+async def _raise(error: BaseException) -> object:
+    raise error
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), asyncio.CancelledError(), Interrupt("x")], ids=repr)
+async def test_b_r10_a_tool_that_raises_anything_is_answered(error: BaseException) -> None:
+    model = ScriptedModel([[Call("ls", {}, "a")], [Say("noted")]])
+    final = await ended(agent_on(model, FunctionTools(ls=lambda call, cancel: _raise(error))).submit("hi"))
+    assert final.phase == "settled"
+    assert [block.is_error for block in final.messages[2].blocks if isinstance(block, ToolResultBlock)] == [
+        True
+    ]
+
+
+def broken_card(model: str) -> ModelCard | None:
+    raise ValueError("no connector")
+
+
+class BrokenTools(FunctionTools):
+    def descriptors(self) -> Sequence[ToolDescriptor]:
+        raise ValueError("no tools today")
+
+
+async def cancelled_stream() -> AsyncIterator[Emission]:
+    yield TextEmission("x")
+    raise asyncio.CancelledError
+
+
+async def interrupted_stream() -> AsyncIterator[Emission]:
+    yield TextEmission("x")
+    raise Interrupt("stop")
+
+
+@pytest.mark.parametrize(
+    ("agent", "kind", "message"),
+    [
+        pytest.param(
+            lambda: agent_on(ScriptedModel([[Say("x")]]), get_card=broken_card),
+            "compaction_failed",
+            "no connector",
+            id="get_card raises",
+        ),
+        pytest.param(
+            lambda: agent_on(ScriptedModel([[Say("x")]]), BrokenTools()),
+            "invalid_state",
+            "a step of the run failed: no tools today",
+            id="a step of the reducer raises",
+        ),
+        pytest.param(
+            lambda: agent_on(lambda conversation, options: cancelled_stream()),
+            "model_failed",
+            "the model call was cancelled from within",
+            id="a stream that raises CancelledError",
+        ),
+        pytest.param(
+            lambda: agent_on(lambda conversation, options: interrupted_stream()),
+            "model_failed",
+            "stop",
+            id="a stream that raises a BaseException",
+        ),
+        pytest.param(
+            lambda: agent_on(lambda conversation, options: None),
+            "model_failed",
+            "NoneType",
+            id="an invoker that returns no channel",
+        ),
+    ],
+)
+async def test_b_r10_whatever_raises_ends_in_a_fault(
+    agent: Callable[[], Agent], kind: str, message: str
+) -> None:
+    subject, events = agent(), list[RunEvent]()
+    subject.subscribe(events.append)
+    final = await ended(subject.submit("hi"))
+    assert final.error is not None
+    assert (final.phase, final.error.kind) == ("faulted", kind)
+    assert message in final.error.message
+    assert isinstance(events[-1], FaultedEvent)
+    assert not subject.is_running
+
+
+async def test_b_r14_an_abort_mid_arguments_leaves_a_history_that_can_go_on() -> None:
+    half: Sequence[Step] = [
+        Say("writing"),
+        ToolCallStartEmission("a", "write"),
+        ToolCallDeltaEmission("a", '{"path": "x'),
+        Hang(),
+    ]
+    model, journal = ScriptedModel([half, [Say("fine")]]), MemoryJournal()
+    agent = agent_on(model, journal=journal)
+    run = submit(agent, "write x")
+    await reach(agent, lambda now: now.messages and len(now.messages[-1].blocks) == 2)
+    await asyncio.sleep(0)
+    agent.abort()
+    aborted = await ended(run)
+    call = aborted.messages[1].blocks[1]
+    assert isinstance(call, ToolCallBlock)
+    assert isinstance(call.input, dict)
+    assert [block.call_id for block in aborted.messages[2].blocks if isinstance(block, ToolResultBlock)] == [
+        "a"
+    ]
+    assert journal.branches == [aborted.messages]
+    await ended(agent.submit("go on"))
+    assert model.calls[1].conversation.turns == (*aborted.messages, user("go on"))
+
+
+async def test_b_r15_every_twin_is_run_and_answered_once() -> None:
+    tools = FunctionTools(ls=echo)
+    twins: Sequence[Step] = [Call("ls", {"n": 1}, "a"), Call("ls", {"n": 2}, "a"), EndWithoutDone()]
+    model = ScriptedModel([twins, [Say("ok")]])
+    final = await ended(agent_on(model, tools).submit("hi"))
+    assert [(call.id, call.input) for call in tools.calls] == [("a", {"n": 1}), ("a_2", {"n": 2})]
+    results = [ToolResultBlock("a", "of a", False), ToolResultBlock("a_2", "of a_2", False)]
+    assert final.messages[2] == ToolTurn(tuple(results))
+
+
+async def test_b_r15_a_runner_that_answers_for_another_call() -> None:
+    async def confused(call: ToolCall, cancel: CancelToken) -> object:
+        return ToolOutcome("b" if call.id == "a" else "a", f"of {call.id}", False)
+
+    model = ScriptedModel([[Call("ls", {}, "a"), Call("ls", {}, "b")], [Say("ok")]])
+    final = await ended(agent_on(model, FunctionTools(ls=confused)).submit("hi"))
+    results = [(b.call_id, b.output) for b in final.messages[2].blocks if isinstance(b, ToolResultBlock)]
+    assert sorted(results) == [("a", "of a"), ("b", "of b")]
+
+
+class TestStrayAborts:
+    """B-R20: an abort that finds nothing to abort does nothing, and never touches the next prompt."""
+
+    async def test_b_r20_on_an_idle_agent(self) -> None:
+        agent = agent_on(ScriptedModel([[Say("x")]]))
+        agent.abort()
+        assert agent.snapshot().phase == "idle"
+        assert (await ended(agent.submit("hi"))).phase == "settled"
+
+    async def test_b_r20_on_a_settled_agent(self) -> None:
+        agent = agent_on(ScriptedModel([[Say("x")], [Say("y")]]))
+        events: list[RunEvent] = []
+        await ended(agent.submit("hi"))
+        agent.subscribe(events.append)
+        agent.abort()
+        assert (await ended(agent.submit("ho"))).messages[-1] == said("y")
+        assert [event.kind for event in events] == ["snapshot", "text_delta", "settled"]
+
+    async def test_b_r20_on_an_agent_that_is_just_storing_its_end(self) -> None:
+        class Slow(MemoryJournal):
+            async def record(self, turns: Sequence[Turn]) -> None:
+                if turns[-1] == said("x"):
+                    agent.abort()
+                    submit(agent, "ho")
+                    await asyncio.sleep(0)
+
+        agent = agent_on(ScriptedModel([[Say("x")], [Say("y")]]), journal=Slow())
+        assert (await ended(agent.submit("hi"))).messages == (user("hi"), said("x"), user("ho"), said("y"))
+
+    async def test_b_r20_twice_is_once(self) -> None:
+        agent = agent_on(ScriptedModel([[Say("x"), Hang()], [Say("y")]]))
+        run = submit(agent, "hi")
+        await reach(agent, lambda now: now.phase == "streaming")
+        agent.abort()
+        agent.abort()
+        assert (await ended(run)).phase == "faulted"
+        agent.abort()
+        assert (await ended(agent.submit("ho"))).phase == "settled"
+
+
+async def test_b_r21_a_reply_cut_at_its_limit_settles_in_sight_and_runs_nothing() -> None:
+    tools = FunctionTools(ls=echo)
+    cut: Sequence[Step] = [
+        ToolCallStartEmission("a", "ls"),
+        ToolCallDeltaEmission("a", '{"pa'),
+        StopEmission("max_output"),
+    ]
+    model = ScriptedModel([cut, [Say("again")]])
+    agent = agent_on(model, tools)
+    final = await ended(agent.submit("hi"))
+    assert (final.phase, final.stop, tools.calls) == ("settled", "max_output", [])
+    assert [b.is_error for b in final.messages[2].blocks if isinstance(b, ToolResultBlock)] == [True]
+    again = await ended(agent.submit("go on"))
+    assert model.calls[1].conversation.turns == again.messages[:4]
+
+
+async def test_b_r25_writes_never_overlap() -> None:
+    class Watched(MemoryJournal):
+        live = most = 0
+
+        async def record(self, turns: Sequence[Turn]) -> None:
+            self.live += 1
+            self.most = max(self.most, self.live)
+            await asyncio.sleep(0)
+            await super().record(turns)
+            self.live -= 1
+
+    journal = Watched()
+    model = ScriptedModel([[Say("x"), Raise(ValueError("torn"))], [Say("y")], [Say("z")]])
+    agent = agent_on(model, journal=journal)
+    finals = await ended_all([agent.submit(text) for text in "abc"])
+    assert (journal.most, journal.branches) == (1, [finals[0].messages])
+
+
+async def test_b_r6_the_mock_model_is_counted_once() -> None:
+    final = await ended(create_agent(AgentConfig(model="mock-1")).submit("hi"))
+    assert (final.usage_total, final.messages[-1]) == (Usage(8, 5), said("Hello from the mock model."))

@@ -1,0 +1,128 @@
+"""Keeping the history: only what is new is written, a cut history is a branch, a broken disk stops nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from sidecar.llmgateway.contract import AssistantTurn, TextBlock, Turn, UserTurn
+from sidecar.runtime.cadence import Draft, Transcript
+from sidecar.runtime.conductor.journal import Keeper, MemoryJournal
+
+A, B, C, D = (UserTurn((TextBlock(text),)) for text in "abcd")
+BLANK = AssistantTurn(())
+
+
+class Flaky(MemoryJournal):
+    """A journal that fails when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fails = False
+        self.n_calls = 0
+
+    async def record(self, turns: Sequence[Turn]) -> None:
+        self._check()
+        await super().record(turns)
+
+    async def branch(self, turns: Sequence[Turn]) -> None:
+        self._check()
+        await super().branch(turns)
+
+    def _check(self) -> None:
+        self.n_calls += 1
+        if self.fails:
+            raise OSError("disk full")
+
+
+def keeper(journal: MemoryJournal | None, errors: list[Exception] | None = None) -> Keeper:
+    return Keeper(journal, errors.append if errors is not None else None)
+
+
+async def test_only_what_is_new_is_written() -> None:
+    journal = Flaky()
+    keep, history = keeper(journal), Transcript.of(())
+    keep.adopt(history)
+    for turn in (A, B, C):
+        history = history.with_turns((turn,))
+        await keep.keep(history)
+        await keep.keep(history)
+    assert (journal.branches, journal.n_calls) == ([(A, B, C)], 3)
+
+
+async def test_an_open_turn_waits_until_it_is_finished() -> None:
+    journal = Flaky()
+    keep, history = keeper(journal), Transcript.of(())
+    keep.adopt(history)
+    await keep.keep(history.with_turns((A,)).with_open(Draft()))
+    assert journal.branches == [(A,)]
+
+
+async def test_b_r5_a_blank_turn_is_never_stored() -> None:
+    journal = Flaky()
+    keep, history = keeper(journal), Transcript.of(())
+    keep.adopt(history)
+    history = history.with_turns((A, BLANK))
+    await keep.keep(history)
+    await keep.keep(history.with_turns((BLANK,)))
+    await keep.keep(Transcript.of((BLANK, B)))
+    assert (journal.branches, journal.n_calls) == ([(A,), (B,)], 2)
+
+
+async def test_a_history_that_did_not_grow_out_of_the_stored_one_is_a_branch() -> None:
+    journal = Flaky()
+    keep, history = keeper(journal), Transcript.of((A, B))
+    keep.adopt(history)
+    await keep.keep(Transcript.of((C, B)))
+    await keep.keep(history)
+    assert journal.branches == [(), (C, B), (A, B)]
+
+
+async def test_an_unknown_journal_gets_a_branch_also_of_nothing() -> None:
+    journal = Flaky()
+    await keeper(journal).keep(())
+    assert journal.branches == [(), ()]
+
+
+async def test_what_could_not_be_written_goes_with_the_next_write() -> None:
+    journal, errors = Flaky(), list[Exception]()
+    keep, history = keeper(journal, errors), Transcript.of(())
+    keep.adopt(history)
+    journal.fails = True
+    for turn in (A, B):
+        history = history.with_turns((turn,))
+        await keep.keep(history)
+    assert (journal.branches, [str(error) for error in errors]) == ([()], ["disk full"])
+    journal.fails = False
+    await keep.keep(history.with_turns((C,)))
+    assert journal.branches == [(A, B, C)]
+
+
+async def test_a_branch_that_failed_is_tried_again() -> None:
+    journal = Flaky()
+    keep = keeper(journal)
+    journal.fails = True
+    await keep.keep((A,))
+    journal.fails = False
+    await keep.keep((A, B))
+    assert journal.branches == [(), (A, B)]
+
+
+async def test_each_outage_is_reported_once() -> None:
+    journal, errors = Flaky(), list[Exception]()
+    keep, history = keeper(journal, errors), Transcript.of(())
+    keep.adopt(history)
+    for fails, turn in ((True, A), (True, B), (False, C), (True, D)):
+        journal.fails = fails
+        history = history.with_turns((turn,))
+        await keep.keep(history)
+    assert len(errors) == 2
+
+
+@pytest.mark.parametrize("journal", [None, Flaky()])
+async def test_nobody_needs_to_hear_of_errors_or_have_a_journal(journal: Flaky | None) -> None:
+    keep = keeper(journal)
+    if journal is not None:
+        journal.fails = True
+    await keep.keep((A,))
