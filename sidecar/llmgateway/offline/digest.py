@@ -8,21 +8,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
-from sidecar.llmgateway.offline.transcript import Entry, is_transcript, read_transcript
+from sidecar.llmgateway.offline.facts import Topic, facts_of
+from sidecar.llmgateway.offline.transcript import read_transcript, split_transcript
 
 __all__ = ["DigestRequest", "digest_request", "write_digest"]
 
-_Topic: TypeAlias = Literal[
-    "requests", "rules", "edits", "state", "errors", "commands", "files", "decisions", "next"
-]
-
-_HOMES: Final[dict[_Topic, tuple[str, ...]]] = {
+_HOMES: Final[dict[Topic, tuple[str, ...]]] = {
     "requests": ("objective", "goal", "request"),
     "rules": ("guardrail", "constraint", "rule", "suffix"),
-    "edits": ("status", "progress", "file", "carryover", "critical"),
-    "state": ("status", "progress", "open", "suffix"),
+    "edits": ("shipped", "done", "progress", "file", "carryover", "critical"),
+    "state": ("active", "in progress", "progress", "open", "suffix"),
     "errors": ("error", "stuck", "blocked", "progress", "carryover", "critical"),
     "commands": ("command", "carryover", "critical", "progress", "suffix"),
     "files": ("file", "carryover", "critical", "suffix"),
@@ -47,17 +44,7 @@ _KNOWN_HEADINGS: Final = (
 _HEADING_LINE: Final = re.compile(r"^#{1,6} +\S.*$", re.M)
 _TRANSCRIPT_TAGS: Final = ("scrollback", "conversation", "transcript")
 _CARRIED_TAGS: Final = ("carried-digest", "previous-summary", "prior-digest")
-_CONDENSING: Final = re.compile(r"\b(?:summar|condens|digest|distil)", re.I)
-_RULE: Final = re.compile(
-    r"\b(?:always|never|must|do not|don't|dont|only|avoid|prefer|make sure|from now on|remember)\b", re.I
-)
-_DECISION: Final = re.compile(r"\b(?:decided|decision|because|instead of|chose|rather than|so that)\b", re.I)
-_NEXT: Final = re.compile(r"\b(?:next|todo|then i|remaining|still (?:to|need)|i will|i'll|left to)\b", re.I)
-_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n+")
-_PATH: Final = re.compile(r"\b(?:path|file_path|filePath|file)\"?\s*[:=]\s*\"?([^\",;)}\n]+)")
-_COMMAND: Final = re.compile(r"\bcommand\"?\s*[:=]\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^,;)}\n]+))")
-_ALARM: Final = re.compile(r"(?:error|exception)\b|\b(?:failed|failure|fatal|panic|not found|denied)\b", re.I)
-_EDITING: Final = frozenset({"edit", "write"})
+_CONDENSING: Final = re.compile(r"\b(?:summar|condens|digest|distil|notes (?:of|on)|keep the notes)", re.I)
 _MAX_TOKENS: Final = 1_500
 _LINE_CHARS: Final = 280
 
@@ -74,14 +61,16 @@ class DigestRequest:
 def digest_request(system: str, prompt: str) -> DigestRequest | None:
     """Return what is to be condensed when *system* and *prompt* ask for that, else None."""
     transcript = _tagged(prompt, _TRANSCRIPT_TAGS)
-    carried = _tagged(prompt, _CARRIED_TAGS) or ""
-    around = system if transcript is None else f"{system}\n{_without_tags(prompt)}"
-    headings = tuple(dict.fromkeys(line.strip() for line in _HEADING_LINE.findall(around)))
-    if transcript is None and is_transcript(prompt):
-        transcript = prompt
-    if transcript is None or not (headings or _CONDENSING.search(around)):
+    if transcript is not None:
+        around, carried = _without_tags(prompt), _tagged(prompt, _CARRIED_TAGS) or ""
+    else:
+        around, transcript = split_transcript(prompt) or (prompt, "")
+        carried = _below_a_label(around)
+    asked = f"{system}\n{around}"
+    headings = tuple(dict.fromkeys(line.strip() for line in _HEADING_LINE.findall(asked)))
+    if not transcript or not _CONDENSING.search(asked):
         return None
-    named = tuple(f"## {name}" for name in _KNOWN_HEADINGS if name.split(" (")[0] in around)
+    named = tuple(f"## {name}" for name in _KNOWN_HEADINGS if name.split(" (")[0] in asked)
     return DigestRequest(headings or named, transcript, carried)
 
 
@@ -97,11 +86,19 @@ def write_digest(request: DigestRequest, *, max_tokens: int | None = None) -> st
         sections[heading][line] = None
     budget = 4 * min(max_tokens or _MAX_TOKENS, _MAX_TOKENS) - sum(len(each) + 8 for each in headings)
     chosen = _fitting([list(lines) for lines in sections.values()], budget)
-    return "\n\n".join(map(_block, headings, chosen))
+    blocks = map(_block, headings, chosen, (*headings[1:], ""))
+    return "\n\n".join(blocks)
 
 
-def _block(heading: str, lines: Sequence[str]) -> str:
-    return "\n".join(filter(None, (heading, *(f"- {line}" for line in lines)))) + ("" if lines else "\nnone")
+def _block(heading: str, lines: Sequence[str], following: str) -> str:
+    """Return one section; a heading that is only there for the deeper one *following* it may be empty."""
+    is_parent = _depth(following) > _depth(heading)
+    listed = [f"- {line}" for line in lines] or ([] if is_parent else ["none"])
+    return "\n".join(filter(None, (heading, *listed)))
+
+
+def _depth(heading: str) -> int:
+    return len(heading) - len(heading.lstrip("#"))
 
 
 def _tagged(text: str, tags: Sequence[str]) -> str | None:
@@ -111,6 +108,12 @@ def _tagged(text: str, tags: Sequence[str]) -> str | None:
         if 0 <= start < end:
             return text[start + len(tag) + 2 : end].strip("\n")
     return None
+
+
+def _below_a_label(text: str) -> str:
+    """Return what stands under a line that ends with a colon: notes that a prompt without tags carries on."""
+    paragraphs = (paragraph.partition("\n") for paragraph in text.split("\n\n"))
+    return "\n".join(rest for label, _, rest in paragraphs if label.rstrip().endswith(":"))
 
 
 def _without_tags(text: str) -> str:
@@ -140,69 +143,13 @@ def _name(heading: str) -> str:
 
 def _extracted(transcript: str, headings: Sequence[str]) -> Iterator[tuple[str, str]]:
     homes = {topic: _home(words, headings) for topic, words in _HOMES.items()}
-    for topic, line in _facts(read_transcript(transcript)):
+    for topic, line in facts_of(read_transcript(transcript)):
         if line.strip():
             yield homes[topic], _clip(line)
 
 
 def _home(words: Iterable[str], headings: Sequence[str]) -> str:
     return next((each for word in words for each in headings if word in each.lower()), headings[-1])
-
-
-def _facts(entries: Sequence[Entry]) -> Iterator[tuple[_Topic, str]]:
-    last_said = ""
-    for index, entry in enumerate(entries):
-        match entry.kind:
-            case "user":
-                yield "requests", entry.text
-                yield from (("rules", each) for each in _sentences(entry.text) if _RULE.search(each))
-            case "agent":
-                last_said = entry.text
-                yield from (("decisions", each) for each in _sentences(entry.text) if _DECISION.search(each))
-                yield from (("next", each) for each in _sentences(entry.text) if _NEXT.search(each))
-            case "call":
-                yield from _call_facts(entry, entries[index + 1 : index + 40])
-            case "error":
-                yield "errors", f"{entry.name or 'tool'}: {_alarm(entry.text)}"
-            case "shell":
-                yield "commands", f"`{entry.name}` -> exit {entry.text.partition(chr(10))[0]}"
-            case _:
-                continue
-    if last_said:
-        yield "state", last_said
-
-
-def _call_facts(call: Entry, after: Sequence[Entry]) -> Iterator[tuple[_Topic, str]]:
-    command = _COMMAND.search(call.text)
-    if command is not None:
-        line = (command[1] or command[2]).replace('\\"', '"').replace("\\n", " ")
-        yield "commands", f"`{line}`{_outcome(after)}"
-    path = _PATH.search(call.text)
-    if path is not None:
-        topic: _Topic = "edits" if call.name in _EDITING else "files"
-        yield topic, f"{path[1].strip()} ({call.name})"
-
-
-def _outcome(after: Sequence[Entry]) -> str:
-    """Return how a command ended, as far as the next result tells."""
-    result = next((entry for entry in after if entry.kind in ("result", "error")), None)
-    if result is None:
-        return ""
-    code = re.search(r"\bexit(?:ed)?(?: code| status)?[ :=]+(-?\d+)", result.text, re.I)
-    if code is not None:
-        return f" -> exit {code[1]}"
-    return " -> failed" if result.kind == "error" else ""
-
-
-def _alarm(text: str) -> str:
-    """Return the line that says what went wrong: the last one that sounds like it, else the first."""
-    lines = [line.strip() for line in text.split("\n") if line.strip()]
-    alarming = [line for line in lines if _ALARM.search(line)]
-    return (alarming or lines[:1] or ["no message"])[-1]
-
-
-def _sentences(text: str) -> list[str]:
-    return [sentence.strip("-* \t") for sentence in _SENTENCE.split(text) if sentence.strip()]
 
 
 def _fitting(sections: Sequence[Sequence[str]], budget_chars: int) -> list[list[str]]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["Entry", "EntryKind", "is_transcript", "read_transcript"]
+__all__ = ["Entry", "EntryKind", "read_transcript", "split_transcript"]
 
 EntryKind: TypeAlias = Literal["user", "agent", "call", "result", "error", "shell", "digest", "other"]
 
@@ -46,10 +46,10 @@ _ARROWS: Final = _dialect(
     ("other", r"» note \([^)]*\): ?(?P<text>.*)"),
 )
 _BRACKETS: Final = _dialect(
-    ("user", r"\[(?:User|user)\]: ?(?P<text>.*)"),
-    ("agent", r"\[(?:Assistant|assistant)\]: ?(?P<text>.*)"),
     ("call", r"\[Assistant tool calls\]: ?(?P<text>.*)"),
     ("other", r"\[Assistant thinking\]: ?(?P<text>.*)"),
+    ("user", r"\[(?:User|user)\b[^\]]*\]: ?(?P<text>.*)"),
+    ("agent", r"\[(?:Assistant|assistant)\b[^\]]*\]: ?(?P<text>.*)"),
     ("error", r"\[Tool result error\]: ?(?P<text>.*)"),
     ("result", r"\[Tool result\]: ?(?P<text>.*)"),
     ("digest", r"\[Previous summary\]: ?(?P<text>.*)"),
@@ -75,9 +75,13 @@ _RESTORED_MARK: Final = "[Restored file after compaction]"
 _INNER_CALL: Final = re.compile(r"(?P<name>[A-Za-z_]\w*)\((?P<text>.*?)\)(?:; |\Z)", re.S)
 
 
-def is_transcript(text: str) -> bool:
-    """Whether *text* begins the way one of the engines writes a conversation out."""
-    return _dialect_of(text) is not None
+def split_transcript(text: str) -> tuple[str, str] | None:
+    """Return what stands before the transcript in *text*, and the transcript; None when there is none."""
+    lines = text.split("\n")
+    for index, line in enumerate(lines):
+        if any(_opening(line.rstrip(), dialect) for dialect in _DIALECTS):
+            return "\n".join(lines[:index]), "\n".join(lines[index:])
+    return None
 
 
 def read_transcript(text: str) -> tuple[Entry, ...]:
