@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sidecar.capabilities.toolbox import SessionToolBox
 
 from sidecar.boot import SessionShelf
 from sidecar.capabilities.contract import Tool
+from sidecar.capabilities.toolbox import SessionToolBox
 from sidecar.conductor.core import SessionParts
 from sidecar.conductor.engines.none import NoEngine
 from sidecar.conductor.engines.runtime_memory import RuntimeEngine
@@ -39,6 +40,7 @@ class Stage:
 
     hub: Hub
     model: ScriptedModel
+    models: ModelRegistry
     workspace: FakeWorkspace
     folder: Path
     opened: list[Session] = field(default_factory=list)
@@ -47,6 +49,16 @@ class Stage:
         session = await self.hub.new(NewSession(str(self.folder), model="scripted-1", **wanted))
         self.opened.append(session)
         return session
+
+    async def settle(self) -> None:
+        """Let everybody else have a turn of the event loop."""
+        await asyncio.sleep(0)
+
+    def smaller_window(self, window: int) -> None:
+        """Let the scripted model's window be *window* from now on."""
+        card = self.models.card("scripted-1")
+        assert card is not None
+        self.models.catalog = self.models.catalog.with_cards([replace(card, context_window=window)])
 
     async def ask(self, session: Session, prompt: str) -> TurnOutcome:
         """Submit *prompt* and wait for the end of its turn."""
@@ -84,8 +96,9 @@ async def make_stage(tmp_path: Path) -> AsyncIterator[StageMaker]:
         workspace = FakeWorkspace()
         folder = tmp_path / "project"
         folder.mkdir(exist_ok=True)
+        models = ModelRegistry(BUILT_IN.with_cards([card]), {"scripted": lambda _: model}, "scripted-1")
         parts = SessionParts(
-            models=ModelRegistry(BUILT_IN.with_cards([card]), {"scripted": lambda _: model}, "scripted-1"),
+            models=models,
             workspace=workspace,
             engines={"windowBudget": WindowBudgetEngine, "runtime": RuntimeEngine, "none": NoEngine},
             toolbox=lambda context, observe: SessionToolBox(tools, context, observe),
@@ -97,7 +110,7 @@ async def make_stage(tmp_path: Path) -> AsyncIterator[StageMaker]:
             new_id=lambda: f"id{next(ids)}",
         )
         shelf = SessionShelf(SessionStore(store or tmp_path / "store"))
-        stage = Stage(Hub(shelf, parts, "windowBudget"), model, workspace, folder)
+        stage = Stage(Hub(shelf, parts, "windowBudget"), model, models, workspace, folder)
         stages.append(stage)
         return stage
 

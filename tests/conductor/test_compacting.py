@@ -1,0 +1,288 @@
+"""Compactions of a session: by hand, by the gate, previewed, cancelled, undone; files as they are now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sidecar.capabilities.read import READ
+from sidecar.conductor.contract import Compaction
+from sidecar.conductor.errors import (
+    Busy,
+    CompactionNotFound,
+    HeadMoved,
+    NotUndoable,
+    WouldExceedWindow,
+)
+from sidecar.conductor.events import Notice, Rehydrated
+from sidecar.conductor.session import CompactRequest, Content, Session
+from sidecar.llmgateway.contract import TextBlock, UserTurn
+from sidecar.llmgateway.scripted import Call, Hang, Raise, Say
+from sidecar.window_budget import DIGEST_HEADER, RESTORED_FILE_PREFIX
+
+LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
+DIGEST = "# Objective\nFix the parser.\n# Guardrails\nnone\n# Carryover\nnone"
+
+
+def text(prompt: str) -> Content:
+    return ({"type": "text", "text": prompt},)
+
+
+async def compact(session: Session, **request: Any) -> Compaction:
+    return await session.compact(CompactRequest(**request)).outcome
+
+
+def first_text(session: Session) -> str:
+    block = session.history.turns[0].blocks[0]
+    assert isinstance(block, TextBlock)
+    return block.text
+
+
+async def a_long_talk(make_stage: Any, *after: Any, **options: Any) -> tuple[Any, Session]:
+    """Three turns with long answers, then *after* as further model calls."""
+    stage = await make_stage([[Say(LONG)]] * 3 + list(after), **options)
+    session = await stage.session()
+    for prompt in ("one", "two", "three"):
+        await stage.ask(session, prompt)
+    return stage, session
+
+
+async def test_compact_replaces_the_head_by_a_digest_and_keeps_the_last_turn(make_stage: Any) -> None:
+    _, session = await a_long_talk(make_stage, [Say(DIGEST)])
+    before = session.history.head
+    done = await compact(session)
+    assert (done.status, done.trigger, done.summary_source) == ("completed", "manual", "model")
+    assert (done.before_head, done.after_head) == (before, session.history.head)
+    assert done.post_tokens is not None
+    assert done.post_tokens < done.pre_tokens
+    assert first_text(session).startswith(DIGEST_HEADER)
+    assert "Fix the parser." in first_text(session)
+    assert [turn.role for turn in session.history.turns] == ["user", "user", "assistant"]
+
+
+async def test_a_compacted_session_loads_as_it_was_left(make_stage: Any) -> None:
+    stage, session = await a_long_talk(make_stage, [Say(DIGEST)])
+    done = await compact(session)
+    turns = list(session.history.turns)
+    await stage.hub.close(session.sid)
+    loaded = (await stage.hub.load(session.sid)).session
+    assert loaded.history.turns == turns
+    assert loaded.compactions == (done,)
+    assert loaded.info.last_compaction_at is not None
+
+
+async def test_undo_brings_back_the_conversation_and_what_came_since(make_stage: Any) -> None:
+    stage, session = await a_long_talk(make_stage, [Say(DIGEST)], [Say("four")])
+    full = list(session.history.turns)
+    await compact(session)
+    await stage.ask(session, "after")
+    undone = await session.undo(None, force=False, expect_head=None)
+    assert undone.status == "undone"
+    assert session.history.turns[: len(full)] == full
+    assert [turn.role for turn in session.history.turns[len(full) :]] == ["user", "assistant"]
+    with pytest.raises(CompactionNotFound):
+        await session.undo(None, force=False, expect_head=None)
+    assert (await stage.hub.nodes(session.sid))[1] == session.history.head
+
+
+async def test_the_agent_goes_on_from_what_an_undo_restored(make_stage: Any) -> None:
+    stage, session = await a_long_talk(make_stage, [Say(DIGEST)], [Say("four")])
+    await compact(session)
+    await session.undo(None, force=False, expect_head=None)
+    await stage.ask(session, "after")
+    assert len(stage.model.calls[-1].conversation.turns) == 7
+
+
+async def test_of_two_compactions_the_newer_is_undone_first(make_stage: Any) -> None:
+    stage, session = await a_long_talk(make_stage, [Say(DIGEST)], [Say(LONG)], [Say(LONG)], [Say(DIGEST)])
+    first = await compact(session)
+    for prompt in ("four", "five"):
+        await stage.ask(session, prompt)
+    second = await compact(session)
+    assert second.status == "completed"
+    with pytest.raises(NotUndoable):
+        await session.undo(first.compaction_id, force=False, expect_head=None)
+    await session.undo(second.compaction_id, force=False, expect_head=None)
+    await session.undo(first.compaction_id, force=False, expect_head=None)
+    assert len(session.history.turns) == 10
+
+
+async def test_a_preview_calls_no_model_and_changes_nothing(make_stage: Any) -> None:
+    stage, session = await a_long_talk(make_stage)
+    n_calls, head = len(stage.model.calls), session.history.head
+    plan = session.preview(CompactRequest())
+    assert (len(stage.model.calls), session.history.head) == (n_calls, head)
+    assert plan.noop is None
+    assert plan.dropped is not None
+    assert plan.kept is not None
+    assert plan.dropped.count + plan.kept.count == 6
+    assert plan.dropped.nodes == tuple(session.history.node_ids[: plan.dropped.count])
+    assert plan.cut is not None
+    assert plan.cut.node_id == session.history.node_ids[plan.cut.index]
+
+
+async def test_a_plan_is_carried_out_unless_the_talk_went_on(make_stage: Any) -> None:
+    stage, session = await a_long_talk(make_stage, [Say("four")], [Say(DIGEST)])
+    stale = session.preview(CompactRequest()).plan_id
+    await stage.ask(session, "more")
+    with pytest.raises(HeadMoved):
+        session.compact(CompactRequest(plan_id=stale))
+    fresh = session.preview(CompactRequest()).plan_id
+    assert (await compact(session, plan_id=fresh)).status == "completed"
+
+
+async def test_nothing_to_do_is_answered_at_once_with_the_reason(make_stage: Any) -> None:
+    stage = await make_stage([[Say("one")]])
+    session = await stage.session()
+    await stage.ask(session, "hi")
+    started = session.compact(CompactRequest())
+    assert (started.disposition, started.reason) == ("noop", "there is nothing to condense")
+    assert (await started.outcome).status == "noop"
+
+
+async def test_an_engine_that_does_not_compact_says_so(make_stage: Any) -> None:
+    stage = await make_stage([[Say("one")]])
+    session = await stage.session(engine="none")
+    await stage.ask(session, "hi")
+    assert session.compact(CompactRequest()).reason == "this session's engine does not compact"
+
+
+async def test_the_gate_compacts_before_a_prompt_that_would_not_fit(make_stage: Any) -> None:
+    script = [*[[Say(LONG)]] * 6, [Say(DIGEST)], [Say("done")]]
+    stage = await make_stage(script, window=8_000)
+    session = await stage.session()
+    for number in range(6):
+        await stage.ask(session, f"prompt {number}")
+    outcome = await stage.ask(session, "the last")
+    assert [done.trigger for done in session.compactions] == ["auto"]
+    assert outcome.text == "done"
+    sent = stage.model.calls[-1].conversation.turns
+    assert sent[-1] == UserTurn((TextBlock("the last"),))
+    assert outcome.usage.used < outcome.usage.limit
+
+
+async def test_a_failing_summariser_degrades_to_the_local_digest_and_says_so(make_stage: Any) -> None:
+    _, session = await a_long_talk(make_stage, [Raise(RuntimeError("boom"))])
+    done = await compact(session)
+    assert (done.status, done.summary_source) == ("completed", "localFallback")
+    assert done.reason is not None
+
+
+async def test_a_cancelled_compaction_changes_nothing(make_stage: Any) -> None:
+    stage, session = await a_long_talk(make_stage, [Hang()])
+    turns, head = list(session.history.turns), session.history.head
+    started = session.compact(CompactRequest())
+    while len(stage.model.calls) < 4:
+        await stage.settle()
+    assert session.cancel_compaction(started.compaction_id)
+    assert (await started.outcome).status == "cancelled"
+    assert (session.history.turns, session.history.head) == (turns, head)
+    assert not session.cancel_compaction(started.compaction_id)
+
+
+async def test_a_compaction_waits_for_the_turn_and_goes_before_waiting_prompts(make_stage: Any) -> None:
+    _, session = await a_long_talk(make_stage, [Say("four")], [Say(DIGEST)], [Say("five")])
+    first = await session.submit(text("4"))
+    second = await session.submit(text("5"))
+    started = session.compact(CompactRequest())
+    assert started.disposition == "queued"
+    await second.outcome
+    kinds = [event.kind for event in session.log.after(0, limit=10_000)]
+    assert first.outcome.done()
+    assert kinds.index("compaction") < len(kinds) - 1 - kinds[::-1].index("settled")
+    assert (await started.outcome).status == "completed"
+
+
+async def test_a_busy_session_can_be_asked_not_to_wait_with_a_compaction(make_stage: Any) -> None:
+    _, session = await a_long_talk(make_stage, [Hang()])
+    await session.submit(text("4"))
+    with pytest.raises(Busy):
+        session.compact(CompactRequest(reject_when_busy=True))
+
+
+async def test_files_come_back_as_they_are_now_buffer_first(make_stage: Any) -> None:
+    script = [
+        [Call("read", {"path": "a.py"}), Call("read", {"path": "b.py"}), Call("read", {"path": "c.py"})],
+        [Say(f"I have read them. {LONG}")],
+        [Say(LONG)],
+        [Say(DIGEST)],
+    ]
+    stage = await make_stage(script, tools=[READ])
+    folder = stage.folder
+    for name in "abc":
+        stage.workspace.put(folder / f"{name}.py", f"old_{name} = 1\n")
+    session = await stage.session()
+    await stage.ask(session, "read them")
+    await stage.ask(session, "go on")
+    stage.workspace.put(folder / "a.py", "new_on_disk = 2\n")
+    uri = (folder / "b.py").as_uri()
+    stage.workspace.open_buffer(uri, version=7, text="only_in_the_buffer = 3\n")
+    stage.workspace.put(folder / "c.py", None)
+    stale = [event.data for event in session.log.after(0, limit=1000) if event.kind == "fileStale"]
+    assert len(stale) == 3
+    done = await compact(session)
+    assert done.status == "completed"
+    restored = "\n".join(
+        block.text
+        for turn in session.history.turns
+        for block in turn.blocks
+        if isinstance(block, TextBlock) and block.text.startswith(RESTORED_FILE_PREFIX)
+    )
+    assert "new_on_disk" in restored
+    assert "only_in_the_buffer" in restored
+    assert "old_" not in restored
+    told = [event.data for event in session.log.after(0, limit=1000) if isinstance(event.data, Rehydrated)]
+    assert {(file.uri, file.source) for file in told[0].files} == {
+        ((folder / "a.py").as_uri(), "disk"),
+        (uri, "buffer"),
+    }
+    assert [missing.split(": ")[1] for missing in told[0].missing] == ["deleted"]
+    files = {file.uri: file for file in session.context_files()}
+    assert not files[uri].stale
+    assert files[uri].in_window
+    assert files[uri].hash == next(file.hash for file in told[0].files if file.uri == uri)
+
+
+async def test_an_undo_that_would_not_fit_is_refused_unless_forced(make_stage: Any) -> None:
+    stage, session = await a_long_talk(make_stage, [Say(DIGEST)], window=1_000_000)
+    await compact(session)
+    stage.smaller_window(2_000)
+    with pytest.raises(WouldExceedWindow):
+        await session.undo(None, force=False, expect_head=None)
+    assert len(session.history.turns) == 3
+    assert (await session.undo(None, force=True, expect_head=None)).status == "undone"
+
+
+async def test_three_failures_in_a_row_end_automatic_compaction_and_are_told(
+    make_stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = await make_stage([[Say(LONG)]], window=6_000, repeat=True)
+    session = await stage.session()
+
+    async def fail(*_: object) -> None:
+        raise RuntimeError("broken engine")
+
+    monkeypatch.setattr("sidecar.conductor.engines.window_budget.WindowBudgetEngine.condense", fail)
+    for number in range(10):
+        await stage.ask(session, f"prompt {number}")
+    statuses = [event.data for event in session.log.after(0, limit=10_000) if event.kind == "compaction"]
+    failed = [c for c in statuses if isinstance(c, Compaction) and c.status == "failed"]
+    notices = [e.data for e in session.log.after(0, limit=10_000) if isinstance(e.data, Notice)]
+    assert len(failed) == 3
+    assert [notice.title for notice in notices] == ["Automatic compaction is off"]
+
+
+async def test_the_backstop_of_a_run_is_told_stored_and_undoable(make_stage: Any) -> None:
+    body = "x = 1  # a line of a long file\n" * 260
+    script = [*[[Call("read", {"path": f"f{n}.py"})] for n in range(8)], [Say("done")]]
+    stage = await make_stage(script, tools=[READ], window=12_000, repeat=True)
+    for number in range(8):
+        stage.workspace.put(stage.folder / f"f{number}.py", body)
+    session = await stage.session(engine="none")
+    await stage.ask(session, "read them all")
+    made = [done for done in session.compactions if done.engine == "runtime"]
+    assert made
+    assert made[0].trigger == "overflow"
+    assert made[0].after_head is not None
+    assert made[-1].undoable
