@@ -1,0 +1,268 @@
+"""Compaction before a model call: facts R9 to R11, and B-R2 to B-R4, B-R16, B-R17 on a running agent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sidecar._internal.cancel import CancelToken
+from sidecar._internal.growing import Growing
+from sidecar.llmgateway.catalog import MOCK_CARD
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Conversation,
+    DoneEmission,
+    Emission,
+    ErrorEmission,
+    ImageBlock,
+    StreamOptions,
+    TextBlock,
+    TextEmission,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolTurn,
+    Turn,
+    Usage,
+    UsageEmission,
+    UserTurn,
+    gateway_error,
+)
+from sidecar.runtime.conductor import Agent, AgentDeps, MemoryJournal, create_agent
+from sidecar.runtime.conductor.backstop import Backstop
+from sidecar.runtime.contract import NO_COMPACTION, AgentConfig, CompactionPolicy, ToolCall
+from sidecar.runtime.dispatch import FunctionTools
+from sidecar.runtime.memory import DISTILL_INSTRUCTION, SUMMARY_HEADING, LiveCompaction, live_tokens
+from sidecar.runtime.wire import build_conversation
+
+CARD = replace(MOCK_CARD, id="m", context_window=2_000)
+TRIGGER = 1_600
+"""0.8 of the window: what the default policy waits for."""
+
+
+def user(text: str) -> UserTurn:
+    return UserTurn((TextBlock(text),))
+
+
+def said(text: str) -> AssistantTurn:
+    return AssistantTurn((TextBlock(text),))
+
+
+def chat(n_turns: int, n_chars: int = 400) -> list[Turn]:
+    """A conversation of *n_turns* turns of 100 tokens or so each, beginning with the user's."""
+    return [(said if at % 2 else user)(f"{at:<{n_chars}}") for at in range(n_turns)]
+
+
+class Distiller:
+    """A model that answers every prompt, and condenses when it is told to."""
+
+    def __init__(self, gist: Emission | None = None) -> None:
+        self.calls: list[Conversation] = []
+        self.options: list[StreamOptions] = []
+        self.gist = DoneEmission(said("the gist"), Usage(99, 9)) if gist is None else gist
+
+    def __call__(self, conversation: Conversation, options: StreamOptions) -> AsyncIterator[Emission]:
+        self.calls.append(conversation)
+        self.options.append(options)
+        return self._speak(
+            self.gist if conversation.system == DISTILL_INSTRUCTION else TextEmission("answer")
+        )
+
+    async def _speak(self, emission: Emission) -> AsyncIterator[Emission]:
+        yield emission
+
+    @property
+    def asked(self) -> list[tuple[Turn, ...]]:
+        """What was asked beside distillations."""
+        return [call.turns for call in self.calls if call.system != DISTILL_INSTRUCTION]
+
+    @property
+    def n_distillations(self) -> int:
+        return len(self.calls) - len(self.asked)
+
+
+def agent_with(
+    history: Sequence[Turn], model: Distiller, compaction: CompactionPolicy | None = None, **deps: Any
+) -> Agent:
+    config = AgentConfig(model="m", compaction=compaction, tools=deps.pop("tools", None))
+    agent = create_agent(config, AgentDeps(model, **{"get_card": lambda model_id: CARD, **deps}))
+    agent.reseat(history)
+    return agent
+
+
+async def test_r9_a_history_below_the_trigger_is_left_alone() -> None:
+    model = Distiller()
+    final = await agent_with(chat(10), model).submit("new")
+    assert len(final.messages) == 12
+    assert model.n_distillations == 0
+
+
+async def test_r9_r11_b_r2_the_default_policy_keeps_the_newest_turns_and_the_question() -> None:
+    model, told = Distiller(), list[LiveCompaction]()
+    history = chat(20)
+    final = await agent_with(history, model, on_compaction=told.append).submit("new")
+    (asked,) = model.asked
+    assert asked[-1] == user("new")
+    assert isinstance(asked[0].blocks[0], TextBlock)
+    assert asked[0].blocks[0].text == f"{SUMMARY_HEADING}\nthe gist"
+    kept = asked[1:]
+    assert kept == (*history, user("new"))[-len(kept) :]
+    assert 1 < len(kept) <= 8
+    assert final.messages == (*asked, said("answer"))
+    (compaction,) = told
+    assert (compaction.cut, compaction.source) == (21 - len(kept), "model")
+    assert compaction.tokens_after < TRIGGER <= compaction.tokens_before
+
+
+async def test_b_r3_a_call_and_its_result_stay_together() -> None:
+    def round_of(at: int) -> list[Turn]:
+        return [
+            AssistantTurn((ToolCallBlock(f"c{at}", "ls", {}),)),
+            ToolTurn((ToolResultBlock(f"c{at}", "x" * 600, False),)),
+        ]
+
+    for n_rounds in range(10, 17):
+        model = Distiller()
+        history = [user("go"), *(turn for at in range(n_rounds) for turn in round_of(at))]
+        await agent_with(history, model).submit("new")
+        (asked,) = model.asked
+        assert model.n_distillations > 0
+        ids = [block.id for turn in asked for block in turn.blocks if isinstance(block, ToolCallBlock)]
+        results = [block for turn in asked for block in turn.blocks if isinstance(block, ToolResultBlock)]
+        assert [block.call_id for block in results] == ids
+        assert all(block.output == "x" * 600 for block in results)
+
+
+async def test_b_r4_the_blank_answer_is_not_counted() -> None:
+    model = Distiller()
+    final = await agent_with(chat(20), model, CompactionPolicy(0.8, 1)).submit("new")
+    (asked,) = model.asked
+    assert asked[1:] == (user("new"),)
+    assert final.messages[1:] == (user("new"), said("answer"))
+
+
+async def test_the_newest_prompt_survives_a_long_round_of_tools() -> None:
+    async def read(call: ToolCall, cancel: CancelToken) -> object:
+        return "x" * 1_000
+
+    class Busy(Distiller):
+        def __call__(self, conversation: Conversation, options: StreamOptions) -> AsyncIterator[Emission]:
+            self.calls.append(conversation)
+            if conversation.system == DISTILL_INSTRUCTION:
+                return self._speak(self.gist)
+            number = len(self.asked)
+            if number > 20:
+                return self._speak(TextEmission("done"))
+            return self._speak(DoneEmission(AssistantTurn((ToolCallBlock(f"c{number}", "read", {}),))))
+
+    model, told = Busy(), list[LiveCompaction]()
+    agent = agent_with([], model, tools=FunctionTools(read=read), on_compaction=told.append)
+    final = await agent.submit("the task")
+    assert final.phase == "settled"
+    assert all(TextBlock("the task") in turns[0].blocks for turns in model.asked)
+    assert 0 < len(told) < 8
+    assert all(live_tokens(turns) < CARD.context_window for turns in model.asked)
+
+
+async def test_r10_a_compaction_costs_no_turn_and_no_usage() -> None:
+    model = Distiller()
+    agent = agent_with(chat(20), model)
+    agent.configure(AgentConfig(model="m", max_turns=1))
+    final = await agent.submit("new")
+    assert (final.phase, final.usage_total) == ("settled", Usage(0, 0))
+    assert model.n_distillations > 0
+
+
+async def test_r11_compaction_is_switched_off_by_name() -> None:
+    model = Distiller()
+    await agent_with(chat(40), model, NO_COMPACTION).submit("new")
+    assert (model.n_distillations, len(model.asked[0])) == (0, 41)
+
+
+async def test_r9_a_model_without_a_card_is_never_compacted() -> None:
+    model = Distiller()
+    await agent_with(chat(40), model, get_card=lambda model_id: None).submit("new")
+    assert (model.n_distillations, len(model.asked[0])) == (0, 41)
+
+
+@pytest.mark.parametrize(
+    "gist",
+    [
+        pytest.param(ErrorEmission(gateway_error("http", "busy")), id="a failing distiller"),
+        pytest.param(DoneEmission(said("  ")), id="an empty gist"),
+        pytest.param(UsageEmission(Usage(1, 1)), id="a distiller that says nothing"),
+    ],
+)
+async def test_b_r16_the_run_goes_on_with_a_local_gist(gist: Emission) -> None:
+    model, told = Distiller(gist), list[LiveCompaction]()
+    history = [user("Never touch main. " + "x" * 400), *chat(20)]
+    final = await agent_with(history, model, on_compaction=told.append).submit("new")
+    assert (final.phase, told[0].source) == ("settled", "local")
+    assert isinstance(final.messages[0].blocks[0], TextBlock)
+    assert "Never touch main." in final.messages[0].blocks[0].text
+
+
+async def test_b_r16_the_distiller_hears_of_an_abort() -> None:
+    class Slow(Distiller):
+        async def _speak(self, emission: Emission) -> AsyncIterator[Emission]:
+            begun.set()
+            await asyncio.Event().wait()
+            yield emission
+
+    begun, model = asyncio.Event(), Slow()
+    agent = agent_with(chat(20), model, abort_grace_s=0)
+    run = asyncio.ensure_future(agent.submit("new"))
+    await begun.wait()
+    agent.abort()
+    final = await run
+    assert final.error is not None
+    assert final.error.kind == "aborted"
+    assert (len(final.messages), len(model.calls)) == (21, 1)
+    assert model.options[0].cancel is not None
+    assert model.options[0].cancel.cancelled
+
+
+async def test_a_compaction_mid_run_is_stored_as_a_branch() -> None:
+    model, journal = Distiller(), MemoryJournal()
+    await journal.record(chat(20))
+    agent = agent_with([], model, journal=journal)
+    await agent.resume("s")
+    final = await agent.submit("new")
+    assert journal.branches == [(*chat(20), user("new")), final.messages]
+
+
+async def test_it_does_not_compact_again_at_the_next_call() -> None:
+    told: list[LiveCompaction] = []
+    agent = agent_with(chat(20), Distiller(), on_compaction=told.append)
+    for number in range(4):
+        await agent.submit(f"question {number}")
+    assert len(told) == 1
+
+
+async def relief(history: Sequence[Turn], **knobs: Any) -> LiveCompaction | None:
+    config = AgentConfig(model="m", **knobs)
+    backstop = Backstop(config, Distiller(), lambda model_id: CARD)
+    return await backstop.relieve(Growing(history), build_conversation(history, config), CancelToken())
+
+
+async def test_b_r17_system_prompt_and_tools_count() -> None:
+    history = chat(14)
+    assert await relief(history) is None
+    assert await relief(history, system="s" * 2_000) is not None
+    tools = FunctionTools(**{f"tool{n:03}": None for n in range(80)})
+    assert await relief(history, tools=tools) is not None
+
+
+async def test_b_r17_an_image_does_not_weigh_its_payload() -> None:
+    image = UserTurn((ImageBlock("image/png", "A" * 1_000_000),))
+    assert await relief([image, *chat(2)]) is None
+
+
+async def test_the_weight_follows_a_history_that_grows_or_is_replaced() -> None:
+    backstop = Backstop(AgentConfig(model="m"), Distiller(), lambda model_id: CARD)
+    history: Growing[Turn] = Growing(chat(3))
+    for step in (history, history.extended(chat(5)), Growing[Turn](chat(2)), history):
+        assert backstop._tokens(step) == live_tokens(tuple(step))
