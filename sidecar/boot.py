@@ -5,6 +5,7 @@ Nothing runs here, and nothing is decided that a client could decide.
 
 from __future__ import annotations
 
+import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
+from sidecar import __version__
 from sidecar._internal.env import indusagi_home
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.defaults import default_tools
@@ -22,7 +24,9 @@ from sidecar.conductor.engines.none import NoEngine
 from sidecar.conductor.engines.runtime_memory import RuntimeEngine
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.hub import Hub, OpenedSession, Report
+from sidecar.conductor.log import KEEP_EVENTS
 from sidecar.llmgateway.registry import ModelRegistry
+from sidecar.protocol.handshake import ServerInfo
 from sidecar.runtime.contract import SessionNode
 from sidecar.runtime.store import SessionJournal, SessionStore, StoreUnavailable, journal_in_memory
 from sidecar.service.service import Service
@@ -30,7 +34,7 @@ from sidecar.service.vitals import Vitals
 from sidecar.workspace.roots import resolve_path
 from sidecar.workspace.workspace import Workspace
 
-__all__ = ["Daemon", "SessionShelf", "build"]
+__all__ = ["Daemon", "SessionShelf", "build", "server_info"]
 
 DEFAULT_ENGINE: Final = "windowBudget"
 
@@ -69,6 +73,18 @@ def build(home: Path | None = None) -> Daemon:
         new_id=_new_id,
     )
     return Daemon(Service(Hub(shelf, parts, DEFAULT_ENGINE), vitals, _new_id), workspace, models)
+
+
+def server_info(daemon: Daemon) -> ServerInfo:
+    """Return what *daemon* says of itself to its clients."""
+    return ServerInfo(
+        name="sidecar",
+        version=__version__,
+        build=f"python-{platform.python_version()}",
+        engines=daemon.service.hub.engines,
+        faces=("lsp",),
+        event_buffer=KEEP_EVENTS,
+    )
 
 
 class SessionShelf:

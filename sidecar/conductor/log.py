@@ -11,9 +11,11 @@ from collections.abc import Callable
 
 from sidecar.conductor.events import Event, Message, Payload, is_delta
 
-__all__ = ["EventLog"]
+__all__ = ["KEEP_EVENTS", "EventLog"]
 
-_KEEP_EVENTS = 20_000
+KEEP_EVENTS = 20_000
+"""How many events of a session are kept, about; the oldest go first."""
+
 _SWEEP_EVERY = 1_000
 
 
@@ -66,7 +68,7 @@ class EventLog:
         self._since_sweep = 0
         restated = max((e.seq for e in self._events if isinstance(e.data, Message)), default=0)
         kept = [event for event in self._events if event.seq > restated or not is_delta(event)]
-        if len(kept) > _KEEP_EVENTS:
-            kept = kept[-_KEEP_EVENTS // 2 :]
+        if len(kept) > KEEP_EVENTS:
+            kept = kept[-KEEP_EVENTS // 2 :]
         self._events = kept
         self._seqs = [event.seq for event in kept]
