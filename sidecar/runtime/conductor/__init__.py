@@ -2,11 +2,12 @@
 
 from sidecar.runtime.conductor.agent import Agent, AgentEventHandler, create_agent
 from sidecar.runtime.conductor.deps import AgentDeps
-from sidecar.runtime.conductor.errors import AgentBusy, NothingStored
+from sidecar.runtime.conductor.errors import AgentAtRest, AgentBusy, NothingStored
 from sidecar.runtime.conductor.journal import Journal, JournalStore, MemoryJournal
 
 __all__ = [
     "Agent",
+    "AgentAtRest",
     "AgentBusy",
     "AgentDeps",
     "AgentEventHandler",

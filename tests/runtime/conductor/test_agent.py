@@ -27,6 +27,7 @@ from sidecar.llmgateway.contract import (
 from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, ScriptedModel, Step, WaitFor
 from sidecar.runtime.conductor import (
     Agent,
+    AgentAtRest,
     AgentBusy,
     AgentDeps,
     Journal,
@@ -282,6 +283,17 @@ class TestSteering:
         stage.model.gate("go").set()
         assert (await second).messages == (user("1"), said("one"))
         assert await first is await second
+
+    async def test_a_running_agent_may_be_steered_without_waiting(self) -> None:
+        stage = Stage([WaitFor("go"), Say("one")], [Say("two")])
+        with pytest.raises(AgentAtRest):
+            stage.agent.steer((user("too early"),))
+        run = stage.submit("1")
+        await stage.reach(lambda now: now.phase == "invoking")
+        stage.agent.steer((user("2"),))
+        assert stage.agent.snapshot().queued == ((user("2"),),)
+        stage.model.gate("go").set()
+        assert (await run).messages == (user("1"), said("one"), user("2"), said("two"))
 
     async def test_a_prompt_that_comes_while_the_end_is_stored_reopens_the_run(self) -> None:
         class Slow(MemoryJournal):
