@@ -65,6 +65,7 @@ def check(prompt: str, intent: Intent) -> None:
             Intent(edit=Edit("src/a.py", "foo()", "")),
             id="edit may replace with nothing",
         ),
+        pytest.param("todo: a; b\n- c", Intent(todo=("a", "b", "c")), id="todo"),
         pytest.param("Remember: tabs only", Intent(remember="tabs only"), id="remember"),
         pytest.param("hello!", Intent(words=("hello",), is_small_talk=True), id="small talk"),
         pytest.param("", Intent(is_small_talk=True), id="nothing"),

@@ -38,6 +38,7 @@ ARGUMENTS = {
     "bash": ("command",),
     "write": ("path", "content"),
     "edit": ("path", "old_text", "new_text"),
+    "todo": ("entries",),
 }
 
 
@@ -106,6 +107,11 @@ def says(output: Any, *, is_error: bool = False) -> Callable[[Any], tuple[Any, b
         pytest.param("write a.md: hi", [("write", {"path": "a.md", "content": "hi"})], id="write calls it"),
         pytest.param(
             "edit a.py: replace `x` with `y`", [("read", {"path": "a.py"})], id="an edit begins with a look"
+        ),
+        pytest.param(
+            "todo: a; b",
+            [("todo", {"entries": [{"content": each, "status": "pending"} for each in "ab"]})],
+            id="todo items become a plan",
         ),
         pytest.param("what is in src/?", [("ls", {"path": "src/"})], id="a folder is listed"),
         pytest.param(
@@ -189,6 +195,23 @@ async def test_a_file_that_is_elsewhere_is_found_and_read() -> None:
     assert "`deep/down/app.py:1` def main():" in text
 
 
+async def test_a_file_that_is_nowhere_is_said_to_be_missing() -> None:
+    answers = {
+        "read": says("no such file: app.py", is_error=True),
+        "find": says("nothing is named like app.py"),
+    }
+    rounds, text = await run("look at app.py", answers)
+    assert [[name for name, _ in calls] for calls in rounds] == [["read"], ["find"]]
+    assert text.startswith("I found no matching line. What there is:\n\n- nothing is named like app.py")
+
+
+async def test_a_command_is_not_followed_by_a_search_for_the_words_around_it() -> None:
+    rounds, _ = await run(
+        "run `git diff` and describe the result", {"bash": says("[exit 0]"), "grep": says("")}
+    )
+    assert rounds == [[("bash", {"command": "git diff"})]]
+
+
 async def test_nothing_found_tries_the_parts_then_says_so_and_what_to_try() -> None:
     rounds, text = await run("where is `fooBarBaz`?", {"grep": says("no matches")})
     assert rounds == [
@@ -218,6 +241,13 @@ async def test_an_edit_of_an_unreadable_file_is_not_tried() -> None:
     rounds, text = await run("edit a.py: replace `x` with `y`", answers)
     assert len(rounds) == 1
     assert "read a.py failed: no such file: a.py" in text
+
+
+async def test_a_plan_and_a_file_are_written_once() -> None:
+    for prompt, tool in (("todo: a; b", "todo"), ("write a.md: hi", "write")):
+        rounds, text = await run(prompt, {tool: says("done: 2 items"), "grep": says("never")})
+        assert [[name for name, _ in calls] for calls in rounds] == [[tool]]
+        assert text.startswith("done: 2 items")
 
 
 async def test_the_output_of_a_command_is_shown_from_its_end() -> None:

@@ -32,6 +32,8 @@ def announce(intent: Intent) -> str:
     """Return one line on what is being looked up, to go before the first calls."""
     if intent.write is not None:
         return f"Writing {intent.write.path}."
+    if intent.todo:
+        return f"Noting {len(intent.todo)} things to do."
     if intent.edit is not None:
         return f"Looking at {intent.edit.path} before the edit."
     aims = [f"running `{command}`" for command in intent.commands]
@@ -54,7 +56,7 @@ def answer(intent: Intent, findings: Sequence[Finding], *, has_tools: bool) -> s
 
 
 def _parts(intent: Intent, findings: Sequence[Finding]) -> list[str]:
-    parts = [_outcome(finding) for finding in findings if finding.tool in ("bash", "write", "edit")]
+    parts = [_outcome(finding) for finding in findings if finding.tool in ("bash", "write", "edit", "todo")]
     parts.append(_cited(intent, findings))
     parts.append(_listed(findings) if not parts[-1] else "")
     parts.append("\n".join(_failure(finding) for finding in findings if finding.is_error))

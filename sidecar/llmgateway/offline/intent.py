@@ -26,6 +26,7 @@ _EDIT: Final = re.compile(
     rf"\bedit\s+{_PATH}\s*:\s*replace\s+`(?P<old>[^`]+)`\s+with\s+`(?P<new>[^`]*)`",
     re.I,
 )
+_TODO: Final = re.compile(r"\A\s*todo\s*:\s*(?P<items>.+)\Z", re.I | re.S)
 _REMEMBER: Final = re.compile(r"\A\s*(?:please\s+)?remember\b[:,]?\s*(?P<what>.+)\Z", re.I | re.S)
 _SMALL_TALK: Final = re.compile(
     r"\A\W*(?:hi|hello|hey|thanks?|thank you|good (?:morning|day|evening|night)|bye|ok(?:ay)?|yes|no|cool|"
@@ -87,6 +88,7 @@ class Intent:
     paths: tuple[PathRef, ...] = ()
     terms: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
+    todo: tuple[str, ...] = ()
     remember: str | None = None
     is_small_talk: bool = False
 
@@ -109,6 +111,9 @@ def read_intent(prompt: str) -> Intent:
         return Intent(write=Write(write["path"], write["text"]))
     if (edit := _EDIT.search(prompt)) is not None:
         return Intent(edit=Edit(edit["path"], edit["old"], edit["new"]))
+    if (todo := _TODO.match(prompt)) is not None:
+        items = (item.strip().removeprefix("- ") for item in re.split(r"[;\n]", todo["items"]))
+        return Intent(todo=tuple(filter(None, items)))
     if (remember := _REMEMBER.match(prompt)) is not None:
         return Intent(remember=remember["what"].strip())
     commands = tuple(dict.fromkeys(command.strip() for command in _RUN.findall(prompt)))

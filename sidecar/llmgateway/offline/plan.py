@@ -88,6 +88,9 @@ def _opening(intent: Intent, offer: Offer) -> Iterator[Planned]:
     elif intent.edit is not None:
         looked = list(offer.calls("read", path=intent.edit.path))
         yield from looked or _edit(intent.edit, offer)
+    elif intent.todo:
+        entries = [{"content": item, "status": "pending"} for item in intent.todo]
+        yield from offer.calls("todo", entries=entries)
     else:
         for command in intent.commands:
             yield from offer.calls("bash", command=command)
@@ -121,6 +124,8 @@ def _follow_up(intent: Intent, known: Sequence[Finding], offer: Offer) -> Iterat
         if not any(finding.is_error for finding in known):
             yield from _edit(intent.edit, offer)
         return
+    if intent.write is not None or intent.todo or (intent.commands and not intent.paths and not intent.terms):
+        return
     yield from _look_elsewhere(known, offer)
     if not any(finding.hits for finding in known):
         for word in intent.looser_words:
@@ -144,7 +149,7 @@ def _look_elsewhere(known: Sequence[Finding], offer: Offer) -> Iterator[Planned]
             found = listed or list(offer.calls("find", pattern=name))
             yield from found or offer.calls("glob", pattern=f"**/{name}")
         if finding.tool in ("find", "glob") and not finding.is_error:
-            paths = [line for line in finding.lines if line.replace("\\", "/").endswith(name)]
+            paths = [line for line in finding.lines if f"/{line}".replace("\\", "/").endswith(f"/{name}")]
             for path in paths[:1]:
                 yield from offer.calls("read", path=path)
 
