@@ -1,0 +1,122 @@
+"""Recorded sessions of other agents, at small and large windows: every view fits and is whole.
+
+Their usage was reported by models with windows of 200k and more, and is taken only there.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar.agentcore.convert import compaction_convert_to_llm, repair_message_sequence
+from sidecar.agentcore.memory import (
+    CompactionConfig,
+    CompactionInfo,
+    CompactionSummary,
+    estimate_total,
+    fit_budget,
+    new_compaction,
+)
+from sidecar.agentcore.messages import (
+    AgentMessage,
+    Message,
+    Usage,
+    call_block,
+    text_block,
+    text_message,
+    tool_message,
+)
+from sidecar.agentcore.scripted import ScriptedModel
+
+DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+FORMATS = [
+    "claude-code",
+    "codex",
+    "opencode",
+    "copilot-cli",
+    "gemini-cli",
+    "pi",
+    "swe-agent",
+    "openhands",
+    "cline",
+]
+STEP = 8
+
+Record = dict[str, Any]
+Convert = Callable[[str, str], tuple[str, list[Record]]]
+
+
+def transcripts() -> list[Any]:
+    files = [path for name in FORMATS for path in sorted((DATA / "dev" / name).glob("*"))]
+    named = [pytest.param(path, id=f"{path.parent.name}/{path.stem}") for path in files]
+    absent = pytest.mark.skip(reason="the recorded transcripts are not beside this checkout")
+    return named or [pytest.param(DATA, id="absent", marks=absent)]
+
+
+@pytest.fixture(scope="module")
+def convert() -> Convert:
+    spec = importlib.util.spec_from_file_location("transcript_convert", DATA / "tools" / "convert.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    converted: Convert = module.convert
+    return converted
+
+
+def message_of(record: Record, *, with_usage: bool) -> Message:
+    text, usage = record["text"], record["usage"] if with_usage else None
+    if record["role"] == "tool":
+        name = record["tool_name"] or ""
+        return tool_message(record["tool_call_id"] or "", text, is_error=record["is_error"], tool_name=name)
+    if record["role"] != "assistant":
+        return text_message("user", text)
+    calls = [call_block(c["id"] or "", c["name"] or "", json.dumps(c["input"])) for c in record["tool_calls"]]
+    reported = usage and Usage(usage["input"], usage["output"], usage["cache_read"], usage["cache_write"])
+    return Message("assistant", (text_block(text), *calls), usage=reported or None)
+
+
+def check(view: list[AgentMessage], history: list[AgentMessage], threshold: int) -> None:
+    assert estimate_total(view) <= threshold + 100
+    prompts = [m for m in history if isinstance(m, Message) and m.role == "user"]
+    if prompts and estimate_total(prompts[-1:]) <= threshold // 2:
+        assert prompts[-1] in view
+    sent = repair_message_sequence(compaction_convert_to_llm(view))
+    waiting: list[str] = []
+    for message in sent:
+        if message.role == "tool":
+            waiting.remove(message.tool_call_id or "")
+        else:
+            assert waiting == []
+            waiting = sorted({call.id for call in message.tool_calls()})
+    assert waiting == []
+
+
+def read_records(path: Path, convert: Convert) -> list[Record]:
+    return convert(path.read_text("utf-8", "surrogateescape"), str(path))[1]
+
+
+@pytest.mark.parametrize("path", transcripts())
+async def test_a_recorded_session(path: Path, convert: Convert) -> None:
+    records = read_records(path, convert)
+    for window in (8192, 32_000, 200_000):
+        messages: list[AgentMessage] = [message_of(r, with_usage=window > 100_000) for r in records]
+        infos: list[CompactionInfo] = []
+        model = ScriptedModel(["what was done so far " * 40] * 10_000)
+        config = CompactionConfig(model, window, on_compaction=infos.append)
+        transform = new_compaction(config, clock=lambda: datetime(2026, 1, 1, tzinfo=UTC))
+        budget = fit_budget(window)
+        for end in range(STEP, len(messages) + STEP, STEP):
+            view = list(await transform(messages[:end]))
+            check(view, messages[:end], budget.threshold)
+        assert all(info.tokens_after < info.tokens_before for info in infos)
+        assert [info.is_incremental for info in infos[1:]] == [True] * len(infos[1:])
+        assert sum(isinstance(m, CompactionSummary) for m in view) == min(len(infos), 1)
+        for call in model.calls:
+            assert len(call.prompt.encode()) // 4 + (call.max_tokens or 0) <= window
