@@ -115,9 +115,9 @@ class Peer:
         """Begin to listen."""
         self._stream.open(self)
 
-    def cancel(self, request_id: Id) -> None:
+    def cancel(self, request_id: Any) -> None:
         """Cancel an open request, begun or not; it is answered as cancelled. Others are nothing to cancel."""
-        task = self._tasks.get(request_id)
+        task = self._tasks.get(request_id) if isinstance(request_id, int | str) else None
         if task is not None:
             task.cancel()
 
@@ -144,6 +144,11 @@ class Peer:
     async def wait_ended(self) -> None:
         """Return once the client will say nothing more: end of input, a lost or an unreadable stream."""
         await self._ended.wait()
+
+    def end(self) -> None:
+        """Take the client's word that it will say nothing more."""
+        self.stop_accepting()
+        self._ended.set()
 
     def stop_accepting(self) -> None:
         """Take nothing more from the client; what is open goes on."""

@@ -1,0 +1,51 @@
+"""The commands of ``workspace/executeCommand``: other names for methods, for clients that know only those.
+
+A command takes one object, the method's params. A ``workDoneToken`` of the request becomes one of the params.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sidecar._internal.errors import InvalidInput
+from sidecar.protocol.methods import METHODS
+
+__all__ = ["COMMANDS", "resolve_command"]
+
+_ALIASES: Final = {
+    "sidecar.prompt": "sidecar/turn/run",
+    "sidecar.steer": "sidecar/turn/steer",
+    "sidecar.interrupt": "sidecar/turn/interrupt",
+    "sidecar.compact": "sidecar/compact/start",
+    "sidecar.compactPreview": "sidecar/compact/preview",
+    "sidecar.uncompact": "sidecar/compact/undo",
+    "sidecar.context": "sidecar/context/usage",
+    "sidecar.sessions": "sidecar/session/list",
+    "sidecar.new": "sidecar/session/new",
+    "sidecar.fork": "sidecar/session/fork",
+    "sidecar.status": "sidecar/status",
+}
+COMMANDS: Final[dict[str, str]] = {name: method for name, method in _ALIASES.items() if method in METHODS}
+"""The commands on offer, each with its method."""
+
+
+def resolve_command(params: Any) -> tuple[str, dict[str, Any]]:
+    """Return the method that *params* of executeCommand ask for, and its params. Raises InvalidInput.
+
+    >>> resolve_command({"command": "sidecar.context", "arguments": [{"sid": "s"}], "workDoneToken": 1})
+    ('sidecar/context/usage', {'sid': 's', 'workDoneToken': 1})
+    """
+    if not isinstance(params, Mapping):
+        raise InvalidInput("executeCommand needs an object with a command")
+    command, arguments = params.get("command"), params.get("arguments") or []
+    method = COMMANDS.get(command) if isinstance(command, str) else None
+    if method is None:
+        raise InvalidInput(f"no command {command!r:.100}", hint=f"there are: {', '.join(COMMANDS)}")
+    if not isinstance(arguments, list) or len(arguments) > 1:
+        raise InvalidInput(f"{command} takes one object, the params of {method}")
+    given = arguments[0] if arguments else {}
+    if not isinstance(given, Mapping):
+        raise InvalidInput(f"{command} takes one object, the params of {method}")
+    token = params.get("workDoneToken")
+    return method, {**({} if token is None else {"workDoneToken": token}), **given}

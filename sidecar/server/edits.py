@@ -1,0 +1,82 @@
+"""Land an edit in the editor's open buffer, where it can be undone, by ``workspace/applyEdit``.
+
+The edit carries the version of the buffer it was made for, so that the editor refuses a stale one. Only the
+lines that differ are replaced: cursors and marks elsewhere stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sidecar.server.profile import ClientProfile
+from sidecar.transport.peer import Peer, PeerGone, PeerRefused
+from sidecar.workspace.contract import EditApplier, FileProblem, PositionEncoding, WorkspacePort
+from sidecar.workspace.line_index import split_lines
+from sidecar.workspace.uris import uri_to_path
+
+__all__ = ["edit_applier", "line_edit"]
+
+_UNIT_BYTES: Final = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
+_CODECS: Final = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
+
+
+def edit_applier(
+    peer: Peer, profile: ClientProfile, workspace: WorkspacePort, encoding: PositionEncoding
+) -> EditApplier | None:
+    """Return how the client takes edits of its open buffers, or None when it does not."""
+    if profile.applies_edits:
+        method = "workspace/applyEdit"
+    elif profile.wishes is not None and profile.wishes.applies_edits:
+        method = "sidecar/edit/apply"
+    else:
+        return None
+
+    async def apply(uri: str, version: int | None, new_text: str) -> bool:
+        old_text = await _buffer_text(workspace, uri, version)
+        if old_text is None:
+            return False
+        document = {"uri": uri, "version": version}
+        change = {"textDocument": document, "edits": [line_edit(old_text, new_text, encoding)]}
+        try:
+            reply = await peer.request(method, {"label": "Agent edit", "edit": {"documentChanges": [change]}})
+        except (PeerRefused, PeerGone):
+            return False
+        return isinstance(reply, Mapping) and reply.get("applied") is True
+
+    return apply
+
+
+async def _buffer_text(workspace: WorkspacePort, uri: str, version: int | None) -> str | None:
+    """Return the text of buffer *uri* if it still is at *version*."""
+    path = uri_to_path(uri)
+    try:
+        view = None if path is None else await workspace.view(path)
+    except FileProblem:
+        return None
+    return view.text if view is not None and view.version == version else None
+
+
+def line_edit(old: str, new: str, encoding: PositionEncoding) -> dict[str, Any]:
+    """Return the text edit that replaces the lines in which *old* and *new* differ.
+
+    >>> line_edit("a\\nb\\nc\\n", "a\\nx\\nc\\n", "utf-16")["newText"]
+    'x\\n'
+    """
+    before, after = split_lines(old), split_lines(new)
+    most = min(len(before), len(after))
+    start = next((n for n in range(most) if before[n] != after[n]), most)
+    same = next((n for n in range(most - start) if before[-1 - n] != after[-1 - n]), most - start)
+    last = len(before) - same
+    text = "".join(after[start : len(after) - same])
+    return {
+        "range": {"start": _position(before, start, encoding), "end": _position(before, last, encoding)},
+        "newText": text,
+    }
+
+
+def _position(lines: list[str], line: int, encoding: PositionEncoding) -> dict[str, int]:
+    """Return the start of line number *line*; past a last line without an end that is where its text ends."""
+    if line < len(lines) or not lines or lines[-1].endswith(("\n", "\r")):
+        return {"line": line, "character": 0}
+    return {"line": line - 1, "character": len(lines[-1].encode(_CODECS[encoding])) // _UNIT_BYTES[encoding]}

@@ -1,0 +1,74 @@
+"""An editor in memory, connected to a real LSP connection, over a fake service and a fake workspace.
+
+For tests of the face: every message passes the real framing, envelope, states and types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from sidecar.protocol.handshake import ServerInfo
+from sidecar.server.connection import LspConnection, LspOptions
+from sidecar.service.fake import FakeConnection, FakeService
+from sidecar.transport.memory import MemoryClient
+from sidecar.transport.peer import Limits
+from sidecar.workspace.fake import FakeWorkspace
+
+__all__ = ["FAKE_INFO", "FakeEditor"]
+
+FAKE_INFO: Final = ServerInfo(
+    name="sidecar", version="0", build="test", engines=("windowBudget",), faces=("lsp",), event_buffer=20_000
+)
+
+
+class FakeEditor(MemoryClient):
+    """A client that speaks LSP; what boot would have been told is in its lists."""
+
+    def __init__(
+        self,
+        *,
+        service: FakeService | None = None,
+        workspace: FakeWorkspace | None = None,
+        options: LspOptions | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        super().__init__()
+        self.service = service or FakeService()
+        self.workspace = workspace or FakeWorkspace()
+        self.configured: list[Mapping[str, Any]] = []
+        self.folders: list[tuple[Path, ...]] = []
+        self.processes: list[int | None] = []
+        self.connection = LspConnection(
+            self.stream,
+            self.service,
+            self.workspace,
+            options
+            or LspOptions(
+                FAKE_INFO,
+                configure=self.configured.append,
+                on_workspace_folders=self.folders.append,
+                watch_process=self.processes.append,
+                limits=limits or Limits(),
+            ),
+        )
+        self.connection.start()
+
+    @property
+    def port(self) -> FakeConnection:
+        """The service's side of this client."""
+        return self.service.connections[-1]
+
+    async def initialize(
+        self, *, capabilities: Mapping[str, Any] | None = None, sidecar: Any = None, **params: Any
+    ) -> dict[str, Any]:
+        """Shake hands, as a client with *capabilities* and with *sidecar* as ``experimental.sidecar``."""
+        declared = dict(capabilities or {})
+        if sidecar is not None:
+            declared["experimental"] = {"sidecar": sidecar}
+        said = {"processId": None, "rootUri": None, "capabilities": declared, **params}
+        answer = await self.request("initialize", "initialize", said)
+        if "result" in answer:
+            self.notify("initialized", {})
+        return answer

@@ -1,0 +1,222 @@
+"""The Language Server Protocol's meaning, by pygls: types, capabilities, folders, the trace level.
+
+No bytes pass through pygls here: its reader, its writer and its tables of requests are replaced by
+:class:`sidecar.transport.peer.Peer`. A message is structured once, at its top, and nowhere inside.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Generator, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from lsprotocol import types
+from pygls.lsp.server import LanguageServer
+from pygls.protocol import LanguageServerProtocol, default_converter, lsp_method
+
+from sidecar._internal.errors import InvalidInput
+from sidecar.protocol.errors import MethodNotFound
+from sidecar.protocol.handshake import ServerInfo
+from sidecar.server.commands import COMMANDS
+from sidecar.server.documents import Documents
+from sidecar.workspace.contract import PositionEncoding
+from sidecar.workspace.uris import uri_to_path
+
+__all__ = ["LspServer"]
+
+_NOT_OURS: Final = (
+    types.WORKSPACE_EXECUTE_COMMAND,
+    types.WINDOW_WORK_DONE_PROGRESS_CANCEL,
+    types.SHUTDOWN,
+    types.EXIT,
+    types.NOTEBOOK_DOCUMENT_DID_OPEN,
+    types.NOTEBOOK_DOCUMENT_DID_CHANGE,
+    types.NOTEBOOK_DOCUMENT_DID_CLOSE,
+)
+"""What pygls would handle by itself and the connection handles in its place, or nobody does."""
+
+_FILES: Final = types.FileOperationRegistrationOptions(
+    filters=[types.FileOperationFilter(types.FileOperationPattern(glob="**/*"), scheme="file")]
+)
+_USED_CAPABILITIES: Final[dict[str, tuple[str, ...]]] = {
+    "general": ("positionEncodings",),
+    "window": ("workDoneProgress", "showMessage"),
+    "workspace": ("applyEdit", "didChangeWatchedFiles", "fileOperations"),
+}
+_ENCODINGS: Final[tuple[PositionEncoding, ...]] = ("utf-8", "utf-16", "utf-32")
+
+
+class _Protocol(LanguageServerProtocol):
+    """pygls' protocol without its wire."""
+
+    _server: LspServer
+
+    @lsp_method(types.INITIALIZE)
+    def lsp_initialize(self, params: types.InitializeParams) -> Generator[Any, Any, types.InitializeResult]:
+        """Choose utf-8 positions where the client can, and say what only this server says."""
+        general = params.capabilities.general
+        if general and general.position_encodings and "utf-8" in general.position_encodings:
+            general.position_encodings = (types.PositionEncodingKind.Utf8,)
+        self.trace = params.trace or types.TraceValue.Off
+        result = yield from super().lsp_initialize(params)
+        result.capabilities.experimental = {"sidecar": self._server.advertised}
+        return result
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
+    def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> None:
+        """Leave the text to the workspace: pygls' own splits lines where editors do not."""
+        self._server.documents.opened(params)
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
+    def lsp_text_document__did_change(self, params: types.DidChangeTextDocumentParams) -> None:
+        """Leave the edit to the workspace."""
+        self._server.documents.changed(params)
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
+    def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> None:
+        """Leave the end of the buffer to the workspace."""
+        self._server.documents.closed(params)
+
+    def typed(self, method: str, params: Any) -> Any:
+        """Return *params* in the type of *method*. Raises whatever the converter raises."""
+        kind: Any = types.METHOD_TO_TYPES[method][2]
+        return None if kind is None else self._converter.structure(params, kind)
+
+    def handle(self, method: str, typed_params: Any) -> Any:
+        """Run the handler of *method* and return its result, JSON-ready."""
+        handler = self.fm.builtin_features.get(method) or self.fm.features[method]
+        outcome = handler(typed_params)
+        if inspect.isgenerator(outcome):
+            outcome = _returned(outcome)
+        return self._converter.unstructure(outcome)
+
+
+class LspServer(LanguageServer):
+    """One client's language server. *on_folders* hears of every change of the workspace's folders."""
+
+    protocol: _Protocol
+
+    def __init__(
+        self,
+        info: ServerInfo,
+        advertised: dict[str, Any],
+        documents: Documents,
+        on_folders: Callable[[], None],
+    ) -> None:
+        # Every message it sends or gets would be in a log at INFO, prompts and files included (row 17).
+        logging.getLogger("pygls").setLevel(logging.WARNING)
+        super().__init__(info.name, info.version, protocol_cls=_Protocol, converter_factory=_converter)
+        self.advertised = advertised
+        self.documents = documents
+        self._on_folders = on_folders
+        self._register()
+
+    @property
+    def encoding(self) -> PositionEncoding:
+        """The negotiated unit of positions; known once initialized."""
+        chosen = self.protocol.server_capabilities.position_encoding
+        return next(name for name in _ENCODINGS if name == chosen)
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether the client wants ``$/logTrace``."""
+        return self.protocol.trace is not types.TraceValue.Off
+
+    @property
+    def folder_uris(self) -> tuple[str, ...]:
+        """The workspace's folders; where the client names none, its root."""
+        workspace = self.protocol.workspace
+        return tuple(workspace.folders) or ((workspace.root_uri,) if workspace.root_uri else ())
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The same, as paths; what is no file is left out."""
+        return tuple(path for uri in self.folder_uris if (path := uri_to_path(uri)) is not None)
+
+    def knows(self, method: str) -> bool:
+        """Whether :meth:`call` handles *method*; ``initialize`` has a way of its own."""
+        features = self.protocol.fm
+        return method != types.INITIALIZE and (
+            method in features.builtin_features or method in features.features
+        )
+
+    def call(self, method: str, params: Any) -> Any:
+        """Handle one message and return its result, JSON-ready. Raises MethodNotFound, InvalidInput."""
+        if not self.knows(method):
+            raise MethodNotFound(method)
+        return self.protocol.handle(method, self._typed(method, params))
+
+    def read_initialize(self, params: Any) -> types.InitializeParams:
+        """Return *params* typed; capabilities that are no use here may be odd. Raises InvalidInput."""
+        try:
+            typed = self.protocol.typed(types.INITIALIZE, params)
+        except Exception:
+            typed = self._typed(types.INITIALIZE, _only_what_is_used(params))
+        assert isinstance(typed, types.InitializeParams)
+        return typed
+
+    def initialize(self, params: types.InitializeParams) -> Any:
+        """Return the result of ``initialize``, JSON-ready."""
+        return self.protocol.handle(types.INITIALIZE, params)
+
+    def _typed(self, method: str, params: Any) -> Any:
+        try:
+            return self.protocol.typed(method, params)
+        except Exception as error:
+            place = ".".join(("params", *_places(error)))
+            raise InvalidInput(f"{method!r} got params that do not fit, at {place}") from None
+
+    def _register(self) -> None:
+        features = self.protocol.fm
+        for method in _NOT_OURS:
+            features.builtin_features.pop(method, None)
+        documents = self.documents
+        # pygls marks what it registers, and a bound method cannot be marked.
+        self.feature(types.TEXT_DOCUMENT_DID_SAVE, types.SaveOptions(include_text=False))(
+            lambda params: documents.saved(params)
+        )
+        self.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)(lambda params: documents.watched(params))
+        self.feature(types.WORKSPACE_DID_CREATE_FILES, _FILES)(lambda params: documents.created(params))
+        self.feature(types.WORKSPACE_DID_RENAME_FILES, _FILES)(lambda params: documents.renamed(params))
+        self.feature(types.WORKSPACE_DID_DELETE_FILES, _FILES)(lambda params: documents.deleted(params))
+        self.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)(lambda _params: self._on_folders())
+        for name in COMMANDS:
+            self.command(name)(lambda: None)
+
+
+# Making one takes longer than the whole handshake; it holds no state of a client.
+_converter: Final = cache(default_converter)
+
+
+def _returned(steps: Generator[Any, Any, Any]) -> Any:
+    """Run one of pygls' handlers to its end; what it yields are further handlers to run."""
+    try:
+        handler, args, _ = next(steps)
+        while True:
+            handler, args, _ = steps.send(handler(*args))
+    except StopIteration as end:
+        return end.value
+
+
+def _places(error: BaseException) -> Iterator[str]:
+    """Yield the names on the way to the first place that does not fit, as the converter noted them."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+        yield from (str(note.name) for note in getattr(error, "__notes__", ()) if hasattr(note, "name"))
+
+
+def _only_what_is_used(params: Any) -> Any:
+    """Return the params of ``initialize`` without what nobody here looks at."""
+    if not isinstance(params, Mapping) or not isinstance(params.get("capabilities"), Mapping):
+        return params
+    said = params["capabilities"]
+    used = {
+        group: {name: said[group][name] for name in names if name in said[group]}
+        for group, names in _USED_CAPABILITIES.items()
+        if isinstance(said.get(group), Mapping)
+    }
+    kept = {name: value for name, value in params.items() if name != "trace"}
+    return {**kept, "capabilities": {**used, "experimental": said.get("experimental")}}

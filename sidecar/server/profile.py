@@ -1,0 +1,68 @@
+"""What a client can do, read once from its ``initialize``; everything later asks here. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lsprotocol import types
+
+from sidecar._internal.errors import InvalidInput
+from sidecar.protocol.handshake import ClientWishes, client_wishes
+
+__all__ = ["ClientProfile", "profile_of", "sidecar_options"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientProfile:
+    """One client's capabilities; *wishes* is None for one that only knows the Language Server Protocol."""
+
+    name: str
+    wishes: ClientWishes | None
+    shows_progress: bool
+    shows_messages: bool
+    applies_edits: bool
+    registers_watchers: bool
+    watches_relative: bool
+
+    @property
+    def may_be_asked(self) -> bool:
+        """Whether ``window/showMessageRequest`` has a chance.
+
+        Every editor has it, and not all declare it. A client of ours that is no editor does neither.
+        """
+        return self.wishes is None or self.shows_messages
+
+    @property
+    def may_be_given_progress(self) -> bool:
+        """Whether to show work that the client gave no token for; one of ours has the events for that."""
+        return self.wishes is None and self.shows_progress
+
+
+def profile_of(params: types.InitializeParams) -> ClientProfile:
+    """Return what *params* say of the client."""
+    capabilities = params.capabilities
+    workspace = capabilities.workspace or types.WorkspaceClientCapabilities()
+    window = capabilities.window or types.WindowClientCapabilities()
+    edit = workspace.workspace_edit or types.WorkspaceEditClientCapabilities()
+    watched = workspace.did_change_watched_files or types.DidChangeWatchedFilesClientCapabilities()
+    experimental = capabilities.experimental
+    return ClientProfile(
+        name=params.client_info.name if params.client_info else "",
+        wishes=client_wishes(experimental.get("sidecar") if isinstance(experimental, Mapping) else None),
+        shows_progress=bool(window.work_done_progress),
+        shows_messages=window.show_message is not None,
+        applies_edits=bool(workspace.apply_edit and edit.document_changes),
+        registers_watchers=bool(watched.dynamic_registration),
+        watches_relative=bool(watched.relative_pattern_support),
+    )
+
+
+def sidecar_options(params: types.InitializeParams) -> Mapping[str, Any]:
+    """Return ``initializationOptions.sidecar``, empty when absent. Raises InvalidInput for no object."""
+    given = params.initialization_options
+    options = given.get("sidecar") if isinstance(given, Mapping) else None
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidInput("initializationOptions.sidecar must be an object")
+    return options or {}

@@ -1,0 +1,213 @@
+"""A service without sessions, for the tests of whoever stands on ``ServicePort``.
+
+Each method of :data:`BEHAVIOURS` does one thing that a face must cope with: answer now or later, wait until
+it is released or cancelled, fail, ask, report, and fill an event log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias
+
+from sidecar._internal.errors import InvalidInput
+from sidecar.conductor.contract import PermissionOption, PermissionRequest, PermissionSubject
+from sidecar.conductor.events import TextDelta, ToolProgress
+from sidecar.conductor.log import EventLog
+from sidecar.protocol.codec import to_wire
+from sidecar.protocol.errors import MethodNotFound
+from sidecar.service.contract import Answer, FaceLink
+
+__all__ = ["FakeConnection", "FakeService"]
+
+
+class FakeService:
+    """Answers what :data:`BEHAVIOURS` names, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.connections: list[FakeConnection] = []
+        self.calls: list[tuple[str, Any]] = []
+        self.logs: dict[str, EventLog] = {}
+        self.released = asyncio.Event()
+        self.begun = asyncio.Event()
+        self.cancelled: list[str] = []
+        self.n_closed = 0
+        self._numbers = itertools.count(1)
+
+    def connect(self, link: FaceLink) -> FakeConnection:
+        """Add one client."""
+        self.connections.append(FakeConnection(self, link))
+        return self.connections[-1]
+
+    async def aclose(self) -> None:
+        """Let go of whoever waits."""
+        self.n_closed += 1
+        self.released.set()
+
+    def new_log(self) -> EventLog:
+        """Return the log of a new session."""
+        sid = f"fake-{next(self._numbers)}"
+        self.logs[sid] = EventLog(sid, lambda: 0)
+        return self.logs[sid]
+
+
+class FakeConnection:
+    """One client of the fake."""
+
+    def __init__(self, service: FakeService, link: FaceLink) -> None:
+        self.service = service
+        self.link = link
+        self.is_closed = False
+
+    def call(self, method: str, params: Any) -> Answer | Awaitable[Answer]:
+        """Answer one request."""
+        self.service.calls.append((method, params))
+        behaviour = BEHAVIOURS.get(method)
+        if behaviour is None:
+            raise MethodNotFound(method)
+        return behaviour(self, params)
+
+    def close(self) -> None:
+        """The client is gone."""
+        self.is_closed = True
+
+
+Behaviour: TypeAlias = Callable[[FakeConnection, Any], Answer | Awaitable[Answer]]
+
+
+def _status(connection: FakeConnection, params: Any) -> Answer:
+    requests, out_bytes = connection.link.load()
+    queues = {"requests": requests, "outBytes": out_bytes}
+    return Answer({"pid": os.getpid(), "clients": len(connection.service.connections), "queues": queues})
+
+
+def _new(connection: FakeConnection, params: Any) -> Answer:
+    """Start a session; its first events come behind the answer."""
+    log = connection.service.new_log()
+    log.append(TextDelta("m", "hello"))
+    return Answer({"sid": log.sid, "seq": 0}, lambda: connection.link.follow(log, 0))
+
+
+def _events(connection: FakeConnection, params: Any) -> Answer:
+    """Append *count* events of *size* characters to session *sid*."""
+    log = connection.service.logs[params["sid"]]
+    text = "x" * params.get("size", 1)
+    for _ in range(params["count"]):
+        log.append(ToolProgress("t", text))
+    return Answer({"seq": log.seq})
+
+
+async def _flood(connection: FakeConnection, params: Any) -> Answer:
+    """Append events as a run does, a few in every turn of the event loop; then answer."""
+    log = connection.service.logs[params["sid"]]
+    text = "x" * params.get("size", 1)
+    for n in range(params["count"]):
+        log.append(ToolProgress("t", text))
+        if n % 16 == 0:
+            await asyncio.sleep(0)
+    return Answer({"seq": log.seq})
+
+
+def _echo(connection: FakeConnection, params: Any) -> Answer:
+    return Answer(params)
+
+
+async def _wait(connection: FakeConnection, params: Any) -> Answer:
+    connection.service.begun.set()
+    try:
+        await connection.service.released.wait()
+    except asyncio.CancelledError:
+        connection.service.cancelled.append("fake/wait")
+        raise
+    return Answer(params)
+
+
+async def _stick(connection: FakeConnection, params: Any) -> Answer:
+    """Wait for a thread that nobody can stop."""
+    await asyncio.get_running_loop().run_in_executor(None, time.sleep, 3600)
+    return Answer(None)
+
+
+def _hang(connection: FakeConnection, params: Any) -> Answer:
+    """Hold the event loop itself."""
+    time.sleep(3600)
+    return Answer(None)
+
+
+def _refuse(connection: FakeConnection, params: Any) -> Answer:
+    raise InvalidInput("params.sid is missing", hint="name a session")
+
+
+def _crash(connection: FakeConnection, params: Any) -> Answer:
+    raise ValueError(str(params))
+
+
+async def _crash_later(connection: FakeConnection, params: Any) -> Answer:
+    raise ValueError(str(params))
+
+
+async def _ask(connection: FakeConnection, params: Any) -> Answer:
+    """Ask for permission and answer with what the user said."""
+    return Answer(to_wire(await connection.link.request_permission(QUESTION)))
+
+
+def _progress(connection: FakeConnection, params: Any) -> Answer:
+    """Show a progress from its begin to its end; with ``keep`` it ends when it is cancelled."""
+    sink = connection.link.progress(params.get("workDoneToken"))
+    sink.begin("Working", cancellable=True)
+    sink.on_cancel(lambda: sink.end("cancelled"))
+    sink.report("half", 50)
+    sink.report("more", 60)
+    if not params.get("keep"):
+        sink.end("end_turn")
+    return Answer(None)
+
+
+def _notify(connection: FakeConnection, params: Any) -> Answer:
+    connection.link.notify(params["method"], params["params"])
+    return Answer(None)
+
+
+def _print(connection: FakeConnection, params: Any) -> Answer:
+    """Write where the protocol used to be."""
+    print("stray print")  # noqa: T201  # that is what this is for
+    os.write(1, b"stray descriptor\n")
+    return Answer(None)
+
+
+QUESTION: Final = PermissionRequest(
+    sid="fake-1",
+    turn_id="t1",
+    permission_id="p1",
+    title="Run a command?",
+    subject=PermissionSubject("command", "c1", "bash", "rm -r build"),
+    options=(
+        PermissionOption("yes", "Allow", "allow_once"),
+        PermissionOption("no", "Reject", "reject_once"),
+    ),
+    expires_at=0,
+)
+"""What ``sidecar/fake/ask`` asks."""
+
+BEHAVIOURS: Final[dict[str, Behaviour]] = {
+    "sidecar/status": _status,
+    "sidecar/session/new": _new,
+    "sidecar/turn/run": _progress,
+    "sidecar/context/usage": _echo,
+    "sidecar/fake/events": _events,
+    "sidecar/fake/flood": _flood,
+    "sidecar/fake/echo": _echo,
+    "sidecar/fake/wait": _wait,
+    "sidecar/fake/stick": _stick,
+    "sidecar/fake/hang": _hang,
+    "sidecar/fake/refuse": _refuse,
+    "sidecar/fake/crash": _crash,
+    "sidecar/fake/crashLater": _crash_later,
+    "sidecar/fake/ask": _ask,
+    "sidecar/fake/notify": _notify,
+    "sidecar/fake/print": _print,
+}
+"""What each method does."""

@@ -1,0 +1,162 @@
+"""Events reach a client in its own terms, in order with its answers, and never more than it wants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sidecar.conductor.events import Message, Notice, Payload, TextDelta
+from sidecar.conductor.log import EventLog
+from sidecar.server.fake import FakeEditor
+
+
+async def following(**said: Any) -> tuple[FakeEditor, EventLog]:
+    """An editor that follows a log of its own."""
+    editor = FakeEditor()
+    await editor.initialize(**said)
+    log = editor.service.new_log()
+    editor.port.link.follow(log, 0)
+    return editor, log
+
+
+async def told(editor: FakeEditor) -> list[tuple[str, Any]]:
+    """Return every notification that has come, once those so far are out."""
+    await editor.request("mark", "sidecar/fake/echo")
+    return [(m["method"], m["params"]) for m in editor.messages if "method" in m and "id" not in m]
+
+
+async def test_an_event_is_projected_as_it_is() -> None:
+    editor, log = await following(sidecar={})
+    log.append(Notice("info", "title", "text"), "t1")
+    data = {"severity": "info", "title": "title", "description": "text"}
+    expected = {"sid": log.sid, "seq": 1, "at": 0, "kind": "notice", "turnId": "t1", "data": data}
+    assert await told(editor) == [("sidecar/event", expected)]
+
+
+async def test_the_answer_comes_before_the_events_it_introduces() -> None:
+    editor = FakeEditor()
+    await editor.initialize(sidecar={})
+    await editor.request(1, "sidecar/session/new")
+    await editor.call("sidecar/event")
+    assert ["id" in message for message in editor.messages] == [True, True, False]
+
+
+async def test_an_answer_comes_after_the_events_before_it() -> None:
+    editor = FakeEditor()
+    await editor.initialize(sidecar={})
+    sid = (await editor.request(1, "sidecar/session/new"))["result"]["sid"]
+    seq = (await editor.request(2, "sidecar/fake/events", {"sid": sid, "count": 5}))["result"]["seq"]
+    events = [message["params"]["seq"] for message in editor.messages if message.get("method")]
+    assert (events[-1], editor.messages[-1]["id"]) == (seq, 2)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "kinds"),
+    [
+        pytest.param({}, ["textDelta", "message", "notice"], id="everything"),
+        pytest.param({"events": {"kinds": ["message"]}}, ["message"], id="only some kinds"),
+        pytest.param({"events": {"optOut": ["textDelta"]}}, ["message", "notice"], id="all but some"),
+    ],
+)
+async def test_a_client_gets_the_kinds_it_wants(wishes: dict[str, Any], kinds: list[str]) -> None:
+    editor, log = await following(sidecar=wishes)
+    for payload in (TextDelta("m", "a"), Message("m", ()), Notice("info", "n")):
+        log.append(payload)
+    assert [params["kind"] for _, params in await told(editor)] == kinds
+
+
+async def test_deltas_wait_as_long_as_the_client_said_and_then_come_as_one() -> None:
+    editor, log = await following(sidecar={"events": {"coalesceMs": 5}})
+    await told(editor)
+    for delta in "abc":
+        log.append(TextDelta("m", delta))
+    event = (await editor.call("sidecar/event"))["params"]
+    assert (event["seq"], event["data"]) == (3, {"messageId": "m", "delta": "abc"})
+
+
+async def test_a_gap_is_told() -> None:
+    editor, log = await following(sidecar={})
+    editor.stream.stall()
+    editor.ask(1, "sidecar/fake/echo", "fills the pipe")
+    await editor.stream.wait_until(lambda: not editor.stream.has_room)
+    for _ in range(999):
+        log.append(TextDelta("m", "x"))
+    log.append(Message("m", ()))
+    editor.stream.read_on()
+    assert (await editor.call("sidecar/gap"))["params"] == {
+        "sid": log.sid,
+        "from": 1,
+        "to": 999,
+        "reason": "slowClient",
+    }
+    assert (await editor.call("sidecar/event"))["params"]["seq"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        pytest.param(TextDelta("m", "a"), [], id="no deltas"),
+        pytest.param(
+            Message("m", ({"type": "text", "text": "the answer"}, {"type": "image"})),
+            [("window/logMessage", {"type": 3, "message": "the answer"})],
+            id="an answer is logged",
+        ),
+        pytest.param(Message("m", ()), [], id="an empty answer is nothing"),
+        pytest.param(
+            Notice("info", "title", "text"),
+            [("window/logMessage", {"type": 3, "message": "title: text"})],
+            id="info",
+        ),
+        pytest.param(
+            Notice("warning", "title"),
+            [("window/showMessage", {"type": 2, "message": "title"})],
+            id="a warning",
+        ),
+        pytest.param(
+            Notice("error", "title"), [("window/showMessage", {"type": 1, "message": "title"})], id="an error"
+        ),
+    ],
+)
+async def test_a_plain_client_gets_messages_and_no_events(payload: Payload, expected: list[Any]) -> None:
+    editor, log = await following()
+    log.append(payload)
+    assert await told(editor) == expected
+
+
+async def test_a_plain_client_gets_none_of_our_notifications() -> None:
+    editor = FakeEditor()
+    await editor.initialize()
+    editor.port.link.notify("sidecar/sessions/changed", {})
+    editor.port.link.notify("window/logMessage", {"type": 3, "message": "x"})
+    assert [method for method, _ in await told(editor)] == ["window/logMessage"]
+
+
+async def test_our_notifications_come_unless_they_are_not_wanted() -> None:
+    wishes = {"events": {"optOut": ["sidecar/sessions/changed", "textDelta"]}}
+    editor = FakeEditor()
+    await editor.initialize(sidecar=wishes)
+    link = editor.port.link
+    link.notify("sidecar/sessions/changed", {})
+    link.notify("sidecar/event", {"sid": "s", "seq": 0, "kind": "textDelta", "data": {}})
+    link.notify("sidecar/event", {"sid": "s", "seq": 0, "kind": "message", "data": {}})
+    assert [(method, params["kind"]) for method, params in await told(editor)] == [
+        ("sidecar/event", "message")
+    ]
+
+
+async def test_after_unfollow_nothing_more_comes() -> None:
+    editor, log = await following(sidecar={})
+    log.append(Notice("info", "before"))
+    editor.port.link.unfollow(log.sid)
+    log.append(Notice("info", "after"))
+    assert [params["data"]["title"] for _, params in await told(editor)] == ["before"]
+
+
+async def test_the_link_tells_its_load_and_its_client() -> None:
+    editor = FakeEditor()
+    await editor.initialize(clientInfo={"name": "Emacs"})
+    editor.ask(1, "sidecar/fake/wait")
+    await editor.service.begun.wait()
+    link = editor.port.link
+    assert (link.face, link.client_name, link.load()) == ("lsp", "Emacs", (1, 0))

@@ -1,0 +1,269 @@
+"""The handshake: what is negotiated, what is declared, what is passed on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar._internal.errors import InvalidInput
+from sidecar.protocol.methods import METHODS
+from sidecar.server.connection import LspOptions
+from sidecar.server.fake import FAKE_INFO, FakeEditor
+from sidecar.server.profile import ClientProfile, profile_of, sidecar_options
+from sidecar.transport.peer import Limits
+
+
+@pytest.mark.parametrize(
+    ("offered", "chosen"),
+    [
+        pytest.param(None, "utf-16", id="nothing offered"),
+        pytest.param(["utf-16"], "utf-16", id="only utf-16"),
+        pytest.param(["utf-16", "utf-8"], "utf-8", id="utf-8 when it is offered at all"),
+        pytest.param(["utf-32", "utf-16"], "utf-32", id="else as the client prefers"),
+        pytest.param(["utf-7"], "utf-16", id="nothing known"),
+    ],
+)
+async def test_position_encoding(offered: list[str] | None, chosen: str) -> None:
+    general = {} if offered is None else {"general": {"positionEncodings": offered}}
+    answer = await FakeEditor().initialize(capabilities=general)
+    assert answer["result"]["capabilities"]["positionEncoding"] == chosen
+
+
+async def test_the_server_declares_itself_in_experimental() -> None:
+    answer = await FakeEditor(limits=Limits(max_body_bytes=1000, max_in_flight=5)).initialize()
+    declared = answer["result"]["capabilities"]["experimental"]["sidecar"]
+    assert declared == {
+        "protocol": 1,
+        "server": {"name": "sidecar", "version": "0", "build": "test"},
+        "engines": ["windowBudget"],
+        "methods": list(METHODS),
+        "limits": {"maxMessageBytes": 1000, "maxInFlight": 5, "eventBuffer": 20_000},
+        "faces": ["lsp"],
+    }
+    assert answer["result"]["serverInfo"] == {"name": "sidecar", "version": "0"}
+
+
+async def test_the_server_syncs_text_by_increments() -> None:
+    capabilities = (await FakeEditor().initialize())["result"]["capabilities"]
+    expected = {"openClose": True, "change": 2, "save": {"includeText": False}}
+    assert capabilities["textDocumentSync"] == expected
+    assert "notebookDocumentSync" not in capabilities
+
+
+async def test_configure_gets_the_options_of_the_sidecar_alone() -> None:
+    editor = FakeEditor()
+    await editor.initialize(initializationOptions={"other": 1, "sidecar": {"store": "/s", "trust": True}})
+    assert editor.configured == [{"store": "/s", "trust": True}]
+
+
+@pytest.mark.parametrize("given", [None, {}, {"sidecar": None}, [1], "x"])
+async def test_without_options_configure_gets_none(given: Any) -> None:
+    editor = FakeEditor()
+    await editor.initialize(initializationOptions=given)
+    assert editor.configured == [{}]
+
+
+async def test_refused_options_refuse_the_client_which_may_try_again() -> None:
+    def refuse(options: Mapping[str, Any]) -> None:
+        if options:
+            raise InvalidInput("no such model")
+
+    editor = FakeEditor(options=LspOptions(FAKE_INFO, configure=refuse))
+    answer = await editor.initialize(initializationOptions={"sidecar": {"models": 1}})
+    assert (answer["error"]["code"], answer["error"]["message"]) == (-32602, "no such model")
+    assert editor.service.connections == []
+    assert "result" in await editor.request(2, "initialize", {"capabilities": {}})
+
+
+async def test_options_of_no_shape_refuse_the_client() -> None:
+    answer = await FakeEditor().initialize(initializationOptions={"sidecar": 5})
+    assert answer["error"]["code"] == -32602
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        pytest.param(None, id="nothing"),
+        pytest.param({}, id="no capabilities"),
+        pytest.param({"capabilities": 5}, id="capabilities of no shape"),
+        pytest.param({"capabilities": {}, "processId": "abc"}, id="a process id of no kind"),
+        pytest.param([], id="an array"),
+    ],
+)
+async def test_a_handshake_without_its_essentials_is_refused(params: Any) -> None:
+    editor = FakeEditor()
+    answer = await editor.request(1, "initialize", params)
+    assert (answer["error"]["code"], answer["error"]["data"]["kind"]) == (-32602, "invalidParams")
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"workspace": {"workspaceEdit": {"failureHandling": "brand new"}}},
+        {"textDocument": {"completion": {"completionItem": {"tagSupport": "odd"}}}},
+        {"textDocument": 5},
+        {"notebookDocument": []},
+    ],
+)
+async def test_a_capability_of_a_later_day_does_not_hinder(odd: dict[str, Any]) -> None:
+    general = {"general": {"positionEncodings": ["utf-8"]}, "experimental": {"sidecar": {}}}
+    editor = FakeEditor()
+    answer = await editor.initialize(capabilities={**general, **odd})
+    assert answer["result"]["capabilities"]["positionEncoding"] == "utf-8"
+
+
+@pytest.mark.parametrize("pid", [None, 0, 4711])
+async def test_the_client_s_process_is_handed_on(pid: int | None) -> None:
+    editor = FakeEditor()
+    await editor.initialize(processId=pid)
+    assert editor.processes == [pid]
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        pytest.param({}, (), id="no folder"),
+        pytest.param({"rootUri": "file:///r"}, (Path("/r"),), id="the root"),
+        pytest.param({"rootPath": "/r"}, (Path("/r"),), id="the root as a path"),
+        pytest.param(
+            {
+                "rootUri": "file:///r",
+                "workspaceFolders": [
+                    {"uri": "file:///a%20b", "name": "a"},
+                    {"uri": "vscode-vfs://x/y", "name": "v"},
+                ],
+            },
+            (Path("/a b"),),
+            id="folders win, and only files are folders",
+        ),
+    ],
+)
+async def test_folders_at_the_start(said: dict[str, Any], expected: tuple[Path, ...]) -> None:
+    editor = FakeEditor()
+    await editor.initialize(**said)
+    assert editor.folders == [expected]
+
+
+async def test_folders_that_come_and_go() -> None:
+    editor = FakeEditor()
+    await editor.initialize(workspaceFolders=[{"uri": "file:///a", "name": "a"}])
+    change = {"added": [{"uri": "file:///b", "name": "b"}], "removed": [{"uri": "file:///a", "name": "a"}]}
+    editor.notify("workspace/didChangeWorkspaceFolders", {"event": change})
+    assert editor.folders[1:] == [(Path("/b"),)]
+
+
+async def test_only_commands_of_methods_that_exist_are_advertised() -> None:
+    answer = await FakeEditor().initialize()
+    commands = answer["result"]["capabilities"]["executeCommandProvider"]["commands"]
+    assert "sidecar.prompt" in commands
+    assert "sidecar.status" in commands
+    assert ("sidecar.fork" in commands) == ("sidecar/session/fork" in METHODS)
+
+
+async def test_trace_of_initialize_is_respected() -> None:
+    editor = FakeEditor()
+    await editor.initialize(trace="messages")
+    await editor.request(1, "sidecar/fake/refuse", {"prompt": "secret"})
+    said = [message["params"]["message"] for message in editor.calls("$/logTrace")]
+    assert "Received request 'sidecar/fake/refuse' - (1)" in said
+    assert "Sending response 'sidecar/fake/refuse - (1)'. Request failed: invalidParams." in said
+    assert "secret" not in str(said)
+
+
+async def test_trace_is_off_until_it_is_set() -> None:
+    editor = FakeEditor()
+    await editor.initialize()
+    await editor.request(1, "sidecar/status")
+    assert editor.calls("$/logTrace") == []
+    editor.notify("$/setTrace", {"value": "verbose"})
+    await editor.request(2, "sidecar/status")
+    assert len(editor.calls("$/logTrace")) == 2
+    editor.notify("$/setTrace", {"value": "off"})
+    await editor.request(3, "sidecar/status")
+    assert len(editor.calls("$/logTrace")) == 2
+
+
+async def test_shutdown_waits_for_the_service_to_settle() -> None:
+    settled: list[str] = []
+
+    async def settle() -> None:
+        settled.append("settled")
+
+    editor = FakeEditor(options=LspOptions(FAKE_INFO, on_shutdown=settle))
+    await editor.initialize()
+    assert (await editor.request(1, "shutdown"))["result"] is None
+    assert settled == ["settled"]
+
+
+@pytest.mark.parametrize("how", ["hangs", "fails"])
+async def test_shutdown_is_answered_though_settling_does_not_end_well(how: str) -> None:
+    editor = FakeEditor()
+
+    async def settle() -> None:
+        if how == "fails":
+            raise OSError("disk full")
+        await editor.service.released.wait()
+
+    editor = FakeEditor(options=LspOptions(FAKE_INFO, on_shutdown=settle, shutdown_s=0.01))
+    await editor.initialize()
+    assert (await editor.request(1, "shutdown"))["result"] is None
+    await editor.connection.aclose(0.1)
+
+
+async def test_the_end_of_the_process_is_announced_to_a_client_that_knows_the_word() -> None:
+    for sidecar, expected in (({}, [{"reason": "SIGTERM", "inMs": 2000}]), (None, [])):
+        editor = FakeEditor()
+        await editor.initialize(sidecar=sidecar)
+        editor.connection.announce_end("SIGTERM", 2.0)
+        await editor.connection.aclose(1)
+        assert [call["params"] for call in editor.calls("sidecar/closing")] == expected
+
+
+async def test_end_of_input_without_shutdown_is_1_and_with_it_0() -> None:
+    for shuts_down, code in ((False, 1), (True, 0)):
+        editor = FakeEditor()
+        await editor.initialize()
+        if shuts_down:
+            await editor.request(1, "shutdown")
+        editor.stream.hang_up()
+        assert (await editor.connection.wait_ended()).code == code
+        await editor.connection.aclose(1)
+
+
+async def test_a_client_that_is_gone_leaves_nothing_behind() -> None:
+    editor = FakeEditor()
+    await editor.initialize(
+        capabilities={"workspace": {"applyEdit": True, "workspaceEdit": {"documentChanges": True}}}
+    )
+    document = {"uri": "file:///p/a", "languageId": "x", "version": 1, "text": "x"}
+    editor.notify("textDocument/didOpen", {"textDocument": document})
+    had_applier = editor.workspace.edit_applier is not None
+    await editor.connection.aclose(1)
+    assert (had_applier, editor.workspace.edit_applier, editor.port.is_closed) == (True, None, True)
+    assert list(await editor.workspace.open_views()) == []
+
+
+def test_profile_of_a_client_that_can_everything() -> None:
+    from lsprotocol import converters, types
+
+    params = converters.get_converter().structure(
+        {
+            "processId": None,
+            "clientInfo": {"name": "Everything"},
+            "capabilities": {
+                "window": {"workDoneProgress": True, "showMessage": {}},
+                "workspace": {
+                    "applyEdit": True,
+                    "workspaceEdit": {"documentChanges": True},
+                    "didChangeWatchedFiles": {"dynamicRegistration": True, "relativePatternSupport": True},
+                },
+                "experimental": {"sidecar": {"protocol": [2]}},
+            },
+        },
+        types.InitializeParams,
+    )
+    profile = ClientProfile("Everything", None, True, True, True, True, True)
+    assert (profile_of(params), sidecar_options(params)) == (profile, {})

@@ -1,0 +1,128 @@
+"""A permission question finds the user; whatever is no clear yes counts as no answer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sidecar.conductor.contract import PermissionAnswer
+from sidecar.server.fake import FakeEditor
+from sidecar.service.fake import QUESTION
+
+OURS = "sidecar/permission/request"
+BUTTONS = "window/showMessageRequest"
+YES = {"outcome": "selected", "optionId": "yes"}
+CANCELLED = {"outcome": "cancelled"}
+
+
+async def asked(**said: Any) -> FakeEditor:
+    """An editor of whose user something has been asked."""
+    editor = FakeEditor()
+    await editor.initialize(**said)
+    editor.ask(1, "sidecar/fake/ask")
+    return editor
+
+
+async def check(editor: FakeEditor, method: str, reply: Any, expected: dict[str, Any]) -> None:
+    call = await editor.call(method)
+    editor.reply(call["id"], reply)
+    assert (await editor.answer(1))["result"] == expected
+
+
+async def test_a_client_of_ours_is_asked_in_full() -> None:
+    editor = await asked(sidecar={"permission": {}})
+    call = await editor.call(OURS)
+    assert call["params"] == {
+        "sid": "fake-1",
+        "turnId": "t1",
+        "permissionId": "p1",
+        "title": "Run a command?",
+        "subject": {
+            "type": "command",
+            "toolCallId": "c1",
+            "tool": "bash",
+            "detail": "rm -r build",
+            "diffs": [],
+        },
+        "options": [
+            {"optionId": "yes", "name": "Allow", "kind": "allow_once"},
+            {"optionId": "no", "name": "Reject", "kind": "reject_once"},
+        ],
+        "expiresAt": 0,
+    }
+    editor.reply(call["id"], YES)
+    assert (await editor.answer(1))["result"] == YES
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        CANCELLED,
+        {"outcome": "selected"},
+        {"outcome": "selected", "optionId": "other"},
+        {"outcome": "odd"},
+        None,
+        "yes",
+        [],
+    ],
+)
+async def test_no_clear_yes_is_cancelled(reply: Any) -> None:
+    await check(await asked(sidecar={"permission": {}}), OURS, reply, CANCELLED)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param({}, id="a plain client that declares nothing"),
+        pytest.param(
+            {"capabilities": {"window": {"showMessage": {}}}, "sidecar": {}}, id="one of ours with buttons"
+        ),
+    ],
+)
+async def test_others_are_asked_with_buttons(said: dict[str, Any]) -> None:
+    editor = await asked(**said)
+    call = await editor.call(BUTTONS)
+    assert call["params"] == {
+        "type": 2,
+        "message": "Run a command?\nrm -r build",
+        "actions": [{"title": "Allow"}, {"title": "Reject"}],
+    }
+    editor.reply(call["id"], {"title": "Allow"})
+    assert (await editor.answer(1))["result"] == YES
+
+
+@pytest.mark.parametrize("reply", [None, {}, {"title": "Other"}, {"title": [1]}, "Allow"])
+async def test_a_dismissed_message_is_cancelled(reply: Any) -> None:
+    await check(await asked(), BUTTONS, reply, CANCELLED)
+
+
+async def test_with_nobody_to_ask_it_is_cancelled_at_once() -> None:
+    editor = await asked(sidecar={})
+    assert (await editor.answer(1))["result"] == CANCELLED
+
+
+async def test_a_client_that_errs_has_not_answered() -> None:
+    editor = await asked()
+    call = await editor.call(BUTTONS)
+    editor.send({"jsonrpc": "2.0", "id": call["id"], "error": {"code": -32601, "message": "no"}})
+    assert (await editor.answer(1))["result"] == CANCELLED
+
+
+async def test_a_client_that_goes_has_not_answered() -> None:
+    editor = FakeEditor()
+    await editor.initialize()
+    asking = asyncio.ensure_future(editor.port.link.request_permission(QUESTION))
+    await editor.call(BUTTONS)
+    editor.stream.vanish()
+    assert await asking == PermissionAnswer("cancelled")
+
+
+async def test_a_question_whose_time_is_up_is_taken_back() -> None:
+    editor = FakeEditor()
+    await editor.initialize(sidecar={"permission": {}})
+    asking = asyncio.ensure_future(editor.port.link.request_permission(QUESTION))
+    call = await editor.call(OURS)
+    asking.cancel()
+    assert (await editor.call("$/cancelRequest"))["params"] == {"id": call["id"]}
