@@ -15,8 +15,8 @@ _CHANGE_NUMBERS: Final[dict[FileChange, int]] = {"created": 1, "changed": 2, "de
 def uri_of(file: str | Path) -> str:
     """Return the URI of *file*: a Path is made absolute, a string is one already.
 
-    >>> uri_of("file:///tmp/a.py")
-    'file:///tmp/a.py'
+    >>> uri_of("file:///project/a.py")
+    'file:///project/a.py'
     """
     return file if isinstance(file, str) else file.absolute().as_uri()
 
