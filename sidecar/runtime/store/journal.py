@@ -95,14 +95,13 @@ class SessionJournal:
             StoreUnavailable: the turns wait for the next write.
         """
         graph = await self._graph()
-        lines: list[bytes] = []
         for turn in self._new(turns):
             node = graph.append(turn)
             self._path.append(node.id)
+            self._path_view = None
             self._unwritten.append(turn)
-            lines += (encode_line(node_record(node)), encode_line(head_record(node.id)))
-        self._path_view = None
-        await self._write(lines)
+            self._writer.hold((encode_line(node_record(node)), encode_line(head_record(node.id))))
+        await self._write()
 
     async def branch(self, turns: Sequence[Turn]) -> None:
         """Begin a branch that holds exactly *turns*, and move the head to its end.
@@ -177,7 +176,7 @@ class SessionJournal:
         self._path_view = None
         self._unwritten = []
 
-    async def _write(self, lines: Sequence[bytes]) -> None:
+    async def _write(self, lines: Sequence[bytes] = ()) -> None:
         await self._writer.write(lines)
         if not self._writer.n_waiting:
             self._unwritten = []

@@ -200,6 +200,19 @@ async def test_a_full_disk_is_told_and_nothing_is_lost(
     assert again.node_ids == journal.node_ids
 
 
+async def test_a_turn_that_is_none_does_not_take_the_ones_before_it_along(
+    disk: Disk, clock: Callable[[], int], say: Say
+) -> None:
+    journal = disk.journal(clock)
+    broken: Any = 7
+    with pytest.raises(TypeError):
+        await journal.record([say("a"), say(broken)])
+    await journal.record([say("b")])
+    again = disk.journal(clock)
+    assert await again.load() == (say("a"), say("b"))
+    assert again.integrity.ok
+
+
 async def test_a_caller_that_retries_adds_its_turns_once(
     disk: Disk, clock: Callable[[], int], say: Say
 ) -> None:

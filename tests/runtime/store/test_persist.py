@@ -254,6 +254,17 @@ async def test_an_unreadable_file_is_a_typed_error_and_not_an_empty_session(
     assert str(tmp_path) not in str(caught.value)
 
 
+async def test_a_store_whose_folder_is_a_file_reads_as_empty_and_says_why_it_cannot_write(
+    tmp_path: Path, say: Say
+) -> None:
+    (tmp_path / "file").touch()
+    store = SessionStore(tmp_path / "file")
+    assert await store.list_sessions() == []
+    assert (await store.load_session("s")).leaf is None
+    with pytest.raises(StoreUnavailable):
+        await store.append_node("s", SessionGraph("s").append(say("a")))
+
+
 async def test_tool_results_survive_a_reload(store: SessionStore, clock: Clock) -> None:
     turn = ToolTurn((ToolResultBlock("c1", {"lines": ["a", "b"]}, is_error=False),))
     await store.append_node("s", SessionGraph("s", clock).append(turn))
