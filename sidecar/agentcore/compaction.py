@@ -142,7 +142,8 @@ class Compactor:
                 track = self._look_up(messages)
                 plan = self._plan(track)
                 if plan is not None:
-                    return list((await self._carry_out(track, plan)).view)
+                    model = self._config.model if self._breaker.may_ask() else None
+                    return list((await self._carry_out(track, plan, model)).view)
                 self._track = track
         return list(track.view) if track.n_covered else messages
 
@@ -162,7 +163,7 @@ class Compactor:
             plan = self._plan(track, force=True)
             if plan is None:
                 return None
-            outcome = await self._carry_out(track, plan, instructions or "", force=True)
+            outcome = await self._carry_out(track, plan, self._config.model, instructions or "")
         return (list(outcome.view), outcome.info) if outcome.info else None
 
     def preview(self, messages: Sequence[AgentMessage], *, force: bool = False) -> CompactionPreview:
@@ -204,12 +205,11 @@ class Compactor:
         return plan_compaction(track.view, self._budget_for(track), force=force, costs=track.costs)
 
     async def _carry_out(
-        self, track: Track, plan: CompactionPlan, wishes: str = "", *, force: bool = False
+        self, track: Track, plan: CompactionPlan, model: ChatModel | None, wishes: str = ""
     ) -> _Outcome:
         if plan.cut == 0:
             return _Outcome(self._remember(advance(track, plan, None)), None)
         started = self._clock()
-        model = self._config.model if force or self._breaker.may_ask() else None
         written = await write_summary(model, track.originals, plan, self._budget, wishes)
         self._breaker = self._breaker.after(asked=model is not None, failed=written.failed)
         before = estimate_total(track.view)

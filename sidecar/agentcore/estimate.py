@@ -123,7 +123,9 @@ def trusted_usage(message: AgentMessage) -> Usage | None:
 def is_stale(message: AgentMessage, summary: CompactionSummary) -> bool:
     """Return whether *message*, which stands behind *summary*, is not known to be newer than it."""
     said, condensed = message.get_timestamp(), summary.timestamp
-    return said is None or condensed is None or said < condensed
+    if said is None or condensed is None or said.tzinfo is None or condensed.tzinfo is None:
+        return True
+    return said < condensed
 
 
 def context_after(message: AgentMessage, usage: Usage) -> int:

@@ -72,19 +72,22 @@ class InvokerModel:
         try:
             async for emission in self._invoke(conversation, options):
                 reply.take(emission)
-        except gateway.GatewayError:
-            _raise_if_cancelled(token)
-            raise
-        _raise_if_cancelled(token)
+        except gateway.GatewayError as error:
+            reply.error = error
+        if token is not None:
+            token.raise_if_cancelled()
+        if reply.error is not None:
+            raise reply.error
         return reply.message()
 
 
 class _Reply:
     """What a channel has said so far; a done emission stands for everything before it."""
 
-    __slots__ = ("_deltas", "_done", "_stop", "_usage")
+    __slots__ = ("_deltas", "_done", "_stop", "_usage", "error")
 
     def __init__(self) -> None:
+        self.error: gateway.GatewayError | None = None
         self._deltas: list[str] = []
         self._done: gateway.Reply | gateway.AssistantTurn | None = None
         self._stop: gateway.StopReason = "complete"
@@ -102,7 +105,7 @@ class _Reply:
                 self._done = reply
                 self._usage = usage or self._usage
             case gateway.ErrorEmission(error):
-                raise error
+                self.error = error
             case _:
                 return  # Thinking and tool calls are no part of a summary.
 
@@ -129,8 +132,3 @@ def _usage_of(usage: gateway.Usage | None) -> Usage | None:
     read, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
     total = usage.input_tokens + usage.output_tokens + read + written
     return Usage(usage.input_tokens, usage.output_tokens, read, written, total)
-
-
-def _raise_if_cancelled(token: CancelToken | None) -> None:
-    if token is not None:
-        token.raise_if_cancelled()

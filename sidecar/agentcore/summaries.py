@@ -36,10 +36,10 @@ __all__ = ["SummarySource", "WrittenSummary", "split_pieces", "write_summary"]
 SummarySource: TypeAlias = Literal["model", "local"]
 """Who wrote a summary: the model, or, in part or in whole, the local digest."""
 
-
 _INSTRUCTION_TOKENS = 512
 _LEAST_WINDOW = 4096
 """No model with a smaller window writes summaries; one that is said to is asked as if it had this much."""
+_LEAST_DIGEST = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,11 @@ class WrittenSummary:
 
 @dataclass(frozen=True, slots=True)
 class _Brief:
-    """How one half of a compaction is to be written."""
+    """How one half of a compaction is to be written, and the tokens it may take."""
 
     fresh: str
     update: str
+    room: int
     max_tokens: int
     thinking: ThinkingLevel | None
     window: int
@@ -130,31 +131,35 @@ def split_pieces(parts: Sequence[str], room: int) -> list[list[str]]:
     """
     pieces: list[list[str]] = []
     used = room
-    for part in parts:
-        size = prompt_tokens(part) + 1
-        for chunk in [part] if size <= room else _divide(part, room):
-            if not pieces or used + size > room:
-                pieces.append([])
-                used = 0
-            pieces[-1].append(chunk)
-            used += size
+    for chunk in (chunk for part in parts for chunk in _divide(part, room)):
+        size = prompt_tokens(chunk) + 1
+        if not pieces or used + size > room:
+            pieces.append([])
+            used = 0
+        pieces[-1].append(chunk)
+        used += size
     return pieces
 
 
 def _divide(part: str, room: int) -> list[str]:
     """Return *part* in slices of at most *room* tokens; wide characters may take one and a half each."""
+    if prompt_tokens(part) < room:
+        return [part]
     n = room * BYTES_PER_TOKEN if part.isascii() else max(room * 2 // 3, 1)
     return [part[i : i + n] for i in range(0, len(part), n)]
 
 
 def _briefs(plan: CompactionPlan, budget: Budget, wishes: str) -> tuple[_Brief, _Brief]:
     """Return the briefs for whole turns and for a split turn's beginning, within the room the plan leaves."""
-    room, window = plan.summary_tokens, max(budget.window, _LEAST_WINDOW)
-    begun = min(budget.prefix_max, room * 5 // 13) if plan.is_split_turn else 0
-    whole = min(budget.history_max, room - begun)
+    window = max(budget.window, _LEAST_WINDOW)
+    begun = plan.summary_tokens * 5 // 13 if plan.is_split_turn else 0
+    whole = plan.summary_tokens - begun
+    history_max, prefix_max = min(budget.history_max, whole), min(budget.prefix_max, begun)
     return (
-        _Brief(HISTORY_INSTRUCTION, UPDATE_INSTRUCTION, whole, "high", window, wishes),
-        _Brief(PREFIX_INSTRUCTION, PREFIX_UPDATE_INSTRUCTION, begun, None, window, wishes),
+        _Brief(HISTORY_INSTRUCTION, UPDATE_INSTRUCTION, whole, max(history_max, 1), "high", window, wishes),
+        _Brief(
+            PREFIX_INSTRUCTION, PREFIX_UPDATE_INSTRUCTION, begun, max(prefix_max, 1), None, window, wishes
+        ),
     )
 
 
@@ -209,7 +214,8 @@ async def _ask(model: ChatModel, piece: Sequence[str], previous: str, brief: _Br
 def _complete(distilled: _Distilled, brief: _Brief) -> str:
     if not distilled.unread:
         return distilled.text
-    return local_digest(distilled.unread, distilled.text, brief.max_tokens * BYTES_PER_TOKEN)
+    limit = min(max(brief.max_tokens, _LEAST_DIGEST), brief.room)
+    return local_digest(distilled.unread, distilled.text, limit * BYTES_PER_TOKEN)
 
 
 def _compose(body: Sequence[str], files: FileLists, limit: int) -> str:

@@ -64,13 +64,17 @@ class Track:
     )
 
     def __init__(
-        self, inputs: list[AgentMessage], checkpoint: Checkpoint | None = None, *, is_view: bool = False
+        self,
+        inputs: list[AgentMessage],
+        covering: Checkpoint | None = None,
+        returned: Checkpoint | None = None,
     ) -> None:
-        """Weigh *inputs*, which begin with what *checkpoint* covered or, with *is_view*, with its view."""
-        self.checkpoint = None if is_view else checkpoint
-        self.n_covered = len(self.checkpoint.covered) if self.checkpoint else 0
-        self.n_head = self.checkpoint.n_head if self.checkpoint else 0
-        self.n_settled = len(checkpoint.view) if checkpoint else 0
+        """Weigh *inputs*, which begin with what *covering* covered, or with the view of *returned*."""
+        newest = covering or returned
+        self.checkpoint = covering
+        self.n_covered = len(covering.covered) if covering else 0
+        self.n_head = covering.n_head if covering else 0
+        self.n_settled = len(newest.view) if newest else 0
         self.inputs = list(inputs)
         self.view: list[AgentMessage] = []
         self.originals: list[AgentMessage] = []
@@ -79,11 +83,10 @@ class Track:
         self._anchor = 0
         self._trailing = 0
         self._summary: CompactionSummary | None = None
-        head = self.checkpoint.view[: self.n_head] if self.checkpoint else []
-        self._extend([*head, *inputs[self.n_covered :]])
-        if checkpoint is not None:
-            n_known = len(checkpoint.originals) if is_view else self.n_head
-            self.originals[:n_known] = checkpoint.originals[:n_known]
+        self._extend([*(covering.view[: self.n_head] if covering else []), *inputs[self.n_covered :]])
+        if newest is not None:
+            n_known = self.n_head if covering else len(newest.originals)
+            self.originals[:n_known] = newest.originals[:n_known]
 
     def grows_into(self, messages: list[AgentMessage]) -> bool:
         """Extend this track to *messages*, or return False when they are another conversation.
@@ -143,12 +146,15 @@ def find_checkpoint(messages: list[AgentMessage], checkpoints: Sequence[Checkpoi
 
 
 def follow(messages: list[AgentMessage], checkpoints: Sequence[Checkpoint]) -> Track:
-    """Return a new track of *messages*, behind the checkpoint that is theirs, newest first."""
+    """Return a new track of *messages*: behind the checkpoint that covers their beginning, if there is one.
+
+    Messages that begin with a view that was returned need no checkpoint: their summary stands among them.
+    """
     checkpoint = find_checkpoint(messages, checkpoints)
     if checkpoint is not None:
-        return Track(messages, checkpoint)
+        return Track(messages, covering=checkpoint)
     returned = (c for c in checkpoints if messages[: len(c.view)] == c.view)
-    return Track(messages, next(returned, None), is_view=True)
+    return Track(messages, returned=next(returned, None))
 
 
 def advance(track: Track, plan: CompactionPlan, summary: CompactionSummary | None) -> Checkpoint:

@@ -137,6 +137,33 @@ async def test_a14_what_an_observer_raises_is_ignored(draw: Draw, clock: Clock) 
     assert len(await transform(draw("ua" * 41))) == 11
 
 
+async def test_the_seeds_example(clock: Clock) -> None:
+    """The transform before the conversion, at the defaults: one summary call, as long as the seed says."""
+    model = ScriptedModel(["the summary"])
+    transform = new_compaction(CompactionConfig(model=model, context_window=128_000), clock=clock)
+    messages: list[AgentMessage] = [
+        text_message("user", "go"),
+        *[m for i in range(120) for m in pair(i, 1000)],
+    ]
+    sent = compaction_convert_to_llm(await transform(messages))
+    assert (
+        sent[0]
+        .text_content()
+        .startswith(
+            "<context-summary>\nNo prior history.\n\n---\n\n**Turn Context (split turn):**\n\nthe summary\n\n<read-files>\n"
+        )
+    )
+    assert sent[1:] == [messages[0], *messages[-40:]]
+    assert [(call.max_tokens, call.thinking) for call in model.calls] == [(8192, None)]
+
+
+async def test_a_tiny_reserve_still_asks_for_an_answer(draw: Draw, clock: Clock) -> None:
+    run = Run(clock, config=CompactionConfig(ScriptedModel(["", "the summary"]), 800, 1, 100))
+    await run.say(*draw("ua" * 41))
+    assert LOCAL_HEADING in summary_of(run.view).summary
+    assert "[User]: u70" in summary_of(run.view).summary
+
+
 async def test_the_clock_has_a_default(draw: Draw) -> None:
     view = await new_compaction(CompactionConfig(ScriptedModel(), 1000, 200, 100))(draw("ua" * 41))
     made_at = summary_of(view).timestamp

@@ -179,6 +179,11 @@ def test_b_a8_cache_reads_are_not_counted_twice(usage: Usage, prompt: int) -> No
             [CompactionSummary("s", timestamp=LATE), answer(VECTOR, EARLY)], -1, id="kept behind it"
         ),
         pytest.param([CompactionSummary("s", timestamp=LATE), answer(VECTOR)], -1, id="of unknown age"),
+        pytest.param(
+            [CompactionSummary("s", timestamp=EARLY), answer(VECTOR, datetime(2027, 1, 1))],
+            -1,
+            id="of an age without a zone",
+        ),
         pytest.param([CompactionSummary("s", timestamp=EARLY), answer(VECTOR, LATE)], 1, id="newer: trusted"),
         pytest.param(
             [
