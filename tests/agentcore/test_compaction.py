@@ -146,13 +146,8 @@ async def test_the_seeds_example(clock: Clock) -> None:
         *[m for i in range(120) for m in pair(i, 1000)],
     ]
     sent = compaction_convert_to_llm(await transform(messages))
-    assert (
-        sent[0]
-        .text_content()
-        .startswith(
-            "<context-summary>\nNo prior history.\n\n---\n\n**Turn Context (split turn):**\n\nthe summary\n\n<read-files>\n"
-        )
-    )
+    told = "No prior history.\n\n---\n\n**Turn Context (split turn):**\n\nthe summary\n\n<read-files>\n"
+    assert sent[0].text_content().startswith(f"<context-summary>\n{told}")
     assert sent[1:] == [messages[0], *messages[-40:]]
     assert [(call.max_tokens, call.thinking) for call in model.calls] == [(8192, None)]
 
