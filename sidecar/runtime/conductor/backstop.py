@@ -17,6 +17,7 @@ from sidecar.runtime.memory import (
     IMAGE_CHARS,
     LiveCompaction,
     compact_live,
+    is_due,
     plan_live_cut,
     tokens_of,
     turn_chars,
@@ -55,8 +56,11 @@ class Backstop:
         card = self._get_card(self._config.model)
         if card is None:
             return None
-        tokens, turns = self._tokens(history), tuple(history)
-        policy, overhead = self._config.compaction, _overhead_tokens(conversation)
+        tokens, overhead = self._tokens(history), _overhead_tokens(conversation)
+        policy = self._config.compaction
+        if not is_due(tokens + overhead, card, policy):
+            return None
+        turns = tuple(history)
         plan = plan_live_cut(turns, card, policy, tokens=tokens, overhead_tokens=overhead)
         if plan is None:
             return None
