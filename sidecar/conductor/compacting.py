@@ -45,7 +45,8 @@ _PLANS_KEPT = 16
 class Surroundings:
     """What the compactor needs of its session, each asked for when needed.
 
-    *frame* weighs the conversation as it is now; *reseat* gives the agent another conversation.
+    *frame* weighs the conversation as it is now; *reseat* gives the agent another conversation; *uri_of*
+    names a file that the model named by a path.
     """
 
     frame: Callable[[], Frame]
@@ -53,6 +54,7 @@ class Surroundings:
     reseat: Callable[[Sequence[Turn]], None]
     invoke: Callable[[], ModelInvoker | None]
     fresh: FreshFiles
+    uri_of: Callable[[str], str]
     restored: Callable[[Sequence[str], str], None]
     new_id: Callable[[], str]
     clock_ms: Callable[[], int]
@@ -314,7 +316,7 @@ class Compactor:
             dropped=Dropped(found.cut, found.dropped_tokens, ids),
             kept=Kept(n_turns - found.cut, found.kept_tokens),
             microcompact=found.microcompact,
-            rehydrate=found.rehydrate,
+            rehydrate=tuple(replace(each, uri=self._around.uri_of(each.uri)) for each in found.rehydrate),
             projected=Projected(found.projected_tokens, pct),
             prompt=found.prompt,
         )

@@ -225,6 +225,7 @@ class Core:
             reseat=lambda turns: self.agent.reseat(turns, stored=True),
             invoke=lambda: self.parts.models.invoker(self.info.model),
             fresh=self.files.fresh,
+            uri_of=self.files.uri_of,
             restored=self.files.mark_restored,
             new_id=self.parts.new_id,
             clock_ms=self.parts.clock_ms,

@@ -61,6 +61,13 @@ class SessionFiles:
         self._restored = {view.uri: view for _, view in found.values() if view is not None}
         return {path: fresh for path, (fresh, _) in found.items()}
 
+    def uri_of(self, path: str) -> str:
+        """Return the URI of a file as the model named it; the path itself when it names none."""
+        try:
+            return self._resolve(path).as_uri()
+        except FileProblem:
+            return path
+
     def mark_restored(self, uris: Sequence[str], compaction_id: str) -> None:
         """The model has now seen the files that :meth:`fresh` read last and a compaction put back."""
         self._restored_calls.add(compaction_id)

@@ -11,7 +11,7 @@ from sidecar.conductor.contract import Compaction, ContextUsage, QueueItem, Stop
 from sidecar.conductor.engines.base import CompactAsk
 from sidecar.llmgateway.contract import UserTurn
 
-__all__ = ["CompactJob", "CompactStarted", "PromptJob", "TurnFault", "TurnOutcome", "TurnStarted"]
+__all__ = ["CompactJob", "CompactStarted", "PromptJob", "TurnFault", "TurnOutcome", "TurnStarted", "UndoJob"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,15 @@ class PromptJob:
     def as_item(self) -> QueueItem:
         """Return the prompt as clients see it in the queue."""
         return QueueItem(self.item_id, self.turn_id, self.content)
+
+
+@dataclass(slots=True, eq=False)
+class UndoJob:
+    """The undoing of a compaction; *outcome* fails with what speaks against it."""
+
+    compaction_id: str | None
+    force: bool
+    outcome: asyncio.Future[Compaction]
 
 
 @dataclass(slots=True, eq=False)

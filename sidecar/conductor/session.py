@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from sidecar._internal.errors import SidecarError
 from sidecar.conductor.content import content_to_prompt
 from sidecar.conductor.contract import (
     Compaction,
@@ -28,7 +29,7 @@ from sidecar.conductor.errors import Busy, HeadMoved
 from sidecar.conductor.events import QueueChanged, Settled, UserMessage
 from sidecar.conductor.history import History, JournalPort
 from sidecar.conductor.info import SessionInfo
-from sidecar.conductor.jobs import CompactJob, CompactStarted, PromptJob, TurnOutcome, TurnStarted
+from sidecar.conductor.jobs import CompactJob, CompactStarted, PromptJob, TurnOutcome, TurnStarted, UndoJob
 from sidecar.conductor.log import EventLog
 from sidecar.conductor.turns import TurnRunner, resolve
 from sidecar.llmgateway.contract import UserTurn
@@ -37,6 +38,8 @@ __all__ = ["CompactRequest", "Content", "Interrupted", "Session"]
 
 Content: TypeAlias = tuple[Mapping[str, Any], ...]
 """A prompt as the client wrote it: content blocks."""
+
+Job: TypeAlias = PromptJob | CompactJob | UndoJob
 
 _KEYS_KEPT = 256
 
@@ -68,8 +71,8 @@ class Session:
     def __init__(self, info: SessionInfo, journal: JournalPort, parts: SessionParts) -> None:
         self._core = Core(info, journal, parts, self._running_turn_id)
         self._runner = TurnRunner(self._core)
-        self._jobs: deque[PromptJob | CompactJob] = deque()
-        self._current: PromptJob | CompactJob | None = None
+        self._jobs: deque[Job] = deque()
+        self._current: Job | None = None
         self._worker: asyncio.Task[None] | None = None
         self._steered: list[tuple[UserTurn, Content]] = []
         self._by_key: OrderedDict[str, TurnStarted] = OrderedDict()
@@ -121,6 +124,10 @@ class Session:
     def is_busy(self) -> bool:
         """Whether a prompt would have to wait."""
         return self.is_running or bool(self._jobs)
+
+    @property
+    def _has_prompts(self) -> bool:
+        return any(isinstance(job, PromptJob) for job in (self._current, *self._jobs))
 
     @property
     def compactions(self) -> tuple[Compaction, ...]:
@@ -288,11 +295,11 @@ class Session:
     async def undo(self, compaction_id: str | None, *, force: bool, expect_head: str | None) -> Compaction:
         """Take a compaction back, the newest for None. Only between turns."""
         self._check_head(expect_head)
-        if self.is_busy:
+        if self._has_prompts:
             raise Busy(f"session {self.sid!r} is at work", hint="wait for the turn to settle", sid=self.sid)
-        undone = await self._core.compactor.undo(compaction_id, force=force)
-        await self._after_change()
-        return undone
+        job = UndoJob(compaction_id, force, asyncio.get_running_loop().create_future())
+        self._enqueue(job)
+        return await asyncio.shield(job.outcome)
 
     def find_compaction(self, compaction_id: str) -> Compaction:
         """Return one compaction. Raises CompactionNotFound."""
@@ -305,7 +312,7 @@ class Session:
 
     # The queue and its worker.
 
-    def _enqueue(self, job: PromptJob | CompactJob, *, front: bool = False) -> None:
+    def _enqueue(self, job: Job, *, front: bool = False) -> None:
         if front:
             self._jobs.appendleft(job)
         else:
@@ -324,14 +331,28 @@ class Session:
                 self._current = None
             self._core.parts.changed()
 
-    async def _run(self, job: PromptJob | CompactJob) -> None:
+    async def _run(self, job: Job) -> None:
         if isinstance(job, PromptJob):
             await self._runner.run(job)
-            return
+        elif isinstance(job, CompactJob):
+            await self._run_compaction(job)
+        else:
+            await self._run_undo(job)
+
+    async def _run_compaction(self, job: CompactJob) -> None:
         done = await self._core.compactor.run(job.compaction_id, job.engine, job.ask, "manual")
         if done.status == "completed":
             await self._after_change()
         job.outcome.set_result(done)
+
+    async def _run_undo(self, job: UndoJob) -> None:
+        try:
+            undone = await self._core.compactor.undo(job.compaction_id, force=job.force)
+        except SidecarError as error:
+            job.outcome.set_exception(error)
+            return
+        await self._after_change()
+        job.outcome.set_result(undone)
 
     async def _after_change(self) -> None:
         """Store and tell the new size of a conversation that was cut or restored."""
@@ -347,10 +368,13 @@ class Session:
         await core.store_meta(self.log.seq + 1)
         core.narrator.tell(usage)
 
-    def _drop(self, job: PromptJob | CompactJob) -> None:
+    def _drop(self, job: Job) -> None:
         """End a job that never ran."""
         if isinstance(job, CompactJob):
             job.outcome.set_result(self._core.compactor.decline(job.compaction_id, job.engine, None))
+            return
+        if isinstance(job, UndoJob):
+            job.outcome.set_exception(Busy(f"session {self.sid!r} is closing", sid=self.sid))
             return
         resolve(job.entered, None)
         outcome = TurnOutcome(job.turn_id, "cancelled", self.history.head, self.usage(), "")

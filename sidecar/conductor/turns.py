@@ -80,16 +80,19 @@ class TurnRunner:
                 await core.compactor.make_room(core.info.engine, asked)
         finally:
             core.entering = None
-        if self._stopped:
+        if self._was_stopped():
             return None
         node = await core.history.store_ahead(job.turn)
         resolve(job.entered, node)
         core.narrator.tell(UserMessage(node, job.content))
-        if self._stopped:
+        if self._was_stopped():
             core.agent.reseat(core.history.turns, stored=True)
             return None
         core.agent.configure(core.agent_config())
         return await core.agent.submit((job.turn,))
+
+    def _was_stopped(self) -> bool:
+        return self._stopped
 
     async def _end(
         self, job: PromptJob, snapshot: RunSnapshot | None, fault: TurnFault | None, started_ms: int

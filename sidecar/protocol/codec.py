@@ -18,7 +18,7 @@ from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, overrid
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.events import Event
 
-__all__ = ["camel", "event_to_wire", "from_wire", "to_wire"]
+__all__ = ["camel", "event_to_wire", "from_wire", "result_from_wire", "to_wire"]
 
 T = TypeVar("T")
 
@@ -35,13 +35,15 @@ def camel(name: str) -> str:
 
 def from_wire(kind: type[T], value: Any) -> T:
     """Return *value* as a *kind*. Raises InvalidInput with every place that does not fit."""
-    if not isinstance(value, Mapping):
-        raise InvalidInput(f"params must be an object, found {_json_type(value)}")
-    try:
-        return _converter().structure(value, kind)
-    except Exception as error:
-        places = transform_error(error, path="params", format_exception=_explain)
-        raise InvalidInput("; ".join(map(_camel_path, dict.fromkeys(places)))) from None
+    return _structure(_converter(), kind, value, "params")
+
+
+def result_from_wire(kind: type[T], value: Any) -> T:
+    """Return an answer of the daemon's as a *kind*; words that this version does not know are kept.
+
+    Enums are open on the wire: a newer daemon may say more. Raises InvalidInput for another shape.
+    """
+    return _structure(_converter(is_open=True), kind, value, "result")
 
 
 def to_wire(value: Any) -> Any:
@@ -63,14 +65,24 @@ def event_to_wire(event: Event) -> dict[str, Any]:
     return wire
 
 
+def _structure(converter: Converter, kind: type[T], value: Any, path: str) -> T:
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"{path} must be an object, found {_json_type(value)}")
+    try:
+        return converter.structure(value, kind)
+    except Exception as error:
+        places = transform_error(error, path=path, format_exception=_explain)
+        raise InvalidInput("; ".join(map(_camel_path, dict.fromkeys(places)))) from None
+
+
 @cache
-def _converter() -> Converter:
+def _converter(*, is_open: bool = False) -> Converter:
     converter = Converter(detailed_validation=True, forbid_extra_keys=False)
     converter.register_structure_hook_factory(is_dataclass, lambda kind: _structure_hook(converter, kind))
     converter.register_unstructure_hook_factory(is_dataclass, lambda kind: _unstructure_hook(converter, kind))
     for scalar in (str, int, bool, float):
         converter.register_structure_hook(scalar, _strict)
-    converter.register_structure_hook_func(_is_choice, _structure_choice)
+    converter.register_structure_hook_func(_is_choice, _structure_open if is_open else _structure_choice)
     converter.register_structure_hook_factory(_is_tuple, lambda kind: _tuple_hook(converter, kind))
     return converter
 
@@ -133,6 +145,11 @@ def _structure_choice(value: Any, kind: Any) -> Any:
         return value
     wanted = " or ".join(word for arm in arms for word in _words(arm))
     raise TypeError(f"expected {wanted}, found {_found(value)}")
+
+
+def _structure_open(value: Any, kind: Any) -> Any:
+    """Take any word where words are to choose from."""
+    return value if isinstance(value, str) else _structure_choice(value, kind)
 
 
 def _fits(value: Any, arm: Any) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.contract import ContextUsage
 from sidecar.conductor.events import Event, Faulted, FileStale, TextDelta, ToolStarted
-from sidecar.protocol.codec import event_to_wire, from_wire, to_wire
+from sidecar.protocol.codec import event_to_wire, from_wire, result_from_wire, to_wire
 from sidecar.protocol.messages import (
     CompactStartParams,
     Empty,
@@ -139,3 +139,10 @@ def test_a_fault_carries_its_kind_and_the_usage() -> None:
     assert wire["kind"] == "faulted"
     assert wire["data"]["kind"] == "modelFailed"
     assert wire["data"]["usage"] == to_wire(USAGE)
+
+
+def test_words_of_a_newer_daemon_are_kept_in_answers() -> None:
+    usage = result_from_wire(ContextUsage, to_wire(USAGE) | {"source": "oracle", "mood": "fine"})
+    assert str(usage.source) == "oracle"
+    with pytest.raises(InvalidInput):
+        result_from_wire(ContextUsage, to_wire(USAGE) | {"used": "many"})

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias, TypedDict, TypeVar, Unpack
 
-from sidecar.protocol.codec import from_wire, to_wire
+from sidecar.protocol.codec import result_from_wire, to_wire
 from sidecar.protocol.handshake import PROTOCOL
 from sidecar.protocol.messages import Empty
 from sidecar.protocol.shapes import InvalidInput
@@ -167,7 +167,7 @@ class SidecarClient(Calls, Documents):
         """Send *params*, one of the protocol's messages, and return the answer as a *result*."""
         answer = await self.request(method, to_wire(params))
         try:
-            return from_wire(result, answer)
+            return result_from_wire(result, answer)
         except InvalidInput as error:
             raise UnexpectedAnswer(f"{method} was answered with another shape: {error}") from error
 

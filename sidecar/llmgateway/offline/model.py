@@ -31,6 +31,7 @@ from sidecar.llmgateway.contract import (
     ToolCallBlock,
     ToolCallDeltaEmission,
     ToolCallStartEmission,
+    ToolDescriptor,
     ToolResultBlock,
     Turn,
     Usage,
@@ -199,11 +200,14 @@ def _deltas(reaction: Reaction, words_per_delta: int) -> Iterator[Emission]:
 
 def _usage(conversation: Conversation, reaction: Reaction) -> Usage:
     """Return the estimate of both sides at four characters a token."""
-    n_in = len(conversation.system or "") + sum(
-        _block_chars(block) for turn in conversation.turns for block in turn.blocks
-    )
+    n_in = len(conversation.system or "") + sum(map(_tool_chars, conversation.tools or ()))
+    n_in += sum(_block_chars(block) for turn in conversation.turns for block in turn.blocks)
     n_out = sum(_block_chars(block) for block in reaction.blocks)
     return Usage(-(-n_in // _CHARS_PER_TOKEN), -(-n_out // _CHARS_PER_TOKEN))
+
+
+def _tool_chars(tool: ToolDescriptor) -> int:
+    return len(tool.name) + len(tool.description) + len(json.dumps(tool.parameters))
 
 
 def _block_chars(block: Block) -> int:
