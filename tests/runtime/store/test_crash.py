@@ -151,6 +151,33 @@ async def _cut_somewhere(folder: Path, acts: list[Act], data: st.DataObject) -> 
     assert turns_now in allowed or between
 
 
+@given(st.lists(st.tuples(st.integers(0, 2_000), st.binary(min_size=1, max_size=3)), min_size=1, max_size=4))
+def test_damage_anywhere_is_survived(damages: list[tuple[int, bytes]]) -> None:
+    """Bytes overwritten anywhere: reading ends, every untouched line counts, and writing goes on."""
+    with TemporaryDirectory() as folder:
+        asyncio.run(_damage(Path(folder), damages))
+
+
+async def _damage(folder: Path, damages: list[tuple[int, bytes]]) -> None:
+    store = SessionStore(folder, clock=count(1).__next__)
+    await store.journal("s").record([user("a"), user("b")])
+    await store.journal("s").branch([user("a"), user("c"), user("d")])
+    path = folder / "s.jsonl"
+    before = path.read_bytes()
+    data = bytearray(before)
+    for at, junk in damages:
+        data[at % len(data) : at % len(data) + len(junk)] = junk
+    path.write_bytes(data)
+    journal, turns = await loaded(store)
+    assert len(journal.node_ids) == len(turns)
+    untouched = set(bytes(data).split(b"\n")) & set(before.split(b"\n"))
+    assert complete_nodes(b"\n".join(untouched)) <= {node.id for node in journal.nodes}
+    await journal.record([user("next")])
+    again, later = await loaded(store)
+    assert later == (*turns, user("next"))
+    assert again.head == journal.head
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 def test_kill_9_leaves_every_turn_that_was_acknowledged(tmp_path: Path) -> None:
     """The child tells each turn after it is stored, and is killed at some point; all it told are there."""
