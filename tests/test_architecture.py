@@ -1,0 +1,214 @@
+"""The rules of the house that a machine can keep: who imports whom, who is pure, what stays empty."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "sidecar"
+
+LAYERS = (
+    ("cli", "__main__"),
+    ("commands",),
+    ("boot",),
+    ("server", "acp"),
+    ("service",),
+    ("transport",),
+    ("protocol",),
+    ("conductor",),
+    ("runtime.conductor",),
+    (
+        "runtime.turn",
+        "runtime.dispatch",
+        "runtime.ledger",
+        "runtime.store",
+        "llmgateway.providers",
+        "llmgateway.offline",
+        "llmgateway.scripted",
+        "llmgateway",
+        "capabilities",
+        "workspace",
+        "rooms.knowledge",
+    ),
+    ("runtime.cadence", "runtime.memory", "runtime.wire", "window_budget", "agentcore", "rooms"),
+    ("runtime.contract", "capabilities.contract", "workspace.contract", "llmgateway.contract"),
+    ("_internal",),
+)
+"""From the top down; a module may import from its own layer and from those below it."""
+
+SHAPES = {"sidecar.conductor.contract", "sidecar.conductor.events", "sidecar.conductor.log"}
+"""Values of the conductor that the wire is made of; whoever speaks of the wire may name them."""
+
+ENGINES = ("runtime.memory", "runtime.cadence", "runtime.wire", "window_budget", "agentcore", "rooms.memory")
+PURE = (
+    "runtime.contract",
+    "llmgateway.contract",
+    "runtime.cadence",
+    "runtime.memory",
+    "runtime.wire",
+    "window_budget",
+)
+IMPURE = {
+    "asyncio",
+    "threading",
+    "os",
+    "pathlib",
+    "time",
+    "random",
+    "socket",
+    "logging",
+    "subprocess",
+    "datetime",
+}
+OWNERS = {
+    "pygls": ("server",),
+    "lsprotocol": ("server",),
+    "watchfiles": ("workspace",),
+    "cattrs": ("protocol", "runtime.store"),
+    "openai": ("llmgateway.providers",),
+    "anthropic": ("llmgateway.providers",),
+    "google": ("llmgateway.providers",),
+}
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    """Yield every module of the package by its name below ``sidecar``."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        yield name.removesuffix(".__init__"), path
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Yield what *path* imports when it runs; imports for the type checker alone do not count."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in _outside_type_checking(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _outside_type_checking(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+            continue
+        yield child
+        yield from _outside_type_checking(child)
+
+
+def layer_of(name: str) -> int | None:
+    """Return the index of the layer of a module below ``sidecar``; the most exact entry counts."""
+    best: tuple[int, int] | None = None
+    for index, rooms in enumerate(LAYERS):
+        for room in rooms:
+            if name == room or name.startswith(f"{room}."):
+                best = max(best or (0, 0), (len(room), index))
+    return best[1] if best else None
+
+
+def is_in(name: str, rooms: tuple[str, ...]) -> bool:
+    return any(name == room or name.startswith(f"{room}.") for room in rooms)
+
+
+ALL = [pytest.param(name, path, id=name) for name, path in modules() if name]
+
+
+@pytest.mark.parametrize(("name", "path"), ALL)
+def test_imports_point_down(name: str, path: Path) -> None:
+    own = layer_of(name)
+    if name in ("__init__", "memory"):
+        return
+    assert own is not None or name in ("runtime", "rooms"), f"{name} stands in no layer"
+    for imported in imports(path):
+        if not imported.startswith("sidecar."):
+            continue
+        if any(imported == shape or imported.startswith(f"{shape}.") for shape in SHAPES):
+            continue
+        other = layer_of(imported.removeprefix("sidecar."))
+        if own is not None and other is not None:
+            assert other >= own, f"{name} imports {imported}, which stands above it"
+
+
+@pytest.mark.parametrize(("name", "path"), ALL)
+def test_engines_never_import_each_other(name: str, path: Path) -> None:
+    own = [engine for engine in ENGINES if is_in(name, (engine,))]
+    others = tuple(f"sidecar.{engine}" for engine in ENGINES if engine not in own)
+    family = ("runtime.memory", "runtime.cadence", "runtime.wire")
+    if own and own[0] in family:
+        others = tuple(each for each in others if each.removeprefix("sidecar.") not in family)
+    if own:
+        assert not [imported for imported in imports(path) if is_in(imported, others)]
+
+
+@pytest.mark.parametrize(("name", "path"), ALL)
+def test_contracts_and_engines_are_pure(name: str, path: Path) -> None:
+    if is_in(name, PURE):
+        assert not {imported.split(".")[0] for imported in imports(path)} & IMPURE
+
+
+@pytest.mark.parametrize(("name", "path"), ALL)
+def test_each_library_stays_in_its_room(name: str, path: Path) -> None:
+    for imported in imports(path):
+        owners = OWNERS.get(imported.split(".")[0])
+        assert owners is None or is_in(name, owners), f"{name} imports {imported}"
+
+
+@pytest.mark.parametrize(("name", "path"), ALL)
+def test_one_module_reads_the_environment(name: str, path: Path) -> None:
+    if name != "_internal.env":
+        assert not re.search(r"\bos\.(environ|getenv)\b", path.read_text(encoding="utf-8")), name
+
+
+def test_the_memory_facade_is_empty() -> None:
+    import sidecar.memory
+
+    assert sidecar.memory.__all__ == []
+    assert [name for name in vars(sidecar.memory) if not name.startswith("__")] == ["annotations"]
+
+
+@pytest.mark.parametrize(
+    ("module", "unloaded"),
+    [
+        pytest.param("sidecar", ("sidecar.runtime", "rich", "pygls"), id="the package alone loads nothing"),
+        pytest.param(
+            "sidecar.protocol.messages",
+            ("sidecar.runtime", "sidecar.window_budget", "sidecar.conductor.session", "pygls"),
+            id="the protocol loads no engine",
+        ),
+        pytest.param(
+            "sidecar_client", ("pygls", "lsprotocol", "sidecar.runtime", "rich"), id="nor does the client"
+        ),
+        pytest.param(
+            "sidecar.transport.pipes", ("pygls", "lsprotocol", "cattrs"), id="the transport is light"
+        ),
+    ],
+)
+def test_what_an_import_does_not_load(module: str, unloaded: tuple[str, ...]) -> None:
+    code = f"import sys, {module}; print([name for name in {unloaded!r} if name in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
+
+
+def test_the_python_client_knows_the_protocol_alone() -> None:
+    folder = ROOT / "clients" / "python" / "sidecar_client"
+    allowed = ("sidecar.protocol",)
+    found = {
+        f"{path.name}: {imported}"
+        for path in folder.rglob("*.py")
+        for imported in imports(path)
+        if imported.startswith("sidecar.") and not is_in(imported, allowed)
+    }
+    assert found == set()
+
+
+def test_no_module_is_longer_than_one_room() -> None:
+    lengths = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in modules()}
+    assert {name: length for name, length in lengths.items() if length > 420} == {}
