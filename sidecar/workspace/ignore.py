@@ -20,7 +20,7 @@ from sidecar.workspace.contract import FileProblem
 from sidecar.workspace.files import BOM, read_bytes
 from sidecar.workspace.globs import GlobRules
 
-__all__ = ["IGNORE_FILES", "IgnoreRules", "Listing", "is_folder", "walk"]
+__all__ = ["IGNORE_FILES", "IgnoreRules", "Listing", "is_folder", "rules_for", "walk"]
 
 IGNORE_FILES = (".gitignore", ".ignore")
 _IGNORE_FILE_LIMIT_BYTES = 250_000
@@ -43,9 +43,9 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """The ignore files of one folder; paths are matched from *prefix_length* on."""
+    """The ignore files of one folder; paths are matched from *n_prefix* on."""
 
-    prefix_length: int
+    n_prefix: int
     rules: GlobRules
 
 
@@ -58,7 +58,7 @@ class IgnoreRules:
     def __init__(self, root: Path) -> None:
         self._root = str(root)
         self._levels: dict[str, tuple[_Level, ...]] = {}
-        self._verdicts: dict[str, bool] = {}
+        self._verdicts: dict[Path, bool] = {}
 
     def forget(self) -> None:
         """Read the ignore files anew; one of them has changed."""
@@ -72,37 +72,38 @@ class IgnoreRules:
                 entries = sorted(found, key=lambda entry: entry.name)
         except OSError:
             return Listing()
+        folder = os.path.join(folder, "")
         levels = self._levels_of(folder)
-        kept = tuple(entry for entry in entries if not _is_left_out(entry.path, is_folder(entry), levels))
+        kept = tuple(
+            entry for entry in entries if not _is_left_out(folder, entry.name, is_folder(entry), levels)
+        )
         return Listing(kept, len(entries) - len(kept))
 
     def is_ignored(self, path: Path) -> bool:
         """Whether the rules leave *path* out, itself or with a folder above it. It need not exist."""
-        spelled = str(path)
-        if spelled == self._root:
-            return False
-        folder = os.path.dirname(spelled)
-        return self._is_folder_ignored(folder) or _is_left_out(
-            spelled, os.path.isdir(spelled), self._levels_of(folder)
-        )
+        return self._leaves_out(path, path.is_dir())
 
-    def _is_folder_ignored(self, folder: str) -> bool:
-        if len(folder) <= len(self._root):
+    def _leaves_out(self, path: Path, is_folder: bool) -> bool:
+        if len(str(path)) <= len(self._root):
             return False
+        folder = os.path.join(path.parent, "")
+        above_is_ignored = self._is_folder_ignored(path.parent)
+        return above_is_ignored or _is_left_out(folder, path.name, is_folder, self._levels_of(folder))
+
+    def _is_folder_ignored(self, folder: Path) -> bool:
         verdict = self._verdicts.get(folder)
         if verdict is None:
-            above = os.path.dirname(folder)
-            verdict = self._is_folder_ignored(above) or _is_left_out(folder, True, self._levels_of(above))
-            self._verdicts[folder] = verdict
+            verdict = self._verdicts[folder] = self._leaves_out(folder, True)
         return verdict
 
     def _levels_of(self, folder: str) -> tuple[_Level, ...]:
-        """Return the patterns that hold in *folder*, the strongest first."""
+        """Return the patterns that hold in *folder* (with a separator behind), the strongest first."""
         levels = self._levels.get(folder)
         if levels is None:
-            above = self._levels_of(os.path.dirname(folder)) if len(folder) > len(self._root) else ()
+            above = os.path.join(os.path.dirname(folder[:-1]), "")
+            inherited = self._levels_of(above) if len(folder) > len(self._root) + 1 else ()
             own = _read_level(folder)
-            levels = above if own is None else (own, *above)
+            levels = inherited if own is None else (own, *inherited)
             self._levels[folder] = levels
         return levels
 
@@ -112,12 +113,9 @@ def walk(
 ) -> Iterator[os.DirEntry[str]]:
     """Yield what lies below the folder *start*: by name, a folder before what it holds, at most *cap*.
 
-    The rules of *root*, a folder at or above *start*, hold; if they leave *start* itself out, only those at
-    and below it do: who names an ignored folder wants to see into it.
+    The rules are those of :func:`rules_for`.
     """
-    rules = IgnoreRules(root)
-    if rules.is_ignored(start):
-        rules = IgnoreRules(start)
+    rules = rules_for(start, root)
     n_yielded = 0
     pending = [iter(rules.list_folder(str(start)).entries)]
     while pending:
@@ -133,6 +131,16 @@ def walk(
             pending.append(iter(rules.list_folder(entry.path).entries))
 
 
+def rules_for(start: Path, root: Path) -> IgnoreRules:
+    """Return the rules that hold below *start*: those of *root*, a folder at or above it.
+
+    If they leave *start* itself out, only those at and below it hold: who names an ignored folder wants to
+    see into it.
+    """
+    rules = IgnoreRules(root)
+    return IgnoreRules(start) if rules.is_ignored(start) else rules
+
+
 def is_folder(entry: os.DirEntry[str]) -> bool:
     """Whether *entry* is a folder and no link or junction to one."""
     try:
@@ -146,12 +154,13 @@ def is_folder(entry: os.DirEntry[str]) -> bool:
     return True
 
 
-def _is_left_out(path: str, is_folder: bool, levels: tuple[_Level, ...]) -> bool:
-    name = os.path.basename(path)
+def _is_left_out(folder: str, name: str, is_folder: bool, levels: tuple[_Level, ...]) -> bool:
     if name == _ALWAYS:
         return True
     for level in levels:
-        relative = path[level.prefix_length :].replace(os.sep, "/")
+        relative = folder[level.n_prefix :] + name
+        if os.sep != "/":
+            relative = relative.replace(os.sep, "/")
         verdict = level.rules.verdict(relative, is_folder=is_folder)
         if verdict is not None:
             return verdict
@@ -160,7 +169,7 @@ def _is_left_out(path: str, is_folder: bool, levels: tuple[_Level, ...]) -> bool
 
 def _read_level(folder: str) -> _Level | None:
     rules = GlobRules(line for name in IGNORE_FILES for line in _read_lines(Path(folder, name)))
-    return _Level(len(folder.rstrip(os.sep)) + 1, rules) if rules else None
+    return _Level(len(folder), rules) if rules else None
 
 
 def _read_lines(path: Path) -> list[str]:

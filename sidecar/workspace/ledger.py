@@ -141,8 +141,10 @@ def merge_ranges(ranges: Iterable[tuple[int, int | None]]) -> tuple[tuple[int, i
     for start, end in sorted((first, inf if count is None else first + count) for first, count in ranges):
         if merged and start <= merged[-1][1]:
             merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        elif end > start:
+        else:
             merged.append((start, end))
+    # Nothing seen is a range of no lines, for no range at all means the whole.
+    merged = [each for each in merged if each[0] < each[1]] or merged[:1]
     if merged == [(1, inf)]:
         return ()
     return tuple((start, None if end == inf else int(end) - start) for start, end in merged)

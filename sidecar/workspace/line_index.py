@@ -1,8 +1,8 @@
 """A text as editors edit it: lines, positions in the negotiated encoding, changes.
 
 Lines end at LF, CR LF or CR and nowhere else: U+2028, U+0085, form feeds and the like are plain characters,
-whatever ``str.splitlines`` thinks. The text is kept as a list of lines, so that a keystroke costs the line it
-is on and not the length of the file; the whole is joined when somebody asks for it.
+whatever ``str.splitlines`` thinks. The text is kept in blocks of whole lines, so that a keystroke costs its
+block and not the length of the file; the whole is joined when somebody asks for it.
 
 Never holds half a surrogate pair: a lone half becomes U+FFFD, which is as wide in every encoding.
 """
@@ -10,10 +10,14 @@ Never holds half a surrogate pair: a lone half becomes U+FFFD, which is as wide 
 from __future__ import annotations
 
 import io
+import re
 
 from sidecar.workspace.contract import PositionEncoding, TextChange, TextRange
 
 __all__ = ["LineText", "index_in_line", "split_lines", "well_formed"]
+
+_BLOCK_CHARS = 16_384
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 def split_lines(text: str) -> list[str]:
@@ -52,7 +56,7 @@ def index_in_line(line: str, character: int, encoding: PositionEncoding) -> int:
 
 
 class LineText:
-    """A text that is edited in place.
+    """A text that is edited in place, and read by lines.
 
     >>> text = LineText("one\\ntwo\\n")
     >>> text.apply(TextChange("2", TextRange(1, 0, 1, 3)), "utf-16")
@@ -60,58 +64,101 @@ class LineText:
     'one\\n2\\n'
     """
 
-    __slots__ = ("_lines", "_text")
+    __slots__ = ("_block_chars", "_blocks", "_n_ends", "_text")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, block_chars: int = _BLOCK_CHARS) -> None:
+        self._block_chars = block_chars
         self._text: str | None = well_formed(text)
-        self._lines: list[str] | None = None
+        self._blocks: list[str] = []
+        self._n_ends: list[int] = []
 
     @property
     def text(self) -> str:
         """The whole text."""
         if self._text is None:
-            self._text = "".join(self._lines or ())
+            self._text = "".join(self._blocks)
         return self._text
+
+    @property
+    def n_lines(self) -> int:
+        """How many lines there are; nothing after a last line end is no line."""
+        self._cut()
+        return sum(self._n_ends) + (self.text != "" and not self.text.endswith(("\n", "\r")))
+
+    def lines(self, first: int, n_lines: int) -> list[str]:
+        """Return at most *n_lines* lines from the line *first* on (counted from 0), with their ends."""
+        self._cut()
+        block, skipped = self._find_block(first)
+        found: list[str] = []
+        while block < len(self._blocks) and len(found) < skipped + n_lines:
+            found += split_lines(self._blocks[block])
+            block += 1
+        return found[skipped : skipped + n_lines]
 
     def apply(self, change: TextChange, encoding: PositionEncoding) -> None:
         """Apply one change of the editor's; positions out of range are moved to the nearest that exists."""
         new_text = well_formed(change.text)
         if change.range is None:
-            self._text, self._lines = new_text, None
+            self._text, self._blocks, self._n_ends = new_text, [], []
         else:
             self._splice(change.range, new_text, encoding)
 
     def _splice(self, at: TextRange, new_text: str, encoding: PositionEncoding) -> None:
-        if self._lines is None:
-            self._lines = _document_lines(self.text)
-        lines = self._lines
-        start = _locate(lines, at.start_line, at.start_character, encoding)
-        end = _locate(lines, at.end_line, at.end_character, encoding)
+        self._cut()
+        start = self._locate(at.start_line, at.start_character, encoding)
+        end = self._locate(at.end_line, at.end_character, encoding)
         (first, start_index), (last, end_index) = min(start, end), max(start, end)
-        chunk = lines[first][:start_index] + new_text + lines[last][end_index:]
-        if first > 0 and chunk.startswith("\n") and lines[first - 1].endswith("\r"):
+        blocks = self._blocks
+        chunk = blocks[first][:start_index] + new_text + blocks[last][end_index:]
+        if first > 0 and chunk.startswith("\n") and blocks[first - 1].endswith("\r"):
             # What follows a CR now begins with LF: the two are one line end.
             first -= 1
-            chunk = lines[first] + chunk
-        is_last = last == len(lines) - 1
-        lines[first : last + 1] = _document_lines(chunk) if is_last else split_lines(chunk)
+            chunk = blocks[first] + chunk
+        cut = _cut_blocks(chunk, self._block_chars)
+        blocks[first : last + 1] = cut
+        self._n_ends[first : last + 1] = map(_count_ends, cut)
         self._text = None
 
+    def _cut(self) -> None:
+        """Have blocks, one at least."""
+        if not self._blocks:
+            self._blocks = _cut_blocks(self.text, self._block_chars) or [""]
+            self._n_ends = [_count_ends(block) for block in self._blocks]
 
-def _document_lines(text: str) -> list[str]:
-    """Split *text* the way editors count: what follows the last line end is a line too, if an empty one."""
-    lines = split_lines(text)
-    if not text or text.endswith(("\n", "\r")):
-        lines.append("")
-    return lines
+    def _find_block(self, line: int) -> tuple[int, int]:
+        """Return the block that holds *line* and its number there; past the end is in the last one."""
+        for block, n_ends in enumerate(self._n_ends[:-1]):
+            if line < n_ends:
+                return block, line
+            line -= n_ends
+        return len(self._blocks) - 1, line
+
+    def _locate(self, line: int, character: int, encoding: PositionEncoding) -> tuple[int, int]:
+        """Return the block and the index in it of a position."""
+        if line < 0:
+            return 0, 0
+        block, line = self._find_block(line)
+        lines = split_lines(self._blocks[block])
+        before = sum(map(len, lines[:line]))
+        # The line after the last line end is there, if empty; what is beyond it is the end as well.
+        return block, before + (index_in_line(lines[line], character, encoding) if line < len(lines) else 0)
 
 
-def _locate(lines: list[str], line: int, character: int, encoding: PositionEncoding) -> tuple[int, int]:
-    if line < 0:
-        return 0, 0
-    if line >= len(lines):
-        return len(lines) - 1, len(lines[-1])
-    return line, index_in_line(lines[line], character, encoding)
+def _cut_blocks(text: str, block_chars: int) -> list[str]:
+    """Cut *text* after line ends into pieces of about *block_chars*; nothing makes no piece."""
+    blocks: list[str] = []
+    start = 0
+    while start < len(text):
+        end = _LINE_END.search(text, start + block_chars)
+        stop = len(text) if end is None else end.end()
+        blocks.append(text[start:stop])
+        start = stop
+    return blocks
+
+
+def _count_ends(block: str) -> int:
+    n_ends = block.count("\n")
+    return n_ends + block.count("\r") - block.count("\r\n") if "\r" in block else n_ends
 
 
 def _index_in_utf8(body: str, character: int) -> int:

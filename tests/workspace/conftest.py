@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.workspace import Workspace
+from sidecar.workspace.workspace import Workspace
 
 
 @pytest.fixture

@@ -71,13 +71,17 @@ changes = st.builds(
 def test_edits_agree_with_a_naive_model(
     text: str, edits: list[TextChange], encoding: PositionEncoding
 ) -> None:
-    edited, model = LineText(text), text
+    edited, model = LineText(text, block_chars=2), text
     for edit in edits:
         edited.apply(edit, encoding)
         model = naive_apply(model, edit, encoding)
-        assert edited._lines is not None
-        assert edited._lines == split_lines(model) + [""] * (model == "" or model[-1] in "\r\n")
+        assert (edited.lines(0, 99), edited.n_lines) == (split_lines(model), len(split_lines(model)))
     assert edited.text == model
+
+
+@given(st.text(alphabet="a\n\r", max_size=20), st.integers(0, 12), st.integers(0, 12))
+def test_lines_can_be_had_from_anywhere(text: str, first: int, n_lines: int) -> None:
+    assert LineText(text, block_chars=2).lines(first, n_lines) == split_lines(text)[first : first + n_lines]
 
 
 @given(pieces)

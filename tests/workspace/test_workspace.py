@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.workspace import Workspace, path_to_uri
 from sidecar.workspace.contract import (
     BufferOutOfSync,
     FileProblem,
@@ -20,6 +19,8 @@ from sidecar.workspace.contract import (
     WorkspacePort,
 )
 from sidecar.workspace.files import text_hash
+from sidecar.workspace.uris import path_to_uri
+from sidecar.workspace.workspace import Workspace
 
 posix_only = pytest.mark.skipif(os.name == "nt", reason="symbolic links need privileges")
 
