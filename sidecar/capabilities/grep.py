@@ -1,0 +1,203 @@
+"""The grep tool: lines that match, in files as they are now, unsaved buffers included.
+
+The search itself runs in a child process, so that a pattern that never ends can be ended, and the daemon goes
+on working meanwhile. Never changes a file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from sidecar._internal.cancel import CancelToken
+from sidecar._internal.env import inherited
+from sidecar.capabilities.access import readable_path, root_above, shown
+from sidecar.capabilities.contract import Location, ToolContext, ToolReply
+from sidecar.capabilities.processes import ChildEnd, ChildSpec, run_child
+from sidecar.capabilities.tree import WALK_CAP, TreeWalk
+from sidecar.capabilities.typed_tool import TypedTool, error_reply
+from sidecar.workspace.globs import glob_matcher
+from sidecar.workspace.ignore import rules_for
+
+__all__ = ["GREP", "GrepArguments"]
+
+_COMMAND = (sys.executable, "-I", "-S", "-W", "ignore", str(Path(__file__).with_name("search_worker.py")))
+_TIMEOUT_S = 20
+_ALARM_S = _TIMEOUT_S + 5
+_NOTES_CHARS = 600
+_BATCH = 256
+_SKIPPED = {
+    "large": "files over 10 MB not searched",
+    "unreadable": "files could not be read",
+    "long_lines": "lines searched only up to character 20000",
+}
+
+
+class GrepArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """What the grep tool takes."""
+
+    pattern: Annotated[
+        str, msgspec.Meta(min_length=1, description="A regular expression (Python's), matched line by line.")
+    ]
+    path: Annotated[str, msgspec.Meta(description="The file or folder to search.")] = "."
+    glob: Annotated[
+        str | None, msgspec.Meta(description="Only files that match, such as *.py or src/**/*.{ts,tsx}.")
+    ] = None
+    ignore_case: Annotated[bool, msgspec.Meta(description="Take capital and small letters for the same.")] = (
+        False
+    )
+    context: Annotated[int, msgspec.Meta(ge=0, le=20, description="Lines to show around each match.")] = 0
+    max_results: Annotated[int, msgspec.Meta(ge=1, le=2000, description="Matching lines to show.")] = 200
+
+
+@dataclass(slots=True)
+class _Search:
+    """One search under way: the files sent to the child, in order, and whether there were too many."""
+
+    paths: list[str] = field(default_factory=list)
+    is_capped: bool = False
+    is_over: bool = False
+
+
+async def _grep(arguments: GrepArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
+    start = await readable_path(context, arguments.path, "grep")
+    views = await context.workspace.open_views()
+    texts = {str(view.path): view.text for view in views if view.unsaved}
+    search = _Search()
+
+    def send(write: Callable[[bytes], None]) -> None:
+        write(json.dumps(_job(arguments, context, texts)).encode() + b"\0")
+        for batch in _batches(_files(arguments, context, start, texts, search, cancel)):
+            search.paths += batch
+            write(b"".join(os.fsencode(path) + b"\0" for path in batch))
+
+    output = bytearray()
+    end = await run_child(
+        ChildSpec(
+            _COMMAND, context.cwd, inherited(), _TIMEOUT_S, lambda write: asyncio.to_thread(send, write)
+        ),
+        on_output=output.extend,
+        on_start=lambda pid: context.child_started(pid, f"grep {arguments.pattern[:60]}"),
+        cancel=cancel,
+    )
+    search.is_over = True
+    if end.reason == "cancelled":
+        return error_reply("grep: cancelled")
+    return await asyncio.to_thread(_reply, bytes(output), end, search, start, context)
+
+
+def _job(arguments: GrepArguments, context: ToolContext, texts: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "pattern": arguments.pattern,
+        "ignore_case": arguments.ignore_case,
+        "n_context": arguments.context,
+        "max_matches": arguments.max_results,
+        "max_chars": context.max_output_chars,
+        "alarm_s": _ALARM_S,
+        "texts": texts,
+    }
+
+
+def _files(
+    arguments: GrepArguments,
+    context: ToolContext,
+    start: Path,
+    texts: Mapping[str, str],
+    search: _Search,
+    cancel: CancelToken,
+) -> Iterator[str]:
+    """Yield the files to search, and after them the buffers below *start* that are no files yet."""
+    if start.is_file() or str(start) in texts:
+        yield str(start)
+        return
+    root = root_above(start, context)
+    matches = glob_matcher(arguments.glob or "**")
+    drafts = {path for path in texts if Path(path).is_relative_to(start)}
+    tree = TreeWalk(start, root, lambda: search.is_over or cancel.cancelled)
+    for relative, entry in tree:
+        if entry.is_file(follow_symlinks=False) and matches(relative):
+            drafts.discard(entry.path)
+            yield entry.path
+    search.is_capped = tree.is_capped
+    rules = rules_for(start, root)
+    for path in sorted(drafts):
+        if matches(Path(path).relative_to(start).as_posix()) and not rules.is_ignored(Path(path)):
+            yield path
+
+
+def _batches(paths: Iterator[str]) -> Iterator[list[str]]:
+    while batch := list(islice(paths, _BATCH)):
+        yield batch
+
+
+def _reply(output: bytes, end: ChildEnd, search: _Search, start: Path, context: ToolContext) -> ToolReply:
+    """Put what the child said into lines. Its last word is the summary; a child that was ended said none."""
+    said = [json.loads(line) for line in output.split(b"\n")[:-1] if line.startswith(b"{")]
+    summary = said.pop() if said and "n_files" in said[-1] else None
+    if summary is None and end.reason == "exited":
+        return error_reply(f"grep: the search failed (exit code {end.exit_code})", "try another pattern")
+    lines = [
+        line
+        for file in said
+        for line in _file_lines(shown(search.paths[file["index"]], context.cwd), file["lines"])
+    ]
+    kept = _that_fit(lines, context.max_output_chars - _NOTES_CHARS)
+    notes = _notes(summary, search, n_cut=len(lines) - len(kept))
+    if not lines:
+        notes.insert(0, f"no matches in {len(search.paths)} files")
+    return ToolReply("\n".join(kept + notes), locations=(Location(start),))
+
+
+def _file_lines(name: str, found: Sequence[tuple[int, bool, str]]) -> list[str]:
+    """Return the lines of one file as ``path:line: text``, those around a match as ``path-line- text``."""
+    lines: list[str] = []
+    has_context = not all(is_match for _, is_match, _ in found)
+    previous = found[0][0]
+    for number, is_match, text in found:
+        if has_context and number > previous + 1:
+            lines.append("--")
+        sign = ":" if is_match else "-"
+        lines.append(f"{name}{sign}{number}{sign} {text}")
+        previous = number
+    return lines
+
+
+def _that_fit(lines: Sequence[str], cap_chars: int) -> list[str]:
+    ends = accumulate(len(line) + 1 for line in lines)
+    return [line for line, end in zip(lines, ends, strict=True) if end <= cap_chars]
+
+
+def _notes(summary: Mapping[str, Any] | None, search: _Search, *, n_cut: int) -> list[str]:
+    notes: list[str] = []
+    if summary is None:
+        notes.append(f"[stopped after {_TIMEOUT_S} s: simplify the pattern or narrow the path]")
+    else:
+        notes += [f"[{summary['note']}]"] if summary["note"] else []
+        notes += [f"[{n} {_SKIPPED[what]}]" for what, n in summary["skipped"].items() if n]
+    if n_cut or (summary is not None and summary["is_full"]):
+        notes.append("[cut: there may be more; narrow the pattern, glob or path, or raise max_results]")
+    if search.is_capped:
+        notes.append(f"[cut: only the first {WALK_CAP} files and folders were looked at; narrow the path]")
+    return notes
+
+
+GREP = TypedTool(
+    name="grep",
+    description=(
+        "Search files for lines that match a regular expression. Ignored files are left out, unsaved buffers "
+        "are searched as they stand in the editor. Results are path:line: text."
+    ),
+    kind="search",
+    arguments=GrepArguments,
+    describe=lambda arguments: f"Search for {arguments.pattern}",
+    perform=_grep,
+)

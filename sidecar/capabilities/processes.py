@@ -1,0 +1,195 @@
+"""Child processes that end when they should: with their whole group, and with the daemon.
+
+A child runs in a session of its own. Its standard input is a pipe that only the daemon holds open; where a
+command is run on behalf of a model, a watcher in its group reads that pipe and kills the group at its end, so
+that not even a killed daemon leaves anything running. Output is handed on as it comes, both streams in one.
+
+Never waits for a pipe that a runaway grandchild holds open; never leaves a child behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from sidecar._internal.cancel import CancelToken
+from sidecar.capabilities.cancelling import cancellation
+
+__all__ = ["ChildEnd", "ChildSpec", "Feed", "run_child", "with_lifeline"]
+
+_CANCEL_GRACE_S = 0.05
+_TIMEOUT_GRACE_S = 2.0
+_DRAIN_S = 1.0
+
+_LIFELINE = 'exec 3<&0 </dev/null; (read -r _ <&3; kill -KILL 0) >/dev/null 2>&1 & exec "$@" 3<&-'
+
+
+Feed: TypeAlias = Callable[[Callable[[bytes], None]], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSpec:
+    """What to run.
+
+    *feed* is awaited once the child runs, with a function that writes to its standard input from any thread;
+    then the input ends. Without *feed* it stays open, and silent, for as long as the child runs.
+    """
+
+    argv: Sequence[str]
+    cwd: Path
+    environment: Mapping[str, str]
+    timeout_s: float
+    feed: Feed | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChildEnd:
+    """How a child ended: its exit code (negative for a signal), and what ended it."""
+
+    exit_code: int | None
+    reason: Literal["exited", "timeout", "cancelled"]
+
+
+def with_lifeline(argv: Sequence[str]) -> list[str]:
+    """Return a command that runs *argv* without input and dies with whoever holds its own input open."""
+    if os.name == "nt":
+        return list(argv)
+    return ["/bin/sh", "-c", _LIFELINE, "sh", *argv]
+
+
+async def run_child(
+    spec: ChildSpec,
+    *,
+    on_output: Callable[[bytes], None],
+    on_start: Callable[[int], Callable[[], None]],
+    cancel: CancelToken,
+) -> ChildEnd:
+    """Run a child to its end, and end everything it started.
+
+    *on_start* hears the process id and returns what to call when the child is gone. Raises OSError when the
+    child cannot be started.
+    """
+    loop = asyncio.get_running_loop()
+    transport, child = await loop.subprocess_exec(
+        lambda: _Child(on_output),
+        *spec.argv,
+        stdin=subprocess.PIPE if spec.feed or os.name != "nt" else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd=spec.cwd,
+        env=dict(spec.environment),
+        start_new_session=os.name != "nt",
+        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+    )
+    pid = transport.get_pid()
+    on_gone = on_start(pid)
+    try:
+        reason = await _wait(spec, transport, child, cancel)
+        if reason != "exited":
+            await _end(pid, child, _CANCEL_GRACE_S if reason == "cancelled" else _TIMEOUT_GRACE_S)
+        _signal_group(pid, _KILL)
+        # The rest of the output, unless somebody who left the group holds the pipe open.
+        await asyncio.wait((child.closed,), timeout=_CANCEL_GRACE_S if reason == "cancelled" else _DRAIN_S)
+        return ChildEnd(transport.get_returncode(), reason)
+    finally:
+        # Whatever happened, also to us: nothing of the group lives on.
+        _signal_group(pid, _KILL)
+        transport.close()
+        await asyncio.wait((child.closed,), timeout=_DRAIN_S)
+        on_gone()
+
+
+class _Child(asyncio.SubprocessProtocol):
+    """Hands on output, and knows when the child is gone and when its output has ended."""
+
+    def __init__(self, on_output: Callable[[bytes], None]) -> None:
+        loop = asyncio.get_running_loop()
+        self._on_output = on_output
+        self.exited: asyncio.Future[None] = loop.create_future()
+        self.closed: asyncio.Future[None] = loop.create_future()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        self._on_output(data)
+
+    def process_exited(self) -> None:
+        if not self.exited.done():
+            self.exited.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+
+async def _wait(
+    spec: ChildSpec, transport: asyncio.SubprocessTransport, child: _Child, cancel: CancelToken
+) -> Literal["exited", "timeout", "cancelled"]:
+    feeding = asyncio.ensure_future(_feed(spec, transport))
+    try:
+        with cancellation(cancel) as cancelled:
+            done, _ = await asyncio.wait(
+                (child.exited, cancelled), timeout=spec.timeout_s, return_when=asyncio.FIRST_COMPLETED
+            )
+    finally:
+        feeding.cancel()
+        await asyncio.wait((feeding,))
+    if not feeding.cancelled():
+        feeding.result()
+    if child.exited in done:
+        return "exited"
+    return "cancelled" if cancelled in done else "timeout"
+
+
+async def _feed(spec: ChildSpec, transport: asyncio.SubprocessTransport) -> None:
+    if spec.feed is None:
+        return
+    loop = asyncio.get_running_loop()
+    stdin = transport.get_pipe_transport(0)
+    assert isinstance(stdin, asyncio.WriteTransport)
+
+    def write(data: bytes) -> None:
+        loop.call_soon_threadsafe(stdin.write, data)
+
+    try:
+        # What a thread has written reaches the loop before the end of the thread does.
+        await spec.feed(write)
+    finally:
+        # Also when there is nothing to feed: the child must not wait for it.
+        stdin.close()
+
+
+async def _end(pid: int, child: _Child, grace_s: float) -> None:
+    """Ask the group to end, and after a while make it."""
+    _signal_group(pid, signal.SIGTERM)
+    await asyncio.wait((child.exited,), timeout=grace_s)
+    _signal_group(pid, _KILL)
+    await asyncio.wait((child.exited,), timeout=_DRAIN_S)
+
+
+if sys.platform == "win32":
+    _KILL = signal.SIGTERM
+
+    def _signal_group(pid: int, sent: signal.Signals) -> None:
+        # Windows knows no signals for a tree of processes; its own tool ends one, and fails if it is gone.
+        with contextlib.suppress(OSError):
+            subprocess.Popen(
+                ["taskkill", "/T", "/F", "/PID", str(pid)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+
+else:
+    _KILL = signal.SIGKILL
+
+    def _signal_group(pid: int, sent: signal.Signals) -> None:
+        # The child leads its group, which bears its id. Gone is what was wanted.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, sent)

@@ -1,0 +1,110 @@
+"""The read tool: a file as numbered lines, unsaved buffer first, and a record that the model has seen it.
+
+Never changes a file; never shows part of one without saying so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from sidecar._internal.cancel import CancelToken
+from sidecar.capabilities.access import readable_path, shown
+from sidecar.capabilities.contract import Location, ToolContext, ToolReply
+from sidecar.capabilities.output import number_lines
+from sidecar.capabilities.typed_tool import TypedTool, error_reply
+from sidecar.workspace.contract import FileProblem, FileView
+from sidecar.workspace.line_index import LineText
+
+__all__ = ["READ", "ReadArguments"]
+
+_DEFAULT_LIMIT = 2000
+_MARKER_CHARS = 120
+_IMAGE_MARKS = ((b"\x89PNG\r\n", "png"), (b"\xff\xd8\xff", "jpeg"), (b"GIF8", "gif"), (b"RIFF", "webp"))
+
+
+class ReadArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """What the read tool takes."""
+
+    path: Annotated[str, msgspec.Meta(description="The file: absolute, or relative to the working folder.")]
+    offset: Annotated[int, msgspec.Meta(ge=1, description="The first line to read, from 1.")] = 1
+    limit: Annotated[int, msgspec.Meta(ge=1, description="How many lines to read at most.")] = _DEFAULT_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """Numbered lines, how many they are, and how many the file has."""
+
+    text: str
+    n_shown: int
+    n_lines: int
+
+
+async def _read(arguments: ReadArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
+    path = await readable_path(context, arguments.path, "read")
+    try:
+        view = await context.workspace.view(path)
+    except FileProblem as problem:
+        image = await asyncio.to_thread(_describe_image, path, problem)
+        if image is None:
+            raise
+        return ToolReply(f"[{shown(path, context.cwd)} is {image}]", locations=(Location(path),))
+    page = await asyncio.to_thread(_number_page, view, arguments, context.max_output_chars - _MARKER_CHARS)
+    if page.n_shown == 0 and view.text:
+        return error_reply(
+            f"read: {shown(path, context.cwd)} has no line {arguments.offset}, it has {page.n_lines}",
+            "read with a smaller offset",
+        )
+    return _reply(view, page, arguments.offset if view.text else 1, context)
+
+
+def _number_page(view: FileView, arguments: ReadArguments, cap_chars: int) -> _Page:
+    text = LineText(view.text)
+    lines = text.lines(arguments.offset - 1, arguments.limit)
+    numbered = number_lines(
+        (line.rstrip("\r\n") for line in lines), first=arguments.offset, cap_chars=cap_chars
+    )
+    return _Page(numbered.text, numbered.n_lines, text.n_lines)
+
+
+def _reply(view: FileView, page: _Page, first: int, context: ToolContext) -> ToolReply:
+    """Show the page, and record just what is shown as read."""
+    last = first - 1 + page.n_shown
+    is_cut = last < page.n_lines
+    context.reads.record(
+        view, call_id=context.call_id, first_line=first, line_count=page.n_shown if is_cut else None
+    )
+    parts = [f"[unsaved buffer, version {view.version}]"] if view.unsaved else []
+    parts.append(page.text if view.text else "[empty file]")
+    if is_cut:
+        parts.append(f"[cut: lines {first}-{last} of {page.n_lines}; read with offset={last + 1} for more]")
+    return ToolReply("\n".join(parts), locations=(Location(view.path, first),))
+
+
+def _describe_image(path: Path, problem: FileProblem) -> str | None:
+    """Say what image *path* is, where it could not be read for being no text; None for anything else."""
+    if problem.problem not in ("binary", "tooLarge"):
+        return None
+    with path.open("rb") as file:
+        head = file.read(12)
+    kind = next((name for mark, name in _IMAGE_MARKS if head.startswith(mark)), None)
+    if kind is None or (kind == "webp" and head[8:] != b"WEBP"):
+        return None
+    return f"an image ({kind}) of {path.stat().st_size} bytes, not text"
+
+
+READ = TypedTool(
+    name="read",
+    description=(
+        "Read a text file. Lines come numbered; what the user has not saved yet is shown as it stands in the "
+        "editor. Long files are cut with a marker that says how to read on. Read a file before changing it."
+    ),
+    kind="read",
+    arguments=ReadArguments,
+    describe=lambda arguments: f"Read {arguments.path}",
+    perform=_read,
+)

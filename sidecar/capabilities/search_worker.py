@@ -1,0 +1,225 @@
+"""The search of the grep tool, as a program of its own: a hostile pattern can only hang what can be killed.
+
+Started by path with a bare interpreter, so it imports nothing of this project, and little besides: half of a
+short search is starting up. Reads from standard input the job as JSON and then the paths to search, each
+ended by NUL; writes one line of JSON for each file with matches and a last one with what it skipped. Never
+opens anything but regular files, never writes any.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable, Iterator
+
+__all__ = ["Job", "Search", "main", "required_literal"]
+
+_SNIFFED = 8192
+_CHUNK = 65_536
+_LINE_CAP = 20_000
+_BEFORE_MATCH = 100
+_READ_FLAGS = (
+    os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+)
+_MARKS_16 = (b"\xff\xfe", b"\xfe\xff")
+_MARK_8 = b"\xef\xbb\xbf"
+_TOKEN = re.compile(
+    r"""(?sx)
+    (?P<char> [A-Za-z0-9_ ,:;<>=!@#%&~"'/`-] | \\[.,:;<>=!@#%&~"'/`()\[\]{}*+?|^$\\-] ) (?P<weak> [*?] )?
+    | (?P<other> \\. | \[\^?\]?(?:\\.|[^\]])*\] | . )
+    """
+)
+_UNCLEAR = re.compile(r"[|{]|\\[xuUN0-9]|\(\?")
+
+
+class Job:
+    """What to look for; *texts* are the buffers that stand for files, by path."""
+
+    def __init__(
+        self,
+        pattern: str,
+        *,
+        ignore_case: bool = False,
+        n_context: int = 0,
+        max_matches: int = 200,
+        max_chars: int = 100_000,
+        size_cap: int = 10_000_000,
+        line_chars: int = 300,
+        alarm_s: int = 0,
+        texts: dict[str, str] | None = None,
+    ) -> None:
+        self.pattern = pattern
+        self.ignore_case = ignore_case
+        self.n_context = n_context
+        self.max_matches = max_matches
+        self.max_chars = max_chars
+        self.size_cap = size_cap
+        self.line_chars = line_chars
+        self.alarm_s = alarm_s
+        self.texts = texts or {}
+
+
+class Search:
+    """One search over many files: counts what it has found and what it has skipped."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.n_matches = 0
+        self.n_chars = 0
+        self.n_files = 0
+        self.skipped = {"large": 0, "unreadable": 0, "long_lines": 0}
+        self.note: str | None = None
+        self._find = self._compile()
+        self._may_hold = self._prefilter()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether enough was found."""
+        return self.n_matches >= self.job.max_matches or self.n_chars >= self.job.max_chars
+
+    def lines_of(self, path: str) -> list[tuple[int, bool, str]]:
+        """Return the lines of *path* to show: number from 1, whether it matches, text; none for no match."""
+        self.n_files += 1
+        buffered = self.job.texts.get(path)
+        raw = self._read(path) if buffered is None else buffered.encode("utf-8", "replace")
+        if raw.startswith(_MARKS_16):
+            raw = raw.decode("utf-16", "replace").encode("utf-8", "replace")
+        if not raw or not self._may_hold(raw) or b"\0" in raw[:_SNIFFED]:
+            return []
+        text = raw.removeprefix(_MARK_8).decode("utf-8", "replace")
+        # What follows the last line end is no line.
+        lines = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
+        matches = [index for index, line in enumerate(lines) if self._matches(line)]
+        matches = matches[: self.job.max_matches - self.n_matches]
+        self.n_matches += len(matches)
+        return self._with_context(lines, matches)
+
+    def _compile(self) -> Callable[[str], re.Match[str] | None]:
+        flags = re.IGNORECASE if self.job.ignore_case else 0
+        try:
+            return re.compile(self.job.pattern, flags).search
+        except (re.error, OverflowError, RecursionError) as error:
+            self.note = f"the pattern is no valid regular expression ({error}); searched for it as plain text"
+            return re.compile(re.escape(self.job.pattern), flags).search
+
+    def _prefilter(self) -> Callable[[bytes], bool]:
+        """Return a quick look at the bytes of a file that is never wrong when it says no."""
+        literal = self.job.pattern if self.note else required_literal(self.job.pattern)
+        needle = literal.encode("utf-8", "replace")
+        if not needle or (self.job.ignore_case and not literal.isascii()):
+            return lambda raw: True
+        if not self.job.ignore_case:
+            return lambda raw: needle in raw
+        lower = needle.lower()
+        # Beyond ASCII there are letters that fold to these, such as the Kelvin sign to k.
+        return lambda raw: not raw.isascii() or lower in raw.lower()
+
+    def _matches(self, line: str) -> bool:
+        if len(line) > _LINE_CAP:
+            self.skipped["long_lines"] += 1
+            line = line[:_LINE_CAP]
+        return self._find(line) is not None
+
+    def _read(self, path: str) -> bytes:
+        try:
+            descriptor = os.open(path, _READ_FLAGS)
+        except OSError:
+            self.skipped["unreadable"] += 1
+            return b""
+        try:
+            size = os.fstat(descriptor).st_size
+            if size > self.job.size_cap:
+                self.skipped["large"] += 1
+                return b""
+            return _read_all(descriptor, size)
+        except OSError:  # a folder by now, or a disk that fails
+            self.skipped["unreadable"] += 1
+            return b""
+        finally:
+            os.close(descriptor)
+
+    def _with_context(self, lines: list[str], matches: list[int]) -> list[tuple[int, bool, str]]:
+        found = set(matches)
+        around = self.job.n_context
+        wanted = sorted({near for index in matches for near in range(index - around, index + around + 1)})
+        return [
+            (index + 1, index in found, self._shown(lines[index]))
+            for index in wanted
+            if 0 <= index < len(lines)
+        ]
+
+    def _shown(self, line: str) -> str:
+        cap = self.job.line_chars
+        self.n_chars += min(len(line), cap)
+        if len(line) <= cap:
+            return line
+        match = self._find(line[:_LINE_CAP])
+        start = max(0, match.start() - _BEFORE_MATCH) if match else 0
+        return f"{'...' * (start > 0)}{line[start : start + cap]} [cut: line of {len(line)} characters]"
+
+
+def required_literal(pattern: str) -> str:
+    r"""Return the longest text that every match of *pattern* must hold, or nothing where that is unclear.
+
+    >>> required_literal(r"def\s+load_(\w+)"), required_literal("a|b"), required_literal("colou?r")
+    ('load_', '', 'colo')
+    """
+    if _UNCLEAR.search(pattern):
+        return ""
+    runs, run, depth = [""], "", 0
+    for token in _TOKEN.finditer(pattern):
+        char, weak, other = token["char"], token["weak"], token["other"]
+        depth += (other == "(") - (other == ")")
+        if char and not weak and depth == 0:
+            run += char[-1]
+            continue
+        runs.append(run)
+        run = ""
+    return max([*runs, run], key=len)
+
+
+def _read_all(descriptor: int, size: int) -> bytes:
+    chunks = []
+    while chunk := os.read(descriptor, size + 1):
+        chunks.append(chunk)
+        size = max(size - len(chunk), 0)
+    return b"".join(chunks)
+
+
+def _records(read: Callable[[int], bytes]) -> Iterator[bytes]:
+    """Yield what ends with NUL, as soon as it is there."""
+    rest = b""
+    while chunk := read(_CHUNK):
+        *whole, rest = (rest + chunk).split(b"\0")
+        yield from whole
+
+
+def main() -> None:
+    """Search what standard input says."""
+    records = _records(lambda size: os.read(0, size))
+    job = Job(**json.loads(next(records)))
+    if job.alarm_s and hasattr(signal, "alarm"):
+        # Should nobody be left to kill us, the pattern still does not run for ever.
+        signal.alarm(job.alarm_s)
+    search = Search(job)
+    for index, path in enumerate(records):
+        lines = search.lines_of(os.fsdecode(path))
+        if lines:
+            _put({"index": index, "lines": lines})
+        if search.is_full:
+            break
+    _put(
+        {"note": search.note, "n_files": search.n_files, "skipped": search.skipped, "is_full": search.is_full}
+    )
+
+
+def _put(value: dict[str, object]) -> None:
+    sys.stdout.buffer.write(json.dumps(value).encode() + b"\n")
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()

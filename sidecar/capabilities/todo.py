@@ -1,0 +1,53 @@
+"""The todo tool: the plan of the session, replaced as a whole.
+
+Touches nothing but the plan.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from sidecar._internal.cancel import CancelToken
+from sidecar.capabilities.contract import PlanEntry, PlanStatus, ToolContext, ToolReply
+from sidecar.capabilities.typed_tool import TypedTool
+
+__all__ = ["TODO", "TodoArguments", "TodoEntry"]
+
+_SIGNS: dict[PlanStatus, str] = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
+
+
+class TodoEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One step."""
+
+    content: Annotated[str, msgspec.Meta(min_length=1, description="What is to be done.")]
+    status: PlanStatus = "pending"
+    priority: Literal["high", "medium", "low"] = "medium"
+
+
+class TodoArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """What the todo tool takes."""
+
+    entries: Annotated[tuple[TodoEntry, ...], msgspec.Meta(description="The whole plan, in order.")]
+
+
+async def _todo(arguments: TodoArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
+    plan = tuple(PlanEntry(each.content, each.status, each.priority) for each in arguments.entries)
+    context.set_plan(plan)
+    if not plan:
+        return ToolReply("the plan is empty now")
+    return ToolReply("\n".join(f"{_SIGNS[entry.status]} {entry.content}" for entry in plan))
+
+
+TODO = TypedTool(
+    name="todo",
+    description=(
+        "Replace the plan that the user sees. Use it for work of several steps: one entry a step, one of "
+        "them in_progress at a time."
+    ),
+    kind="think",
+    arguments=TodoArguments,
+    describe=lambda arguments: f"Plan of {len(arguments.entries)} steps",
+    perform=_todo,
+)

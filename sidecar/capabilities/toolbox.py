@@ -1,0 +1,175 @@
+"""The tools of one session, as the runtime sees them: checked calls in, outcomes out, every step reported.
+
+Whatever a tool does, each call is reported as started once and as finished once, and comes to one outcome. No
+stack trace reaches the model; a call that is cancelled ends, with or without the tool's help.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sidecar._internal.cancel import CancelToken
+from sidecar.capabilities.cancelling import cancellation, unless_cancelled
+from sidecar.capabilities.contract import (
+    PermissionAsk,
+    Tool,
+    ToolActivity,
+    ToolContext,
+    ToolObserver,
+    ToolReply,
+)
+from sidecar.capabilities.typed_tool import error_reply
+from sidecar.llmgateway.contract import ToolDescriptor
+from sidecar.runtime.contract import ToolCall, ToolOutcome
+
+__all__ = ["SessionToolBox"]
+
+_log = logging.getLogger(__name__)
+
+_CANCEL_GRACE_S = 0.5
+_ERROR_CHARS = 500
+_UNPARSED = "__unparsed"
+
+
+class SessionToolBox:
+    """A ``ToolBox`` and its own ``ToolRunner``.
+
+    Args:
+        tools: what is on offer; of two tools of one name the later counts.
+        make_context: what a call is given, by its id. Progress is reported to *observe* instead of the
+            context's own ``progress``, and an open question is given up when the call is cancelled.
+        observe: hears of every call.
+    """
+
+    def __init__(
+        self, tools: Iterable[Tool], make_context: Callable[[str], ToolContext], observe: ToolObserver
+    ) -> None:
+        self._tools = {tool.descriptor.name: tool for tool in tools}
+        self._make_context = make_context
+        self._observe = observe
+        self._stubborn: set[asyncio.Task[ToolReply]] = set()
+
+    def descriptors(self) -> Sequence[ToolDescriptor]:
+        """Return the tools on offer."""
+        return tuple(tool.descriptor for tool in self._tools.values())
+
+    @property
+    def runner(self) -> SessionToolBox:
+        """The runner of the calls: this box."""
+        return self
+
+    async def run(self, call: ToolCall, cancel: CancelToken) -> ToolOutcome:
+        """Run *call* and return its outcome, whatever becomes of it."""
+        tool = self._tools.get(call.name)
+        started = _started(call, tool)
+        self._observe(started)
+        reply = _cancelled(call.name)
+        try:
+            reply = _well_formed(await self._answer(tool, call, started, cancel))
+        finally:
+            # Also when this very task is cancelled: whoever heard of a start hears of an end.
+            self._observe(_finished(started, reply))
+        return ToolOutcome(call.id, reply.output, reply.is_error)
+
+    async def _answer(
+        self, tool: Tool | None, call: ToolCall, started: ToolActivity, cancel: CancelToken
+    ) -> ToolReply:
+        if tool is None:
+            return error_reply(f"there is no tool {call.name!r}", f"use one of {', '.join(self._tools)}")
+        arguments = call.input
+        if not isinstance(arguments, Mapping) or _UNPARSED in arguments:
+            return _bad_input(call)
+        if cancel.cancelled:
+            return _cancelled(call.name)
+        context = self._context(call, started, cancel)
+        return await self._bring_to_an_end(tool.run(arguments, context, cancel), call.name, cancel)
+
+    def _context(self, call: ToolCall, started: ToolActivity, cancel: CancelToken) -> ToolContext:
+        context = self._make_context(call.id)
+
+        async def ask(question: PermissionAsk) -> bool:
+            return await unless_cancelled(context.ask(question), cancel) is True
+
+        def progress(text: str) -> None:
+            self._observe(replace(started, phase="progress", output=text))
+
+        return replace(context, ask=ask, progress=progress)
+
+    async def _bring_to_an_end(
+        self, work: Coroutine[Any, Any, ToolReply], name: str, cancel: CancelToken
+    ) -> ToolReply:
+        """Return the reply of *work*; after a cancel it has a moment to end itself, then it is ended."""
+        task = asyncio.ensure_future(work)
+        try:
+            with cancellation(cancel) as cancelled:
+                await asyncio.wait((task, cancelled), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((task,), timeout=_CANCEL_GRACE_S)
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait((task,), timeout=_CANCEL_GRACE_S)
+        if not task.done():
+            self._stubborn.add(task)
+            task.add_done_callback(self._stubborn.discard)
+            return _cancelled(name)
+        return _cancelled(name) if task.cancelled() else _reply_of(task, name)
+
+
+def _reply_of(task: asyncio.Future[ToolReply], name: str) -> ToolReply:
+    error = task.exception()
+    if error is None:
+        return task.result()
+    _log.warning("tool %s raised %s", name, type(error).__name__)
+    _log.debug("tool %s raised", name, exc_info=error)
+    said = str(error)[:_ERROR_CHARS]
+    return error_reply(f"{name} failed: {type(error).__name__}{': ' if said else ''}{said}")
+
+
+def _started(call: ToolCall, tool: Tool | None) -> ToolActivity:
+    arguments = call.input if isinstance(call.input, Mapping) else {}
+    return ToolActivity(
+        phase="started",
+        call_id=call.id,
+        name=call.name,
+        title=call.name if tool is None else tool.title(arguments),
+        kind="other" if tool is None else tool.kind,
+        input=call.input,
+    )
+
+
+def _finished(started: ToolActivity, reply: ToolReply) -> ToolActivity:
+    return replace(
+        started,
+        phase="finished",
+        title=reply.title or started.title,
+        output=reply.output,
+        is_error=reply.is_error,
+        locations=reply.locations,
+        diffs=reply.diffs,
+    )
+
+
+def _bad_input(call: ToolCall) -> ToolReply:
+    if isinstance(call.input, Mapping):
+        return error_reply(
+            f"{call.name}: the arguments are no valid JSON, perhaps cut off",
+            "send the call again, in smaller parts",
+        )
+    return error_reply(
+        f"{call.name}: the arguments are {type(call.input).__name__}, not an object", "send an object"
+    )
+
+
+def _cancelled(name: str) -> ToolReply:
+    return error_reply(f"{name}: cancelled")
+
+
+def _well_formed(reply: ToolReply) -> ToolReply:
+    """Names on disk may hold bytes that are no text: what leaves here can always be encoded."""
+    if not isinstance(reply.output, str):
+        return reply
+    return replace(reply, output=reply.output.encode("utf-8", "replace").decode())

@@ -1,0 +1,125 @@
+"""A desk for tools: a folder, a workspace on it, and a user who answers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar._internal.cancel import CancelToken
+from sidecar.capabilities.contract import PermissionAsk, PlanEntry, Tool, ToolContext, ToolReply
+from sidecar.workspace.contract import StaleFile
+from sidecar.workspace.ledger import ReadLedger
+from sidecar.workspace.uris import path_to_uri
+from sidecar.workspace.workspace import Workspace
+
+
+@dataclass
+class Desk:
+    """What a tool is given, and what it did with it."""
+
+    root: Path
+    workspace: Workspace
+    answer: bool = True
+    max_output_chars: int = 30_000
+    asked: list[PermissionAsk] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    heard: asyncio.Event = field(default_factory=asyncio.Event)
+    stale: list[StaleFile] = field(default_factory=list)
+    plan: tuple[PlanEntry, ...] = ()
+    children: dict[int, str] = field(default_factory=dict)
+    n_children: int = 0
+    cancel: CancelToken = field(default_factory=CancelToken)
+    before_answer: Callable[[], object] = lambda: None
+    child_runs: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def reads(self) -> ReadLedger:
+        return self.workspace.ledger("s", self.stale.append)
+
+    def put(self, name: str, text: str | bytes = "") -> Path:
+        """Write a file below the root, as anybody could."""
+        path = Path(os.path.normpath(self.root / name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return path
+
+    def text(self, name: str) -> str:
+        return (self.root / name).read_bytes().decode()
+
+    def open(self, name: str, text: str, version: int = 1) -> None:
+        """Open a file in the editor, with *text* in its buffer."""
+        self.workspace.open_buffer(path_to_uri(self.root / name), version=version, text=text)
+
+    def context(self, call_id: str = "c1") -> ToolContext:
+        return ToolContext(
+            session_id="s",
+            call_id=call_id,
+            cwd=self.root,
+            roots=(self.root,),
+            workspace=self.workspace,
+            reads=self.reads,
+            ask=self._ask,
+            progress=self._hear,
+            plan=lambda: self.plan,
+            set_plan=self._set_plan,
+            child_started=self._child_started,
+            max_output_chars=self.max_output_chars,
+        )
+
+    async def run(self, tool: Tool, arguments: Mapping[str, Any] | None = None, **more: Any) -> ToolReply:
+        """Run *tool* and return its reply."""
+        return await tool.run({**(arguments or {}), **more}, self.context(), self.cancel)
+
+    async def output(self, tool: Tool, **arguments: Any) -> str:
+        """Run *tool*, which must not fail, and return what it says."""
+        reply = await self.run(tool, arguments)
+        assert not reply.is_error, reply.output
+        assert isinstance(reply.output, str)
+        return reply.output
+
+    async def failure(self, tool: Tool, **arguments: Any) -> str:
+        """Run *tool*, which must fail, and return what it says."""
+        reply = await self.run(tool, arguments)
+        assert reply.is_error, reply.output
+        assert isinstance(reply.output, str)
+        return reply.output
+
+    async def _ask(self, ask: PermissionAsk) -> bool:
+        self.asked.append(ask)
+        self.before_answer()
+        return self.answer
+
+    def _hear(self, text: str) -> None:
+        self.told.append(text)
+        self.heard.set()
+
+    def _set_plan(self, plan: tuple[PlanEntry, ...]) -> None:
+        self.plan = plan
+
+    def _child_started(self, pid: int, what: str) -> Callable[[], None]:
+        self.children[pid] = what
+        self.n_children += 1
+        self.child_runs.set()
+
+        def gone() -> None:
+            del self.children[pid]
+
+        return gone
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    """Return a desk whose root is a folder of its own, with room for an outside beside it."""
+    root = tmp_path.resolve() / "root"  # noqa: ASYNC240 - nothing else runs here
+    root.mkdir()
+    workspace = Workspace(check_delay_s=0)
+    desk = Desk(root, workspace)
+    yield desk
+    await workspace.close()
+    assert desk.children == {}, "a child was never reported as gone"

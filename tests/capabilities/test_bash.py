@@ -1,0 +1,137 @@
+"""Commands: asked for, bounded, without secrets, and streamed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sidecar.capabilities.bash import BASH, child_environment, permission_scope
+from sidecar.capabilities.contract import PermissionAsk
+
+if TYPE_CHECKING:
+    from tests.capabilities.conftest import Desk
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX shells")
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "is_error"),
+    [
+        pytest.param("echo hi", "hi\n[exit 0]", False, id="success"),
+        pytest.param("true", "[exit 0]", False, id="nothing said"),
+        pytest.param("printf hi", "hi\n[exit 0]", False, id="no line end"),
+        pytest.param("echo no >&2; exit 4", "no\n[exit 4]", True, id="failure, both streams"),
+        pytest.param("kill -9 $$", "[exit -9]", True, id="killed"),
+        pytest.param(r"printf '\377\n'", "\ufffd\n[exit 0]", False, id="bytes that are no text"),
+        pytest.param("cat", "[exit 0]", False, id="no input"),
+        pytest.param("nonexistent-program-x", None, True, id="no such program"),
+    ],
+)
+async def test_outcome(desk: Desk, command: str, output: str | None, is_error: bool) -> None:
+    reply = await desk.run(BASH, command=command)
+    assert reply.is_error == is_error
+    assert reply.output.endswith("\n[exit 127]") if output is None else reply.output == output
+
+
+async def test_leave_is_asked_first(desk: Desk) -> None:
+    await desk.output(BASH, command="echo hi")
+    assert desk.asked == [PermissionAsk("c1", "bash", "Run echo hi", "command", "echo hi", "bash:echo")]
+    desk.answer = False
+    assert "not allowed by the user: Run touch made" in await desk.failure(BASH, command="touch made")
+    assert "made" not in os.listdir(desk.root)
+    assert desk.n_children == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "scope"),
+    [
+        pytest.param("git status -s", "bash:git", id="the first word"),
+        pytest.param("  git  log", "bash:git", id="blanks before"),
+        pytest.param("git a; rm b", "bash:git a; rm b", id="two commands"),
+        pytest.param("git a && rm b", "bash:git a && rm b", id="and"),
+        pytest.param("git a\nrm b", "bash:git a\nrm b", id="two lines"),
+        pytest.param("git $(rm b)", "bash:git $(rm b)", id="a command within"),
+        pytest.param("git a > b", "bash:git a > b", id="a redirection"),
+        pytest.param("PAGER=x git log", "bash:PAGER=x git log", id="a variable first"),
+        pytest.param("sudo rm b", "bash:sudo rm b", id="a word that runs others"),
+        pytest.param(" ", "bash: ", id="nothing"),
+    ],
+)
+def test_an_always_covers_no_more_than_it_seems(command: str, scope: str) -> None:
+    assert permission_scope(command) == scope
+
+
+def test_the_environment_holds_no_secrets() -> None:
+    variables = {
+        "PATH": "p",
+        "API_KEY": "s",
+        "aws_secret_x": "s",
+        "GH_TOKEN": "s",
+        "DB_PASSWORD": "s",
+        "LANG": "l",
+    }
+    assert child_environment(variables) == {"PATH": "p", "LANG": "l", "PYTHONIOENCODING": "utf-8"}
+
+
+async def test_the_child_sees_none_of_them(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_TOKEN", "hush")
+    assert await desk.output(BASH, command="echo [$MY_TOKEN] $PYTHONIOENCODING") == "[] utf-8\n[exit 0]"
+
+
+async def test_the_folder_it_runs_in(desk: Desk) -> None:
+    desk.put("sub/x")
+    assert await desk.output(BASH, command="pwd") == f"{desk.root}\n[exit 0]"
+    assert await desk.output(BASH, command="pwd", cwd="sub") == f"{desk.root}/sub\n[exit 0]"
+    assert "cannot run this in sub/x: Not a directory" in await desk.failure(BASH, command="pwd", cwd="sub/x")
+
+
+async def test_a_folder_outside_is_asked_for(desk: Desk) -> None:
+    await desk.output(BASH, command="pwd", cwd="..")
+    assert [ask.subject for ask in desk.asked] == ["path", "command"]
+
+
+async def test_output_is_bounded_with_head_and_tail(desk: Desk) -> None:
+    desk.max_output_chars = 1200
+    output = await desk.output(BASH, command="echo first; seq 100000; echo last")
+    assert output.startswith("first\n1\n2\n")
+    assert output.endswith("\n100000\nlast\n[exit 0]")
+    assert "bytes of output not shown here]\n" in output
+    assert len(output) <= 1200
+
+
+async def test_a_timeout_keeps_what_was_said(desk: Desk) -> None:
+    output = await desk.failure(BASH, command="echo up; sleep 1000", timeout_s="0.5")
+    assert output == "up\n[timed out after 0.5 s and was ended]"
+
+
+async def test_output_is_streamed_and_a_cancel_keeps_what_was_said(desk: Desk) -> None:
+    running = asyncio.ensure_future(desk.run(BASH, {"command": "echo up; sleep 1000"}))
+    await desk.heard.wait()
+    assert desk.told == ["up\n"]
+    assert list(desk.children.values()) == ["bash: echo up; sleep 1000"]
+    desk.cancel.cancel()
+    assert (await running).output == "up\n[cancelled]"
+
+
+async def test_progress_is_whole_characters_and_bounded(desk: Desk) -> None:
+    await desk.output(BASH, command=r"printf '\303'; printf '\251\n'; seq 20000")
+    told = "".join(desk.told)
+    assert "\ufffd" not in told
+    assert told.endswith("20000\n")
+    assert all(len(text) <= 3 * 8192 for text in desk.told)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        pytest.param({}, "missing required field `command`", id="no command"),
+        pytest.param({"command": "x", "timeout_s": 601}, "<= 600", id="too long"),
+        pytest.param({"command": "x", "timeout_s": 0}, "> 0", id="no time at all"),
+        pytest.param({"command": "a\0b"}, "embedded null byte", id="NUL"),
+    ],
+)
+async def test_bad_arguments(desk: Desk, arguments: dict[str, object], says: str) -> None:
+    assert says in await desk.failure(BASH, **arguments)

@@ -1,0 +1,66 @@
+"""Waiting for a cancel."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from sidecar._internal.cancel import CancelToken
+from sidecar.capabilities.cancelling import cancellation, unless_cancelled
+
+
+async def test_a_cancel_from_another_thread_is_heard() -> None:
+    cancel = CancelToken()
+    with cancellation(cancel) as cancelled:
+        threading.Thread(target=cancel.cancel).start()
+        await cancelled
+
+
+async def test_a_cancel_before_is_heard_and_twice_is_once() -> None:
+    cancel = CancelToken()
+    cancel.cancel()
+    with cancellation(cancel) as first, cancellation(cancel) as second:
+        await asyncio.gather(first, second)
+
+
+async def test_afterwards_nobody_listens() -> None:
+    cancel = CancelToken()
+    with cancellation(cancel) as cancelled:
+        pass
+    cancel.cancel()
+    assert cancelled.cancelled()
+
+
+async def answer() -> str:
+    return "yes"
+
+
+async def test_work_that_is_done_first_counts() -> None:
+    assert await unless_cancelled(answer(), CancelToken()) == "yes"
+
+
+async def test_work_that_fails_fails() -> None:
+    async def fail() -> str:
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await unless_cancelled(fail(), CancelToken())
+
+
+async def test_work_that_waits_for_ever_is_ended() -> None:
+    cancel = CancelToken()
+    never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_soon(cancel.cancel)
+    assert await unless_cancelled(never, cancel) is None
+    assert never.cancelled()
+
+
+async def test_a_cancelled_task_ends_its_work() -> None:
+    never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    task = asyncio.ensure_future(unless_cancelled(never, CancelToken()))
+    asyncio.get_running_loop().call_soon(task.cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert never.cancelled()

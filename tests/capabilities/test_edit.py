@@ -1,0 +1,177 @@
+"""Editing: only what was read, only with leave, and known afterwards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sidecar.capabilities.contract import Diff, Location
+from sidecar.capabilities.edit import EDIT
+from sidecar.capabilities.read import READ
+from sidecar.workspace.contract import TextChange
+from sidecar.workspace.uris import path_to_uri
+
+if TYPE_CHECKING:
+    from tests.capabilities.conftest import Desk
+
+
+async def test_an_edit_lands_is_shown_and_is_known(desk: Desk) -> None:
+    path = desk.put("a.py", "".join(f"line {n}\n" for n in range(1, 10)))
+    await desk.output(READ, path="a.py")
+    reply = await desk.run(EDIT, path="a.py", old_text="line 5\n", new_text="five\nand a half\n")
+    before, after = "line 4\nline 5\nline 6", "line 4\nfive\nand a half\nline 6"
+    assert after in desk.text("a.py")
+    assert reply.output == (
+        "edited a.py:\n     2\tline 2\n     3\tline 3\n     4\tline 4\n     5\tfive\n     6\tand a half\n"
+        "     7\tline 6\n     8\tline 7\n     9\tline 8\n    10\tline 9"
+    )
+    assert (reply.locations, reply.is_error) == ((Location(path, 5),), False)
+    assert (
+        reply.diffs
+        == desk.asked[0].diffs
+        == (Diff(path, desk.text("a.py").replace(after, before), desk.text("a.py")),)
+    )
+    assert (desk.asked[0].scope, desk.asked[0].subject, desk.asked[0].title) == (
+        "edit",
+        "toolCall",
+        "Edit a.py",
+    )
+    await desk.output(EDIT, path="a.py", old_text="five", new_text="5")
+    await desk.workspace.settle()
+    assert desk.stale == []
+
+
+async def test_line_ends_are_the_files_own(desk: Desk) -> None:
+    desk.put("a", "a\r\nb\r\nc\r\n")
+    await desk.output(READ, path="a")
+    await desk.output(EDIT, path="a", old_text="a\nb\n", new_text="x\ny\nz\n")
+    assert desk.text("a") == "x\r\ny\r\nz\r\nc\r\n"
+
+
+async def test_replace_all_says_how_many(desk: Desk) -> None:
+    desk.put("a", "x\nx\n")
+    await desk.output(READ, path="a")
+    output = await desk.output(EDIT, path="a", old_text="x", new_text="y", replace_all=True)
+    assert output.startswith("edited a in 2 places, the first:\n     1\ty")
+
+
+async def test_what_was_read_in_part_is_known_in_part(desk: Desk) -> None:
+    path = desk.put("a", "".join(f"line {n}\n" for n in range(1, 41)))
+    await desk.output(READ, path="a", offset=10, limit=5)
+    await desk.output(READ, path="a", offset=30, limit=5)
+    await desk.output(EDIT, path="a", old_text="line 12\n", new_text="a\nb\nc\n")
+    record = desk.reads.get(path)
+    assert record is not None
+    assert record.ranges == ((10, 7), (32, 5))
+
+
+async def test_not_read_yet(desk: Desk) -> None:
+    desk.put("a", "x")
+    assert await desk.failure(EDIT, path="a", old_text="x", new_text="y") == (
+        "edit: a was not read yet; read it, then change it"
+    )
+    assert (desk.asked, desk.text("a")) == ([], "x")
+
+
+async def test_changed_on_disk_since_read(desk: Desk) -> None:
+    desk.put("a", "x")
+    await desk.output(READ, path="a")
+    desk.put("a", "x and more")
+    said = await desk.failure(EDIT, path="a", old_text="x", new_text="y")
+    assert said == "edit: a has changed on disk since it was read; read it again"
+    await desk.output(READ, path="a")
+    await desk.output(EDIT, path="a", old_text="x", new_text="y")
+    assert desk.text("a") == "y and more"
+
+
+async def test_changed_in_the_editor_since_read(desk: Desk) -> None:
+    desk.put("a", "x")
+    await desk.output(READ, path="a")
+    desk.open("a", "x typed")
+    said = await desk.failure(EDIT, path="a", old_text="x", new_text="y")
+    assert said == "edit: a has changed in the editor since it was read; read it again"
+
+
+async def test_changed_while_the_user_was_thinking(desk: Desk) -> None:
+    desk.put("a", "x")
+    await desk.output(READ, path="a")
+    desk.before_answer = lambda: desk.put("a", "theirs")
+    assert "has changed" in await desk.failure(EDIT, path="a", old_text="x", new_text="y")
+    assert desk.text("a") == "theirs"
+
+
+async def test_an_unsaved_buffer_is_refused_with_the_way_out(desk: Desk) -> None:
+    desk.put("a", "disk")
+    desk.open("a", "typed")
+    await desk.output(READ, path="a")
+    said = await desk.failure(EDIT, path="a", old_text="typed", new_text="y")
+    assert "unsaved changes; save or revert it in the editor" in said
+    assert desk.text("a") == "disk"
+
+
+async def land_in_editor(desk: Desk, *, becomes: str | None = None) -> None:
+    async def apply(uri: str, version: int | None, new_text: str) -> bool:
+        change = TextChange(becomes or new_text)
+        desk.workspace.change_buffer(uri, version=(version or 0) + 1, changes=[change], encoding="utf-16")
+        return True
+
+    desk.workspace.set_edit_applier(apply)
+
+
+async def test_an_open_file_is_edited_in_its_editor(desk: Desk) -> None:
+    path = desk.put("a", "disk")
+    desk.open("a", "typed")
+    await land_in_editor(desk)
+    await desk.output(READ, path="a")
+    await desk.output(EDIT, path="a", old_text="typed", new_text="y")
+    assert ((await desk.workspace.view(path)).text, desk.text("a")) == ("y", "disk")
+    await desk.output(EDIT, path="a", old_text="y", new_text="z")
+
+
+async def test_an_editor_that_reformats_leaves_the_model_in_need_of_a_read(desk: Desk) -> None:
+    desk.put("a", "disk")
+    desk.open("a", "typed")
+    await land_in_editor(desk, becomes="formatted")
+    await desk.output(READ, path="a")
+    assert "[the editor changed the text on the way" in await desk.output(
+        EDIT, path="a", old_text="typed", new_text="y"
+    )
+    assert "since it was read" in await desk.failure(EDIT, path="a", old_text="formatted", new_text="z")
+    await desk.workspace.settle()
+    assert len(desk.stale) == 1
+
+
+async def test_a_no_leaves_the_file_alone(desk: Desk) -> None:
+    desk.put("a", "x")
+    await desk.output(READ, path="a")
+    desk.answer = False
+    assert "not allowed by the user: Edit a" in await desk.failure(EDIT, path="a", old_text="x", new_text="y")
+    assert desk.text("a") == "x"
+
+
+async def test_outside_the_ask_says_so(desk: Desk) -> None:
+    path = desk.put("../out/a", "x")
+    await desk.output(READ, path=str(path))
+    await desk.output(EDIT, path=str(path), old_text="x", new_text="y")
+    ask = desk.asked[1]
+    assert (ask.subject, ask.scope) == ("path", f"path:{path.parent}")
+    assert ask.title.endswith("outside the workspace")
+
+
+async def test_missing(desk: Desk) -> None:
+    said = await desk.failure(EDIT, path="none", old_text="x", new_text="y")
+    assert said == "edit: none does not exist; use write for a new file"
+
+
+async def test_a_passage_that_is_not_there(desk: Desk) -> None:
+    desk.put("a", "x\n")
+    await desk.output(READ, path="a")
+    assert "old_text is not in the file" in await desk.failure(EDIT, path="a", old_text="z", new_text="y")
+    assert desk.asked == []
+
+
+async def test_a_new_buffer_without_a_file(desk: Desk) -> None:
+    desk.open("draft", "typed")
+    await desk.output(READ, path="draft")
+    said = await desk.failure(EDIT, path="draft", old_text="typed", new_text="y")
+    assert "unsaved changes" in said
+    assert path_to_uri(desk.root / "draft") in {view.uri for view in await desk.workspace.open_views()}

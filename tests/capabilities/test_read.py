@@ -1,0 +1,163 @@
+"""Reading files: numbered, bounded, recorded, buffer first."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sidecar.capabilities.contract import Location
+from sidecar.capabilities.read import READ
+
+if TYPE_CHECKING:
+    from tests.capabilities.conftest import Desk
+
+
+async def test_numbered_lines_and_a_record(desk: Desk) -> None:
+    path = desk.put("src/a.py", "one\ntwo\u2028three\x0c\r\nfour")
+    reply = await desk.run(READ, path="src/a.py")
+    assert reply.output == "     1\tone\n     2\ttwo\u2028three\x0c\n     3\tfour"
+    assert reply.locations == (Location(path, 1),)
+    record = desk.reads.get(path)
+    assert record is not None
+    assert (record.hash, record.call_id, record.ranges) == ((await desk.workspace.view(path)).hash, "c1", ())
+
+
+async def test_an_empty_file(desk: Desk) -> None:
+    path = desk.put("a", "")
+    assert await desk.output(READ, path="a") == "[empty file]"
+    assert desk.reads.get(path) is not None
+
+
+async def test_a_part_says_how_to_read_on_and_is_recorded_as_a_part(desk: Desk) -> None:
+    path = desk.put("a", "".join(f"line {n}\n" for n in range(1, 21)))
+    output = await desk.output(READ, path="a", offset="3", limit=2)
+    assert output == "     3\tline 3\n     4\tline 4\n[cut: lines 3-4 of 20; read with offset=5 for more]"
+    record = desk.reads.get(path)
+    assert record is not None
+    assert record.ranges == ((3, 2),)
+    await desk.output(READ, path="a", offset=5)
+    record = desk.reads.get(path)
+    assert record is not None
+    assert record.ranges == ((3, None),)
+
+
+async def test_output_is_bounded(desk: Desk) -> None:
+    desk.max_output_chars = 1000
+    desk.put("a", "x" * 30 + "\n" + "y\n" * 5000)
+    output = await desk.output(READ, path="a")
+    last = output.splitlines()[-1]
+    assert len(output) <= 1000
+    assert last.startswith("[cut: lines 1-")
+    assert last.endswith(" for more]")
+
+
+async def test_a_long_line_is_cut_in_sight(desk: Desk) -> None:
+    desk.put("a", "x" * 5000 + "\nb\n")
+    assert "x [cut: 2000 of 5000 characters]\n     2\tb" in await desk.output(READ, path="a")
+
+
+async def test_past_the_end(desk: Desk) -> None:
+    path = desk.put("a", "one\n")
+    assert "a has no line 5, it has 1" in await desk.failure(READ, path="a", offset=5)
+    assert desk.reads.get(path) is None
+
+
+async def test_the_unsaved_buffer_comes_first_and_says_so(desk: Desk) -> None:
+    path = desk.put("a", "disk\n")
+    desk.open("a", "typed\n", version=7)
+    assert await desk.output(READ, path="a") == "[unsaved buffer, version 7]\n     1\ttyped"
+    record = desk.reads.get(path)
+    assert record is not None
+    assert (record.source, record.version) == ("buffer", 7)
+
+
+async def test_an_open_file_without_changes_is_just_a_file(desk: Desk) -> None:
+    desk.put("a", "disk\n")
+    desk.open("a", "disk\n", version=7)
+    assert await desk.output(READ, path="a") == "     1\tdisk"
+
+
+@pytest.mark.parametrize(
+    ("head", "kind"),
+    [
+        pytest.param(b"\x89PNG\r\n\x1a\n\0\0\0\0", "png", id="png"),
+        pytest.param(b"\xff\xd8\xff\xe0\0\0", "jpeg", id="jpeg"),
+        pytest.param(b"GIF89a\0\0", "gif", id="gif"),
+        pytest.param(b"RIFF" + struct.pack("<I", 0) + b"WEBPVP8 ", "webp", id="webp"),
+    ],
+)
+async def test_images_are_named_not_shown(desk: Desk, head: bytes, kind: str) -> None:
+    desk.put("i", head)
+    assert await desk.output(READ, path="i") == f"[i is an image ({kind}) of {len(head)} bytes, not text]"
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        pytest.param(b"a\0b", "neither UTF-8", id="binary"),
+        pytest.param(b"RIFF\0\0\0\0WAVE", "neither UTF-8", id="a sound is no image"),
+    ],
+)
+async def test_what_is_no_text(desk: Desk, raw: bytes, says: str) -> None:
+    desk.put("i", raw)
+    assert says in await desk.failure(READ, path="i")
+
+
+async def test_missing_and_folder(desk: Desk) -> None:
+    desk.put("d/x")
+    assert "no such file" in await desk.failure(READ, path="none")
+    assert "list it instead" in await desk.failure(READ, path="d")
+
+
+def sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 30)
+
+
+async def test_a_gigabyte(desk: Desk) -> None:
+    sparse(desk.root / "huge")
+    assert "the limit is 10000000" in await desk.failure(READ, path="huge")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX named pipes")
+async def test_a_named_pipe_is_refused_at_once(desk: Desk) -> None:
+    os.mkfifo(desk.root / "pipe")
+    assert "a named pipe" in await desk.failure(READ, path="pipe")
+
+
+class TestOutside:
+    """What lies outside the roots is asked for."""
+
+    async def test_yes_and_no(self, desk: Desk) -> None:
+        desk.put("../out/a", "secret\n")
+        assert await desk.output(READ, path="../out/a") == "     1\tsecret"
+        desk.answer = False
+        assert "not allowed by the user" in await desk.failure(READ, path="../out/a")
+        outside = desk.root.parent / "out"
+        assert [(ask.subject, ask.detail, ask.scope) for ask in desk.asked] == [
+            ("path", str(outside / "a"), f"path:{outside}")
+        ] * 2
+
+    @pytest.mark.skipif(os.name == "nt", reason="symbolic links need privileges")
+    async def test_a_link_out_of_the_root_is_outside(self, desk: Desk) -> None:
+        target = desk.put("../out/a", "secret\n")
+        os.symlink(target, desk.root / "link")
+        desk.answer = False
+        assert "not allowed" in await desk.failure(READ, path="link")
+
+    async def test_inside_nobody_is_asked(self, desk: Desk) -> None:
+        desk.put("a", "x")
+        await desk.output(READ, path=str(desk.root / "a"))
+        assert desk.asked == []
+
+
+def test_titles_forgive_bad_arguments() -> None:
+    assert [READ.title(raw) for raw in ({"path": "a.py"}, {"file": "a.py"}, {})] == [
+        "Read a.py",
+        "Read a.py",
+        "Read",
+    ]

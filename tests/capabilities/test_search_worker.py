@@ -1,0 +1,151 @@
+"""The search program: what it may skip, and what it must find."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.capabilities.search_worker import Job, Search, required_literal
+
+
+@pytest.mark.parametrize(
+    ("pattern", "literal"),
+    [
+        pytest.param("load_file", "load_file", id="plain"),
+        pytest.param(r"def\s+load_\w+\(self", "load_", id="the longest run"),
+        pytest.param(r"a\.b\(c", "a.b(c", id="escaped punctuation"),
+        pytest.param("colou?r", "colo", id="an optional letter is not required"),
+        pytest.param("ab*c", "a", id="a repeated letter may be missing"),
+        pytest.param("ab+cd", "ab", id="once or more is once"),
+        pytest.param("x(abcdef)?y", "x", id="groups may be optional"),
+        pytest.param("[abc]def", "def", id="classes are no text"),
+        pytest.param("[]a]xy", "xy", id="a bracket in a class"),
+        pytest.param("^import os$", "import os", id="anchors"),
+        pytest.param("abc|def", "", id="alternatives"),
+        pytest.param(r"\x41bc", "", id="escapes that stand for another letter"),
+        pytest.param(r"(a)\1xyz", "", id="back references"),
+        pytest.param("a{2}b", "", id="counted repeats"),
+        pytest.param("(?i)abc", "", id="flags within"),
+        pytest.param("abc??d", "ab", id="lazily optional"),
+        pytest.param("é€xyz", "xyz", id="beyond ASCII is left out"),
+    ],
+)
+def test_required_literal(pattern: str, literal: str) -> None:
+    assert required_literal(pattern) == literal
+
+
+pieces = st.sampled_from(
+    [
+        "a",
+        "b",
+        "ab",
+        "a?",
+        "b*",
+        "a+",
+        "a??",
+        ".",
+        r"\w",
+        r"\s",
+        r"\.",
+        "(ab)",
+        "(a)?",
+        "[ab]",
+        "[^a]",
+        "^",
+        "$",
+        "a|b",
+        "b{2}",
+        r"\b",
+    ]
+)
+
+
+@given(st.lists(pieces, min_size=1, max_size=6).map("".join), st.data())
+def test_every_match_holds_the_required_literal(pattern: str, data: st.DataObject) -> None:
+    literal = required_literal(pattern)
+    text = data.draw(st.text(alphabet="ab. \n", max_size=12))
+    for line in text.split("\n"):
+        if re.search(pattern, line):
+            assert literal in line
+
+
+@given(
+    st.lists(pieces, min_size=1, max_size=4).map("".join),
+    st.text(alphabet="abAB. \r\n\u212a", max_size=20),
+    st.booleans(),
+)
+def test_finds_what_a_plain_loop_finds(
+    tmp_path_factory: pytest.TempPathFactory, pattern: str, text: str, ignore_case: bool
+) -> None:
+    search = Search(Job(pattern, ignore_case=ignore_case, texts={"p": text}))
+    lines = re.split(r"\r\n|\r|\n", text)
+    lines = lines[:-1] if text.endswith(("\r", "\n")) else lines
+    flags = re.IGNORECASE if ignore_case else 0
+    wanted = [(n, True, line) for n, line in enumerate(lines, 1) if re.search(pattern, line, flags)]
+    assert search.lines_of("p") == (wanted if text else [])
+
+
+def check(tmp_path: Path, raw: bytes, job: Job, found: list[tuple[int, bool, str]]) -> Search:
+    path = tmp_path / "f"
+    path.write_bytes(raw)
+    search = Search(job)
+    assert search.lines_of(str(path)) == found
+    return search
+
+
+def test_context_lines_overlap_once(tmp_path: Path) -> None:
+    raw = b"1\n2 x\n3\n4 x\n5\n6\n7\n8\n9 x\n"
+    found = [(1, False, "1"), (2, True, "2 x"), (3, False, "3"), (4, True, "4 x"), (5, False, "5")]
+    check(tmp_path, raw, Job("x", n_context=1), [*found, (8, False, "8"), (9, True, "9 x")])
+
+
+def test_a_bad_pattern_is_plain_text(tmp_path: Path) -> None:
+    search = check(tmp_path, b"f(x)\n", Job("f("), [(1, True, "f(x)")])
+    assert search.note is not None
+    assert "searched for it as plain text" in search.note
+
+
+@pytest.mark.parametrize(
+    ("raw", "found"),
+    [
+        pytest.param(b"a\0x\n", [], id="binary is skipped"),
+        pytest.param(
+            b"caf\xe9 x\n", [(1, True, "caf\ufffd x")], id="other encodings are searched as they can"
+        ),
+        pytest.param(b"\xef\xbb\xbfx\n", [(1, True, "x")], id="the mark is no text"),
+        pytest.param("\ufeffx\n".encode("utf-16-le"), [(1, True, "x")], id="UTF-16"),
+    ],
+)
+def test_encodings(tmp_path: Path, raw: bytes, found: list[tuple[int, bool, str]]) -> None:
+    check(tmp_path, raw, Job("^caf|^x"), found)
+
+
+def test_capital_letters_beyond_ascii(tmp_path: Path) -> None:
+    check(tmp_path, b"K\n", Job("k", ignore_case=True), [(1, True, "K")])
+    check(tmp_path, "ÉTÉ\n".encode(), Job("été", ignore_case=True), [(1, True, "ÉTÉ")])
+
+
+def test_large_files_and_long_lines_are_counted(tmp_path: Path) -> None:
+    assert check(tmp_path, b"x" * 11, Job("x", size_cap=10), []).skipped["large"] == 1
+    assert check(tmp_path, b"y" * 30_000 + b"x", Job("x"), []).skipped["long_lines"] == 1
+
+
+def test_a_long_line_is_shown_around_its_match(tmp_path: Path) -> None:
+    raw = b"y" * 1000 + b"x" + b"z" * 1000
+    shown = "..." + "y" * 100 + "x" + "z" * 199 + " [cut: line of 2001 characters]"
+    check(tmp_path, raw, Job("x"), [(1, True, shown)])
+
+
+def test_enough_is_enough(tmp_path: Path) -> None:
+    search = check(tmp_path, b"x\nx\nx\n", Job("x", max_matches=2), [(1, True, "x"), (2, True, "x")])
+    assert search.is_full
+
+
+def test_what_is_gone_or_no_file_is_counted(tmp_path: Path) -> None:
+    search = Search(Job("x"))
+    assert search.lines_of(str(tmp_path / "gone")) == search.lines_of(str(tmp_path)) == []
+    assert search.skipped["unreadable"] == 2

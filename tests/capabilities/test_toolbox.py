@@ -1,0 +1,231 @@
+"""One session's tools: every call reported once, every call one outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sidecar._internal.cancel import CancelToken
+from sidecar.capabilities import SessionToolBox
+from sidecar.capabilities import toolbox as toolbox_module
+from sidecar.capabilities.bash import BASH
+from sidecar.capabilities.contract import Location, PermissionAsk, ToolActivity, ToolContext, ToolReply
+from sidecar.capabilities.fake import FakeTool
+from sidecar.capabilities.read import READ
+from sidecar.runtime.contract import ToolBox, ToolCall, ToolOutcome
+from sidecar.workspace.contract import FileProblem
+
+if TYPE_CHECKING:
+    from tests.capabilities.conftest import Desk
+
+Act = Callable[[Mapping[str, Any], ToolContext, CancelToken], Awaitable[ToolReply]]
+
+
+class Bench:
+    """A box of one fake tool, and what it reported."""
+
+    def __init__(self, desk: Desk, tool: FakeTool) -> None:
+        self.reported: list[ToolActivity] = []
+        self.cancel = CancelToken()
+        self.box = SessionToolBox([tool, READ, BASH], desk.context, self.reported.append)
+
+    async def run(self, arguments: Any, *, name: str = "fake") -> ToolOutcome:
+        return await self.box.runner.run(ToolCall("c9", name, arguments), self.cancel)
+
+    def phases(self) -> list[str]:
+        return [activity.phase for activity in self.reported]
+
+
+async def check(
+    desk: Desk, tool: FakeTool, arguments: Any, *, output: str, is_error: bool, name: str = "fake"
+) -> Bench:
+    """Run a call; it must come to this outcome, and be reported as started and finished once each."""
+    bench = Bench(desk, tool)
+    assert await bench.run(arguments, name=name) == ToolOutcome("c9", output, is_error)
+    started, finished = bench.reported
+    assert (started.phase, started.input, started.output) == ("started", arguments, None)
+    assert (finished.phase, finished.output, finished.is_error) == ("finished", output, is_error)
+    return bench
+
+
+def raising(error: Exception) -> Act:
+    async def act(arguments: Mapping[str, Any], context: ToolContext, cancel: CancelToken) -> ToolReply:
+        raise error
+
+    return act
+
+
+async def test_a_call_that_goes_well(desk: Desk) -> None:
+    reply = ToolReply("fine", title="Did it", locations=(Location(desk.root),))
+    bench = await check(desk, FakeTool(reply=reply), {"x": 1}, output="fine", is_error=False)
+    started = ToolActivity("started", "c9", "fake", "fake", "other", {"x": 1})
+    finished = replace(started, phase="finished", title="Did it", output="fine", locations=reply.locations)
+    assert bench.reported == [started, finished]
+
+
+async def test_it_is_the_runtimes_tool_box(desk: Desk) -> None:
+    box: ToolBox = SessionToolBox([FakeTool(), READ], desk.context, lambda activity: None)
+    assert [descriptor.name for descriptor in box.descriptors()] == ["fake", "read"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "output"),
+    [
+        pytest.param(
+            {"__unparsed": '{"a": '},
+            "fake: the arguments are no valid JSON, perhaps cut off; send the call again, in smaller parts",
+            id="unparsed",
+        ),
+        pytest.param([1], "fake: the arguments are list, not an object; send an object", id="a list"),
+        pytest.param("x", "fake: the arguments are str, not an object; send an object", id="text"),
+        pytest.param(None, "fake: the arguments are NoneType, not an object; send an object", id="null"),
+    ],
+)
+async def test_bad_input_never_reaches_the_tool(desk: Desk, arguments: Any, output: str) -> None:
+    tool = FakeTool()
+    await check(desk, tool, arguments, output=output, is_error=True)
+    assert tool.calls == []
+
+
+async def test_an_unknown_tool(desk: Desk) -> None:
+    output = "there is no tool 'magic'; use one of fake, read, bash"
+    await check(desk, FakeTool(), {}, output=output, is_error=True, name="magic")
+
+
+async def test_what_a_tool_raises_is_an_error_without_a_trace(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        tool = FakeTool(act=raising(LookupError("no such key " + "x" * 1000)))
+        output = "fake failed: LookupError: no such key " + "x" * 488
+        await check(desk, tool, {"secret": "hush"}, output=output, is_error=True)
+    assert caplog.messages == ["tool fake raised LookupError"]
+
+
+async def test_what_cannot_be_encoded_is_made_to(desk: Desk) -> None:
+    tool = FakeTool(reply=ToolReply("name \udcff"))
+    await check(desk, tool, {}, output="name ?", is_error=False)
+
+
+async def test_json_passes_as_it_is(desk: Desk) -> None:
+    bench = Bench(desk, FakeTool(reply=ToolReply({"rows": [1]})))
+    assert (await bench.run({})).output == {"rows": [1]}
+
+
+async def test_progress_is_reported_between(desk: Desk) -> None:
+    async def act(arguments: Mapping[str, Any], context: ToolContext, cancel: CancelToken) -> ToolReply:
+        context.progress("half")
+        return ToolReply("done")
+
+    bench = Bench(desk, FakeTool(act=act))
+    await bench.run({})
+    assert [(each.phase, each.output) for each in bench.reported] == [
+        ("started", None),
+        ("progress", "half"),
+        ("finished", "done"),
+    ]
+
+
+async def test_a_call_after_the_cancel_is_not_run(desk: Desk) -> None:
+    tool = FakeTool()
+    bench = Bench(desk, tool)
+    bench.cancel.cancel()
+    assert await bench.run({}) == ToolOutcome("c9", "fake: cancelled", True)
+    assert (tool.calls, bench.phases()) == ([], ["started", "finished"])
+
+
+class Waiting:
+    """A tool's work that waits, and ends as it is told to."""
+
+    def __init__(self, ends: str) -> None:
+        self.ends = ends
+        self.began = asyncio.Event()
+        self.release = asyncio.Event()
+
+    async def __call__(
+        self, arguments: Mapping[str, Any], context: ToolContext, cancel: CancelToken
+    ) -> ToolReply:
+        self.began.set()
+        if self.ends == "itself":
+            heard = asyncio.Event()
+            loop = asyncio.get_running_loop()
+
+            def hear() -> None:
+                loop.call_soon_threadsafe(heard.set)
+
+            cancel.add_callback(hear)
+            await heard.wait()
+            return ToolReply("what there was", is_error=True)
+        while not self.release.is_set():
+            with contextlib.suppress(asyncio.CancelledError if self.ends == "never" else LookupError):
+                await self.release.wait()
+        return ToolReply("late")
+
+
+@pytest.mark.parametrize(
+    ("ends", "output"),
+    [
+        pytest.param("itself", "what there was", id="a tool that ends itself has its say"),
+        pytest.param("when ended", "fake: cancelled", id="a tool that does not is ended"),
+        pytest.param("never", "fake: cancelled", id="a tool that refuses is left behind"),
+    ],
+)
+async def test_a_cancel_ends_the_call(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, ends: str, output: str
+) -> None:
+    monkeypatch.setattr(toolbox_module, "_CANCEL_GRACE_S", 0.05)
+    work = Waiting(ends)
+    bench = Bench(desk, FakeTool(act=work))
+    running = asyncio.ensure_future(bench.run({}))
+    await work.began.wait()
+    bench.cancel.cancel()
+    assert await running == ToolOutcome("c9", output, True)
+    assert bench.phases() == ["started", "finished"]
+    work.release.set()
+    await asyncio.gather(*bench.box._stubborn)
+
+
+async def test_a_question_is_given_up_when_the_call_is_cancelled(desk: Desk) -> None:
+    asked = asyncio.Event()
+
+    async def never(ask: PermissionAsk) -> bool:
+        asked.set()
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        return await answer
+
+    reported: list[ToolActivity] = []
+    context = replace(desk.context(), ask=never)
+    box = SessionToolBox([BASH], lambda call_id: context, reported.append)
+    cancel = CancelToken()
+    running = asyncio.ensure_future(box.run(ToolCall("c1", "bash", {"command": "true"}), cancel))
+    await asked.wait()
+    cancel.cancel()
+    outcome = await running
+    assert (outcome.is_error, "not allowed" in outcome.output) == (True, True)
+
+
+async def test_a_cancelled_task_still_reports_its_end(desk: Desk) -> None:
+    work = Waiting("when ended")
+    bench = Bench(desk, FakeTool(act=work))
+    running = asyncio.ensure_future(bench.run({}))
+    await work.began.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert bench.phases() == ["started", "finished"]
+    assert bench.reported[1].is_error
+
+
+async def test_a_real_tool_through_the_box(desk: Desk) -> None:
+    desk.put("a", "x\n")
+    bench = Bench(desk, FakeTool())
+    assert await bench.run({"file_path": "a"}, name="read") == ToolOutcome("c9", "     1\tx", False)
+    assert [each.title for each in bench.reported] == ["Read a", "Read a"]
+    problem = await bench.run({"path": "none"}, name="read")
+    assert (problem.is_error, FileProblem.__name__ in problem.output) == (True, False)
