@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ VERSION = 1
 
 BUSY_TIMEOUT_S = 5.0
 EXCERPT_CHARS = 800
+# Ranking a row costs a microsecond or two, and a word that is in more rows than this says nothing.
+MAX_RANKED_ROWS = 5000
 # A chunk's row number is its document's, followed by the chunk's own 16 bits.
 CHUNK_BITS = 16
 MAX_CHUNKS = 1 << CHUNK_BITS
@@ -57,7 +60,9 @@ COMMIT;
 FIND = """
 SELECT hit.id, hit.score, document.room, document.key, document.title, document.created_at_ms
 FROM (
-  SELECT rowid AS id, min(rank) AS score FROM chunk WHERE chunk MATCH ? {within} GROUP BY rowid >> 16
+  SELECT id, min(score) AS score
+  FROM (SELECT rowid AS id, rank AS score FROM chunk WHERE chunk MATCH ? {within} LIMIT ?)
+  GROUP BY id >> 16
 ) AS hit JOIN document ON document.id = hit.id >> 16
 ORDER BY hit.score, document.created_at_ms DESC, document.id LIMIT ?
 """
@@ -101,6 +106,8 @@ class TextIndex:
 
     def __init__(self, path: Path | None) -> None:
         self._connection = sqlite3.connect(path or ":memory:", timeout=BUSY_TIMEOUT_S, isolation_level=None)
+        self._n_rows = 0
+        self._counted_at = -1
         try:
             self._prepare(path)
         except BaseException:
@@ -162,6 +169,12 @@ class TextIndex:
             )
         )
 
+    def keep_only(self, room: str, keys: Collection[str]) -> None:
+        """Forget the documents of *room* that are not among *keys*."""
+        kept = {clean(key) for key in keys}
+        for key in self.keys(room) - kept:
+            self.drop(room, key)
+
     def drop_keys(self, keys: Collection[str]) -> None:
         """Forget the documents *keys* of all rooms."""
         for key in keys:
@@ -186,12 +199,13 @@ class TextIndex:
             room: where to look, None for everywhere.
             exclude: keys of documents that are not to be found.
         """
-        weights = self._weights(query)
+        within, values = _within(room, exclude)
+        max_ranked = MAX_RANKED_ROWS if room is None else sys.maxsize
+        weights = telling_words(self._counts(query), self._row_count(), max_ranked)
         if not weights:
             return []
         match = " OR ".join(f'"{word}"' for word in weights)
-        within, values = _within(room, exclude)
-        rows = self._rows(FIND.format(within=within), match, *values, limit)
+        rows = self._rows(FIND.format(within=within), match, *values, MAX_RANKED_ROWS, limit)
         return [
             Hit(found_in, key, title, created_at_ms, self._excerpt(row, weights), comparable(score, weights))
             for row, score, found_in, key, title, created_at_ms in rows
@@ -214,13 +228,19 @@ class TextIndex:
         if not n_tables:
             self._connection.executescript(SCHEMA)
 
-    def _weights(self, query: str) -> dict[str, float]:
-        ((n_rows,),) = self._rows("SELECT count(*) FROM chunk_docsize")
-        counts = {
+    def _counts(self, query: str) -> dict[str, int]:
+        """Return in how many rows each word of *query* occurs."""
+        return {
             word: self._rows("SELECT count(*) FROM chunk WHERE chunk MATCH ?", f'"{word}"')[0][0]
             for word in query_words(query)
         }
-        return telling_words(counts, n_rows)
+
+    def _row_count(self) -> int:
+        """Return how many rows there are, counted again only after a change."""
+        if self._counted_at != self._connection.total_changes:
+            ((self._n_rows,),) = self._rows("SELECT count(*) FROM chunk_docsize")
+            self._counted_at = self._connection.total_changes
+        return self._n_rows
 
     def _excerpt(self, row: int, weights: Mapping[str, float]) -> Chunk:
         ((line, text),) = self._rows("SELECT line, text FROM chunk WHERE rowid = ?", row)
@@ -233,23 +253,27 @@ class TextIndex:
             self._rows("DELETE FROM document WHERE id = ?", document_id)
 
     def _rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        return self._connection.execute(sql, values).fetchall()
+        storable = tuple(clean(value) if isinstance(value, str) else value for value in values)
+        return self._connection.execute(sql, storable).fetchall()
 
 
 def open_index(path: Path | None) -> tuple[TextIndex, bool]:
     """Open the index at *path*, and say whether an old one had to be set aside for it.
 
-    A broken file is kept beside it with the ending ``.broken``, for it may not be an index at all.
+    One of another version is removed. A broken file is kept beside it with the ending ``.broken``, for it may
+    not be an index at all.
     """
     if path is None:
         return TextIndex(None), False
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         return TextIndex(path), False
-    except (StaleIndex, sqlite3.DatabaseError) as error:
+    except StaleIndex:
+        path.unlink()
+    except sqlite3.DatabaseError as error:
         if not is_broken(error):
             raise
-    set_aside(path)
+        set_aside(path)
     return TextIndex(path), True
 
 
@@ -260,12 +284,9 @@ def set_aside(path: Path) -> None:
         path.with_name(path.name + ending).unlink(missing_ok=True)
 
 
-def is_broken(error: Exception) -> bool:
-    """Return whether *error* says that the index itself is beyond use, not merely locked or out of reach."""
-    if isinstance(error, StaleIndex):
-        return True
-    code = error.sqlite_errorcode & 0xFF if isinstance(error, sqlite3.DatabaseError) else 0
-    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+def is_broken(error: sqlite3.DatabaseError) -> bool:
+    """Return whether *error* says that the file itself is beyond use, not merely locked or out of reach."""
+    return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def _within(room: str | None, exclude: Collection[str]) -> tuple[str, tuple[str, ...]]:

@@ -7,7 +7,7 @@ workspace. Listing, reading and indexing happen off the event loop, in small bat
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -160,18 +160,15 @@ class WorkspaceSource(KnowledgeSource):
                 self._on_progress(IndexProgress(done, done + len(self._waiting), failed))
 
     async def _list(self) -> None:
-        """Set all listed files waiting, and all indexed ones that are listed no more."""
+        """Set all listed files waiting, and forget those that are listed no more."""
         self._must_list = False
         try:
-            listed = await asyncio.to_thread(lambda: list(self._files()))
-            known = await self._thread.call(lambda index: index.keys(ROOM))
+            listed = {path.as_posix(): path for path in await asyncio.to_thread(lambda: list(self._files()))}
+            await self._thread.call(partial(_keep_only, listed.keys()))
         except BaseException:
             self._must_list = True
             raise
-        present = {path.as_posix(): path for path in listed}
-        for key in known - present.keys():
-            self._waiting.setdefault(key, Change(key, Path(key), gone=True))
-        self._waiting.update((key, Change(key, path, gone=False)) for key, path in present.items())
+        self._waiting.update((key, Change(key, path, gone=False)) for key, path in listed.items())
 
     def _absorb(self, batch: Sequence[Change], index: TextIndex) -> int:
         """Index *batch*, in the index's thread, and return how many files could not be read."""
@@ -184,8 +181,10 @@ class WorkspaceSource(KnowledgeSource):
                 continue
         with index.batch():
             for change, text in texts:
-                if text is None or "\0" in text[:BINARY_PROBE_CHARS]:
+                if change.gone:
                     index.drop_tree(ROOM, change.key)
+                elif text is None or "\0" in text[:BINARY_PROBE_CHARS]:
+                    index.drop(ROOM, change.key)
                 else:
                     index.put(Document(ROOM, change.key, self._shown(change.path), self._bounded(text)))
         return len(batch) - len(texts)
@@ -201,6 +200,11 @@ class WorkspaceSource(KnowledgeSource):
     def _report(self, error: Exception) -> None:
         if self._on_error is not None:
             self._on_error(error)
+
+
+def _keep_only(keys: Collection[str], index: TextIndex) -> None:
+    with index.batch():
+        index.keep_only(ROOM, keys)
 
 
 def _result(hit: Hit) -> KnowledgeResult:

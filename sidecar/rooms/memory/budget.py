@@ -162,7 +162,13 @@ def truncate_text(body: str, max_chars: int) -> str:
 
 
 def truncate_older(events: Sequence[RoomEvent], max_chars: int) -> list[RoomEvent]:
-    """Return *events* with the long texts of the older half truncated; nothing else is touched (fact K4)."""
+    """Return *events* with the long texts of the older half truncated; nothing else is touched (fact K4).
+
+    >>> from sidecar.rooms import EventSource
+    >>> said = RoomEvent(room_id="r", source=EventSource("c", "sms"), content=TextContent("x" * 90))
+    >>> [len(event.content.body) for event in truncate_older([said, said, said], 50)]
+    [50, 90, 90]
+    """
     half = len(events) // 2
     return [_truncated(event, max_chars) for event in events[:half]] + list(events[half:])
 
@@ -193,6 +199,10 @@ def fit_items(
     This is the last resort for what cannot be left out: one event, or a message of the inner provider, that
     alone is too large (failures B-K1, B-K11). Messages made of parts are not touched. The originals stay
     whole.
+
+    >>> messages, _ = fit_items([AIMessage("user", "x" * 400)], [], budget=20)
+    >>> messages[0].content
+    'xxxxxxxxxxxxxxxxxxxxxxxxxxxx\\n[... truncated from 400 chars ...]'
     """
     texts = [message_tokens(message) for message in messages if isinstance(message.content, str)]
     parts = sum(message_tokens(message) for message in messages if not isinstance(message.content, str))

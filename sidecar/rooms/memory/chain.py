@@ -59,6 +59,14 @@ def carried(uncovered: Sequence[RoomEvent], present: AbstractSet[str]) -> tuple[
 
     A room's tail loses its events from the front; what is missing further back was deleted, and stays so.
     When nothing of *uncovered* is present any more, all of it slid out.
+
+    >>> from sidecar.rooms import EventSource, TextContent
+    >>> events = [
+    ...     RoomEvent(id=name, room_id="r", source=EventSource("c", "sms"), content=TextContent(name))
+    ...     for name in "abc"
+    ... ]
+    >>> [event.id for event in carried(events, {"b", "c", "d"})]
+    ['a']
     """
     slid = 0
     while slid < len(uncovered) and uncovered[slid].id not in present:
@@ -72,6 +80,10 @@ def reconciled(chain: Chain, present: Mapping[str, str]) -> Chain:
     From the first edited or deleted event on, the links are dropped, so that their events are summarised
     anew without it. A link of which some events are out of reach is kept, and the edited event alone is
     shown again.
+
+    >>> chain = Chain((Link("first", {"a": "1"}), Link("second", {"b": "2", "c": "3"})))
+    >>> reconciled(chain, {"a": "1", "b": "2", "c": "edited", "d": "4"}).text
+    'first'
     """
     links = chain.links
     while (found := _first_stale(links, present)) is not None:
@@ -81,7 +93,12 @@ def reconciled(chain: Chain, present: Mapping[str, str]) -> Chain:
 
 
 def refreshed(chain: Chain, present: Mapping[str, str]) -> Chain:
-    """Return *chain* with only what cannot be made again: the last summary of events out of reach."""
+    """Return *chain* with only what cannot be made again: the last summary of events out of reach.
+
+    >>> chain = Chain((Link("first", {"a": "1"}), Link("second", {"b": "2"})))
+    >>> refreshed(chain, {"b": "2"}).text, refreshed(chain, {"a": "1", "b": "2"}).text
+    ('first', None)
+    """
     for link in reversed(chain.links):
         if link.partial or any(event_id not in present for event_id in link.covered):
             return _with_links(chain, (Link(link.text, {}, partial=True),))
@@ -91,7 +108,11 @@ def refreshed(chain: Chain, present: Mapping[str, str]) -> Chain:
 def extended(
     chain: Chain, text: str, covered: Mapping[str, str], absorbed: Sequence[str], now: float
 ) -> Chain:
-    """Return *chain* with one more link."""
+    """Return *chain* with one more link.
+
+    >>> extended(Chain(), "they met", {"a": "1"}, ["day one"], now=7.0).text
+    'they met'
+    """
     return replace(
         chain,
         links=(*chain.links, Link(text, covered)),

@@ -28,6 +28,12 @@ def merged(found: Sequence[object], current: RoomEvent, max_results: int) -> lis
     A source whose scores leave 0 to 1 is scaled by its best, so that it does not outshout the others; a score
     that is no number counts 0. The same content is kept once, with its higher score. What was made from the
     *current* event itself is no find.
+
+    >>> from sidecar.rooms import EventSource, TextContent
+    >>> asked = RoomEvent(room_id="r", source=EventSource("c", "sms"), content=TextContent("why?"))
+    >>> found = [[KnowledgeResult("a", 0.2), KnowledgeResult("why?", 1.0)], None, [KnowledgeResult("b", 0.4)]]
+    >>> [find.content for find in merged(found, asked, 5)]
+    ['b', 'a']
     """
     best: dict[str, KnowledgeResult] = {}
     for results in found:

@@ -26,7 +26,11 @@ EMPTY_SUMMARY = "[Summary generation failed]"
 
 
 def summary_message(summary: str) -> AIMessage:
-    """Return the message that stands for the events a *summary* covers."""
+    """Return the message that stands for the events a *summary* covers.
+
+    >>> summary_message("they met").content
+    '[Conversation summary — earlier messages compacted]\\nthey met'
+    """
     return AIMessage(role="user", content=f"{SUMMARY_HEADER}\n{summary}")
 
 

@@ -93,6 +93,9 @@ def speaker_names(events: Iterable[RoomEvent], participants: Iterable[Participan
     """Return a name for each event id whose speaker must be told from others (failure B-K11).
 
     Where one person talks with one assistant, ``user`` and ``assistant`` say it all and nothing is returned.
+
+    >>> speaker_names([], [])
+    {}
     """
     known = list(events)
     names = {each.id: each.display_name for each in participants if each.display_name}
@@ -110,6 +113,11 @@ def event_line(event: RoomEvent, content: EventContent, speaker: str | None) -> 
     """Return the line of *event*, which says *content* (its own, or what an edit made of it).
 
     A line in the body that begins like another event's is indented, so that nobody speaks for another.
+
+    >>> from sidecar.rooms import EventSource, TextContent
+    >>> said = RoomEvent(room_id="r", source=EventSource("c", "ai"), content=TextContent("hi"))
+    >>> event_line(said, said.content, None)
+    Line(label='[assistant]: ', text='hi')
     """
     role = "assistant" if is_from_ai(event) else "user"
     label = f"[{role}]: ({speaker}) " if speaker else f"[{role}]: "
@@ -142,7 +150,12 @@ def to_pieces(lines: Sequence[Line], piece_bytes: int) -> list[Piece]:
 
 
 def summariser_context(piece: str, prior: str | None, budget: PromptBudget) -> AIContext:
-    """Return the request for the notes on *piece*, *prior* being the notes so far."""
+    """Return the request for the notes on *piece*, *prior* being the notes so far.
+
+    >>> request = summariser_context("[user]: hi", None, prompt_budget(None, 1000))
+    >>> len(request.messages), request.temperature, request.max_tokens
+    (1, 0.0, 1000)
+    """
     parts = [INSTRUCTION]
     if prior is not None:
         parts.append(f"{PRIOR_LABEL}\n{truncate_text(prior, _fitting_chars(prior, budget.prior_bytes))}")
@@ -156,7 +169,11 @@ def summariser_context(piece: str, prior: str | None, budget: PromptBudget) -> A
 
 
 def byte_length(text: str) -> int:
-    """Return the length of *text* in UTF-8."""
+    """Return the length of *text* in UTF-8.
+
+    >>> byte_length("naïve")
+    6
+    """
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 

@@ -96,7 +96,15 @@ def read(
     limits: Limits,
     is_fresh: Callable[[float], bool],
 ) -> Reading:
-    """Sort out one retrieve. *is_fresh* says whether a summary made at a moment may still be used."""
+    """Sort out one retrieve. *is_fresh* says whether a summary made at a moment may still be used.
+
+    >>> from sidecar.rooms import EventSource, Room, TextContent
+    >>> said = RoomEvent(room_id="r", source=EventSource("c", "sms"), content=TextContent("hi"))
+    >>> inner, room = MemoryResult(events=[said]), RoomContext(Room("r"))
+    >>> reading = read(inner, room, said, Chain(), limits=Limits(1000), is_fresh=lambda made_at: True)
+    >>> reading.cut is None, view_as_is(reading) == inner
+    (True, True)
+    """
     known = _know(inner, context, current, chain)
     in_sight = {event.id for event in (*inner.events, *context.recent_events)}
     priors = [text for message in inner.messages if (text := summary_text(message)) is not None]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.rooms.knowledge.index import Document, TextIndex, is_broken, open_index
+from sidecar.rooms.knowledge.excerpts import chunks
+from sidecar.rooms.knowledge.index import VERSION, Document, TextIndex, is_broken, open_index
+from sidecar.rooms.knowledge.words import hidden_words
 from sidecar.rooms.knowledge.worker import IndexThread
 
 
@@ -142,8 +145,36 @@ def test_dropping(index: TextIndex) -> None:
     index.drop_keys(["src/a", "srcs/d"])
     assert index.keys("r") == frozenset()
     assert index.keys("q") == {"src", "src/b/c", "src0"}
+    index.keep_only("q", {"src", "src0", "none"})
+    assert index.keys("q") == {"src", "src0"}
     index.drop_room("q")
     assert found(index, "parser") == []
+
+
+def test_names_a_database_cannot_store(index: TextIndex) -> None:
+    """Half a surrogate pair in a key costs that character, not the batch."""
+    put(index, **{"a\ud800": "parser", "b": "window"})
+    assert found(index, "parser \ud800") == ["a?"]
+    index.keep_only("r", {"a\ud800"})
+    assert index.keys("r") == {"a?"}
+
+
+def test_a_room_is_searched_for_words_that_are_everywhere(index: TextIndex) -> None:
+    """What is too common to be ranked over all rooms is not so in one."""
+    with index.batch():
+        for number in range(6000):
+            index.put(Document("crowd", str(number), "", "parser" if number % 2 else "parser slow"))
+        index.put(Document("r", "both", "", "slow parser"))
+        index.put(Document("r", "one", "", "parser"))
+    assert found(index, "slow parser", room="r") == ["both", "one"]
+    assert len(index.find("parser", limit=9)) == 9
+
+
+def test_the_version_stands_for_the_way_words_are_taken() -> None:
+    """When this fails, raise VERSION and note the new sum: indexes on disk no longer fit."""
+    sample = "def getUserName(user_id): return HTTPServer.検索機能(user_id)\n" * 100
+    taken = repr((hidden_words(sample), [tuple(chunk) for chunk in chunks(sample)]))
+    assert (VERSION, hashlib.sha256(taken.encode()).hexdigest()[:8]) == (1, "b4f04736")
 
 
 def test_a_batch_is_all_or_nothing(index: TextIndex) -> None:
@@ -210,17 +241,18 @@ def raise_version(path: Path) -> None:
     connection.close()
 
 
-@pytest.mark.parametrize("harm", [overwrite_header, raise_version])
-def test_a_broken_or_foreign_version_is_set_aside(tmp_path: Path, harm: object) -> None:
-    """And an empty index takes its place."""
+@pytest.mark.parametrize(("harm", "kept"), [(overwrite_header, True), (raise_version, False)])
+def test_a_broken_or_outdated_index_is_begun_anew(
+    tmp_path: Path, harm: Callable[[Path], None], kept: bool
+) -> None:
+    """What may not be an index at all is kept beside the new one."""
     path = tmp_path / "index.db"
     filled(path)
-    assert callable(harm)
     harm(path)
     index, lost = open_index(path)
     assert (lost, index.keys("r")) == (True, frozenset())
     index.close()
-    assert path.with_name("index.db.broken").exists()
+    assert path.with_name("index.db.broken").exists() is kept
 
 
 def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:

@@ -140,9 +140,10 @@ async def test_a_change_of_what_the_caller_ignores_is_ignored() -> None:
 
 async def test_refresh_reads_all_and_indexes_what_differs() -> None:
     """What is listed no more goes, what is new comes."""
-    files = Files(a_py="parser", b_py="parser")
+    files = Files(a_py="parser", b_py="parser", **{"odd\ud800_py": "parser"})
     async with files.source() as source:
         del files.texts[ROOT / "a.py"]
+        del files.texts[ROOT / "odd\ud800.py"]
         files.texts[ROOT / "c.py"] = "parser"
         source.refresh()
         await source.settled()
