@@ -11,7 +11,8 @@ from typing import Any
 
 __all__ = ["byte_length", "compact_json", "cut_end", "cut_middle", "one_line", "tidy"]
 
-_TRAILING_BLANKS = re.compile(r"[ \t]+(?=\n)")
+# The lookbehind keeps a long run of blanks from being tried at each of its characters.
+_TRAILING_BLANKS = re.compile(r"(?<![ \t])[ \t]+(?=\n)")
 
 
 def compact_json(value: Any) -> str:

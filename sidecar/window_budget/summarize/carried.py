@@ -37,23 +37,25 @@ class Carried:
 
 
 def read_digest(text: str) -> Carried:
-    """Return what the digest *text* says; headers, counts and repeated lines fall away.
+    """Return what the digest *text* says; headers and counts fall away.
 
     >>> carried = read_digest("# Plan\\nship it\\n## Rules\\n- be brief")
     >>> carried.prose, [fact.text for fact in carried.facts]
     (('# Plan', 'ship it'), ['be brief'])
     """
     facts: list[Fact] = []
-    prose: dict[str, None] = {}
+    prose: list[str] = []
     section: FactKind | None = None
     for line in _own_lines(text):
         if line in _SECTIONS:
             section = _SECTIONS[line]
         elif section is not None and line.startswith("- "):
             facts.extend(Fact(section, item) for item in _items(section, line[2:]))
-        elif line.strip():
+        elif line or prose[-1:] not in ([], [""]):
             section = None
-            prose.setdefault(line)
+            prose.append(line)
+    while prose and not prose[-1]:
+        prose.pop()
     return Carried(tuple(facts), tuple(prose))
 
 
@@ -74,7 +76,7 @@ def guardrails_in(carried: Carried) -> Iterator[str]:
 
 def _own_lines(text: str) -> Iterator[str]:
     """Yield the lines of *text* without headers and without the count under our own heading."""
-    lines = [line.rstrip() for line in text.splitlines()]
+    lines = [line.rstrip() for line in text.strip().split("\n")]
     for number, line in enumerate(lines):
         follows = lines[number + 1] if number + 1 < len(lines) else ""
         is_ours = _COUNTED.match(line) or (line == CARRYOVER and _COUNTED.match(follows))

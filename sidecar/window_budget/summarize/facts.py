@@ -57,10 +57,10 @@ class Fact:
 
 
 _RULE = re.compile(
-    r"\b(?:always|never|must(?:n't)?|do not|(?<!i )(?<!we )(?<!they )don'?t|should not|shouldn't|shall|may not"
-    r"|cannot be|only use|use only|from now on|make sure|ensure|avoid|prefer|keep in mind|remember (?:to|that)"
-    r"|rule|constraint|convention|require[ds]?|forbidden|not allowed|no more than|at (?:most|least)"
-    r"|without (?:touching|changing|adding|breaking|asking)"
+    r"\b(?:always|never|must(?:n't)?|do not|(?<!i )(?<!we )(?<!they )don'?t|should not|shouldn't|shall"
+    r"|may not|cannot be|only use|use only|from now on|make sure|ensure|avoid|prefer|keep in mind"
+    r"|remember (?:to|that)|rule|constraint|convention|require[ds]?|forbidden|not allowed|no more than"
+    r"|at (?:most|least)|without (?:touching|changing|adding|breaking|asking)"
     r"|leave .{1,40} (?:alone|as it is|untouched)|unless i)\b",
     re.IGNORECASE,
 )

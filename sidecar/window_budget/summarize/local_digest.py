@@ -28,6 +28,9 @@ LOCAL_DIGEST_TOKENS = 1500
 PROSE_SHARE = 0.6
 """How much of a digest an earlier digest's prose takes at most."""
 
+PROSE_LINE_CHARS = 400
+"""How much of one line is told once the whole does not fit."""
+
 MAX_NOTES = 4
 NOTE_CHARS = 300
 """How many digests of abandoned branches are told, and how much of each."""
@@ -63,12 +66,13 @@ def carried_into(ledger: FactLedger, before: int, prior_digest: str | None = Non
     """Return what earlier digests carry into one that ends before the message at *before*, oldest first."""
     digests = [read_digest(prior_digest)] if prior_digest else []
     digests.extend(read_digest(note.text) for note in ledger.digests(before)[-MAX_NOTES:])
-    branches = [
-        f"Abandoned branch: {one_line(note.text, NOTE_CHARS)}"
-        for note in ledger.branches(before)[-MAX_NOTES:]
-    ]
     facts = tuple(fact for digest in digests for fact in digest.facts)
-    prose = dict.fromkeys([line for digest in digests for line in digest.prose] + branches)
+    prose: list[str] = []
+    for digest in digests:
+        said = set(prose)
+        prose.extend(line for line in digest.prose if line not in said or line.startswith("#"))
+    branches = ledger.branches(before)[-MAX_NOTES:]
+    prose += [f"Abandoned branch: {one_line(note.text, NOTE_CHARS)}" for note in branches]
     return Carried(facts, tuple(prose))
 
 
@@ -90,13 +94,14 @@ def _fitted(prose: Sequence[str], max_chars: int) -> str:
     whole = "\n".join(prose)
     if len(whole) <= max_chars:
         return whole
+    lines = [one_line(line, PROSE_LINE_CHARS) for line in prose]
     kept = set[int]()
-    for number in _by_telling(prose):
-        cost = len(prose[number]) + 1
-        if cost <= max_chars:
+    for number in _by_telling(lines):
+        cost = len(lines[number]) + 1
+        if 1 < cost <= max_chars:
             max_chars -= cost
             kept.add(number)
-    return "\n".join(prose[number] for number in sorted(_with_content(prose, kept)))
+    return "\n".join(lines[number] for number in sorted(_with_content(lines, kept)))
 
 
 def _by_telling(prose: Sequence[str]) -> list[int]:

@@ -31,6 +31,8 @@ FRAME_TOKENS = tokens_of_chars(len(CONDENSER_BRIEF) + len(SECTION_TEMPLATE) + 40
 """Brief, headings, framing line, tags."""
 
 MIN_PIECE_BYTES = 512
+LONGEST_CHARACTER = 4
+"""In UTF-8 bytes."""
 
 
 async def ask_in_pieces(
@@ -103,9 +105,9 @@ def split_scrollback(
 def _divided(text: str, max_bytes: int) -> Iterator[str]:
     """Yield *text*, which is longer than *max_bytes*, in pieces that end between characters."""
     data = text.encode("utf-8", "replace")
-    start = 0
+    start, step = 0, max(max_bytes, LONGEST_CHARACTER)
     while start < len(data):
-        end = min(start + max_bytes, len(data))
+        end = min(start + step, len(data))
         while end < len(data) and data[end] & 0xC0 == 0x80:
             end -= 1
         yield data[start:end].decode()

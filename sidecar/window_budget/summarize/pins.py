@@ -26,7 +26,7 @@ _EVIDENCE = (FactKind.MODIFIED, FactKind.READ, FactKind.COMMAND, FactKind.ERROR,
 _GUARDRAILS = "# Guardrails"
 _HEADING = re.compile(r"^#\s*guardrails\b.*$", re.IGNORECASE | re.MULTILINE)
 _NEXT_HEADING = re.compile(r"^#\s", re.MULTILINE)
-_NONE = re.compile(r"\A\s*[-*]?\s*none\.?\s*\Z", re.IGNORECASE)
+_NONE = re.compile(r"\A\s*(?:[-*]?\s*none\.?\s*)?\Z", re.IGNORECASE)
 _NOT_WORD = re.compile(r"\W+")
 
 

@@ -1,0 +1,112 @@
+"""What is too large to keep is cut, visibly, and only as far as needed."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.llmgateway.contract import ImageBlock, TextBlock, ToolCallBlock
+from sidecar.llmgateway.contract import ToolResultBlock as Result
+from sidecar.window_budget import (
+    AssistantMessage,
+    BashExecutionMessage,
+    CustomMessage,
+    Message,
+    ToolResultMessage,
+    UserMessage,
+    estimate_message_tokens,
+    estimate_tokens,
+)
+from sidecar.window_budget.clip import clip_bodies, clip_prompt
+from sidecar.window_budget.message import text_of
+from sidecar.window_budget.tail import fit_tail
+
+READ = AssistantMessage((ToolCallBlock("1", "read", {"path": "src/a.py"}), ToolCallBlock("2", "bash", {})))
+
+
+def result(call_id: str, name: str, size: int) -> ToolResultMessage:
+    return ToolResultMessage(call_id, name, (TextBlock("h" * (size // 2) + "t" * (size - size // 2)),))
+
+
+def test_a_giant_result_keeps_its_ends_and_says_how_to_read_the_rest() -> None:
+    """The marker names the file, the small result beside it stays whole."""
+    small = result("2", "bash", 300)
+    clipped = clip_bodies([READ, result("1", "read", 90_000), small], 1500)
+    giant = clipped[1]
+    assert isinstance(giant, ToolResultMessage)
+    text = text_of(giant.content)
+    assert text.startswith("hhh")
+    assert text.endswith("ttt")
+    assert "characters cut; read src/a.py with offset/limit for the rest ...]" in text
+    assert (clipped[0], clipped[2]) == (READ, small)
+    assert 1400 < estimate_tokens(clipped) <= 1500
+
+
+def test_other_bodies_say_what_to_do_as_well() -> None:
+    """Commands, notes, outputs that are not text."""
+    bodies: list[Message] = [
+        BashExecutionMessage("cat log", "x" * 9000, 0),
+        CustomMessage("note", "x" * 9000),
+        ToolResultMessage("9", "query", (Result("9", {"rows": "x" * 9000}),)),
+    ]
+    texts = [str(message) for message in clip_bodies(bodies, 1200)]
+    assert "call the command again with a narrower request" in texts[0]
+    assert "characters cut" in texts[1]
+    assert "call query again with a narrower request" in texts[2]
+
+
+def test_what_fits_is_left_alone() -> None:
+    """The very same messages."""
+    messages: list[Message] = [READ, result("1", "read", 300)]
+    assert clip_bodies(messages, 10_000) == tuple(messages)
+
+
+@given(st.lists(st.integers(0, 8000), max_size=12), st.integers(0, 6000))
+def test_clipping_fits_or_goes_to_the_shortest(sizes: list[int], max_tokens: int) -> None:
+    """Never larger than before, and inside the limit unless every body is at its shortest."""
+    messages = [result(str(number), "bash", size) for number, size in enumerate(sizes)]
+    clipped = clip_bodies(messages, max_tokens)
+    assert estimate_tokens(clipped) <= estimate_tokens(messages)
+    if estimate_tokens(clipped) > max_tokens:
+        assert all(
+            len(text_of(message.content)) <= 600
+            for message in clipped
+            if isinstance(message, ToolResultMessage)
+        )
+
+
+def test_a_prompt_larger_than_the_window_keeps_its_beginning() -> None:
+    """With a marker; its images go."""
+    prompt = UserMessage((TextBlock("Do this. " * 9000), ImageBlock("image/png", "AA")), 7)
+    clipped = clip_prompt(prompt, 500)
+    assert isinstance(clipped, UserMessage)
+    assert clipped.timestamp == 7
+    assert str(clipped.content).startswith("Do this. Do this.")
+    assert "the whole prompt is kept in the session's history" in str(clipped.content)
+    assert estimate_message_tokens(clipped) <= 500
+    assert clip_prompt(prompt, 100_000) is prompt
+
+
+def test_a_tail_gives_up_results_before_it_gives_up_the_prompt() -> None:
+    """The prompt is only cut when it alone is too large."""
+    prompt = UserMessage("please " * 300, 1)
+    tail = fit_tail(
+        [prompt, READ, result("1", "read", 90_000), result("2", "bash", 50)], 0, room=2000, reserve=200
+    )
+    assert tail.messages[0] is prompt
+    assert tail.tokens <= 1800
+    assert tail.clipped_count == 1
+
+
+def test_blanking_frees_something_or_is_left() -> None:
+    """Errors and bodies shorter than the placeholder stay."""
+    group: list[Message] = [AssistantMessage(tuple(ToolCallBlock(str(n), "read", {}) for n in range(9)))]
+    group += [result("0", "read", 10), result("1", "read", 900)]
+    group += [ToolResultMessage("2", "read", (TextBlock("no such file " * 9),), is_error=True)]
+    group += [result(str(number), "read", 900) for number in range(3, 9)]
+    tail = fit_tail(group, None, room=None, reserve=0)
+    changed = [
+        index for index, (was, now) in enumerate(zip(group, tail.messages, strict=True)) if was is not now
+    ]
+    assert changed == [2]
+    assert (tail.blanked_count, tail.blanked_tokens) == (1, estimate_tokens(group) - tail.tokens)

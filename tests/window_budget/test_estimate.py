@@ -1,0 +1,132 @@
+"""What messages cost: the vectors of the seed, and what holds for any transcript."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.llmgateway.contract import CommandBlock, ImageBlock, TextBlock, ThinkingBlock, ToolCallBlock
+from sidecar.llmgateway.contract import ToolResultBlock as Result
+from sidecar.window_budget import (
+    AssistantMessage,
+    BashExecutionMessage,
+    BranchSummaryMessage,
+    CompactionSummaryMessage,
+    CustomMessage,
+    Message,
+    ToolResultMessage,
+    UserMessage,
+    estimate_message_tokens,
+    estimate_tokens,
+    prefix_tokens,
+)
+from sidecar.window_budget.budget.estimate import chars_in, tokens_of_chars
+
+IMAGE = ImageBlock("image/png", "A" * 9000)
+
+
+def call(arguments: Any) -> AssistantMessage:
+    return AssistantMessage((ToolCallBlock("1", "read", arguments),))
+
+
+@pytest.mark.parametrize(
+    ("message", "tokens"),
+    [
+        pytest.param(UserMessage("hello  \r\nworld \n", 1), 11, id="raw text is weighed, blanks included"),
+        pytest.param(UserMessage((TextBlock("look"), IMAGE), 1), 1034, id="an image is flat"),
+        pytest.param(UserMessage("   ", 1), 7, id="blank text is text"),
+        pytest.param(
+            AssistantMessage(
+                (
+                    ThinkingBlock("plan it"),
+                    TextBlock("I will read"),
+                    ToolCallBlock("1", "read", {"path": "a.py", "note": "é"}),
+                )
+            ),
+            30,
+            id="a raw é counts one character",
+        ),
+        pytest.param(AssistantMessage((TextBlock("  "),), "boom"), 8, id="the error message counts"),
+        pytest.param(ToolResultMessage("1", "read", (TextBlock("file body"),)), 16, id="tool name counts"),
+        pytest.param(ToolResultMessage("1", "bash", ()), 12, id="an empty result still costs framing"),
+        pytest.param(BashExecutionMessage("ls -la", "out\n", 0), 9, id="the exit code is free"),
+        pytest.param(BashExecutionMessage("sleep", ""), 8, id="command without output"),
+        pytest.param(CustomMessage("kind", "custom text"), 10, id="the custom type is free"),
+        pytest.param(CustomMessage("kind", ""), 6, id="empty custom"),
+        pytest.param(BranchSummaryMessage("branch sum", "n1"), 9, id="branch summary"),
+        pytest.param(CompactionSummaryMessage("comp sum", 99), 9, id="compaction summary"),
+    ],
+)
+def test_w4_vectors(message: Message, tokens: int) -> None:
+    """Each vector of fact W4."""
+    assert estimate_message_tokens(message) == tokens
+
+
+@pytest.mark.parametrize(
+    ("message", "tokens"),
+    [
+        pytest.param(call(None), 4 + 2 + 6 + 2, id="null arguments are free"),
+        pytest.param(call({}), 4 + 2 + 6 + 2, id="empty arguments are two characters"),
+        pytest.param(call("raw"), 4 + 2 + 6 + 3, id="text arguments are JSON text"),
+        pytest.param(call({"at": {1}}), 4 + 2 + 6 + 5, id="what JSON cannot say weighs as its text"),
+        pytest.param(UserMessage((), 1), 4, id="no blocks"),
+        pytest.param(UserMessage((TextBlock(""), TextBlock("")), 1), 8, id="two tokens a block"),
+        pytest.param(UserMessage("日本語", 1), 7, id="characters, not bytes"),
+    ],
+)
+def test_w1_to_w3_framing_and_characters(message: Message, tokens: int) -> None:
+    """Framing is 4 a message, 2 a block, 6 a call and 6 a result; one rounding up a message."""
+    assert estimate_message_tokens(message) == tokens
+
+
+@pytest.mark.parametrize(
+    "block", [Result("1", {"a": 1}), CommandBlock("clear", ("x",))], ids=["result", "command"]
+)
+def test_other_blocks_weigh_as_their_serialized_form(block: Result | CommandBlock) -> None:
+    """A block the weights do not name is measured by what it would be as JSON."""
+    bare = estimate_message_tokens(UserMessage((TextBlock(""),), 1))
+    assert estimate_message_tokens(UserMessage((block,), 1)) > bare
+
+
+def test_arguments_nested_too_deeply_to_print_still_weigh() -> None:
+    """Measuring never raises."""
+    nested: list[Any] = []
+    for _ in range(100_000):
+        nested = [nested]
+    assert estimate_message_tokens(call({"a": nested})) > 12
+
+
+def test_b_w10_non_ascii_arguments_are_not_escaped() -> None:
+    """Five characters of Japanese cost five characters."""
+    assert estimate_message_tokens(call({"q": "日本語日本"})) == estimate_message_tokens(call({"q": "nihon"}))
+
+
+texts = st.text(max_size=60)
+messages = st.lists(
+    st.one_of(
+        texts.map(UserMessage),
+        texts.map(lambda text: AssistantMessage((TextBlock(text),))),
+        texts.map(lambda text: ToolResultMessage("1", "read", (TextBlock(text),))),
+    ),
+    max_size=20,
+)
+
+
+@given(messages)
+def test_prefix_sums_ascend_from_zero_to_the_total(transcript: list[Message]) -> None:
+    """n + 1 sums; each step is the cost of one message."""
+    before = prefix_tokens(transcript)
+    assert before[0] == 0
+    assert before[-1] == estimate_tokens(transcript)
+    steps = [after - start for start, after in pairwise(before)]
+    assert steps == [estimate_message_tokens(message) for message in transcript]
+
+
+@given(st.integers(0, 10**7))
+def test_characters_and_tokens_convert_without_overshoot(tokens: int) -> None:
+    """As many characters as fit a number of tokens cost no more than those."""
+    assert tokens_of_chars(chars_in(tokens)) <= tokens

@@ -1,0 +1,226 @@
+"""The digest without a model: every kind of fact, inside a hard budget, over any number of passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.llmgateway.contract import TextBlock, ToolCallBlock
+from sidecar.window_budget import (
+    BRANCH_HEADER,
+    DIGEST_HEADER,
+    LOCAL_DIGEST_TOKENS,
+    AssistantMessage,
+    BashExecutionMessage,
+    BranchSummaryMessage,
+    CompactionSummaryMessage,
+    CustomMessage,
+    Message,
+    ToolResultMessage,
+    UserMessage,
+    estimate_message_tokens,
+    local_fallback_digest,
+)
+
+
+def say(text: str) -> list[Message]:
+    return [AssistantMessage((TextBlock(text),))]
+
+
+def ask(text: str) -> list[Message]:
+    return [UserMessage(text)]
+
+
+def use(name: str, body: str = "ok", *, is_error: bool = False, **arguments: Any) -> list[Message]:
+    key = f"{name}{sorted(arguments.items())}"
+    return [
+        AssistantMessage((ToolCallBlock(key, name, arguments),)),
+        ToolResultMessage(key, name, (TextBlock(body),), is_error),
+    ]
+
+
+def noise(count: int) -> list[Message]:
+    """A long stretch in which nothing special happens."""
+    out: list[Message] = []
+    for number in range(count):
+        out += ask(f"please look at item {number} of the list and tell me about it")
+        out += use("read", f"def item_{number}(): return {number}\n" * 20, path=f"src/item_{number}.py")
+        out += use(
+            "bash", f"{number} passed in 0.{number} s\nexit code: 0", command=f"pytest -k item_{number}"
+        )
+        out += say(f"Item {number} does what its name says; there is nothing to change in it.")
+    return out
+
+
+def cost(digest: str) -> int:
+    return estimate_message_tokens(UserMessage(f"{DIGEST_HEADER}\n\n{digest}"))
+
+
+PLANTED: list[tuple[list[Message], str]] = [
+    (
+        ask("Port the billing importer to the new ledger API and keep the CSV format."),
+        "Port the billing importer",
+    ),
+    (ask("Never write to the production bucket."), "Never write to the production bucket."),
+    (
+        ask("From now on only use the staging account; don't touch the vendored code."),
+        "don't touch the vendored code",
+    ),
+    (
+        say("I decided to go with optimistic locking instead of a mutex."),
+        "optimistic locking instead of a mutex",
+    ),
+    (say("The root cause is a stale cursor in the pager."), "root cause is a stale cursor in the pager"),
+    (
+        use("edit", path="src/billing/importer.py", old_string="retries = 3", new_string="retries = 7"),
+        "src/billing/importer.py: retries = 3 -> retries = 7",
+    ),
+    (use("write", path="docs/migration.md", content="# Migration"), "docs/migration.md"),
+    (use("read", "text", path="config/ledger.toml"), "config/ledger.toml"),
+    (
+        use("bash", "Process exited with code 3", command="make deploy-staging"),
+        "make deploy-staging [exit 3]",
+    ),
+    (
+        use(
+            "bash",
+            'Traceback (most recent call last):\n  File "x.py"\nKeyError: "total"',
+            is_error=True,
+            command="python replay.py",
+        ),
+        'KeyError: "total"',
+    ),
+    (use("webfetch", "HTTP 404 not found", is_error=True, url="https://ledger.example/v2"), "404 not found"),
+    (
+        [BashExecutionMessage("git push origin importer", "rejected: non-fast-forward", 1)],
+        "git push origin importer [exit 1]",
+    ),
+    (say("The new endpoint is https://ledger.example/v2/entries and the ticket is LEDG-4711."), "LEDG-4711"),
+    (say("The replay needs account acct_9f27c1 and a window of 90 days."), "acct_9f27c1"),
+    (ask("The batch size is 2500 rows."), "2500"),
+    ([CustomMessage("hook", "We will use the blue deployment slot.")], "blue deployment slot"),
+    ([AssistantMessage((TextBlock("half"),), "overloaded_error: try later")], "overloaded_error: try later"),
+]
+
+
+@pytest.mark.parametrize("before", [0, 60], ids=["first", "behind noise"])
+@pytest.mark.parametrize("after", [0, 60, 400], ids=["last", "before noise", "before much noise"])
+def test_every_kind_of_planted_fact_survives(before: int, after: int) -> None:
+    """Goals, rules, decisions, edits, commands with outcome, errors, identifiers: none is lost to noise."""
+    facts = [message for messages, _ in PLANTED for message in messages]
+    digest = local_fallback_digest([*noise(before), *facts, *noise(after)])
+    assert [fact for _, fact in PLANTED if fact not in digest] == []
+    assert cost(digest) <= LOCAL_DIGEST_TOKENS
+
+
+def test_b_w3_two_passes_lose_no_fact() -> None:
+    """The second digest merges the first: same facts, no nested copy."""
+    facts = [message for messages, _ in PLANTED for message in messages]
+    first = local_fallback_digest(facts)
+    second = local_fallback_digest(noise(30), first)
+    third = local_fallback_digest([CompactionSummaryMessage(second, 0), *noise(30)])
+    for digest in (second, third):
+        assert [fact for _, fact in PLANTED if fact not in digest] == []
+        assert digest.count("# Carryover") == 1
+        assert digest.count("Port the billing importer") == 1
+        assert cost(digest) <= LOCAL_DIGEST_TOKENS
+
+
+def test_b_w4_a_models_digest_is_carried_word_for_word() -> None:
+    """As it is while it fits; our own sections follow it, and are read again on the next pass."""
+    prior = "# Objective\nport the importer\n\n# Guardrails\n- be brief\n\n# Plan\nnone"
+    first = local_fallback_digest(ask("Go on with the port."), prior)
+    assert first == (
+        "# Carryover\n1 earlier message condensed without a model.\n\n"
+        f"{prior}\n\n## Requests\n- Go on with the port."
+    )
+    second = local_fallback_digest(ask("And now the tests."), first)
+    assert second == (
+        "# Carryover\n1 earlier message condensed without a model.\n\n"
+        f"{prior}\n\n## Requests\n- Go on with the port.\n- And now the tests."
+    )
+
+
+def test_a_models_digest_that_grew_too_long_loses_the_ends_of_its_sections() -> None:
+    """Guardrails first, then the top of each section; headings without content go."""
+    rows = "\n".join(f"- detail {number} of the status, told at some length" for number in range(90))
+    prior = (
+        f"# Objective\nport it\n# Guardrails\n- never push\n- stay brief\n# Status\n{rows}\n# Plan\n1. test"
+    )
+    digest = local_fallback_digest(ask("Go on."), prior, max_tokens=300)
+    assert cost(digest) <= 300
+    assert "# Guardrails\n- never push\n- stay brief\n# Status\n- detail 0 " in digest
+    assert "# Plan\n1. test" in digest
+    assert "detail 89" not in digest
+
+
+def test_branches_and_several_digests_are_carried() -> None:
+    """An older digest is not lost when a newer one stands beside it."""
+    messages: list[Message] = [
+        CompactionSummaryMessage("# Plan\nalpha", 1),
+        BranchSummaryMessage("tried beta", "n1"),
+        UserMessage(f"{BRANCH_HEADER}\n\ntried gamma"),
+        UserMessage(f"{DIGEST_HEADER}\n\n# Plan\ndelta"),
+    ]
+    digest = local_fallback_digest(messages)
+    assert digest.startswith("# Carryover\n4 earlier messages")
+    for word in ("alpha", "beta", "gamma", "delta"):
+        assert digest.count(word) == 1
+
+
+def test_the_first_and_the_latest_request_are_told_at_length() -> None:
+    """The others get a line."""
+    long = "detail " * 60
+    messages = ask(f"first {long}") + ask(f"middle {long}") + ask(f"latest {long}")
+    digest = local_fallback_digest(messages)
+    lines = [line for line in digest.splitlines() if line.startswith("- ")]
+    assert [len(line) > 300 for line in lines] == [True, False, True]
+
+
+def test_a_failed_edit_is_no_modification() -> None:
+    """It is an error."""
+    digest = local_fallback_digest(use("edit", "string not found", is_error=True, path="a.py"))
+    assert "Files modified" not in digest
+    assert "- edit a.py: string not found" in digest
+
+
+def test_patches_name_their_files() -> None:
+    """A patch tool takes text, not a path."""
+    patch = "*** Begin Patch\n*** Update File: src/a.rs\n@@\n*** Add File: src/b.rs\n+x"
+    digest = local_fallback_digest(use("apply_patch", input=patch))
+    assert "## Files modified\n- src/a.rs\n- src/b.rs" in digest
+
+
+@pytest.mark.parametrize("max_tokens", [0, 40, 60, 120, 500, 1500])
+def test_the_budget_is_hard(max_tokens: int) -> None:
+    """Never above it, the heading and the count excepted."""
+    digest = local_fallback_digest(noise(40), "# Plan\n" + "word " * 9000, max_tokens)
+    assert digest.startswith("# Carryover\n240 earlier messages")
+    assert cost(digest) <= max(max_tokens, 35)
+
+
+texts = st.text(max_size=200)
+any_messages = st.lists(
+    st.one_of(
+        texts.map(ask),
+        texts.map(say),
+        st.builds(lambda body, error: use("bash", body, is_error=error, command=body), texts, st.booleans()),
+        st.builds(lambda text: [CompactionSummaryMessage(text, 0)], texts),
+    ),
+    max_size=12,
+).map(lambda groups: [message for group in groups for message in group])
+
+
+@given(any_messages, st.none() | texts, st.integers(0, 400))
+def test_whatever_is_said_the_digest_is_bounded_and_repeatable(
+    messages: list[Message], prior: str | None, max_tokens: int
+) -> None:
+    """Deterministic, starts with the count, inside the budget; reading it again keeps it inside."""
+    digest = local_fallback_digest(messages, prior, max_tokens)
+    assert digest == local_fallback_digest(messages, prior, max_tokens)
+    assert digest.startswith(f"# Carryover\n{len(messages)} earlier message")
+    assert cost(digest) <= max(max_tokens, 35)
+    assert cost(local_fallback_digest([], digest, max_tokens)) <= max(max_tokens, 35)

@@ -1,0 +1,113 @@
+"""Material larger than the summariser's window: divided, never cut."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Channel,
+    Conversation,
+    CostSheet,
+    DoneEmission,
+    Emission,
+    ErrorEmission,
+    GatewayError,
+    ModelCard,
+    StreamOptions,
+    TextBlock,
+)
+from sidecar.window_budget import FactLedger, Message, SummarizeDeps, UserMessage, flatten_transcript
+from sidecar.window_budget.summarize.pieces import ask_in_pieces, piece_bytes, split_scrollback
+
+
+def card(window: int, output: int = 1000) -> ModelCard:
+    return ModelCard(
+        "m",
+        "mock",
+        "mock",
+        "M",
+        context_window=window,
+        max_output_tokens=output,
+        modalities=("text",),
+        reasoning=False,
+        cost=CostSheet(0, 0),
+    )
+
+
+messages = st.lists(st.text(max_size=40).map(UserMessage), max_size=20)
+
+
+@given(messages, st.integers(1, 200), st.integers(0, 20), st.integers(0, 20))
+def test_pieces_hold_everything_in_order_and_fit(
+    transcript: list[Message], max_bytes: int, first: int, second: int
+) -> None:
+    """Nothing is lost or doubled, and no piece is larger than allowed."""
+    low, high = sorted((min(first, len(transcript)), min(second, len(transcript))))
+    ledger = FactLedger().extended(transcript)
+    pieces = [
+        "\n".join(lines) for lines in split_scrollback(ledger, [(0, low), (high, len(transcript))], max_bytes)
+    ]
+    shown = flatten_transcript([*transcript[:low], *transcript[high:]])
+    assert "".join(pieces).replace("\n", "") == shown.replace("\n", "")
+    if len(pieces) > 1:
+        assert all(len(piece.encode()) <= max(4, max_bytes) for piece in pieces)
+
+
+def test_without_a_card_everything_is_one_piece() -> None:
+    """Nothing is known of the window."""
+    assert piece_bytes(None) == (None, None)
+    ledger = FactLedger().extended([UserMessage("a"), UserMessage("b")])
+    assert list(split_scrollback(ledger, [(0, 1), (1, 2)], None)) == [["» you: a", "» you: b"]]
+
+
+@pytest.mark.parametrize("window", [4000, 8000, 200_000])
+def test_a_piece_and_its_carried_digest_leave_room_for_the_answer(window: int) -> None:
+    """Bytes and characters, at 3.6 a token, with the answer's share on top."""
+    piece, carried = piece_bytes(card(window))
+    assert piece is not None
+    assert carried is not None
+    assert (piece + carried) / 3.6 + min(1000, window // 4) < window
+
+
+class Recorder:
+    """Answers with the number of the call; fails at *fails_at*."""
+
+    def __init__(self, fails_at: int = 0) -> None:
+        self.prompts: list[str] = []
+        self._fails_at = fails_at
+
+    def __call__(self, conversation: Conversation, options: StreamOptions) -> Channel:
+        block = conversation.turns[0].blocks[0]
+        assert isinstance(block, TextBlock)
+        self.prompts.append(block.text)
+        return self._answer(len(self.prompts))
+
+    async def _answer(self, number: int) -> AsyncIterator[Emission]:
+        if number == self._fails_at:
+            yield ErrorEmission(GatewayError("http", "503"))
+        yield DoneEmission(AssistantTurn((TextBlock(f"digest {number} " + "z" * 100),)))
+
+
+async def test_each_piece_carries_the_digest_of_those_before_it() -> None:
+    """The last answer covers all of them; a carried digest is cut to its share."""
+    model = Recorder()
+    digest = await ask_in_pieces([["a"], ["b"], ["c"]], "first", SummarizeDeps(model), carried_chars=12)
+    assert digest.text.startswith("digest 3 ")
+    carried = [
+        prompt.split("<carried-digest>\n")[1].split("\n</carried-digest>")[0] for prompt in model.prompts
+    ]
+    assert carried[0] == "first"
+    assert carried[1].startswith("digest 1 zzz\n[... 97 characters cut ...]")
+    assert [prompt.split("<scrollback>\n")[1][0] for prompt in model.prompts] == ["a", "b", "c"]
+
+
+async def test_a_failed_piece_fails_the_whole() -> None:
+    """Half a digest is none."""
+    model = Recorder(fails_at=2)
+    digest = await ask_in_pieces([["a"], ["b"], ["c"]], None, SummarizeDeps(model))
+    assert (digest.text, digest.failure, len(model.prompts)) == ("", "modelError", 2)

@@ -1,0 +1,171 @@
+"""What the summarising model is shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.llmgateway.contract import (
+    Block,
+    CommandBlock,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+)
+from sidecar.window_budget import (
+    BRANCH_HEADER,
+    CONDENSER_BRIEF,
+    DIGEST_HEADER,
+    RESTORED_FILE_PREFIX,
+    SECTION_TEMPLATE,
+    AssistantMessage,
+    BashExecutionMessage,
+    BranchSummaryMessage,
+    CompactionSummaryMessage,
+    CondenseScope,
+    CustomMessage,
+    Message,
+    ToolResultMessage,
+    UserMessage,
+    build_summary_prompt,
+    flatten_transcript,
+)
+
+IMAGE = ImageBlock("image/png", "AAAA")
+
+
+def agent(*blocks: Block, error: str | None = None) -> AssistantMessage:
+    return AssistantMessage(blocks, error)
+
+
+def tool(*blocks: Block, is_error: bool = False) -> ToolResultMessage:
+    return ToolResultMessage("1", "read", blocks, is_error)
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        pytest.param(UserMessage("hello  \r\nworld \n", 1), "» you: hello\nworld", id="tidied"),
+        pytest.param(UserMessage("a \t\n\n  b", 1), "» you: a\n\n  b", id="inner blank lines stay"),
+        pytest.param(UserMessage((TextBlock("look"), IMAGE), 1), "» you: look\n[image]", id="image"),
+        pytest.param(UserMessage("  \n", 1), "", id="a blank message is skipped"),
+        pytest.param(UserMessage((), 1), "", id="so is an empty one"),
+        pytest.param(
+            agent(ThinkingBlock("hm"), TextBlock("I read"), ToolCallBlock("1", "read", {"p": "é", "n": 1})),
+            '» agent.plan: hm\n» agent: I read\n» agent.call read: {"p":"é","n":1}',
+            id="one line a block, in block order, non-ASCII raw",
+        ),
+        pytest.param(agent(ThinkingBlock(" "), TextBlock("")), "", id="blank blocks are skipped"),
+        pytest.param(agent(TextBlock("half"), error="boom"), "» agent: half\n» agent!err: boom", id="error"),
+        pytest.param(agent(CommandBlock("clear")), "", id="a command of the host's is not shown"),
+        pytest.param(tool(TextBlock("body"), IMAGE), "» tool (read): body\n[image]", id="result"),
+        pytest.param(tool(TextBlock("no"), is_error=True), "» tool!err (read): no", id="error result"),
+        pytest.param(tool(), "» tool (read): ", id="an empty result is still shown"),
+        pytest.param(
+            tool(ToolResultBlock("1", {"a": 1})), '» tool (read): {"a":1}', id="output that is not text"
+        ),
+        pytest.param(BashExecutionMessage("ls", "a\n", 0), "» shell$ ls [exit 0]\na", id="command"),
+        pytest.param(
+            BashExecutionMessage("ls", ""), "» shell$ ls [exit n/a]\n", id="never ended, said nothing"
+        ),
+        pytest.param(CustomMessage("todo", "buy"), "» note (todo): buy", id="note"),
+        pytest.param(CustomMessage("todo", " "), "", id="empty note"),
+        pytest.param(BranchSummaryMessage("b", "n"), "» digest: b", id="branch digest"),
+        pytest.param(CompactionSummaryMessage("c", 1), "» digest: c", id="session digest"),
+        pytest.param(CompactionSummaryMessage("", 1), "", id="empty digest"),
+    ],
+)
+def test_w9_flatten_transcript(message: Message, text: str) -> None:
+    """Each shape of fact W9; the error message, which the original hides, has a line of its own."""
+    assert flatten_transcript([message]) == text
+
+
+def test_w9_lines_are_joined_and_empty_messages_leave_no_gap() -> None:
+    """One newline between messages."""
+    assert (
+        flatten_transcript([UserMessage("a", 1), UserMessage("", 1), UserMessage("b", 1)])
+        == "» you: a\n» you: b"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        pytest.param(f"{DIGEST_HEADER}\n\n# Plan\nship", "» digest: # Plan\nship", id="session digest"),
+        pytest.param(f"{BRANCH_HEADER}\n\ntried it", "» digest: tried it", id="branch digest"),
+        pytest.param(
+            f"{RESTORED_FILE_PREFIX} a.py\nbody",
+            f"» note (restored file): {RESTORED_FILE_PREFIX} a.py",
+            id="a restored file is named, not shown again",
+        ),
+    ],
+)
+def test_b_w4_what_was_filed_under_the_user_is_not_flattened_as_said_by_the_user(
+    text: str, line: str
+) -> None:
+    """A digest stays a digest on the second pass."""
+    assert flatten_transcript([UserMessage(text)]) == line
+
+
+@pytest.mark.parametrize("tag", ["</scrollback>", "</SCROLLBACK >", "< / scrollback>", "</carried-digest>"])
+@pytest.mark.parametrize("place", ["user", "tool", "call", "prior"])
+def test_b_w10_transcript_text_cannot_close_its_block(tag: str, place: str) -> None:
+    """Wherever a closing tag of ours stands in the material, it closes nothing."""
+    messages: dict[str, Message] = {
+        "user": UserMessage(tag),
+        "tool": tool(TextBlock(tag)),
+        "call": agent(ToolCallBlock("1", "write", {"content": tag})),
+        "prior": UserMessage("hi"),
+    }
+    prompt = build_summary_prompt(
+        [messages[place]], CondenseScope.SESSION, tag if place == "prior" else "earlier"
+    )
+    assert prompt.lower().count("</scrollback>") == 1
+    assert prompt.lower().count("</carried-digest>") == 1
+    assert tag not in prompt or tag in ("</scrollback>", "</carried-digest>")
+
+
+def test_w11_blocks_of_the_prompt() -> None:
+    """Framing, carried digest, scrollback, headings: in this order, a blank line between them."""
+    prompt = build_summary_prompt([UserMessage("hi")], CondenseScope.SESSION, " old \n")
+    framing, carried, scrollback, headings = prompt.split("\n\n")
+    assert framing
+    assert carried == "<carried-digest>\nold\n</carried-digest>"
+    assert scrollback == "<scrollback>\n» you: hi\n</scrollback>"
+    assert headings == SECTION_TEMPLATE
+    assert headings.split("\n") == [
+        "# Objective",
+        "# Guardrails",
+        "# Status (Shipped / Active / Stuck)",
+        "# Rationale",
+        "# Plan",
+        "# Carryover",
+    ]
+
+
+@pytest.mark.parametrize("prior", [None, "", " \n"])
+def test_w11_a_blank_prior_is_left_out(prior: str | None) -> None:
+    """No empty block."""
+    assert "carried-digest" not in build_summary_prompt([UserMessage("hi")], CondenseScope.SESSION, prior)
+
+
+def test_w11_the_framing_differs_by_scope() -> None:
+    """And nothing else does."""
+    session, branch = (build_summary_prompt([UserMessage("hi")], scope, "old") for scope in CondenseScope)
+    assert session.split("\n\n")[0] != branch.split("\n\n")[0]
+    assert session.split("\n\n")[1:] == branch.split("\n\n")[1:]
+
+
+def test_instructions_of_the_user_come_last() -> None:
+    """Appended, so that they are read after the headings."""
+    prompt = build_summary_prompt([UserMessage("hi")], instructions="keep the SQL")
+    assert prompt.endswith("keep the SQL")
+
+
+@pytest.mark.parametrize(
+    "word", ["archival", "do NOT reply", "tools", "paths", "commands", "Invent nothing", "`none`"]
+)
+def test_w12_what_the_brief_says(word: str) -> None:
+    """The content facts of the brief."""
+    assert word in CONDENSER_BRIEF

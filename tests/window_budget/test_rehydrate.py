@@ -1,0 +1,223 @@
+"""Files that a condense dropped come back as they are now, inside a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from sidecar.llmgateway.contract import TextBlock, ToolCallBlock
+from sidecar.window_budget import (
+    CLEARED_TOOL_RESULT,
+    RESTORED_FILE_PREFIX,
+    AssistantMessage,
+    Candidate,
+    FileRange,
+    FreshFile,
+    FreshText,
+    GoneFile,
+    Message,
+    RehydrateOpts,
+    ToolResultMessage,
+    Transcript,
+    UserMessage,
+    estimate_message_tokens,
+    estimate_tokens,
+    rehydrate_recent_reads,
+)
+from sidecar.window_budget.paths import path_key
+from sidecar.window_budget.rehydrate import fresh_files, restore_files, select_candidates
+
+
+def use(
+    tool: str, path: str, body: str = "body", *, is_error: bool = False, key: str = "path", **rest: object
+) -> list[Message]:
+    call_id = f"{tool} {path} {rest} {body[:8]}"
+    return [
+        AssistantMessage((ToolCallBlock(call_id, tool, {key: path, **rest}),)),
+        ToolResultMessage(call_id, tool, (TextBlock(body),), is_error),
+    ]
+
+
+def restored(*texts: str) -> tuple[Message, ...]:
+    return tuple(UserMessage(f"{RESTORED_FILE_PREFIX} {text}") for text in texts)
+
+
+def check(dropped: Sequence[Message], *expected: str, kept: Sequence[Message] = ()) -> None:
+    assert rehydrate_recent_reads(dropped, kept) == restored(*expected)
+
+
+def test_w22_the_freshest_reads_come_back_oldest_first() -> None:
+    """Five files at most, the newest ones."""
+    dropped = [message for number in range(7) for message in use("read", f"f{number}.py", f"body {number}")]
+    check(dropped, *(f"f{number}.py\nbody {number}" for number in range(2, 7)))
+
+
+@pytest.mark.parametrize("key", ["path", "file_path", "filePath", "file"])
+def test_w22_the_path_may_go_by_several_names(key: str) -> None:
+    """Tools differ."""
+    check(use("read", "a.py", key=key), "a.py\nbody")
+
+
+def test_w22_the_same_file_twice_gives_the_freshest_body() -> None:
+    """In the place of the newest read."""
+    check(
+        use("read", "a.py", "old") + use("read", "b.py") + use("read", "a.py", "new"),
+        "b.py\nbody",
+        "a.py\nnew",
+    )
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        pytest.param(use("read", "a.py", "boom", is_error=True), id="a failed read"),
+        pytest.param(use("read", "a.py", " \n"), id="an empty body"),
+        pytest.param(use("read", "a.py", CLEARED_TOOL_RESULT), id="a body blanked before"),
+        pytest.param(use("grep", "a.py"), id="another tool"),
+        pytest.param(use("read", "a.py")[:1], id="no result"),
+        pytest.param(use("read", "a.py")[1:], id="no call"),
+        pytest.param([UserMessage("read a.py")], id="no read at all"),
+    ],
+)
+def test_w22_what_is_not_restored(messages: list[Message]) -> None:
+    """Only successful reads with something in them."""
+    check(messages)
+
+
+def test_w22_what_the_tail_still_shows_is_left_out() -> None:
+    """By any spelling; a blanked read shows nothing; a whole write shows everything."""
+    dropped = use("read", "./src/a.py", "old")
+    check(dropped, kept=use("read", "src//a.py", "new"))
+    check(dropped, "./src/a.py\nold", kept=use("read", "src/a.py", CLEARED_TOOL_RESULT))
+    check(dropped, kept=use("write", "src/a.py", content="all of it"))
+
+
+def test_w22_the_budget_stops_but_the_freshest_always_comes() -> None:
+    """The documented rule of the pure function; the runner keeps the budget (see the next tests)."""
+    dropped = use("read", "small.py", "x") + use("read", "big.py", "y" * 90_000)
+    assert rehydrate_recent_reads(dropped, []) == restored(f"big.py\n{'y' * 90_000}")
+    dropped = use("read", "old.py", "x" * 20_000) + use("read", "new.py", "y" * 20_000)
+    assert rehydrate_recent_reads(dropped, []) == restored(f"new.py\n{'y' * 20_000}")
+
+
+def test_w22_the_options() -> None:
+    """Fewer files, another reader."""
+    dropped = use("read", "a.py") + use("peek", "b.py") + use("peek", "c.py")
+    assert rehydrate_recent_reads(dropped, [], RehydrateOpts(1, 8000, "peek")) == restored("c.py\nbody")
+
+
+@pytest.mark.parametrize("tool", ["edit", "write"])
+@pytest.mark.parametrize("where", ["dropped", "kept"])
+def test_b_w8_a_file_changed_since_is_not_restored_from_history(tool: str, where: str) -> None:
+    """Its text is history; a failed change is none."""
+    read, change = use("read", "a.py"), use(tool, "src/../a.py", old_string="x", new_string="y")
+    check(read + change if where == "dropped" else read, kept=[] if where == "dropped" else change)
+    failed = use(tool, "a.py", is_error=True)
+    check(read + failed, "a.py\nbody")
+    check(change + read, "a.py\nbody")
+
+
+def test_b_w8_partial_reads_come_back_as_those_ranges() -> None:
+    """Each range by itself; a read of the whole file stands for all of them."""
+    parts = use("read", "a.py", "one", offset=1, limit=10) + use("read", "a.py", "two", offset=90, limit=10)
+    check(parts, "a.py (lines 1-10)\none", "a.py (lines 90-99)\ntwo")
+    check([*parts, *use("read", "a.py", "end", offset=120)], *(
+        "a.py (lines 1-10)\none", "a.py (lines 90-99)\ntwo", "a.py (from line 120)\nend"
+    ))  # fmt: skip
+    check(use("read", "a.py", "all") + parts, "a.py\nall")
+    check(parts, "a.py (lines 90-99)\ntwo", kept=use("read", "a.py", "one", limit=10))
+
+
+def test_b_w8_several_ranges_count_as_one_file() -> None:
+    """Five files, however many ranges."""
+    dropped = [m for number in range(5) for m in use("read", f"f{number}.py")]
+    dropped += [
+        m for number in range(3) for m in use("read", "g.py", f"part {number}", offset=1 + 10 * number)
+    ]
+    assert len(rehydrate_recent_reads(dropped, [])) == 4 + 3
+
+
+def test_a_restored_file_can_be_restored_again() -> None:
+    """On the next pass it counts as a read of that range."""
+    first = rehydrate_recent_reads(use("read", "a b (1).py", "one", offset=5, limit=6), [])
+    assert rehydrate_recent_reads(first, []) == first
+
+
+@pytest.mark.parametrize(
+    ("spelling", "key"),
+    [
+        ("a.py", "a.py"),
+        (" ./a.py ", "a.py"),
+        ("src/./x/../a.py", "src/a.py"),
+        ("//srv/a.py", "/srv/a.py"),
+        ("/srv//a.py", "/srv/a.py"),
+        ("file:///srv/a.py", "/srv/a.py"),
+        ("C:\\Work\\a.py", "c:/Work/a.py"),
+        ("file:///C:/Work/a.py", "c:/Work/a.py"),
+        ("../a.py", "../a.py"),
+    ],
+)
+def test_path_key(spelling: str, key: str) -> None:
+    """Lexical spellings of one path are one path; letters keep their case."""
+    assert path_key(spelling) == key
+
+
+def candidates(messages: list[Message], **links: str) -> tuple[Candidate, ...]:
+    transcript = Transcript.of(messages)
+    return select_candidates(
+        transcript, len(messages), RehydrateOpts(), lambda path: links.get(path.partition(".")[0], path)
+    )
+
+
+def test_a_caller_may_know_more_spellings() -> None:
+    """Links are the caller's to resolve."""
+    found = candidates(use("read", "link.py", "old") + use("read", "real.py", "new"), link="real.py")
+    assert [candidate.file.path for candidate in found] == ["real.py"]
+
+
+def test_candidates_say_what_they_cost_and_whether_they_are_stale() -> None:
+    """Newest first; a stale file is offered, so that it can be restored fresh."""
+    messages = use("read", "a.py") + use("edit", "a.py") + use("read", "b.py", "body of b")
+    assert candidates(messages) == (
+        Candidate(
+            FileRange("b.py"), 5, estimate_message_tokens(restored("b.py\nbody of b")[0]), is_stale=False
+        ),
+        Candidate(FileRange("a.py"), 1, estimate_message_tokens(restored("a.py\nbody")[0]), is_stale=True),
+    )
+
+
+def test_fresh_text_wins_over_the_transcript() -> None:
+    """What is not known fresh is used as it was read, unless it is stale."""
+    messages = use("read", "a.py") + use("edit", "a.py") + use("read", "b.py") + use("read", "c.py")
+    found = candidates(messages)
+    now = FreshText("now", "sha256:1", "buffer")
+    fresh = {FileRange("c.py"): now, FileRange("x.py"): now}
+    assert list(fresh_files(found, messages, fresh)) == [
+        (FileRange("c.py"), now),
+        (FileRange("b.py"), FreshText("body", source="transcript")),
+    ]
+    fresh = {FileRange("a.py"): now}
+    assert dict(fresh_files(found, messages, fresh))[FileRange("a.py")] == now
+
+
+def test_b_w8_restored_files_stay_inside_the_budget() -> None:
+    """A file too large comes back in part, and says how to read on; what is gone is skipped."""
+    files: list[tuple[FileRange, FreshFile]] = [
+        (FileRange("gone.py"), GoneFile("deleted")),
+        (FileRange("blank.py"), FreshText("\n")),
+        (FileRange("big.py"), FreshText("line of text\n" * 4000, "sha256:1", "disk")),
+        (FileRange("more.py"), FreshText("more")),
+    ]
+    (only,) = restore_files(files, 1000, max_messages=5)
+    text = str(only.message.content)
+    assert text.startswith(f"{RESTORED_FILE_PREFIX} big.py\nline of text")
+    assert text.endswith("characters cut; read big.py with offset/limit for the rest ...]")
+    assert (only.hash, only.source, only.tokens) == ("sha256:1", "disk", estimate_tokens([only.message]))
+    assert 900 < only.tokens <= 1000
+
+
+@pytest.mark.parametrize(("budget", "max_messages"), [(119, 5), (1000, 0), (-5, 5), (1000, -2)])
+def test_with_nothing_to_spend_nothing_is_restored(budget: int, max_messages: int) -> None:
+    """Neither tokens nor messages."""
+    assert restore_files([(FileRange("a.py"), FreshText("x"))], budget, max_messages) == ()
