@@ -286,7 +286,9 @@ def set_aside(path: Path) -> None:
 
 def is_broken(error: sqlite3.DatabaseError) -> bool:
     """Return whether *error* says that the file itself is beyond use, not merely locked or out of reach."""
-    return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    # Errors that Python itself raises, about a closed connection for instance, carry no code.
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
+    return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def _within(room: str | None, exclude: Collection[str]) -> tuple[str, tuple[str, ...]]:

@@ -52,8 +52,8 @@ def query_words(text: str) -> list[str]:
     (['username', 'user', 'name'], ['user', 'name', 'username'])
     """
     found: dict[str, None] = {}
-    for name in _WORD.findall(clean(text)):
-        for word in (*_plain_in(name), *_hidden_in(name)):
+    for match in _WORD.finditer(clean(text)):
+        for word in (*_plain_in(match[0]), *_hidden_in(match[0])):
             if word not in _STOPWORDS and (len(word) > 1 or not word.isascii()):
                 found[word] = None
         if len(found) >= MAX_QUERY_WORDS:

@@ -148,18 +148,16 @@ def remembered(reading: Reading) -> Chain:
 
 
 def _know(inner: MemoryResult, context: RoomContext, current: RoomEvent, chain: Chain) -> Known:
-    """Gather every event; where one was given twice, the room's own copy is the whole one."""
+    """Gather every event, edits applied; where one was given twice, the room's own copy is the whole one."""
     gathered = (*chain.uncovered, *inner.events, *context.recent_events, current)
     events = {event.id: event for event in gathered}
     marks = {event.id: _digest(repr(event.content)) for event in events.values()}
-    for event in gathered:
-        content = event.content
-        if isinstance(content, DeleteContent):
-            marks[content.target_event_id] = DELETED
-        elif isinstance(content, EditContent) and content.target_event_id in events:
-            target = events[content.target_event_id]
-            events[target.id] = replace(target, content=content.new_content)
-            marks[target.id] = _digest(repr(content.new_content))
+    for edit in (event.content for event in gathered if isinstance(event.content, EditContent)):
+        if edit.target_event_id in events:
+            target = events[edit.target_event_id]
+            events[target.id] = replace(target, content=edit.new_content)
+            marks[target.id] = _digest(repr(edit.new_content))
+    marks |= {e.content.target_event_id: DELETED for e in gathered if isinstance(e.content, DeleteContent)}
     return Known(events, marks, speaker_names(events.values(), context.participants))
 
 

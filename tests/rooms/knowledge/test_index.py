@@ -272,6 +272,7 @@ def test_what_cannot_be_opened_is_not_broken(tmp_path: Path) -> None:
     with pytest.raises(sqlite3.OperationalError) as error:
         open_index(tmp_path)
     assert not is_broken(error.value)
+    assert not is_broken(sqlite3.ProgrammingError("closed"))
 
 
 async def test_the_thread_survives_a_file_that_breaks_under_it(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -160,6 +162,24 @@ def test_plan_cut_leaves_what_fits(
         kept = window[cut:]
         assert cut or backlog
         assert injected + sum(kept) + limits.summary_max_tokens <= room or len(kept) <= 1
+
+
+class Counted(list[int]):
+    """Costs that count how often one of them is looked at."""
+
+    n_looks = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        """Count, then look."""
+        self.n_looks += 1
+        return super().__getitem__(index)
+
+
+def test_b_k7_each_event_is_looked_at_once() -> None:
+    """However many have to go."""
+    recent, fitting = Counted([400] * 20_000), Counted([400] * 20_000)
+    assert (recency_cut(recent, 10**9, 5), fitting_cut(fitting, 10**9)) == (0, 0)
+    assert (recent.n_looks, fitting.n_looks) == (20_000, 20_000)
 
 
 @pytest.mark.parametrize(
