@@ -78,7 +78,8 @@ class Screen:
         self.end_line()
         if not self.is_terminal:
             for row in rows:
-                self.console.out("\t".join(row))
+                # Past rich, which would turn the tabs into spaces.
+                self.console.file.write("\t".join(row) + "\n")
             return
         table = Table(*headers, box=None, header_style="dim", pad_edge=False)
         for row in rows:
