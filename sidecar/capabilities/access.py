@@ -34,9 +34,12 @@ async def readable_path(context: ToolContext, spelled: str, tool: str) -> Path:
     """Return where *spelled* leads, once the user has agreed if that is outside. Raises NotPermitted."""
     resolved = await resolve(context, spelled)
     if not resolved.inside:
-        title = f"{tool.capitalize()} {resolved.path}, outside the workspace"
-        scope = f"path:{resolved.path.parent}"
-        await permit(context, PermissionAsk(context.call_id, tool, title, "path", str(resolved.path), scope))
+        path = resolved.path
+        folder = path if await asyncio.to_thread(path.is_dir) else path.parent
+        title = f"{tool.capitalize()} {path}, outside the workspace"
+        await permit(
+            context, PermissionAsk(context.call_id, tool, title, "path", str(path), f"path:{folder}")
+        )
     return resolved.path
 
 

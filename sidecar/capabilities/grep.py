@@ -30,7 +30,16 @@ from sidecar.workspace.ignore import rules_for
 
 __all__ = ["GREP", "GrepArguments"]
 
-_COMMAND = (sys.executable, "-I", "-S", "-W", "ignore", str(Path(__file__).with_name("search_worker.py")))
+_COMMAND = (
+    sys.executable,
+    "-I",
+    "-S",
+    "-X",
+    "utf8",
+    "-W",
+    "ignore",
+    str(Path(__file__).with_name("search_worker.py")),
+)
 _TIMEOUT_S = 20
 _ALARM_S = _TIMEOUT_S + 5
 _NOTES_CHARS = 600
@@ -59,32 +68,14 @@ class GrepArguments(msgspec.Struct, frozen=True, kw_only=True):
     max_results: Annotated[int, msgspec.Meta(ge=1, le=2000, description="Matching lines to show.")] = 200
 
 
-@dataclass(slots=True)
-class _Search:
-    """One search under way: the files sent to the child, in order, and whether there were too many."""
-
-    paths: list[str] = field(default_factory=list)
-    is_capped: bool = False
-    is_over: bool = False
-
-
 async def _grep(arguments: GrepArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
     start = await readable_path(context, arguments.path, "grep")
     views = await context.workspace.open_views()
     texts = {str(view.path): view.text for view in views if view.unsaved}
-    search = _Search()
-
-    def send(write: Callable[[bytes], None]) -> None:
-        write(json.dumps(_job(arguments, context, texts)).encode() + b"\0")
-        for batch in _batches(_files(arguments, context, start, texts, search, cancel)):
-            search.paths += batch
-            write(b"".join(os.fsencode(path) + b"\0" for path in batch))
-
+    search = _Search(arguments, context, start, texts, cancel)
     output = bytearray()
     end = await run_child(
-        ChildSpec(
-            _COMMAND, context.cwd, inherited(), _TIMEOUT_S, lambda write: asyncio.to_thread(send, write)
-        ),
+        ChildSpec(_COMMAND, context.cwd, inherited(), _TIMEOUT_S, search.feed),
         on_output=output.extend,
         on_start=lambda pid: context.child_started(pid, f"grep {arguments.pattern[:60]}"),
         cancel=cancel,
@@ -92,59 +83,71 @@ async def _grep(arguments: GrepArguments, context: ToolContext, cancel: CancelTo
     search.is_over = True
     if end.reason == "cancelled":
         return error_reply("grep: cancelled")
-    return await asyncio.to_thread(_reply, bytes(output), end, search, start, context)
+    return await asyncio.to_thread(_reply, bytes(output), end, search)
 
 
-def _job(arguments: GrepArguments, context: ToolContext, texts: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "pattern": arguments.pattern,
-        "ignore_case": arguments.ignore_case,
-        "n_context": arguments.context,
-        "max_matches": arguments.max_results,
-        "max_chars": context.max_output_chars,
-        "alarm_s": _ALARM_S,
-        "texts": texts,
-    }
+@dataclass(slots=True)
+class _Search:
+    """One search: what is sought where, the files sent to the child in order, and if there were too many."""
+
+    arguments: GrepArguments
+    context: ToolContext
+    start: Path
+    texts: Mapping[str, str]
+    cancel: CancelToken
+    paths: list[str] = field(default_factory=list)
+    is_capped: bool = False
+    is_over: bool = False
+
+    async def feed(self, write: Callable[[bytes], None]) -> None:
+        """Send the job and then the files, as they are found."""
+        await asyncio.to_thread(self._send, write)
+
+    def _send(self, write: Callable[[bytes], None]) -> None:
+        write(json.dumps(self._job()).encode() + b"\0")
+        files = self._files()
+        while batch := list(islice(files, _BATCH)):
+            self.paths += batch
+            write(b"".join(os.fsencode(path) + b"\0" for path in batch))
+
+    def _job(self) -> dict[str, Any]:
+        return {
+            "pattern": self.arguments.pattern,
+            "ignore_case": self.arguments.ignore_case,
+            "n_context": self.arguments.context,
+            "max_matches": self.arguments.max_results,
+            "max_chars": self.context.max_output_chars,
+            "alarm_s": _ALARM_S,
+            "texts": self.texts,
+        }
+
+    def _files(self) -> Iterator[str]:
+        """Yield the files to search, and after them the buffers below *start* that are no files yet."""
+        if self.start.is_file() or str(self.start) in self.texts:
+            yield str(self.start)
+            return
+        root = root_above(self.start, self.context)
+        matches = glob_matcher(self.arguments.glob or "**")
+        drafts = {path for path in self.texts if Path(path).is_relative_to(self.start)}
+        tree = TreeWalk(self.start, root, lambda: self.is_over or self.cancel.cancelled)
+        for relative, entry in tree:
+            if entry.is_file(follow_symlinks=False) and matches(relative):
+                drafts.discard(entry.path)
+                yield entry.path
+        self.is_capped = tree.is_capped
+        rules = rules_for(self.start, root)
+        for path in map(Path, sorted(drafts)):
+            if matches(path.relative_to(self.start).as_posix()) and not rules.is_ignored(path):
+                yield str(path)
 
 
-def _files(
-    arguments: GrepArguments,
-    context: ToolContext,
-    start: Path,
-    texts: Mapping[str, str],
-    search: _Search,
-    cancel: CancelToken,
-) -> Iterator[str]:
-    """Yield the files to search, and after them the buffers below *start* that are no files yet."""
-    if start.is_file() or str(start) in texts:
-        yield str(start)
-        return
-    root = root_above(start, context)
-    matches = glob_matcher(arguments.glob or "**")
-    drafts = {path for path in texts if Path(path).is_relative_to(start)}
-    tree = TreeWalk(start, root, lambda: search.is_over or cancel.cancelled)
-    for relative, entry in tree:
-        if entry.is_file(follow_symlinks=False) and matches(relative):
-            drafts.discard(entry.path)
-            yield entry.path
-    search.is_capped = tree.is_capped
-    rules = rules_for(start, root)
-    for path in sorted(drafts):
-        if matches(Path(path).relative_to(start).as_posix()) and not rules.is_ignored(Path(path)):
-            yield path
-
-
-def _batches(paths: Iterator[str]) -> Iterator[list[str]]:
-    while batch := list(islice(paths, _BATCH)):
-        yield batch
-
-
-def _reply(output: bytes, end: ChildEnd, search: _Search, start: Path, context: ToolContext) -> ToolReply:
+def _reply(output: bytes, end: ChildEnd, search: _Search) -> ToolReply:
     """Put what the child said into lines. Its last word is the summary; a child that was ended said none."""
     said = [json.loads(line) for line in output.split(b"\n")[:-1] if line.startswith(b"{")]
     summary = said.pop() if said and "n_files" in said[-1] else None
     if summary is None and end.reason == "exited":
         return error_reply(f"grep: the search failed (exit code {end.exit_code})", "try another pattern")
+    context = search.context
     lines = [
         line
         for file in said
@@ -154,7 +157,7 @@ def _reply(output: bytes, end: ChildEnd, search: _Search, start: Path, context: 
     notes = _notes(summary, search, n_cut=len(lines) - len(kept))
     if not lines:
         notes.insert(0, f"no matches in {len(search.paths)} files")
-    return ToolReply("\n".join(kept + notes), locations=(Location(start),))
+    return ToolReply("\n".join(kept + notes), locations=(Location(search.start),))
 
 
 def _file_lines(name: str, found: Sequence[tuple[int, bool, str]]) -> list[str]:

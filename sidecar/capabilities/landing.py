@@ -80,7 +80,8 @@ async def land(context: ToolContext, tool: str, target: Target, text: str) -> La
         title=title if inside else f"{title}, outside the workspace",
         subject="toolCall" if inside else "path",
         detail=str(target.path),
-        scope=EDIT_SCOPE if inside else f"path:{target.path.parent}",
+        # Leave to read outside is no leave to write there.
+        scope=EDIT_SCOPE if inside else f"{EDIT_SCOPE}:{target.path.parent}",
         diffs=(diff,),
     )
     await permit(context, ask)

@@ -54,6 +54,7 @@ class HeadTail:
     """The beginning and the end of a stream of bytes of any length, in bounded memory."""
 
     def __init__(self, cap_bytes: int) -> None:
+        cap_bytes = max(0, cap_bytes)
         self._head_cap = cap_bytes // 2
         self._tail_cap = cap_bytes - self._head_cap
         self._head = bytearray()

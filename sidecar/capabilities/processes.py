@@ -25,14 +25,14 @@ from sidecar.capabilities.cancelling import cancellation
 
 __all__ = ["ChildEnd", "ChildSpec", "Feed", "run_child", "with_lifeline"]
 
-_CANCEL_GRACE_S = 0.05
+_GRACE_S = 0.04
 _TIMEOUT_GRACE_S = 2.0
 _DRAIN_S = 1.0
 
 _LIFELINE = 'exec 3<&0 </dev/null; (read -r _ <&3; kill -KILL 0) >/dev/null 2>&1 & exec "$@" 3<&-'
 
-
 Feed: TypeAlias = Callable[[Callable[[bytes], None]], Awaitable[None]]
+"""Writes to a child's standard input with the function it is given. Contract: ends soon after the child does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,22 +89,28 @@ async def run_child(
         start_new_session=os.name != "nt",
         creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
     )
-    pid = transport.get_pid()
-    on_gone = on_start(pid)
+    on_gone = on_start(transport.get_pid())
+    drain_s = _GRACE_S
     try:
         reason = await _wait(spec, transport, child, cancel)
-        if reason != "exited":
-            await _end(pid, child, _CANCEL_GRACE_S if reason == "cancelled" else _TIMEOUT_GRACE_S)
-        _signal_group(pid, _KILL)
-        # The rest of the output, unless somebody who left the group holds the pipe open.
-        await asyncio.wait((child.closed,), timeout=_CANCEL_GRACE_S if reason == "cancelled" else _DRAIN_S)
+        if reason == "exited":
+            drain_s = _DRAIN_S
+        else:
+            await _end(transport, child, _GRACE_S if reason == "cancelled" else _TIMEOUT_GRACE_S)
+        # Who is about to end may do so by itself.
+        await asyncio.wait((child.closed,), timeout=_GRACE_S)
         return ChildEnd(transport.get_returncode(), reason)
     finally:
-        # Whatever happened, also to us: nothing of the group lives on.
-        _signal_group(pid, _KILL)
-        transport.close()
-        await asyncio.wait((child.closed,), timeout=_DRAIN_S)
-        on_gone()
+        # Whatever happened, also to us: nothing of the group lives on. Only somebody who has left it can
+        # still hold the pipe open then, and is not waited for.
+        _signal_group(transport, _KILL)
+        try:
+            await asyncio.wait((child.closed,), timeout=drain_s)
+            transport.close()
+            await asyncio.wait((child.closed,), timeout=_DRAIN_S)
+        finally:
+            transport.close()
+            on_gone()
 
 
 class _Child(asyncio.SubprocessProtocol):
@@ -165,31 +171,32 @@ async def _feed(spec: ChildSpec, transport: asyncio.SubprocessTransport) -> None
         stdin.close()
 
 
-async def _end(pid: int, child: _Child, grace_s: float) -> None:
+async def _end(transport: asyncio.SubprocessTransport, child: _Child, grace_s: float) -> None:
     """Ask the group to end, and after a while make it."""
-    _signal_group(pid, signal.SIGTERM)
+    _signal_group(transport, signal.SIGTERM)
     await asyncio.wait((child.exited,), timeout=grace_s)
-    _signal_group(pid, _KILL)
+    _signal_group(transport, _KILL)
     await asyncio.wait((child.exited,), timeout=_DRAIN_S)
 
 
 if sys.platform == "win32":
     _KILL = signal.SIGTERM
 
-    def _signal_group(pid: int, sent: signal.Signals) -> None:
-        # Windows knows no signals for a tree of processes; its own tool ends one, and fails if it is gone.
-        with contextlib.suppress(OSError):
-            subprocess.Popen(
-                ["taskkill", "/T", "/F", "/PID", str(pid)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
+    def _signal_group(transport: asyncio.SubprocessTransport, sent: signal.Signals) -> None:
+        # Windows knows no groups to signal. Its own tool ends a tree of processes, by an id that may be
+        # somebody else's once the child is gone.
+        if transport.get_returncode() is None:
+            with contextlib.suppress(OSError):
+                subprocess.run(
+                    ["taskkill", "/T", "/F", "/PID", str(transport.get_pid())],
+                    capture_output=True,
+                    check=False,
+                )
 
 else:
     _KILL = signal.SIGKILL
 
-    def _signal_group(pid: int, sent: signal.Signals) -> None:
+    def _signal_group(transport: asyncio.SubprocessTransport, sent: signal.Signals) -> None:
         # The child leads its group, which bears its id. Gone is what was wanted.
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(pid, sent)
+            os.killpg(transport.get_pid(), sent)

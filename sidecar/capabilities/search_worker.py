@@ -3,7 +3,7 @@
 Started by path with a bare interpreter, so it imports nothing of this project, and little besides: half of a
 short search is starting up. Reads from standard input the job as JSON and then the paths to search, each
 ended by NUL; writes one line of JSON for each file with matches and a last one with what it skipped. Never
-opens anything but regular files, never writes any.
+reads anything but regular files, never writes any.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import json
 import os
 import re
 import signal
+import stat
 import sys
 from collections.abc import Callable, Iterator
 
 __all__ = ["Job", "Search", "main", "required_literal"]
 
 _SNIFFED = 8192
-_CHUNK = 65_536
+_CHUNK = 262_144
 _LINE_CAP = 20_000
 _BEFORE_MATCH = 100
 _READ_FLAGS = (
@@ -130,12 +131,15 @@ class Search:
             self.skipped["unreadable"] += 1
             return b""
         try:
-            size = os.fstat(descriptor).st_size
-            if size > self.job.size_cap:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError("no regular file")
+            raw = b"" if status.st_size > self.job.size_cap else _read_all(descriptor, self.job.size_cap + 1)
+            if max(status.st_size, len(raw)) > self.job.size_cap:
                 self.skipped["large"] += 1
                 return b""
-            return _read_all(descriptor, size)
-        except OSError:  # a folder by now, or a disk that fails
+            return raw
+        except OSError:
             self.skipped["unreadable"] += 1
             return b""
         finally:
@@ -181,11 +185,13 @@ def required_literal(pattern: str) -> str:
     return max([*runs, run], key=len)
 
 
-def _read_all(descriptor: int, size: int) -> bytes:
+def _read_all(descriptor: int, cap: int) -> bytes:
+    """Return what there is to read, at most *cap* bytes and a chunk."""
     chunks = []
-    while chunk := os.read(descriptor, size + 1):
+    n_read = 0
+    while n_read < cap and (chunk := os.read(descriptor, _CHUNK)):
         chunks.append(chunk)
-        size = max(size - len(chunk), 0)
+        n_read += len(chunk)
     return b"".join(chunks)
 
 

@@ -48,14 +48,16 @@ class SessionToolBox:
     def __init__(
         self, tools: Iterable[Tool], make_context: Callable[[str], ToolContext], observe: ToolObserver
     ) -> None:
-        self._tools = {tool.descriptor.name: tool for tool in tools}
+        offered = {tool.descriptor.name: (tool, tool.descriptor) for tool in tools}
+        self._tools = {name: tool for name, (tool, _) in offered.items()}
+        self._descriptors = tuple(descriptor for _, descriptor in offered.values())
         self._make_context = make_context
         self._observe = observe
         self._stubborn: set[asyncio.Task[ToolReply]] = set()
 
     def descriptors(self) -> Sequence[ToolDescriptor]:
         """Return the tools on offer."""
-        return tuple(tool.descriptor for tool in self._tools.values())
+        return self._descriptors
 
     @property
     def runner(self) -> SessionToolBox:

@@ -38,7 +38,8 @@ class TreeWalk:
     def __iter__(self) -> Iterator[tuple[str, os.DirEntry[str]]]:
         n_prefix = len(os.path.join(self._start, ""))
         n_walked = 0
-        for n_walked, entry in enumerate(self._entries, 1):  # noqa: B007 - counted for afterwards
+        for entry in self._entries:
+            n_walked += 1
             relative = entry.path[n_prefix:]
             yield relative if os.sep == "/" else relative.replace(os.sep, "/"), entry
         self.is_capped = n_walked >= WALK_CAP

@@ -142,7 +142,9 @@ def _sync_folder(folder: Path) -> None:
 def _problem(path: Path, error: OSError | ValueError) -> FileProblem:
     if isinstance(error, UnicodeError):
         return FileProblem(
-            "unwritable", f"cannot write {path}: the text holds half a character (a lone surrogate)"
+            "unwritable",
+            f"cannot write {path}: the text holds half a character (a lone surrogate)",
+            hint="send the whole character",
         )
     if isinstance(error, OSError) and error.errno in _NO_SPACE:
         return FileProblem(

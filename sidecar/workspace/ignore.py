@@ -144,14 +144,15 @@ def rules_for(start: Path, root: Path) -> IgnoreRules:
 def is_folder(entry: os.DirEntry[str]) -> bool:
     """Whether *entry* is a folder and no link or junction to one."""
     try:
-        if not entry.is_dir(follow_symlinks=False):
-            return False
-        if sys.platform == "win32":
-            tag = entry.stat(follow_symlinks=False).st_reparse_tag
-            return tag != stat.IO_REPARSE_TAG_MOUNT_POINT
+        return entry.is_dir(follow_symlinks=False) and not _is_junction(entry)
     except OSError:  # gone since it was listed
         return False
-    return True
+
+
+def _is_junction(entry: os.DirEntry[str]) -> bool:
+    if sys.platform != "win32":
+        return False
+    return entry.stat(follow_symlinks=False).st_reparse_tag == stat.IO_REPARSE_TAG_MOUNT_POINT
 
 
 def _is_left_out(folder: str, name: str, is_folder: bool, levels: tuple[_Level, ...]) -> bool:

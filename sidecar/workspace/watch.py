@@ -162,10 +162,12 @@ class DiskWatch:
             error = await self._watch_once(tree, polling, stop)
             if stop.is_set():
                 return
-            self._n_dropped += 1
             polling = polling or not isinstance(error, FileNotFoundError)
+            is_news = tree.is_standing or tree.note is None
             tree.is_standing, tree.note = False, _note(tree.path, error)
-            self._on_change((tree.path,))
+            if is_news:
+                self._n_dropped += 1
+                self._on_change((tree.path,))
             await _wait_at_most(wake, self._retry_s)
 
     async def _watch_once(self, tree: _Tree, polling: bool, stop: threading.Event) -> Exception | None:

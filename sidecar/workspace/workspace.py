@@ -131,9 +131,9 @@ class Workspace:
 
     def disk_changed(self, paths: Iterable[Path]) -> None:
         """Somebody saw *paths* change, appear or vanish on disk."""
-        parents = {path.parent for path in paths}
-        real_parents = {parent: real_path(parent) for parent in parents}
-        self._disk_moved(real_parents[path.parent] / path.name for path in paths)
+        changed = tuple(paths)
+        real_parents = {parent: real_path(parent) for parent in {path.parent for path in changed}}
+        self._disk_moved(real_parents[path.parent] / path.name for path in changed)
 
     def ledger(self, session_id: str, on_stale: Callable[[StaleFile], None]) -> ReadLedger:
         """Return the read ledger of a session; asking again replaces who hears of stale files."""

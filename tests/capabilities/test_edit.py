@@ -153,7 +153,7 @@ async def test_outside_the_ask_says_so(desk: Desk) -> None:
     await desk.output(READ, path=str(path))
     await desk.output(EDIT, path=str(path), old_text="x", new_text="y")
     ask = desk.asked[1]
-    assert (ask.subject, ask.scope) == ("path", f"path:{path.parent}")
+    assert (ask.subject, ask.scope) == ("path", f"edit:{path.parent}")
     assert ask.title.endswith("outside the workspace")
 
 

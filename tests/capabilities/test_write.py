@@ -57,7 +57,7 @@ async def test_a_folder_and_outside(desk: Desk) -> None:
     desk.put("d/x")
     assert "it is a folder" in await desk.failure(WRITE, path="d", content="x")
     await desk.output(WRITE, path="../out", content="x")
-    assert desk.asked[0].scope == f"path:{desk.root.parent}"
+    assert desk.asked[0].scope == f"edit:{desk.root.parent}"
 
 
 async def test_half_a_character_cannot_be_written(desk: Desk) -> None:

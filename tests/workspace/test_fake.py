@@ -57,8 +57,11 @@ async def test_writing() -> None:
     with pytest.raises(FileProblem, match="last read"):
         await fake.write(A, "two", expected_hash=None)
     fake.open_buffer(URI, version=1, text="one")
-    with pytest.raises(FileProblem, match="open in the editor"):
-        await fake.write(A, "two", expected_hash=view.hash)
+    second = await fake.write(A, "two", expected_hash=view.hash)
+    assert (second.text, second.source, await fake.open_views()) == ("two", "disk", ())
+    fake.change_buffer(URI, version=2, changes=[TextChange("typed")], encoding="utf-16")
+    with pytest.raises(FileProblem, match="unsaved changes"):
+        await fake.write(A, "three", expected_hash=text_hash("typed"))
 
 
 @pytest.mark.parametrize("accepts", [True, False])

@@ -410,7 +410,7 @@ async def test_listeners_hear_of_buffers_and_disk_until_they_leave(workspace: Wo
     workspace.open_buffer(path_to_uri(file), version=1, text="x")
     workspace.save_buffer(path_to_uri(file))
     workspace.close_buffer(path_to_uri(file))
-    workspace.disk_changed([file, file.parent / "b"])
+    workspace.disk_changed(path for path in (file, file.parent / "b"))
     leave()
     leave()
     workspace.disk_changed([file])
