@@ -10,9 +10,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from sidecar._internal.growing import Growing
-from sidecar.llmgateway.contract import AssistantTurn, Conversation, TextBlock, Turn, UserTurn
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Conversation,
+    TextBlock,
+    Turn,
+    UserTurn,
+)
 from sidecar.runtime.contract import AgentConfig
-from sidecar.runtime.wire.pairing import paired
+from sidecar.runtime.wire.pairing import paired, waits_for_results
 from sidecar.runtime.wire.projectors import PROJECTORS
 
 __all__ = ["OPENING", "Outgoing", "build_conversation"]
@@ -63,6 +69,10 @@ def _segments(first: Sequence[Turn], turns: Iterable[Turn]) -> Iterator[Sequence
     for turn in turns:
         project = PROJECTORS.get(turn.role)
         shown = project(turn) if project is not None else None
+        if isinstance(shown, AssistantTurn) and waits_for_results(segment):
+            # One answer written down in parts: the results of its calls follow the last part.
+            segment[0] = AssistantTurn((*segment[0].blocks, *shown.blocks))
+            continue
         if isinstance(shown, AssistantTurn):
             yield segment
             segment = []

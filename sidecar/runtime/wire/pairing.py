@@ -18,9 +18,10 @@ from sidecar.llmgateway.contract import (
     ToolResultBlock,
     ToolTurn,
     Turn,
+    UserTurn,
 )
 
-__all__ = ["NO_RESULT", "is_blank", "paired", "says_something", "with_distinct_ids"]
+__all__ = ["NO_RESULT", "is_blank", "paired", "says_something", "waits_for_results", "with_distinct_ids"]
 
 NO_RESULT = "no result was recorded for this call"
 """What a call is answered with when nothing else is known of it."""
@@ -98,6 +99,15 @@ def paired(segment: Sequence[Turn]) -> tuple[Turn, ...]:
     answers = _answers(head, segment[1:])
     tool_turn = (ToolTurn(answers),) if answers else ()
     return (with_distinct_ids(head), *tool_turn, *_without_results(segment[1:]))
+
+
+def waits_for_results(segment: Sequence[Turn]) -> bool:
+    """Whether a call of *segment* has no result yet and nobody but tools has spoken since."""
+    if not segment or any(isinstance(turn, UserTurn) for turn in segment):
+        return False
+    blocks = [block for turn in segment[1:] for block in turn.blocks]
+    answered = {block.call_id for block in blocks if isinstance(block, ToolResultBlock)}
+    return not answered.issuperset(_call_ids(segment[0]))
 
 
 def _is_sound(segment: Sequence[Turn]) -> bool:

@@ -33,6 +33,8 @@ USER = UserTurn((TextBlock("hi"),))
 SAID = AssistantTurn((TextBlock("hello"),))
 CALL = AssistantTurn((ToolCallBlock("a", "ls", {}),))
 RESULT = ToolTurn((ToolResultBlock("a", "x.py", False),))
+OTHER_CALL = AssistantTurn((ToolCallBlock("b", "ls", {}),))
+OTHER_RESULT = ToolTurn((ToolResultBlock("b", "y.py", False),))
 
 IDS = st.sampled_from(["", "a", "b"])
 TEXTS = st.sampled_from(["", " ", "x"])
@@ -71,6 +73,12 @@ def sent(turns: Sequence[Turn]) -> tuple[Turn, ...]:
         pytest.param([UserTurn((CommandBlock("model"), *USER.blocks))], [USER], id="nor beside a prompt"),
         pytest.param([SAID, USER], [OPENING, SAID, USER], id="the user opens"),
         pytest.param([RESULT, USER], [USER], id="no orphan result"),
+        pytest.param(
+            [USER, CALL, OTHER_CALL, RESULT, OTHER_RESULT],
+            [USER, AssistantTurn((*CALL.blocks, *OTHER_CALL.blocks)), RESULT, OTHER_RESULT],
+            id="parallel calls in turns of their own keep their results",
+        ),
+        pytest.param([USER, SAID, SAID], [USER, SAID, SAID], id="prose in turns of its own stays so"),
         pytest.param([UserTurn((*USER.blocks, *CALL.blocks))], [USER], id="only a model calls tools"),
     ],
 )
