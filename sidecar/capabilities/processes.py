@@ -32,7 +32,7 @@ _DRAIN_S = 1.0
 _LIFELINE = 'exec 3<&0 </dev/null; (read -r _ <&3; kill -KILL 0) >/dev/null 2>&1 & exec "$@" 3<&-'
 
 Feed: TypeAlias = Callable[[Callable[[bytes], None]], Awaitable[None]]
-"""Writes to a child's standard input with the function it is given. Contract: ends soon after the child does."""
+"""Writes to a child's standard input with the function it is given. Contract: ends when it is cancelled."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,12 +149,6 @@ def is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _is_junction(entry: os.DirEntry[str]) -> bool:
-    if sys.platform != "win32":
-        return False
-    return entry.stat(follow_symlinks=False).st_reparse_tag == stat.IO_REPARSE_TAG_MOUNT_POINT
-
-
 def _is_left_out(folder: str, name: str, is_folder: bool, levels: tuple[_Level, ...]) -> bool:
     if name == _ALWAYS:
         return True
@@ -179,3 +173,14 @@ def _read_lines(path: Path) -> list[str]:
     except FileProblem:  # none there, or nothing that could be a list of patterns
         return []
     return raw.decode("utf-8", "surrogateescape").removeprefix(BOM).split("\n")
+
+
+if sys.platform == "win32":
+
+    def _is_junction(entry: os.DirEntry[str]) -> bool:
+        return entry.stat(follow_symlinks=False).st_reparse_tag == stat.IO_REPARSE_TAG_MOUNT_POINT
+
+else:
+
+    def _is_junction(entry: os.DirEntry[str]) -> bool:
+        return False
