@@ -99,8 +99,14 @@ class Core:
         self.compactor.load([record for record in records if record.get("type") == "compaction"])
         self.files.load([record for record in records if record.get("type") == "reads"])
 
-    def agent_config(self) -> AgentConfig:
-        """Return the setup of the next run."""
+    def configure_agent(self) -> None:
+        """Give the agent the setup as it is now. An unchanged one is not given again: it would weigh anew."""
+        config = self._agent_config()
+        if config != self._configured:
+            self._configured = config
+            self.agent.configure(config)
+
+    def _agent_config(self) -> AgentConfig:
         return AgentConfig(model=self.info.model, system=self.system(), tools=self.tools)
 
     def system(self) -> str:
@@ -182,7 +188,8 @@ class Core:
             on_usage=self._on_usage,
             on_compaction=self._on_backstop,
         )
-        agent = create_agent(self.agent_config(), deps)
+        self._configured = self._agent_config()
+        agent = create_agent(self._configured, deps)
         agent.subscribe(self.narrator.on_run_event)
         return agent
 

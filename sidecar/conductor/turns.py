@@ -88,7 +88,7 @@ class TurnRunner:
         if self._was_stopped():
             core.agent.reseat(core.history.turns, stored=True)
             return None
-        core.agent.configure(core.agent_config())
+        core.configure_agent()
         return await core.agent.submit((job.turn,))
 
     def _was_stopped(self) -> bool:
