@@ -10,7 +10,8 @@
     faulted        > invoking    .          .                      .                  > invoking  .
 
 A fault signal faults from everywhere; a dot changes nothing. A run that ends while a prompt waits turns to
-that prompt at once. Nothing here awaits, reads a clock or makes an id.
+that prompt at once, so a host drops what is left of a stream or a round once the run has ended. Nothing here
+awaits, reads a clock or makes an id.
 """
 
 from __future__ import annotations

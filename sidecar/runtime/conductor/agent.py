@@ -62,20 +62,20 @@ class Agent:
         """Tell *handler* every event from now on, and return how to stop that."""
         return self._ledger.subscribe(handler)
 
-    async def submit(self, prompt: str | Sequence[Turn]) -> RunSnapshot:
-        """Submit *prompt* and wait until the agent is at rest again.
+    async def submit(self, input: str | Sequence[Turn]) -> RunSnapshot:
+        """Submit *input* and wait until the agent is at rest again.
 
         Prompts that come during a run are answered one by one, in order, and survive a fault of the one
         before; all who wait get the same last snapshot. Who gives up waiting cancels nothing: the run goes
         on.
 
         Args:
-            prompt: the new turns; a string is one user turn.
+            input: the new turns; a string is one user turn.
 
         Returns:
             The last snapshot: settled, or faulted with its error. Failures of a run are never raised.
         """
-        turns = (UserTurn((TextBlock(prompt),)),) if isinstance(prompt, str) else tuple(prompt)
+        turns = (UserTurn((TextBlock(input),)),) if isinstance(input, str) else tuple(input)
         self._drive.feed(SubmitSignal(turns))
         if self._run is None:
             self._run = asyncio.create_task(self._run_to_end())

@@ -10,7 +10,14 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from sidecar.llmgateway.contract import Block, CommandBlock, ToolCallBlock, ToolResultBlock, Turn
+from sidecar.llmgateway.contract import (
+    Block,
+    CommandBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    Turn,
+)
 from sidecar.runtime.wire.pairing import says_something
 
 __all__ = ["PROJECTORS", "Projector"]
@@ -25,10 +32,16 @@ def _project_given(turn: Turn) -> Turn | None:
 
 
 def _project_said(turn: Turn) -> Turn | None:
-    """What the model said: all but host commands, results, and prose that providers refuse as empty."""
-    return _keeping(
+    """What the model said: all but host commands, results, and prose that providers refuse as empty.
+
+    A turn that was broken off while the model still thought has nothing that a provider accepts by itself.
+    """
+    shown = _keeping(
         turn, lambda block: not isinstance(block, CommandBlock | ToolResultBlock) and says_something(block)
     )
+    if shown is None or all(isinstance(block, ThinkingBlock) for block in shown.blocks):
+        return None
+    return shown
 
 
 def _keeping(turn: Turn, shows: Callable[[Block], bool]) -> Turn | None:

@@ -69,6 +69,14 @@ def sent(turns: Sequence[Turn]) -> tuple[Turn, ...]:
             [USER, CALL, RESULT],
             id="no empty prose",
         ),
+        pytest.param(
+            [USER, AssistantTurn((ThinkingBlock("hm", "sig"),)), USER], [USER, USER], id="no mere thinking"
+        ),
+        pytest.param(
+            [USER, AssistantTurn((ThinkingBlock("hm"), *SAID.blocks))],
+            [USER, AssistantTurn((ThinkingBlock("hm"), *SAID.blocks))],
+            id="thinking before an answer",
+        ),
         pytest.param([UserTurn((CommandBlock("model"),)), USER], [USER], id="no host commands"),
         pytest.param([UserTurn((CommandBlock("model"), *USER.blocks))], [USER], id="nor beside a prompt"),
         pytest.param([SAID, USER], [OPENING, SAID, USER], id="the user opens"),
