@@ -19,6 +19,7 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.defaults import default_tools
 from sidecar.capabilities.toolbox import SessionToolBox
 from sidecar.conductor.core import SessionParts
+from sidecar.conductor.engines.agentcore import AgentcoreEngine
 from sidecar.conductor.engines.base import SessionEngine
 from sidecar.conductor.engines.none import NoEngine
 from sidecar.conductor.engines.runtime_memory import RuntimeEngine
@@ -140,6 +141,7 @@ def _engines() -> dict[str, Callable[[], SessionEngine]]:
     return {
         "windowBudget": WindowBudgetEngine,
         "runtime": RuntimeEngine,
+        "agentcore": AgentcoreEngine,
         "none": NoEngine,
     }
 

@@ -70,7 +70,7 @@ def growth(benchmark: BenchmarkFixture, measure: Callable[[int], float], small: 
             gc.enable()
 
     ratio: float = benchmark.pedantic(compare, rounds=1)  # type: ignore[no-untyped-call]  # it has no types
-    print(f"\n{large:,} messages cost {ratio:.2f} times {small:,}")  # noqa: T201 - what a benchmark is for
+    print(f"\n{large:,} messages cost {ratio:.2f} times {small:,}")
     return ratio
 
 

@@ -124,5 +124,5 @@ def _check(
         return min(seconds for _, seconds in pairs) / min(seconds for seconds, _ in pairs)
 
     ratio: float = benchmark.pedantic(compare, rounds=1)  # type: ignore[no-untyped-call]  # it has no types
-    print(f"\n{what}: {ratio:.2f} (limit {limit})")  # noqa: T201 - what a benchmark is for
+    print(f"\n{what}: {ratio:.2f} (limit {limit})")
     assert ratio <= limit

@@ -99,7 +99,7 @@ def test_grep_against_a_plain_loop(benchmark: BenchmarkFixture, tree: Path, patt
     plain_s = best_of(3, lambda: search_plainly(paths, compiled))
     tool_s = best_of(3, lambda: asyncio.run(search_with_the_tool(tree, pattern)))
     benchmark.pedantic(lambda: asyncio.run(search_with_the_tool(tree, pattern)), rounds=1)  # type: ignore[no-untyped-call]  # it has no types
-    print(f"\ngrep {pattern!r}: {tool_s / plain_s:.2f} of a plain loop ({tool_s:.3f} s of {plain_s:.3f} s)")  # noqa: T201 - what a benchmark is for
+    print(f"\ngrep {pattern!r}: {tool_s / plain_s:.2f} of a plain loop ({tool_s:.3f} s of {plain_s:.3f} s)")
     assert tool_s <= 1.5 * plain_s
 
 
@@ -119,7 +119,7 @@ def test_a_keystroke_costs_its_line_and_not_the_file(benchmark: BenchmarkFixture
     small_s = best_of(5, lambda: type_into(small, 500, 1000))
     large_s = best_of(5, lambda: type_into(large, 50_000, 1000))
     benchmark.pedantic(lambda: type_into(large, 50_000, 1000), rounds=1)  # type: ignore[no-untyped-call]  # it has no types
-    print(f"\na keystroke in 100k lines: {large_s / small_s:.2f} of one in 1k ({large_s * 1000:.1f} us)")  # noqa: T201 - what a benchmark is for
+    print(f"\na keystroke in 100k lines: {large_s / small_s:.2f} of one in 1k ({large_s * 1000:.1f} us)")
     assert large_s <= 5 * small_s
 
 
@@ -190,5 +190,5 @@ def test_the_event_loop_is_never_held_up(
 
     stalls_s = [asyncio.run(measure()) for _ in range(3)]
     benchmark.pedantic(lambda: asyncio.run(measure()), rounds=1)  # type: ignore[no-untyped-call]  # it has no types
-    print(f"\n{work.__name__}: the event loop waited {min(stalls_s) * 1000:.0f} ms at most")  # noqa: T201 - what a benchmark is for
+    print(f"\n{work.__name__}: the event loop waited {min(stalls_s) * 1000:.0f} ms at most")
     assert min(stalls_s) < 0.1
