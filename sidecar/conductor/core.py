@@ -27,6 +27,7 @@ from sidecar.conductor.permissions import PermissionDesk
 from sidecar.conductor.ports import ClientPort, Models
 from sidecar.conductor.prompt import RULE_FILES, system_prompt
 from sidecar.conductor.records import to_record
+from sidecar.conductor.silence import bounded_silence
 from sidecar.llmgateway.contract import Channel, Conversation, ModelCard, StreamOptions, Usage, UserTurn
 from sidecar.runtime import Agent, AgentConfig, AgentDeps, create_agent
 from sidecar.runtime.contract import ToolBox
@@ -41,7 +42,8 @@ class SessionParts:
     """What every session of a hub stands on; times in milliseconds or seconds as named.
 
     *toolbox* builds the tools of one session from its context maker and observer. *resolve* makes a path
-    that the model wrote absolute. *clients* returns who may answer a session's questions.
+    that the model wrote absolute. *clients* returns who may answer a session's questions. A model call that
+    says nothing for *model_silence_s* seconds has failed.
     """
 
     models: Models
@@ -56,6 +58,7 @@ class SessionParts:
     new_id: Callable[[], str]
     permission_timeout_ms: int = 300_000
     summary_deadline_s: float = 120.0
+    model_silence_s: float = 300.0
     max_output_chars: int = 30_000
 
 
@@ -194,7 +197,8 @@ class Core:
         return agent
 
     def _invoke(self, conversation: Conversation, options: StreamOptions) -> Channel:
-        return self.parts.models.invoker(self.info.model)(conversation, options)
+        channel = self.parts.models.invoker(self.agent.snapshot().model)(conversation, options)
+        return bounded_silence(channel, self.parts.model_silence_s)
 
     def _on_usage(self, usage: Usage) -> None:
         self.meter.sync(self.history.turns)

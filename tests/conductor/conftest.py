@@ -80,6 +80,7 @@ async def make_stage(tmp_path: Path) -> AsyncIterator[StageMaker]:
         window: int = 32_000,
         repeat: bool = False,
         store: Path | None = None,
+        **options: Any,
     ) -> Stage:
         model = ScriptedModel(script, when_exhausted="repeat" if repeat else "fail")
         card = ModelCard(
@@ -108,6 +109,7 @@ async def make_stage(tmp_path: Path) -> AsyncIterator[StageMaker]:
             changed=lambda: None,
             clock_ms=count(1_000).__next__,
             new_id=lambda: f"id{next(ids)}",
+            **options,
         )
         shelf = SessionShelf(SessionStore(store or tmp_path / "store"))
         stage = Stage(Hub(shelf, parts, "windowBudget"), model, models, workspace, folder)
