@@ -1,0 +1,629 @@
+"""The runner: the failures of the original are not ours, and no model can break a compaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from sidecar._internal.cancel import CancelToken
+from sidecar.conductor.condense import CondenseOpts, IdentityCondense, WindowBudgetCondense
+from sidecar.conductor.session_ops import (
+    CondenseRun,
+    condense_transcript,
+    condense_with_record,
+    plan_options,
+    preview_prompt,
+    restore_under_count_guard,
+)
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Channel,
+    Conversation,
+    CostSheet,
+    ErrorEmission,
+    GatewayError,
+    ModelCard,
+    StopEmission,
+    StreamOptions,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolTurn,
+    Turn,
+    UserTurn,
+)
+from sidecar.llmgateway.scripted import Hang, Raise, Say, ScriptedModel, Step
+from sidecar.window_budget import (
+    CLEARED_TOOL_RESULT,
+    DIGEST_HEADER,
+    RESTORED_FILE_PREFIX,
+    AssistantMessage,
+    BudgetPolicy,
+    CompactionSummaryMessage,
+    CondenserDeps,
+    CondenseRecord,
+    FileRange,
+    FreshText,
+    GoneFile,
+    Message,
+    RehydrateOpts,
+    ToolResultMessage,
+    Transcript,
+    UserMessage,
+    estimate_tokens,
+    plan_compaction,
+)
+from sidecar.window_budget.message import text_of
+
+DIGEST = "# Objective\nport the importer\n# Guardrails\nnone\n# Plan\ntest it"
+FILLER = "word " * 300
+
+
+def card(window: int) -> ModelCard:
+    return ModelCard(
+        "m",
+        "mock",
+        "mock",
+        "M",
+        context_window=window,
+        max_output_tokens=1000,
+        modalities=("text",),
+        reasoning=False,
+        cost=CostSheet(0, 0),
+    )
+
+
+CARD = card(12_000)
+
+
+def ask(text: str = "go on") -> list[Message]:
+    return [UserMessage(text, 1)]
+
+
+def say(text: str = "done") -> list[Message]:
+    return [AssistantMessage((TextBlock(text),))]
+
+
+def use(tool: str, path: str, body: str = FILLER, *, is_error: bool = False, **rest: Any) -> list[Message]:
+    call_id = f"{tool}-{path}-{rest}-{len(body)}-{body[:9]}"
+    return [
+        AssistantMessage((ToolCallBlock(call_id, tool, {"path": path, **rest}),)),
+        ToolResultMessage(call_id, tool, (TextBlock(body),), is_error),
+    ]
+
+
+def talk(turns: int) -> list[Message]:
+    return [
+        message for number in range(turns) for message in ask(f"question {number} {FILLER}") + say(FILLER)
+    ]
+
+
+def digest_of(record: CondenseRecord) -> str:
+    assert record.summary is not None
+    first = record.messages[0]
+    assert isinstance(first, UserMessage)
+    assert first.content == f"{DIGEST_HEADER}\n\n{record.summary}"
+    return record.summary
+
+
+class HangingModel(ScriptedModel):
+    """Says nothing; *started* is set once it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__([[Hang()]])
+        self.started = asyncio.Event()
+
+    def __call__(self, conversation: Conversation, options: StreamOptions) -> Channel:
+        self.started.set()
+        return super().__call__(conversation, options)
+
+
+async def condense(
+    messages: Sequence[Message], model: ScriptedModel | None = None, window: int | None = 12_000, **run: Any
+) -> CondenseRecord:
+    deps = CondenserDeps(invoke=model, card=card(window) if window else None)
+    run.setdefault("summarizer_card", card(200_000))
+    return await condense_with_record(deps, messages, CondenseRun(**run))
+
+
+def result_id(message: Message) -> str | None:
+    return message.tool_call_id if isinstance(message, ToolResultMessage) else None
+
+
+def asked(model: ScriptedModel, call: int = 0) -> str:
+    block = model.calls[call].conversation.turns[0].blocks[0]
+    assert isinstance(block, TextBlock)
+    return block.text
+
+
+async def test_b_w1_one_large_newest_message_does_not_stop_compaction() -> None:
+    """It is kept, and everything before it goes."""
+    messages = [*talk(10), *ask("x" * 30_000)]
+    record = await condense(messages, window=40_000, context_tokens=39_000)
+    assert (record.noop, record.cut) == (None, 20)
+    assert record.messages[1:] == tuple(messages[20:])
+
+
+async def test_b_w1_one_large_newest_tool_group_does_not_either() -> None:
+    """The batch stays whole, the giant result is cut down with a marker that says how to read the rest."""
+    group: list[Message] = [
+        AssistantMessage(tuple(ToolCallBlock(key, "read", {"path": f"{key}.py"}) for key in "ab")),
+        ToolResultMessage("a", "read", (TextBlock("a" * 200_000),)),
+        ToolResultMessage("b", "read", (TextBlock("short"),)),
+    ]
+    record = await condense([*talk(3), *ask("read both"), *group])
+    _, prompt, call, giant, short = record.messages
+    assert (prompt, call, short) == (*ask("read both"), group[0], group[2])
+    assert isinstance(giant, ToolResultMessage)
+    assert "characters cut; read a.py with offset/limit for the rest ...]" in text_of(giant.content)
+    assert record.tokens_after <= (12_000 - 2048) * 0.75
+    assert record.clipped == 1
+
+
+async def test_b_w1_a_lone_giant_result_is_cut_where_it_stands() -> None:
+    """Nothing to fold, no model call."""
+    messages = [*ask("read it"), *use("read", "a.py", "a" * 200_000)]
+    model = ScriptedModel([[Say(DIGEST)]])
+    record = await condense(messages, model)
+    assert (record.cut, record.summary, record.summary_source, model.calls) == (0, None, None, [])
+    assert record.messages[:2] == tuple(messages[:2])
+    assert record.tokens_after <= (12_000 - 2048) * 0.75
+
+
+async def test_b_w2_no_tail_at_all_still_compacts() -> None:
+    """keep_recent 0 keeps the newest message."""
+    messages = talk(12)
+    deps = CondenserDeps(card=CARD, policy=BudgetPolicy(0.5, 0))
+    record = await condense_with_record(deps, messages, CondenseRun())
+    assert record.noop is None
+    assert record.messages[1:] == (messages[-2], messages[-1])
+
+
+async def test_b_w3_without_a_model_the_facts_survive() -> None:
+    """Rules, edits, commands and errors are in the digest, not only a count."""
+    messages = [
+        *ask("Port it. Never touch the vendored code."),
+        *use("edit", "src/a.py", "ok", old_string="retries = 3", new_string="retries = 7"),
+        *use("bash", "", "exit code: 2\nValueError: no port", command="make test"),
+        *talk(10),
+    ]
+    record = await condense(messages)
+    digest = digest_of(record)
+    for fact in (
+        "Never touch the vendored code.",
+        "retries = 3 -> retries = 7",
+        "make test [exit 2]",
+        "no port",
+    ):
+        assert fact in digest
+    assert (record.summary_source, record.fallback_reason) == ("localFallback", "noModel")
+
+
+@pytest.mark.parametrize("shape", ["summary", "user"])
+async def test_b_w4_the_earlier_digest_travels_as_such(shape: str) -> None:
+    """Once, in its own block, not flattened as something the user said."""
+    earlier: Message = CompactionSummaryMessage("# Objective\nmove the mill", 9)
+    if shape == "user":
+        earlier = UserMessage(f"{DIGEST_HEADER}\n\n# Objective\nmove the mill")
+    model = ScriptedModel([[Say(DIGEST)]])
+    await condense([earlier, *talk(12)], model)
+    assert "<carried-digest>\n# Objective\nmove the mill\n</carried-digest>" in asked(model)
+    assert asked(model).count("move the mill") == 1
+    assert "» you: [session digest" not in asked(model)
+
+
+async def test_b_w4_two_passes_without_a_model_lose_no_fact() -> None:
+    """The first digest is merged into the second."""
+    first = await condense([*ask("Port it. Never touch api.py."), *talk(12)])
+    second = await condense([*first.messages, *talk(12)])
+    digest = digest_of(second)
+    assert digest.count("Never touch api.py.") == 2  # The request, and the rule in it.
+    assert digest.count("# Carryover") == 1
+
+
+async def test_b_w5_the_summariser_sees_the_original_bodies() -> None:
+    """Blanking lightens what is kept, nothing else; restored files are no placeholders."""
+    reads = [
+        message for number in range(12) for message in use("read", f"f{number}.py", f"body {number} {FILLER}")
+    ]
+    model = ScriptedModel([[Say(DIGEST)]])
+    record = await condense([*ask("read them"), *reads, *talk(8)], model, window=16_000)
+    assert CLEARED_TOOL_RESULT not in asked(model)
+    assert all(f"body {number} " in asked(model) for number in range(12))
+    assert [file.file.path for file in record.restored] == [f"f{number}.py" for number in range(7, 12)]
+    assert all("body" in str(file.message.content) for file in record.restored)
+
+
+async def test_w18_w21_stale_results_are_blanked_in_what_is_kept() -> None:
+    """All but the newest six of the tail."""
+    tail = [message for number in range(9) for message in use("read", f"f{number}.py", "word " * 40)]
+    record = await condense([*talk(4), *ask("read them"), *tail], window=None, force=True)
+    bodies = [text_of(m.content) for m in record.messages if isinstance(m, ToolResultMessage)]
+    assert [body == CLEARED_TOOL_RESULT for body in bodies] == [True] * 3 + [False] * 6
+    assert record.microcompacted == 3
+
+
+def turns_with_tools() -> list[Turn]:
+    turns: list[Turn] = []
+    for number in range(12):
+        calls = tuple(ToolCallBlock(f"{number}{key}", "read", {"path": f"{number}{key}.py"}) for key in "ab")
+        results = tuple(ToolResultBlock(call.id, FILLER, is_error=False) for call in calls)
+        turns += [UserTurn((TextBlock(f"question {number}"),)), AssistantTurn(calls), ToolTurn(results)]
+        turns.append(AssistantTurn((TextBlock("read both"),)))
+    return turns
+
+
+@pytest.mark.parametrize("force", [False, True])
+async def test_b_w6_the_rules_hold_for_turns(force: bool) -> None:
+    """Through the bridge: pairs whole, files restored, the tail the same turns."""
+    turns = turns_with_tools()
+    out = await WindowBudgetCondense(CondenserDeps(card=CARD)).condense(turns, CondenseOpts(force=force))
+    assert len(out) < len(turns)
+    known: set[str] = set()
+    restored = 0
+    for turn in out:
+        known.update(block.id for block in turn.blocks if isinstance(block, ToolCallBlock))
+        answered = {block.call_id for block in turn.blocks if isinstance(block, ToolResultBlock)}
+        assert answered <= known
+        restored += sum(
+            isinstance(b, TextBlock) and b.text.startswith(RESTORED_FILE_PREFIX) for b in turn.blocks
+        )
+    assert restored > 0
+    assert list(out[-4:]) == turns[-4:]
+
+
+async def test_b_w7_one_huge_old_message_is_worth_its_digest() -> None:
+    """As many messages as before, far fewer tokens: accepted."""
+    messages = [*ask("x" * 40_000), *say("ok"), *ask("next")]
+    record = await condense(messages, window=None, force=True)
+    assert record.noop is None
+    assert record.tokens_after < record.tokens_before // 10
+
+
+async def test_b_w7_a_digest_that_would_be_larger_is_not_accepted() -> None:
+    """A model that writes a book is not believed; where nothing shrinks, the very input comes back."""
+    model = ScriptedModel([[Say("word " * 9000)]])
+    record = await condense([*talk(2), *ask()], model, window=None, force=True)
+    assert (record.summary_source, record.fallback_reason) == ("localFallback", "tooLong")
+    tiny = [*ask("a"), *say("b"), *ask("c")]
+    record = await condense(tiny, window=None, force=True)
+    assert (record.noop, record.messages) == ("wouldNotShrink", tiny)
+    assert record.messages is tiny
+
+
+async def test_b_w7_restored_files_never_make_the_result_larger() -> None:
+    """They give way."""
+    messages = [*ask("read"), *use("read", "a.py", "y" * 700), *ask("next")]
+    record = await condense(messages, window=None, force=True)
+    assert record.restored == ()
+    assert record.tokens_after < record.tokens_before
+
+
+async def test_b_w8_files_come_back_as_they_are_now() -> None:
+    """Fresh bytes with their hash, a deleted file said to be deleted, ranges as ranges, one file per path."""
+    messages = [
+        *ask("work"),
+        *use("read", "./src/edited.py", "old text"),
+        *use("edit", "src/edited.py", "ok"),
+        *use("read", "gone.py", "gone text"),
+        *use("read", "src/part.py", "old part", offset=10, limit=5),
+        *use("read", "same.py", "same text"),
+        *talk(12),
+    ]
+    seen: list[FileRange] = []
+
+    async def fresh(files: Sequence[FileRange]) -> dict[FileRange, FreshText | GoneFile]:
+        seen.extend(files)
+        return {
+            FileRange("./src/edited.py"): FreshText("new text", "sha256:e", "buffer"),
+            FileRange("gone.py"): GoneFile("deleted"),
+            FileRange("src/part.py", 10, 5): FreshText("new part", "sha256:p", "disk"),
+        }
+
+    record = await condense(messages, fresh=fresh)
+    assert [file.path for file in seen] == ["same.py", "src/part.py", "gone.py", "./src/edited.py"]
+    texts = [str(file.message.content) for file in record.restored]
+    assert texts == [
+        f"{RESTORED_FILE_PREFIX} ./src/edited.py\nnew text",
+        f"{RESTORED_FILE_PREFIX} src/part.py (lines 10-14)\nnew part",
+        f"{RESTORED_FILE_PREFIX} same.py\nsame text",
+    ]
+    assert [(file.hash, file.source) for file in record.restored] == [
+        ("sha256:e", "buffer"),
+        ("sha256:p", "disk"),
+        ("", "transcript"),
+    ]
+    assert record.gone == ((FileRange("gone.py"), "deleted"),)
+    assert digest_of(record).endswith("Not restored: gone.py (deleted).")
+    assert "old text" not in "".join(texts)
+
+
+async def test_b_w8_the_result_stays_inside_the_limit() -> None:
+    """A file that grew is restored in part."""
+    messages = [*use("read", "big.py"), *talk(12)]
+    record = await condense(messages, fresh={FileRange("big.py"): FreshText("line\n" * 90_000, "sha256:b")})
+    (restored,) = record.restored
+    assert "characters cut; read big.py with offset/limit for the rest" in str(restored.message.content)
+    assert record.tokens_after == estimate_tokens(record.messages) <= (12_000 - 2048) * 0.75
+
+
+async def test_b_w8_a_changed_file_is_not_restored_from_history() -> None:
+    """Without anybody to ask, not at all."""
+    messages = [*use("read", "a.py", "old"), *use("edit", "./a.py", "ok"), *talk(12)]
+    assert (await condense(messages)).restored == ()
+
+
+@pytest.mark.parametrize(
+    ("run", "noop"),
+    [
+        pytest.param({}, "underBudget", id="under by estimate"),
+        pytest.param({"context_tokens": 8000}, None, id="over by what the provider counted"),
+        pytest.param({"overhead_tokens": 5000}, None, id="over with system prompt and tools"),
+        pytest.param({"force": True}, None, id="forced"),
+    ],
+)
+async def test_b_w9_the_runner_has_its_own_gate(run: dict[str, Any], noop: str | None) -> None:
+    """Estimate or live occupancy, whichever is larger; a no-op returns the very input."""
+    messages = talk(4)
+    record = await condense(messages, **run)
+    assert record.noop == noop
+    assert (record.messages is messages) == (noop is not None)
+
+
+async def test_b_w9_no_card_no_gate() -> None:
+    """Automatic compaction needs a window; a forced one does not."""
+    messages = talk(40)
+    assert (await condense(messages, window=None)).noop == "noWindow"
+    assert (await condense(messages, window=None, force=True)).noop is None
+
+
+async def test_b_w9_force_helps_with_a_single_long_turn() -> None:
+    """It cuts inside the tool loop and keeps the prompt verbatim, between digest and tail."""
+    loop = [
+        message for number in range(40) for message in use("bash", f"{number}", command=f"make step{number}")
+    ]
+    messages = [*ask("do all the steps"), *loop]
+    record = await condense(messages, window=None, force=True)
+    assert record.prompt_index == 0
+    assert isinstance(record.messages[0], UserMessage)
+    assert record.messages[1] is messages[0]
+    assert [result_id(message) for message in record.messages[2:]] == list(
+        map(result_id, messages[record.cut :])
+    )
+    assert record.tokens_after < record.tokens_before // 2
+
+
+async def test_b_w10_what_the_summariser_is_shown_fits_its_window() -> None:
+    """In pieces, each carrying the digest of those before it; all of the head is shown."""
+    model = ScriptedModel([[Say(DIGEST)]], when_exhausted="repeat")
+    messages = [*talk(30), *use("read", "big.py", "日本語 " * 9000), *ask()]
+    record = await condense(messages, model, window=None, force=True, summarizer_card=card(8000))
+    assert len(model.calls) > 3
+    for number in range(len(model.calls)):
+        assert estimate_tokens([UserMessage(asked(model, number))]) < 6000
+        assert len(asked(model, number).encode()) / 3.6 < 7000
+    shown = "".join(asked(model, number) for number in range(len(model.calls)))
+    assert all(f"question {number} word" in shown for number in range(30))
+    assert [shown.count(character) for character in "日本語"] == [9000] * 3
+    assert f"<carried-digest>\n{DIGEST}\n</carried-digest>" in asked(model, 1)
+    assert record.summary_source == "model"
+
+
+async def test_b_w11_condensing_again_finds_nothing_to_do() -> None:
+    """The condensed view is under the limit, and the very same object comes back."""
+    once = await condense(talk(40))
+    again = await condense(once.messages)
+    assert (again.noop, again.messages is once.messages) == ("underBudget", True)
+
+
+async def test_b_w11_a_transcript_is_taken_as_it_is() -> None:
+    """Nothing is weighed again, and it is returned itself when there is nothing to do."""
+    transcript = Transcript.of(talk(4))
+    assert (await condense(transcript)).messages is transcript
+    longer = transcript.extended(talk(40))
+    assert (await condense(longer)).messages == (await condense(list(longer))).messages
+
+
+@pytest.mark.parametrize(
+    ("steps", "reason"),
+    [
+        pytest.param(
+            [Say("half a dig"), StopEmission("max_output")], "truncated", id="cut at the output limit"
+        ),
+        pytest.param([Say("I cannot."), StopEmission("refusal")], "refused", id="refused"),
+        pytest.param([Say(" ")], "emptyReply", id="empty"),
+        pytest.param([Say("half"), Raise(RuntimeError("torn"))], "modelError", id="raises"),
+        pytest.param([ErrorEmission(GatewayError("http", "503"))], "modelError", id="error"),
+        pytest.param([Say("half"), Hang()], "deadline", id="hangs"),
+        pytest.param([Say("long " * 20_000)], "tooLong", id="writes more than there is room for"),
+    ],
+)
+async def test_whatever_the_model_does_the_compaction_succeeds(steps: list[Step], reason: str) -> None:
+    """By the local digest, and it says so."""
+    messages = [*ask("Port it. Never push."), *talk(12)]
+    record = await condense(messages, ScriptedModel([steps]), deadline_s=0.02)
+    assert (record.noop, record.summary_source, record.fallback_reason) == (None, "localFallback", reason)
+    assert digest_of(record).startswith(f"# Carryover\n{record.dropped_count} ")
+    assert "- Never push." in digest_of(record)
+
+
+async def test_a_failed_piece_falls_back_for_all_of_them() -> None:
+    """Half a digest is none."""
+    model = ScriptedModel([[Say(DIGEST)], [Raise(RuntimeError("torn"))]])
+    record = await condense(talk(30), model, window=None, force=True, summarizer_card=card(8000))
+    assert (record.fallback_reason, len(model.calls)) == ("modelError", 2)
+    assert "question 0" in digest_of(record)
+
+
+async def test_a_cancelled_compaction_changes_nothing() -> None:
+    """At any moment: before, or while the model hangs."""
+    messages = talk(12)
+    early = CancelToken()
+    early.cancel()
+    record = await condense(messages, ScriptedModel([[Say(DIGEST)]]), cancel=early)
+    assert (record.noop, record.messages is messages) == ("cancelled", True)
+    late, model = CancelToken(), HangingModel()
+    running = asyncio.create_task(condense(messages, model, cancel=late))
+    await model.started.wait()
+    late.cancel("esc")
+    record = await running
+    assert (record.noop, record.messages is messages) == ("cancelled", True)
+
+
+async def test_a_cancelled_task_passes_through() -> None:
+    """Cancelling the caller is not a cancelled compaction."""
+    model = HangingModel()
+    running = asyncio.create_task(condense(talk(12), model, cancel=CancelToken()))
+    await model.started.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    token = model.calls[0].options.cancel
+    assert token is not None
+    assert token.cancelled
+
+
+async def test_a_finished_compaction_leaves_no_listener_behind() -> None:
+    """The caller's token is free again."""
+    token = CancelToken()
+    await condense(talk(12), ScriptedModel([[Say(DIGEST)]]), cancel=token)
+    token.cancel()
+
+
+async def test_rules_and_evidence_the_model_dropped_are_put_back() -> None:
+    """Word for word, verified after the answer; carried through the next pass as well."""
+    messages = [
+        *ask("Port it. Never touch the vendored code."),
+        *use("edit", "src/a.py", "ok", old_string="retries = 3", new_string="retries = 7"),
+        *talk(12),
+    ]
+    first = await condense(messages, ScriptedModel([[Say(DIGEST)]]))
+    digest = digest_of(first)
+    assert "# Guardrails\n- Never touch the vendored code.\n# Plan\ntest it\n# Carryover\n" in digest
+    assert "- src/a.py: retries = 3 -> retries = 7" in digest
+    second = await condense([*first.messages, *talk(12)], ScriptedModel([[Say("# Plan\nship")]]))
+    assert "- Never touch the vendored code." in digest_of(second)
+    assert "- src/a.py: retries = 3 -> retries = 7" in digest_of(second)
+    third = await condense([*second.messages, *talk(12)])
+    assert "Never touch the vendored code." in digest_of(third)
+
+
+async def test_the_users_instructions_reach_the_model() -> None:
+    """At the end of every prompt."""
+    model = ScriptedModel([[Say(DIGEST)]], when_exhausted="repeat")
+    await condense(talk(30), model, summarizer_card=card(8000), instructions="Keep the SQL.")
+    assert all(asked(model, number).endswith("Keep the SQL.") for number in range(len(model.calls)))
+
+
+async def test_a_preview_shows_the_first_prompt_and_calls_nobody() -> None:
+    """And none where none would be sent."""
+    messages = talk(12)
+    deps = CondenserDeps(invoke=ScriptedModel([]), card=CARD)
+    run = CondenseRun(instructions="short", summarizer_card=card(200_000))
+    model = ScriptedModel([[Say(DIGEST)]])
+    await condense(messages, model, instructions="short")
+    assert preview_prompt(deps, plan_compaction(messages, plan_options(deps, run)), run) == asked(model)
+    idle = plan_compaction(messages[:2], plan_options(deps, run))
+    assert preview_prompt(deps, idle, run) is None
+
+
+async def test_a_result_without_its_call_goes_into_the_digest() -> None:
+    """It would be refused by every provider; the summariser still sees it."""
+    stray = ToolResultMessage("nobody", "read", (TextBlock("stray body"),))
+    model = ScriptedModel([[Say(DIGEST)]])
+    record = await condense([*talk(12), *ask("next"), stray, *say()], model)
+    assert stray not in record.messages
+    assert "stray body" in asked(model)
+
+
+async def test_a_prompt_larger_than_the_window_keeps_its_beginning() -> None:
+    """Visibly cut in the view; nothing else is left of the room."""
+    record = await condense([*talk(3), *ask("Do this: " + "x" * 90_000)])
+    (_, prompt) = record.messages
+    assert isinstance(prompt, UserMessage)
+    assert str(prompt.content).startswith("Do this: xxx")
+    assert "the whole prompt is kept in the session's history" in str(prompt.content)
+    assert record.tokens_after <= (12_000 - 2048) * 0.75
+
+
+@pytest.mark.parametrize("window", [4000, 8000, 32_000])
+async def test_small_windows_are_left_with_room(window: int) -> None:
+    """The default tail of 6000 tokens does not keep a small window over its limit."""
+    record = await condense(talk(60), window=window)
+    assert record.tokens_after <= 0.9 * (window - 2048) * 0.75
+    assert record.kept_count >= 1
+
+
+async def test_the_record_says_what_was_done() -> None:
+    """Counts and tokens add up."""
+    messages = talk(12)
+    record = await condense(messages, ScriptedModel([[Say(DIGEST)]]))
+    assert (record.tokens_before, record.tokens_after) == (
+        estimate_tokens(messages),
+        estimate_tokens(record.messages),
+    )
+    assert record.dropped_count + record.kept_count == len(messages)
+    assert (record.summary_source, record.fallback_reason, record.noop) == ("model", None, None)
+    assert record.messages[1:] == tuple(messages[record.cut :])
+
+
+@pytest.mark.parametrize(
+    ("force", "words", "changes"),
+    [
+        pytest.param(True, talk(2), True, id="forced with two turns"),
+        pytest.param(True, talk(1), False, id="forced with one turn"),
+        pytest.param(False, talk(2), False, id="automatic without a card"),
+        pytest.param(True, [], False, id="nothing at all"),
+    ],
+)
+async def test_w18_condense_transcript(force: bool, words: list[Message], changes: bool) -> None:
+    """[digest, *the last turn], or the very input."""
+    out = await condense_transcript(CondenserDeps(), words, CondenseOpts(force, None, 0))
+    if changes:
+        assert list(out[1:]) == words[2:]
+    else:
+        assert out is words
+
+
+async def test_identity_condense_returns_its_input() -> None:
+    """Whatever it is asked."""
+    turns = (UserTurn((TextBlock("hi"),)),)
+    assert await IdentityCondense().condense(turns, CondenseOpts(force=True)) is turns
+
+
+async def test_window_budget_condense_returns_its_input_when_there_is_nothing_to_do() -> None:
+    """The very same turns."""
+    turns = turns_with_tools()[:4]
+    assert await WindowBudgetCondense().condense(turns, CondenseOpts(force=True)) is turns
+
+
+def guard(n_dropped: int, body: str = "b" * 400, **options: Any) -> list[str]:
+    """Return the paths restored of *n_dropped* dropped messages, two of them to a read."""
+    dropped = [message for number in range(n_dropped // 2) for message in use("read", f"f{number}.py", body)]
+    dropped += say()[: n_dropped % 2]
+    restored = restore_under_count_guard(dropped, [], **options)
+    return [
+        str(message.content).split("\n")[0].split()[-1]
+        for message in restored
+        if isinstance(message, UserMessage)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("find", "paths"),
+    [
+        pytest.param(lambda: guard(0), [], id="nothing dropped"),
+        pytest.param(lambda: guard(2), [], id="two dropped: one digest, nothing more"),
+        pytest.param(lambda: guard(3), ["f0.py"], id="three dropped: one file"),
+        pytest.param(lambda: guard(20), ["f5.py", "f6.py", "f7.py", "f8.py", "f9.py"], id="five at most"),
+        pytest.param(lambda: guard(6, digest_tokens=150), ["f1.py", "f2.py"], id="tokens count as well"),
+        pytest.param(lambda: guard(6, digest_tokens=9000), [], id="a digest that eats it all"),
+        pytest.param(lambda: guard(20, opts=RehydrateOpts(max_files=1)), ["f9.py"], id="the caller's limit"),
+    ],
+)
+def test_w19_restore_under_count_guard(find: Callable[[], list[str]], paths: list[str]) -> None:
+    """At most dropped - 2 messages, and fewer tokens than were dropped; the newest stay."""
+    assert find() == paths

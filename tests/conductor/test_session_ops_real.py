@@ -1,0 +1,150 @@
+"""Recorded conversations of many agents, condensed at small, middling and large windows.
+
+The recordings lie beside the checkout and are no part of it; where they are absent, these tests are skipped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar.conductor.session_ops import CondenseRun, condense_with_record
+from sidecar.llmgateway.contract import Block, CostSheet, ModelCard, TextBlock, ToolCallBlock
+from sidecar.window_budget import (
+    AssistantMessage,
+    BashExecutionMessage,
+    CompactionSummaryMessage,
+    CondenserDeps,
+    Message,
+    RehydrateOpts,
+    ToolResultMessage,
+    Transcript,
+    UserMessage,
+    estimate_tokens,
+    last_user_turn_start,
+    local_fallback_digest,
+    read_gate,
+)
+from sidecar.window_budget import PlanOptions as Options
+from sidecar.window_budget.budget.boundary import has_open_calls
+from sidecar.window_budget.message import calls_of, text_of
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+CONVERTER = DATA / "tools" / "convert.py"
+FORMATS = (
+    "claude-code", "codex", "opencode", "copilot-cli", "gemini-cli", "pi", "aider", "swe-agent",
+    "mini-swe-agent", "openhands", "tau-bench", "cline",
+)  # fmt: skip
+LARGEST_BYTES = 2_000_000
+"""The largest recordings are left out: they are more of the same, and these tests are to be quick."""
+
+WINDOWS = (8000, 32_000, 200_000)
+
+
+def recordings() -> Iterator[Path]:
+    for name in FORMATS:
+        folder = DATA / "dev" / name
+        yield from sorted(file for file in folder.glob("*") if file.stat().st_size <= LARGEST_BYTES)
+
+
+FILES = list(recordings()) if CONVERTER.exists() else []
+
+
+def card(window: int) -> ModelCard:
+    return ModelCard(
+        "m",
+        "mock",
+        "mock",
+        "M",
+        context_window=window,
+        max_output_tokens=window // 8,
+        modalities=("text",),
+        reasoning=False,
+        cost=CostSheet(0, 0),
+    )
+
+
+def message(record: dict[str, Any]) -> Message:
+    match record["role"]:
+        case "user" if (record.get("meta") or {}).get("kind") == "compaction_summary":
+            return CompactionSummaryMessage(record["text"], 0)
+        case "user":
+            return UserMessage(record["text"])
+        case "assistant":
+            blocks: list[Block] = [TextBlock(record["text"])] if record["text"] else []
+            calls = record["tool_calls"]
+            blocks += [ToolCallBlock(call["id"] or "", call["name"] or "", call["input"]) for call in calls]
+            return AssistantMessage(tuple(blocks))
+        case "bash":
+            command, _, output = record["text"].partition("\n")
+            return BashExecutionMessage(command, output)
+        case _:
+            body = (TextBlock(record["text"]),)
+            return ToolResultMessage(
+                record["tool_call_id"] or "", record["tool_name"] or "", body, record["is_error"]
+            )
+
+
+def load(file: Path) -> list[Message]:
+    converted = subprocess.run(
+        [sys.executable, str(CONVERTER), str(file)], capture_output=True, check=True, encoding="utf-8"
+    )
+    return [message(json.loads(line)) for line in converted.stdout.splitlines() if line.startswith("{")]
+
+
+def paired(messages: Sequence[Message]) -> list[tuple[int, int]]:
+    """Return (call, result) positions: each result belongs to the nearest call of its id before it."""
+    last: dict[str, int] = {}
+    found = []
+    for index, item in enumerate(messages):
+        last.update((block.id, index) for block in calls_of(item))
+        if isinstance(item, ToolResultMessage) and item.tool_call_id in last:
+            found.append((last[item.tool_call_id], index))
+    return found
+
+
+def check(messages: Sequence[Message], window: int, *, force: bool) -> None:
+    deps = CondenserDeps(card=card(window))
+    run = CondenseRun(force=force, rehydrate=RehydrateOpts(read_tool_name="Read"))
+    record = asyncio.run(condense_with_record(deps, messages, run))
+    if record.noop:
+        assert record.messages is messages
+        return
+    after = record.messages
+    assert record.tokens_after == estimate_tokens(after) < record.tokens_before
+    pairs = paired(after)
+    assert len(pairs) == sum(isinstance(item, ToolResultMessage) for item in after)
+    answered = {id(messages[call]) for call, _ in paired(messages)}
+    assert {id(item) for item in after} & answered <= {id(after[call]) for call, _ in pairs}
+    prompt = last_user_turn_start(messages)
+    if prompt is not None:
+        asked = messages[prompt]
+        assert isinstance(asked, UserMessage)
+        opening = text_of(asked.content)[:300]
+        assert any(isinstance(item, UserMessage) and text_of(item.content)[:300] == opening for item in after)
+    gate = read_gate(messages, Options(card=card(window)))
+    if gate.room is not None and not has_open_calls(messages):
+        assert record.tokens_after <= gate.room
+        again = asyncio.run(condense_with_record(deps, after, CondenseRun()))
+        assert again.messages is after
+
+
+@pytest.mark.skipif(not FILES, reason="no recorded conversations beside the checkout")
+@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.stem}")
+def test_recorded_conversation(file: Path) -> None:
+    """Smaller, inside the limit, pairs whole, newest prompt kept, nothing left to do; whole and cut short."""
+    messages = load(file)
+    for end in (len(messages), len(messages) * 2 // 3):
+        transcript = Transcript.of(messages[:end])
+        for window in WINDOWS:
+            check(transcript, window, force=False)
+            check(transcript, window, force=True)
+    digest = local_fallback_digest(messages)
+    assert estimate_tokens([UserMessage(digest)]) <= 1500
