@@ -1,0 +1,71 @@
+"""Takes what looks like a secret out of a text, before it reaches a log or a trace. Pure.
+
+It never decides what a tool may show the model: that is the conversation, and this is not part of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+__all__ = ["MASK", "mask_secrets"]
+
+MASK: Final = "[secret]"
+"""What stands for a secret."""
+
+_KEYS: Final = re.compile(
+    r"""
+    \b(?:
+        sk-[A-Za-z0-9_-]{16,}                       # OpenAI, Anthropic, OpenRouter, DeepSeek
+      | (?:xai|gsk|hf|nvapi|pplx|r8|fw|csk|tgp)[-_][A-Za-z0-9_-]{16,}
+      | AIza[A-Za-z0-9_-]{30,}                      # Google
+      | ya29\.[A-Za-z0-9_-]{20,}
+      | gh[pousr]_[A-Za-z0-9]{20,} | github_pat_[A-Za-z0-9_]{20,}
+      | glpat-[A-Za-z0-9_-]{16,}
+      | npm_[A-Za-z0-9]{30,} | pypi-[A-Za-z0-9_-]{30,}
+      | xox[abeoprs]-[A-Za-z0-9-]{10,}              # Slack
+      | (?:AKIA|ASIA)[A-Z0-9]{16}                   # AWS
+      | [rs]k_(?:live|test)_[A-Za-z0-9]{16,}        # Stripe
+      | SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}  # SendGrid
+      | eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}  # a signed web token
+    )
+    """,
+    re.VERBOSE,
+)
+_PRIVATE_KEY: Final = re.compile(
+    r"-----BEGIN ([A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?)-----.*?(?:-----END \1-----|\Z)", re.DOTALL
+)
+_BEARER: Final = re.compile(r"(?i)\b(bearer|basic)(\s+)([A-Za-z0-9._~+/=-]{12,})")
+_URL_PASSWORD: Final = re.compile(r"(?<=://)([^\s:/@]{0,256}):([^\s/@]{1,256})(?=@)")
+_ASSIGNED: Final = re.compile(
+    r"""(?ix)
+    ( (?: api[_-]?key | access[_-]?key | secret[_-]?key | private[_-]?key | client[_-]?secret
+        | auth[_-]?token | access[_-]?token | refresh[_-]?token | session[_-]?token
+        | secret | password | passwd | passphrase | credentials? | (?<![a-z])token )
+      ["']? \s* [:=] \s* )
+    ( "[^"\n]{6,}" | '[^'\n]{6,}' | [^\s"',;()\[\]{}]{8,} )
+    """
+)
+_RULES: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...]] = (
+    (_PRIVATE_KEY, lambda found: MASK),
+    (_KEYS, lambda found: MASK),
+    (_BEARER, lambda found: f"{found[1]}{found[2]}{MASK}"),
+    (_URL_PASSWORD, lambda found: f"{found[1]}:{MASK}"),
+    (_ASSIGNED, lambda found: f"{found[1]}{MASK}"),
+)
+
+
+def mask_secrets(text: str) -> str:
+    """Return *text* with keys, tokens, passwords and private keys replaced by :data:`MASK`.
+
+    What surrounds a secret stays, so that a log still says which one it was.
+
+    >>> mask_secrets("OPENAI_API_KEY=sk-proj-abcdefghijklmnop1234")
+    'OPENAI_API_KEY=[secret]'
+    >>> mask_secrets("Authorization: Bearer abc.def.ghi-jkl")
+    'Authorization: Bearer [secret]'
+    """
+    for pattern, masked in _RULES:
+        text = pattern.sub(masked, text)
+    return text

@@ -1,0 +1,69 @@
+"""What looks like a secret is masked, what surrounds it stays; nothing else changes."""
+
+from __future__ import annotations
+
+import doctest
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar._internal import secrets
+from sidecar._internal.secrets import MASK, mask_secrets
+
+KEY = "abcDEF0123456789_-abcDEF0123456789"
+
+
+def check(text: str, masked: str) -> None:
+    assert mask_secrets(text) == masked
+    assert mask_secrets(masked) == masked
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        pytest.param(f"Incorrect key sk-proj-{KEY}.", f"Incorrect key {MASK}.", id="openai"),
+        pytest.param(f"sk-ant-api03-{KEY}", MASK, id="anthropic"),
+        pytest.param(f"?key=AIza{KEY}&x=1", f"?key={MASK}&x=1", id="google"),
+        pytest.param(f"git+https://ghp_{'a1' * 18}@x", f"git+https://{MASK}@x", id="github"),
+        pytest.param(f"AWS AKIA{'A1' * 8} east", f"AWS {MASK} east", id="aws"),
+        pytest.param("Authorization: Bearer abc.def-ghi_jkl", f"Authorization: Bearer {MASK}", id="bearer"),
+        pytest.param("postgres://bob:hunter22@db/x", f"postgres://bob:{MASK}@db/x", id="password of a url"),
+        pytest.param('{"api_key": "abcdefg123"}', f'{{"api_key": {MASK}}}', id="json"),
+        pytest.param("DB_PASSWORD=hunter2hunter2\nA=1", f"DB_PASSWORD={MASK}\nA=1", id="dotenv"),
+        pytest.param(
+            f"a -----BEGIN RSA PRIVATE KEY-----\n{KEY}\n-----END RSA PRIVATE KEY----- b",
+            f"a {MASK} b",
+            id="private key",
+        ),
+        pytest.param(f"-----BEGIN PRIVATE KEY-----\n{KEY}", MASK, id="private key, cut off"),
+        pytest.param("eyJhbGciOiJI.eyJzdWIiOiIx.sIgn-ature", MASK, id="web token"),
+    ],
+)
+def test_a_secret_is_masked(text: str, masked: str) -> None:
+    check(text, masked)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the secret of a good password is its length",
+        "max_tokens=100000000",
+        "def password(self) -> str: ...",
+        "input_tokens: 123456789",
+        "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "https://example.org/a:b@c",
+        "sk-short",
+    ],
+)
+def test_what_is_no_secret_stays(text: str) -> None:
+    check(text, text)
+
+
+@given(st.text(), st.sampled_from([f"sk-{'a' * 20}", f"AIza{'b' * 35}", f"ghp_{'c' * 36}"]))
+def test_no_key_survives_between_any_words(around: str, key: str) -> None:
+    assert key not in mask_secrets(f"{around} {key} {around}")
+
+
+def test_the_examples_hold() -> None:
+    assert doctest.testmod(secrets).failed == 0
