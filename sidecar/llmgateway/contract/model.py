@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.llmgateway.contract.blocks import Turn
@@ -17,6 +18,8 @@ __all__ = [
     "Modality",
     "ModelCard",
     "ProviderId",
+    "RepairListener",
+    "RetryListener",
     "StopReason",
     "StreamOptions",
     "ThinkingLevel",
@@ -108,11 +111,20 @@ class Conversation:
     tools: tuple[ToolDescriptor, ...] | None = None
 
 
+RetryListener: TypeAlias = "Callable[[int, int, int, GatewayError], None]"
+"""Hears that attempt 1, 2, ... of at most so many failed, and that the next begins in so many milliseconds:
+``on_retry(attempt, max_attempts, delay_ms, error)``. Contract: what it raises is swallowed."""
+
+RepairListener: TypeAlias = Callable[[str], None]
+"""Hears, in words, what was mended in a conversation before it was sent. Contract: what it raises is
+swallowed."""
+
+
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
     """The knobs of one model call; None leaves a knob to the provider.
 
-    A stream honours *cancel* within one emission.
+    A stream honours *cancel* within one emission. *on_retry* and *on_repair* hear what the call does besides.
     """
 
     cancel: CancelToken | None = None
@@ -122,10 +134,20 @@ class StreamOptions:
     top_p: float | None = None
     tool_choice: ToolChoice | None = None
     api_key: str | None = field(default=None, repr=False)
+    on_retry: RetryListener | None = field(default=None, repr=False, compare=False)
+    on_repair: RepairListener | None = field(default=None, repr=False, compare=False)
+
+
+_TRANSIENT_STATUS: Final = frozenset({408, 409, 425, 429})
 
 
 class GatewayError(Exception):
-    """A model call failed; *kind* says how, *status* is the HTTP status where there was one."""
+    """A model call failed; *kind* says how, *status* is the HTTP status where there was one.
+
+    *retryable* says whether the same call may succeed later; left None it follows from kind and status.
+    *retry_after_ms* is what the server asked for. *is_overflow* says that the conversation does not fit the
+    model's window: the same call never succeeds, a shorter one may.
+    """
 
     def __init__(
         self,
@@ -135,6 +157,9 @@ class GatewayError(Exception):
         status: int | None = None,
         provider: ProviderId | None = None,
         cause: BaseException | None = None,
+        retryable: bool | None = None,
+        retry_after_ms: int | None = None,
+        is_overflow: bool = False,
     ) -> None:
         super().__init__(message)
         self.kind: GatewayErrorKind = kind
@@ -142,6 +167,15 @@ class GatewayError(Exception):
         self.status = status
         self.provider = provider
         self.cause = cause
+        self.retry_after_ms = retry_after_ms
+        self.is_overflow = is_overflow
+        self.retryable = not is_overflow and (_is_transient(kind, status) if retryable is None else retryable)
+
+
+def _is_transient(kind: GatewayErrorKind, status: int | None) -> bool:
+    if kind == "http":
+        return status is not None and (status >= 500 or status in _TRANSIENT_STATUS)
+    return kind in ("rate_limit", "transport")
 
 
 def gateway_error(
