@@ -20,6 +20,7 @@ from sidecar.protocol.errors import MethodNotFound, RequestRefused, lsp_code
 from sidecar.protocol.framing import HeaderDecoder, frame_with_header
 from sidecar.protocol.handshake import ServerInfo, advertise
 from sidecar.protocol.jsonrpc import Id
+from sidecar.server.client import LspClient
 from sidecar.server.commands import resolve_command
 from sidecar.server.documents import Documents
 from sidecar.server.edits import edit_applier
@@ -28,7 +29,7 @@ from sidecar.server.lsp import LspServer
 from sidecar.server.profile import profile_of, sidecar_options
 from sidecar.server.progress import ProgressBoard
 from sidecar.server.watching import ClientWatcher
-from sidecar.service.contract import Answer, ConnectionPort, ServicePort
+from sidecar.service.contract import Answer, ServicePort
 from sidecar.transport.faults import log_fault
 from sidecar.transport.lifetime import Stop
 from sidecar.transport.peer import Dialect, Limits, Peer
@@ -95,7 +96,7 @@ class LspConnection:
         self._server = LspServer(options.info, _advertised(options), self._documents, self._folders_changed)
         self._phase = _Phase.NEW
         self._has_exited = False
-        self._client: _Client | None = None
+        self._client: LspClient | None = None
         self._tasks: set[asyncio.Future[None]] = set()
 
     def start(self) -> None:
@@ -111,8 +112,8 @@ class LspConnection:
         return Stop(reason, 0 if self._phase is _Phase.SHUT_DOWN else 1)
 
     def announce_end(self, reason: str, in_s: float) -> None:
-        """Tell the client that the process will end, and take nothing more from it."""
-        if self._client is not None and not self._has_exited:
+        """Tell a client that is still there that the process will end, and take nothing more from it."""
+        if self._client is not None and not self._peer.is_over:
             self._client.link.notify("sidecar/closing", {"reason": reason, "inMs": round(in_s * 1000)})
         self._peer.stop_accepting()
 
@@ -134,12 +135,12 @@ class LspConnection:
             return self._initialize(params)
         self._trace(f"Received request '{method}' - ({request_id})")
         if method.startswith("sidecar/"):
-            return self._client.port.call(method, params)
+            return self._client.port().call(method, params)
         match method:
             case "shutdown":
                 return self._shut_down()
             case "workspace/executeCommand":
-                return self._client.port.call(*resolve_command(params))
+                return self._client.port().call(*resolve_command(params))
         return Answer(self._server.call(method, params))
 
     def notification(self, method: str, params: Any) -> None:
@@ -179,7 +180,7 @@ class LspConnection:
         link = LspLink(self._peer, profile, progress)
         applier = edit_applier(self._peer, profile, self._workspace, self._server.encoding)
         watcher = ClientWatcher(self._peer, profile, self._workspace)
-        self._client = _Client(link, progress, watcher, self._service.connect(link), applier is not None)
+        self._client = LspClient(self._service, link, progress, watcher, applies_edits=applier is not None)
         if applier is not None:
             self._workspace.set_edit_applier(applier)
         self._phase = _Phase.READY
@@ -203,6 +204,7 @@ class LspConnection:
         try:
             match method:
                 case "initialized":
+                    self._client.port()
                     self._cover_folders()
                 case "window/workDoneProgress/cancel":
                     self._client.progress.cancel(_member(params, "token"))
@@ -238,25 +240,6 @@ class LspConnection:
 
     def _warn(self, message: str) -> None:
         self._peer.notify("window/logMessage", {"type": 2, "message": message})
-
-
-@dataclass(frozen=True, slots=True)
-class _Client:
-    """What there is of a client once it has introduced itself."""
-
-    link: LspLink
-    progress: ProgressBoard
-    watcher: ClientWatcher
-    port: ConnectionPort
-    applies_edits: bool
-
-    def leave(self, workspace: WorkspacePort) -> None:
-        """Take back what the client had lent."""
-        self.port.close()
-        self.progress.close()
-        self.watcher.close()
-        if self.applies_edits:
-            workspace.set_edit_applier(None)
 
 
 def _member(params: Any, name: str) -> Any:

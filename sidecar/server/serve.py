@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from sidecar.server.connection import LspConnection, LspOptions
@@ -26,7 +28,24 @@ async def serve_lsp(
     process of the client is watched by *lifetime*. A daemon with several clients makes an
     :class:`~sidecar.server.connection.LspConnection` for each instead.
     """
-    bound = replace(options, on_shutdown=service.aclose, watch_process=lifetime.watch_process)
+    settle = _once(service.aclose)
+    bound = replace(options, on_shutdown=settle, watch_process=lifetime.watch_process)
     connection = LspConnection(stream, service, workspace, bound)
     connection.start()
-    return await supervise(lifetime, connection, service.aclose)
+    return await supervise(lifetime, connection, settle)
+
+
+def _once(work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+    """Return *work* as something that is done once, however many wait for it and give up waiting.
+
+    A client that sends ``exit`` on the heels of ``shutdown`` must not end the settling it asked for.
+    """
+    doing: asyncio.Future[None] | None = None
+
+    async def wait() -> None:
+        nonlocal doing
+        if doing is None:
+            doing = asyncio.ensure_future(work())
+        await asyncio.shield(doing)
+
+    return wait

@@ -101,18 +101,24 @@ def _events(connection: FakeConnection, params: Any) -> Answer:
 
 
 async def _flood(connection: FakeConnection, params: Any) -> Answer:
-    """Append events as a run does, a few in every turn of the event loop; then answer."""
+    """Append events as a run does, a few in every turn of the event loop; print when it is done."""
     log = connection.service.logs[params["sid"]]
     text = "x" * params.get("size", 1)
     for n in range(params["count"]):
         log.append(ToolProgress("t", text))
         if n % 16 == 0:
             await asyncio.sleep(0)
+    print("flooded", flush=True)  # noqa: T201  # a test that reads no answers sees this on standard error
     return Answer({"seq": log.seq})
 
 
 def _echo(connection: FakeConnection, params: Any) -> Answer:
     return Answer(params)
+
+
+def _size(connection: FakeConnection, params: Any) -> Answer:
+    """Answer with how many members the params have."""
+    return Answer(len(params))
 
 
 async def _wait(connection: FakeConnection, params: Any) -> Answer:
@@ -173,7 +179,7 @@ def _notify(connection: FakeConnection, params: Any) -> Answer:
 
 def _print(connection: FakeConnection, params: Any) -> Answer:
     """Write where the protocol used to be."""
-    print("stray print")  # noqa: T201  # that is what this is for
+    print("stray print", flush=True)  # noqa: T201  # that is what this is for
     os.write(1, b"stray descriptor\n")
     return Answer(None)
 
@@ -200,6 +206,7 @@ BEHAVIOURS: Final[dict[str, Behaviour]] = {
     "sidecar/fake/events": _events,
     "sidecar/fake/flood": _flood,
     "sidecar/fake/echo": _echo,
+    "sidecar/fake/size": _size,
     "sidecar/fake/wait": _wait,
     "sidecar/fake/stick": _stick,
     "sidecar/fake/hang": _hang,

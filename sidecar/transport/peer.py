@@ -111,6 +111,11 @@ class Peer:
         """Whether nothing can be sent any more."""
         return self._stream.is_lost
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the client will say nothing more."""
+        return self._ended.is_set()
+
     def start(self) -> None:
         """Begin to listen."""
         self._stream.open(self)
@@ -127,7 +132,7 @@ class Peer:
 
     async def request(self, method: str, params: Any) -> Any:
         """Return the client's result. Raises PeerRefused, PeerGone; cancelling it tells the client so."""
-        if self._is_closing or self._ended.is_set():
+        if self._is_closing or self.is_over:
             raise PeerGone(f"the client is gone and cannot answer {method!r}")
         request_id = f"s{next(self._numbers)}"
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

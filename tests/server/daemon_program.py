@@ -1,0 +1,33 @@
+"""A daemon over the fake service, for tests that need a real process: ``python daemon_program.py [PID]``.
+
+The order is the one the real daemon keeps: standard input and output first, everything heavy after.
+"""
+
+from sidecar.transport.stdio import take_stdio
+
+FDS = take_stdio()
+
+import gc  # noqa: E402  # after the protocol has its descriptors
+
+gc.disable()  # until run(): nothing that is imported will ever be garbage
+
+import sys  # noqa: E402
+
+from sidecar.server import LspOptions, serve_lsp  # noqa: E402
+from sidecar.server.fake import FAKE_INFO  # noqa: E402
+from sidecar.service.fake import FakeService  # noqa: E402
+from sidecar.transport.lifetime import Lifetime, run  # noqa: E402
+from sidecar.transport.pipes import open_stdio  # noqa: E402
+from sidecar.workspace.fake import FakeWorkspace  # noqa: E402
+
+
+async def main(lifetime: Lifetime) -> int:
+    """Serve the one client."""
+    lifetime.watch_parent()
+    if len(sys.argv) > 1:
+        lifetime.watch_process(int(sys.argv[1]))
+    stream = await open_stdio(FDS)
+    return await serve_lsp(stream, FakeService(), FakeWorkspace(), LspOptions(FAKE_INFO), lifetime)
+
+
+run(main)

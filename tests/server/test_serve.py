@@ -1,0 +1,109 @@
+"""One client served to the end, in memory: the service is closed once, in time, and the code is right."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sidecar.server.connection import LspOptions
+from sidecar.server.fake import FAKE_INFO
+from sidecar.server.serve import serve_lsp
+from sidecar.service.fake import FakeService
+from sidecar.transport.lifetime import Lifetime
+from sidecar.transport.memory import MemoryClient
+from sidecar.workspace.fake import FakeWorkspace
+
+
+class SlowService(FakeService):
+    """Settles when it is allowed to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_settle = asyncio.Event()
+        self.has_begun = asyncio.Event()
+        self.has_settled = False
+
+    async def aclose(self) -> None:
+        self.n_closed += 1
+        self.has_begun.set()
+        await self.may_settle.wait()
+        self.has_settled = True
+
+
+class Served:
+    """A client, its service, and the serving of both."""
+
+    def __init__(self, service: FakeService, grace_s: float = 20.0) -> None:
+        self.client = MemoryClient()
+        self.service = service
+        self.lifetime = Lifetime(grace_s)
+        options = LspOptions(FAKE_INFO)
+        self.code = asyncio.ensure_future(
+            serve_lsp(self.client.stream, service, FakeWorkspace(), options, self.lifetime)
+        )
+
+    async def initialize(self, **said: Any) -> None:
+        await self.client.request(
+            0, "initialize", {"capabilities": {"experimental": {"sidecar": {}}}, **said}
+        )
+        self.client.notify("initialized", {})
+
+
+@pytest.mark.parametrize(("last_words", "code"), [(("shutdown", "exit"), 0), (("exit",), 1), ((), 1)])
+async def test_the_exit_code_follows_from_the_last_words(last_words: tuple[str, ...], code: int) -> None:
+    served = Served(FakeService())
+    await served.initialize()
+    for method in last_words:
+        if method == "shutdown":
+            await served.client.request(1, method)
+        else:
+            served.client.notify(method)
+    if not last_words:
+        served.client.stream.hang_up()
+    assert await served.code == code
+    assert (served.service.n_closed, served.client.stream.is_lost) == (1, True)
+
+
+async def test_exit_on_the_heels_of_shutdown_does_not_end_the_settling() -> None:
+    service = SlowService()
+    served = Served(service)
+    await served.initialize()
+    served.client.ask(1, "shutdown")
+    served.client.notify("exit")
+    await service.has_begun.wait()
+    service.may_settle.set()
+    assert await served.code == 0
+    assert (service.n_closed, service.has_settled) == (1, True)
+
+
+async def test_the_end_of_the_process_is_told_and_what_is_open_settles() -> None:
+    served = Served(FakeService())
+    await served.initialize()
+    served.client.ask(1, "sidecar/fake/wait", "x")
+    await served.service.begun.wait()
+    served.lifetime.stop("SIGTERM", 0)
+    assert await served.code == 0
+    (closing,) = served.client.calls("sidecar/closing")
+    assert closing["params"] == {"reason": "SIGTERM", "inMs": 20_000}
+    assert served.client.answers(1)[0]["result"] == "x"
+
+
+async def test_a_service_that_does_not_settle_is_left() -> None:
+    service = SlowService()
+    served = Served(service, grace_s=0.05)
+    await served.initialize()
+    served.client.stream.hang_up()
+    assert await served.code == 1
+    assert not service.has_settled
+    service.may_settle.set()
+    await asyncio.sleep(0)
+
+
+async def test_a_client_s_process_that_is_gone_ends_the_serving() -> None:
+    served = Served(FakeService())
+    process = await asyncio.create_subprocess_exec("true")
+    await process.wait()
+    await served.initialize(processId=process.pid)
+    assert await served.code == 1

@@ -1,0 +1,138 @@
+"""Real traffic of editors, and the same with bytes changed: each request is answered once."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from sidecar.protocol.framing import frame_with_header
+from sidecar.server.fake import FakeEditor
+
+RECORDED = Path(__file__).parents[2].parent / "shared" / "data" / "dev" / "lsp"
+HERE = pytest.mark.skipif(not RECORDED.is_dir(), reason="the recorded sessions are not beside the checkout")
+
+
+def inspector_log() -> list[dict[str, Any]]:
+    """Return what VS Code sent to a CSS server, in order."""
+    messages: list[dict[str, Any]] = []
+    for entry in json.loads((RECORDED / "css.log.json").read_text()):
+        message = {"jsonrpc": "2.0", "method": entry["msgType"], "params": entry.get("arg")}
+        if entry["msgKind"] == "send-request":
+            messages.append({**message, "id": int(entry["msgId"])})
+        elif entry["msgKind"] == "send-notification":
+            messages.append(message)
+    return messages
+
+
+def haskell_log() -> list[dict[str, Any]]:
+    """Return what an editor sent to a Haskell server, in order."""
+    lines = (RECORDED / "haskell-renamePass-session.log").read_text().splitlines()
+    events = [json.loads(line) for line in lines]
+    sent = [event["contents"][1] for event in events if event["tag"] == "FromClient"]
+    return [event["contents"] for event in sent if isinstance(event.get("contents"), dict)]
+
+
+@HERE
+@pytest.mark.parametrize("log", [inspector_log, haskell_log])
+async def test_a_recorded_session_is_answered_in_full(log: Any, caplog: pytest.LogCaptureFixture) -> None:
+    messages = [m for m in log() if m.get("method") != "exit"]
+    assert len(messages) > 3
+    editor = FakeEditor()
+    for message in messages:
+        editor.send(message)
+    ids = [m["id"] for m in messages if "method" in m and "id" in m]
+    for request_id in ids:
+        answer = await editor.answer(request_id)
+        assert answer.get("error", {}).get("code") in (None, -32601), answer
+    assert [len(editor.answers(request_id)) for request_id in ids] == [1] * len(ids)
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+async def session() -> list[dict[str, Any]]:
+    """Return a short session that touches every part of the face."""
+    note = {"uri": "file:///p/n", "languageId": "x", "version": 1, "text": "a\nb\n"}
+    at = {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}}
+    change = {
+        "textDocument": {"uri": "file:///p/n", "version": 2},
+        "contentChanges": [{"range": at, "text": "x"}],
+    }
+    command = {"command": "sidecar.prompt", "arguments": [{"sid": "s"}], "workDoneToken": "w"}
+    return [
+        {"method": "textDocument/didOpen", "params": {"textDocument": note}},
+        {"method": "textDocument/didChange", "params": change},
+        {"id": 1, "method": "sidecar/status"},
+        {"id": 2, "method": "workspace/executeCommand", "params": command},
+        {"id": 3, "method": "sidecar/fake/wait", "params": {"a": [1, {"b": None}]}},
+        {"method": "$/cancelRequest", "params": {"id": 3}},
+        {"method": "window/workDoneProgress/cancel", "params": {"token": "w"}},
+        {
+            "method": "workspace/didChangeWatchedFiles",
+            "params": {"changes": [{"uri": "file:///p/n", "type": 2}]},
+        },
+        {"method": "$/setTrace", "params": {"value": "messages"}},
+        {"id": 4, "method": "sidecar/session/new", "params": {}},
+    ]
+
+
+def mutated(rng: random.Random, value: Any) -> Any:
+    """Return *value* with one place in it replaced by something else."""
+    if isinstance(value, dict) and value and rng.random() < 0.8:
+        key = rng.choice(list(value))
+        return {**value, key: mutated(rng, value[key])}
+    if isinstance(value, list) and value and rng.random() < 0.8:
+        at = rng.randrange(len(value))
+        return [*value[:at], mutated(rng, value[at]), *value[at + 1 :]]
+    return rng.choice(
+        [None, True, 0, -1, 2**70, 1.5, "", "file:///p/n", "\u2028", [], {}, [[]], {"jsonrpc": "2.0"}]
+    )
+
+
+async def test_mutated_messages_are_each_answered_once_and_the_connection_lives() -> None:
+    """Two thousand messages of the right shape with one wrong thing in them."""
+    rng = random.Random(7)
+    editor = FakeEditor()
+    await editor.initialize(sidecar={})
+    good = await session()
+    n_requests = 0
+    for n in range(2_000):
+        message = mutated(rng, rng.choice(good))
+        if not isinstance(message, dict) or message.get("method") in ("shutdown", "exit"):
+            continue
+        if "id" in message:
+            message, n_requests = {**message, "id": f"m{n}"}, n_requests + 1
+        editor.send({"jsonrpc": "2.0", **message})
+    editor.service.released.set()
+    assert (await editor.request("last", "sidecar/fake/echo", 1))["result"] == 1
+    await editor.stream.wait_until(lambda: answered(editor) >= n_requests)
+    assert answered(editor) == n_requests
+    await editor.connection.aclose(1)
+
+
+def answered(editor: FakeEditor) -> int:
+    """Return how many requests of the fuzz have an answer."""
+    return len([m for m in editor.messages if "method" not in m and str(m.get("id")).startswith("m")])
+
+
+async def test_mutated_bytes_neither_crash_nor_hang() -> None:
+    """A hundred connections, each with a session whose bytes were changed here and there."""
+    rng = random.Random(8)
+    initialize = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"capabilities": {}}}
+    messages = [initialize] + [{"jsonrpc": "2.0", **message} for message in await session()]
+    good = b"".join(frame_with_header(msgspec.json.encode(message)) for message in messages)
+    for _ in range(100):
+        data = bytearray(good)
+        for _ in range(rng.randint(1, 20)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        editor = FakeEditor()
+        editor.stream.send(bytes(data))
+        editor.stream.hang_up()
+        editor.service.released.set()
+        await editor.connection.wait_ended()
+        await editor.connection.aclose(1)
+        ids = [m["id"] for m in editor.messages if "method" not in m and m["id"] is not None]
+        assert len(ids) <= len(messages)
