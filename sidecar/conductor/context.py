@@ -58,16 +58,19 @@ def overhead_of(system: str, tools: Sequence[ToolDescriptor]) -> Overhead:
 
 
 class ContextMeter:
-    """The meter of one session. Pass it the same list while the conversation only grows."""
+    """The meter of one session. Pass it the same list while the conversation only grows.
 
-    def __init__(self) -> None:
+    *session_total* is what the session has used so far, in this process and before.
+    """
+
+    def __init__(self, session_total: TokenCounts | None = None) -> None:
         self._turns: Sequence[Turn] = ()
         self._weighed = 0
         self._by = _NOTHING
         self._total = 0
         self._anchor: tuple[int, int] | None = None
         self._last_turn: TokenCounts | None = None
-        self._session_total = _NO_TOKENS
+        self.session_total = session_total or _NO_TOKENS
 
     def sync(self, turns: Sequence[Turn]) -> None:
         """Weigh what is new in *turns*; another list is another conversation and is weighed whole."""
@@ -86,8 +89,8 @@ class ContextMeter:
             usage.cache_read_tokens or 0,
             usage.cache_write_tokens or 0,
         )
-        total, last = self._session_total, self._last_turn
-        self._session_total = TokenCounts(
+        total, last = self.session_total, self._last_turn
+        self.session_total = TokenCounts(
             total.input + last.input,
             total.output + last.output,
             total.cache_read + last.cache_read,
@@ -131,8 +134,8 @@ class ContextMeter:
             engine_view=views,
             by=self._parts(overhead) if detail else None,
             last_turn=self._last_turn,
-            session_total=self._session_total,
-            cost=_cost(card, self._session_total),
+            session_total=self.session_total,
+            cost=_cost(card, self.session_total),
         )
 
     def _parts(self, overhead: Overhead) -> UsageBy:

@@ -29,6 +29,7 @@ __all__ = [
     "PermissionRequest",
     "PermissionSubject",
     "Plan",
+    "PlanItem",
     "Projected",
     "QueueItem",
     "RehydrateCandidate",
@@ -274,6 +275,15 @@ class ConfigOption:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanItem:
+    """One line of the model's todo list."""
+
+    content: str
+    status: str
+    priority: str
+
+
+@dataclass(frozen=True, slots=True)
 class SessionSnapshot:
     """A session at one moment: what a client needs to draw it before it follows the events after ``seq``."""
 
@@ -294,6 +304,7 @@ class SessionSnapshot:
     parent: str | None = None
     archived: bool = False
     ephemeral: bool = False
+    plan: tuple[PlanItem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.capabilities.contract import PermissionAsk, PlanEntry, ToolContext, ToolObserver
 from sidecar.conductor.compacting import Compactor, Surroundings
 from sidecar.conductor.context import ContextMeter, Overhead, overhead_of, turn_tokens
-from sidecar.conductor.contract import ContextUsage, EngineView
+from sidecar.conductor.contract import ContextUsage, EngineView, PlanItem, TokenCounts
 from sidecar.conductor.engines.base import CompactAsk, Frame, SessionEngine
-from sidecar.conductor.events import Notice, PlanChanged, PlanItem
+from sidecar.conductor.events import Notice, PlanChanged
 from sidecar.conductor.files import SessionFiles
 from sidecar.conductor.history import History, JournalPort
 from sidecar.conductor.info import SessionInfo
@@ -26,7 +26,7 @@ from sidecar.conductor.narrator import Narrator
 from sidecar.conductor.permissions import PermissionDesk
 from sidecar.conductor.ports import ClientPort, Models
 from sidecar.conductor.prompt import RULE_FILES, system_prompt
-from sidecar.conductor.records import to_record
+from sidecar.conductor.records import from_record, to_record
 from sidecar.conductor.silence import bounded_silence
 from sidecar.llmgateway.contract import Channel, Conversation, ModelCard, StreamOptions, Usage, UserTurn
 from sidecar.runtime import Agent, AgentConfig, AgentDeps, create_agent
@@ -73,10 +73,11 @@ class Core:
         self.log = EventLog(info.sid, parts.clock_ms, info.seq)
         self.narrator = Narrator(self.log, asyncio.get_running_loop().call_later)
         self.history = History(journal, on_trouble=self._on_store_trouble, on_branch=self._on_branch)
-        self.meter = ContextMeter()
+        self.meter = ContextMeter(from_record(TokenCounts, info.session_total))
         self.entering: UserTurn | None = None
         self._turn_id = turn_id
-        self._todo: tuple[PlanEntry, ...] = ()
+        stored_plan = (from_record(PlanEntry, entry) for entry in info.plan)
+        self._todo = tuple(entry for entry in stored_plan if entry is not None)
         self._engines: dict[str, SessionEngine] = {}
         self._rules = ""
         self._weighed: tuple[str, Overhead] | None = None
@@ -86,6 +87,7 @@ class Core:
         self._desk = self._make_desk()
         self.tools: ToolBox = parts.toolbox(self._tool_context, self.narrator.on_tool)
         self.compactor = Compactor(info.sid, self.history, self.narrator, self._surroundings())
+        self._configured = self._agent_config()
         self.agent: Agent = self._make_agent()
 
     @property
@@ -158,6 +160,10 @@ class Core:
             detail=detail,
         )
 
+    def plan(self) -> tuple[PlanItem, ...]:
+        """Return the model's todo list."""
+        return tuple(PlanItem(entry.content, entry.status, entry.priority) for entry in self._todo)
+
     def ask(
         self,
         *,
@@ -178,7 +184,8 @@ class Core:
 
     async def store_meta(self, seq: int) -> None:
         """Store what is known of the session, *seq* being the last event it will have told by then."""
-        self.info = replace(self.info, seq=seq)
+        total = asdict(self.meter.session_total)
+        self.info = replace(self.info, seq=seq, session_total=total, plan=tuple(map(asdict, self._todo)))
         await self.history.note(to_record("meta", self.info), self.files.to_record())
 
     def _make_agent(self) -> Agent:
@@ -191,7 +198,6 @@ class Core:
             on_usage=self._on_usage,
             on_compaction=self._on_backstop,
         )
-        self._configured = self._agent_config()
         agent = create_agent(self._configured, deps)
         agent.subscribe(self.narrator.on_run_event)
         return agent
@@ -269,8 +275,7 @@ class Core:
 
     def _set_todo(self, entries: tuple[PlanEntry, ...]) -> None:
         self._todo = entries
-        items = tuple(PlanItem(entry.content, entry.status, entry.priority) for entry in entries)
-        self.narrator.tell(PlanChanged(items))
+        self.narrator.tell(PlanChanged(self.plan()))
 
     def _on_store_trouble(self, error: SidecarError) -> None:
         text = f"{error.message} The conversation goes on in memory and is stored once that works again."

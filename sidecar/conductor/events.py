@@ -15,6 +15,7 @@ from sidecar.conductor.contract import (
     Compaction,
     ConfigOption,
     ContextUsage,
+    PlanItem,
     QueueItem,
     RestoredFile,
     StopReasonName,
@@ -35,7 +36,6 @@ __all__ = [
     "Payload",
     "Phase",
     "PlanChanged",
-    "PlanItem",
     "QueueChanged",
     "Rehydrated",
     "Retry",
@@ -147,15 +147,6 @@ class ToolFinished:
     is_error: bool
     locations: tuple[ToolLocation, ...] = ()
     diffs: tuple[DiffContent, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PlanItem:
-    """One line of the model's todo list."""
-
-    content: str
-    status: str
-    priority: str
 
 
 @dataclass(frozen=True, slots=True)

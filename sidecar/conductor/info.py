@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 __all__ = ["SessionInfo"]
 
@@ -12,8 +13,9 @@ __all__ = ["SessionInfo"]
 class SessionInfo:
     """A session's name, place and choices; times are epoch milliseconds.
 
-    *policy* overrides the engine's thresholds by their wire names. *seq* is the last number of the event log,
-    *messages* and *tokens* the size of the conversation, all three as of the last store.
+    *policy* overrides the engine's thresholds by their wire names. As of the last store: *seq* is the last
+    number of the event log, *messages* and *tokens* the size of the conversation, *session_total* the tokens
+    of all its model calls (a ``TokenCounts``), *plan* the model's todo list.
     """
 
     sid: str
@@ -33,3 +35,5 @@ class SessionInfo:
     messages: int = 0
     tokens: int = 0
     last_compaction_at: int | None = None
+    session_total: Mapping[str, int] = field(default_factory=dict)
+    plan: tuple[Mapping[str, Any], ...] = ()

@@ -155,6 +155,7 @@ class Session:
             parent=info.parent,
             archived=info.archived,
             ephemeral=info.ephemeral,
+            plan=self._core.plan(),
         )
 
     def queue(self) -> tuple[QueueItem, ...]:

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from sidecar._internal.errors import InvalidInput
+from sidecar.capabilities.todo import TODO
 from sidecar.conductor.content import prompt_text
+from sidecar.conductor.contract import PlanItem, TokenCounts
 from sidecar.conductor.errors import Busy, FolderNotFound, HeadMoved, SessionNotFound
 from sidecar.conductor.events import Event, Faulted, Message, Settled, UserMessage
 from sidecar.conductor.hub import NewSession
@@ -23,7 +25,7 @@ from sidecar.llmgateway.contract import (
     UserTurn,
     gateway_error,
 )
-from sidecar.llmgateway.scripted import EndWithoutDone, Hang, Raise, Say, WaitFor
+from sidecar.llmgateway.scripted import Call, EndWithoutDone, Hang, Raise, Say, WaitFor
 
 
 def text(prompt: str) -> Content:
@@ -81,6 +83,20 @@ async def test_what_settled_is_on_disk_and_loads_again(make_stage: Any) -> None:
     loaded = (await stage.hub.load(session.sid)).session
     assert loaded.history.turns == turns
     assert (loaded.log.seq, loaded.history.head, loaded.info.title) == (seq, head, "a")
+
+
+async def test_the_tokens_used_and_the_plan_survive_a_reload(make_stage: Any) -> None:
+    plan = Call("todo", {"entries": [{"content": "look", "status": "completed"}, {"content": "fix"}]})
+    script = [[plan, UsageEmission(Usage(100, 5))], [Say("done"), UsageEmission(Usage(300, 7, 50))]]
+    stage = await make_stage(script, tools=[TODO])
+    session = await stage.session()
+    await stage.ask(session, "1")
+    total, items = session.usage().session_total, session.snapshot().plan
+    assert total == TokenCounts(400, 12, 50)
+    assert items == (PlanItem("look", "completed", "medium"), PlanItem("fix", "pending", "medium"))
+    await stage.hub.close(session.sid)
+    loaded = (await stage.hub.load(session.sid)).session
+    assert (loaded.usage().session_total, loaded.snapshot().plan) == (total, items)
 
 
 async def test_prompts_while_busy_wait_and_are_answered_in_order(make_stage: Any) -> None:
