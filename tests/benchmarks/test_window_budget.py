@@ -1,0 +1,202 @@
+"""What the window budget costs as a session grows.
+
+A gate costs what is new. A plan and a digest cost their own size, since weights and facts are collected as
+messages arrive; the five milliseconds for a hundred thousand messages are this room's promise, everything
+else is a ratio. What cannot be kept, a list seen for the first time, is linear.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from math import log
+from statistics import median
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from sidecar.conductor.session_ops import CondenseRun, condense_with_record
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Conversation,
+    CostSheet,
+    DoneEmission,
+    Emission,
+    ModelCard,
+    StreamOptions,
+    TextBlock,
+    ToolCallBlock,
+)
+from sidecar.runtime.contract import ModelInvoker
+from sidecar.window_budget import (
+    AssistantMessage,
+    CondenserDeps,
+    Message,
+    PlanOptions,
+    PrefixMeter,
+    ToolResultMessage,
+    Transcript,
+    UserMessage,
+    local_fallback_digest,
+    read_gate,
+)
+
+PROMISED_S = 0.005
+
+
+def card(window: int) -> ModelCard:
+    return ModelCard(
+        "m",
+        "mock",
+        "mock",
+        "M",
+        context_window=window,
+        max_output_tokens=4096,
+        modalities=("text",),
+        reasoning=False,
+        cost=CostSheet(0, 0),
+    )
+
+
+def turn(number: int) -> list[Message]:
+    path, key = f"src/module_{number % 500}.py", f"call-{number}"
+    return [
+        UserMessage(f"Please look at item {number} of the list.", number),
+        AssistantMessage((TextBlock(f"Reading part {number}."), ToolCallBlock(key, "read", {"path": path}))),
+        ToolResultMessage(key, "read", (TextBlock(f"def item_{number}(): return {number}"),)),
+        AssistantMessage((TextBlock(f"Item {number} does what its name says."),)),
+    ]
+
+
+def session(n_messages: int) -> list[Message]:
+    return [message for number in range(n_messages // 4) for message in turn(number)]
+
+
+async def stub_summariser(conversation: Conversation, options: StreamOptions) -> AsyncIterator[Emission]:
+    yield DoneEmission(AssistantTurn((TextBlock("# Objective\nlook at the list"),)))
+
+
+def best(action: Callable[[], object], rounds: int = 7) -> float:
+    """Return the seconds of the fastest of *rounds* calls."""
+    seconds = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        action()
+        seconds.append(time.perf_counter() - started)
+    return min(seconds)
+
+
+def report(benchmark: BenchmarkFixture, measure: Callable[[], dict[int, float]]) -> dict[int, float]:
+    """Return seconds by number of messages, measured without the collector, and print them."""
+
+    def quietly() -> dict[int, float]:
+        gc.collect()
+        gc.disable()
+        try:
+            return measure()
+        finally:
+            gc.enable()
+
+    found: dict[int, float] = benchmark.pedantic(quietly, rounds=1)  # type: ignore[no-untyped-call]  # no types
+    print("\n" + ", ".join(f"{size:,}: {seconds * 1e3:.4f} ms" for size, seconds in found.items()))
+    return found
+
+
+def slope(found: dict[int, float]) -> float:
+    """Return the exponent of growth between the smallest and the largest size."""
+    small, large = min(found), max(found)
+    exponent = log(found[large] / found[small]) / log(large / small)
+    print(f"log-log slope {exponent:.2f}")
+    return exponent
+
+
+def test_the_gate_after_one_more_message_costs_the_same_at_any_length(benchmark: BenchmarkFixture) -> None:
+    """Bridge aside, a session's whole step: weigh, collect facts, gate."""
+    options, new = PlanOptions(card=card(200_000)), turn(1)
+
+    def measure() -> dict[int, float]:
+        found = {}
+        for size in (1000, 10_000, 100_000):
+            transcript, seconds = Transcript.of(session(size)), []
+            for _ in range(500):
+                started = time.perf_counter()
+                for message in new:
+                    transcript = transcript.extended([message])
+                    read_gate(transcript, options)
+                seconds.append((time.perf_counter() - started) / len(new))
+            found[size] = median(seconds)
+        return found
+
+    found = report(benchmark, measure)
+    assert found[100_000] < 1.5 * found[1000]
+
+
+def test_the_meter_costs_the_same_up_to_a_million_messages(benchmark: BenchmarkFixture) -> None:
+    """Weigh one more message, compare, find the cut."""
+    new = turn(1)
+
+    def measure() -> dict[int, float]:
+        found = {}
+        meter = PrefixMeter()
+        for size in (1000, 10_000, 100_000, 1_000_000):
+            while len(meter) < size:
+                meter = meter.extended(session(1000))
+            seconds = []
+            for _ in range(500):
+                started = time.perf_counter()
+                for message in new:
+                    meter = meter.extended([message])
+                    assert meter.total > 0
+                    meter.cut(6000)
+                seconds.append((time.perf_counter() - started) / len(new))
+            found[size] = median(seconds)
+        return found
+
+    found = report(benchmark, measure)
+    assert found[1_000_000] < 2 * found[1000]
+
+
+@pytest.mark.parametrize("invoke", [None, stub_summariser], ids=["local digest", "stub summariser"])
+def test_planning_and_condensing_is_bounded(benchmark: BenchmarkFixture, invoke: ModelInvoker | None) -> None:
+    """Five milliseconds at a hundred thousand messages, all of which the summariser is shown."""
+    deps = CondenserDeps(invoke=invoke, card=card(20_000))
+    run = CondenseRun(summarizer_card=card(200_000))
+
+    async def time_one(transcript: Transcript) -> float:
+        started = time.perf_counter()
+        record = await condense_with_record(deps, transcript, run)
+        spent = time.perf_counter() - started
+        assert record.noop is None
+        assert record.summary_source == ("localFallback" if invoke is None else "model")
+        return spent
+
+    async def fastest(transcript: Transcript) -> float:
+        return min([await time_one(transcript) for _ in range(15)])
+
+    def measure() -> dict[int, float]:
+        return {size: asyncio.run(fastest(Transcript.of(session(size)))) for size in (1000, 10_000, 100_000)}
+
+    found = report(benchmark, measure)
+    assert slope(found) <= 1.1
+    assert found[100_000] <= PROMISED_S
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        pytest.param(local_fallback_digest, id="local digest"),
+        pytest.param(Transcript.of, id="weights and facts"),
+    ],
+)
+def test_a_list_seen_for_the_first_time_is_linear(
+    benchmark: BenchmarkFixture, action: Callable[[Sequence[Message]], object]
+) -> None:
+    """Nothing is quadratic."""
+
+    def measure() -> dict[int, float]:
+        lists = {size: session(size) for size in (1000, 4000, 16_000)}
+        return {size: best(lambda messages=messages: action(messages), 5) for size, messages in lists.items()}  # type: ignore[misc]
+
+    assert slope(report(benchmark, measure)) <= 1.1
