@@ -124,6 +124,8 @@ class LspConnection:
             self._client.leave(self._workspace)
         for task in self._tasks:
             task.cancel()
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks), timeout=seconds)
         await self._peer.aclose(seconds)
 
     # What the peer tells.
@@ -174,6 +176,7 @@ class LspConnection:
         typed = self._server.read_initialize(params)
         self._options.configure(sidecar_options(typed))
         result = self._server.initialize(typed)
+        self._options.on_workspace_folders(self._server.folders)
         self._documents.encoding = self._server.encoding
         profile = profile_of(typed)
         progress = ProgressBoard(self._peer, may_create=profile.may_be_given_progress)
@@ -184,7 +187,6 @@ class LspConnection:
         if applier is not None:
             self._workspace.set_edit_applier(applier)
         self._phase = _Phase.READY
-        self._options.on_workspace_folders(self._server.folders)
         return Answer(result, lambda: self._options.watch_process(typed.process_id))
 
     def _shut_down(self) -> Answer | Awaitable[Answer]:

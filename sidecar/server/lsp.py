@@ -18,6 +18,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, default_converter, lsp_method
 
 from sidecar._internal.errors import InvalidInput
+from sidecar.protocol.codec import camel
 from sidecar.protocol.errors import MethodNotFound
 from sidecar.protocol.handshake import ServerInfo
 from sidecar.server.commands import COMMANDS
@@ -136,16 +137,12 @@ class LspServer(LanguageServer):
         """The same, as paths; what is no file is left out."""
         return tuple(path for uri in self.folder_uris if (path := uri_to_path(uri)) is not None)
 
-    def knows(self, method: str) -> bool:
-        """Whether :meth:`call` handles *method*; ``initialize`` has a way of its own."""
-        features = self.protocol.fm
-        return method != types.INITIALIZE and (
-            method in features.builtin_features or method in features.features
-        )
-
     def call(self, method: str, params: Any) -> Any:
         """Handle one message and return its result, JSON-ready. Raises MethodNotFound, InvalidInput."""
-        if not self.knows(method):
+        features = self.protocol.fm
+        # A handshake comes by its own way; as a notification it would begin everything anew.
+        is_known = method in features.builtin_features or method in features.features
+        if not is_known or method == types.INITIALIZE:
             raise MethodNotFound(method)
         return self.protocol.handle(method, self._typed(method, params))
 
@@ -205,7 +202,7 @@ def _places(error: BaseException) -> Iterator[str]:
     """Yield the names on the way to the first place that does not fit, as the converter noted them."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-        yield from (str(note.name) for note in getattr(error, "__notes__", ()) if hasattr(note, "name"))
+        yield from (camel(note.name) for note in getattr(error, "__notes__", ()) if hasattr(note, "name"))
 
 
 def _only_what_is_used(params: Any) -> Any:

@@ -92,6 +92,7 @@ class Peer:
         self._stream = stream
         self._dialect = dialect
         self._face = face
+        self._max_body_bytes = limits.max_body_bytes
         self._decoder = dialect.decoder(limits.max_body_bytes)
         self._in_flight = jsonrpc.InFlight(limits.max_in_flight)
         self._tasks: dict[Id, asyncio.Future[Answer]] = {}
@@ -219,7 +220,7 @@ class Peer:
             case Oversized(id=request_id, is_response=True):
                 self._take_response(jsonrpc.Response(request_id, None, {}))
             case Oversized(size, request_id):
-                message = f"a message of {size} bytes is over the limit"
+                message = f"a message of {size} bytes is over the limit of {self._max_body_bytes}"
                 self._refuse(request_id, RequestRefused("messageTooLarge", message))
             case Broken(kind, reason):
                 hint = "the connection ends here: the next message cannot be found"
@@ -311,7 +312,12 @@ class Peer:
 
     def _error_body(self, request_id: Id | None, error: SidecarError) -> bytes:
         code = self._dialect.code(error.kind)
-        return jsonrpc.encode_error(request_id, code, error.message, error_data(error))
+        try:
+            return jsonrpc.encode_error(request_id, code, error.message, error_data(error))
+        except (TypeError, ValueError, RecursionError) as fault:  # the details are no JSON
+            log_fault(f"telling a {error.kind!r}", fault)
+            bare = {"kind": error.kind, "retryable": error.retryable}
+            return jsonrpc.encode_error(request_id, code, error.message, bare)
 
     def _let_go_of_asked(self) -> None:
         for method, future in self._asked.values():

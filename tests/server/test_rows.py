@@ -54,7 +54,7 @@ async def test_row_03_a_request_after_shutdown_is_refused_at_once() -> None:
     ("method", "params", "place"),
     [
         ("workspace/executeCommand", {"command": 5}, "command"),
-        ("textDocument/didOpen", {"textDocument": {"uri": NOTE}}, "params.text_document.language_id"),
+        ("textDocument/didOpen", {"textDocument": {"uri": NOTE}}, "params.textDocument.languageId"),
         ("textDocument/didChange", "text", "params"),
         ("textDocument/didChange", None, "params"),
     ],

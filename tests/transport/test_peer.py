@@ -55,6 +55,8 @@ class ObedientFace:
                 return self._raise(ValueError(params))
             case "unspeakable":
                 return Answer(object())
+            case "odd details":
+                raise InvalidInput("no", place=object())
         raise MethodNotFound(method)
 
     def notification(self, method: str, params: Any) -> None:
@@ -221,6 +223,11 @@ async def test_a_result_that_is_not_json_is_an_internal_error() -> None:
     wire = Wire()
     assert code_and_kind(await wire.client.request(1, "unspeakable")) == (-32603, "internal")
     assert wire.face.told == [(1, "internal")]
+
+
+async def test_an_error_whose_details_are_not_json_is_told_without_them() -> None:
+    answer = await Wire().client.request(1, "odd details")
+    assert answer["error"]["data"] == {"kind": "invalidParams", "retryable": False}
 
 
 async def test_what_follows_an_answer_is_queued_behind_it_and_may_fail() -> None:
