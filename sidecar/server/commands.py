@@ -34,7 +34,7 @@ def resolve_command(params: Any) -> tuple[str, dict[str, Any]]:
     """Return the method that *params* of executeCommand ask for, and its params. Raises InvalidInput.
 
     >>> resolve_command({"command": "sidecar.context", "arguments": [{"sid": "s"}], "workDoneToken": 1})
-    ('sidecar/context/usage', {'sid': 's', 'workDoneToken': 1})
+    ('sidecar/context/usage', {'workDoneToken': 1, 'sid': 's'})
     """
     if not isinstance(params, Mapping):
         raise InvalidInput("executeCommand needs an object with a command")
