@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sidecar.protocol.methods import METHODS
-
 __all__ = ["PROTOCOL", "ClientWishes", "ServerInfo", "advertise", "client_wishes"]
 
 PROTOCOL: Final = 1
@@ -56,6 +54,9 @@ class ClientWishes:
 
 def advertise(info: ServerInfo, *, max_message_bytes: int, max_in_flight: int) -> dict[str, Any]:
     """Return the server's side of the handshake."""
+    # Here and not above: the ACP face answers its handshake before the table of methods is loaded.
+    from sidecar.protocol.methods import METHODS
+
     limits = {
         "maxMessageBytes": max_message_bytes,
         "maxInFlight": max_in_flight,

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
-from sidecar.conductor.log import EventLog
+if TYPE_CHECKING:  # a face answers its handshake before anything of a session is loaded
+    from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+    from sidecar.conductor.log import EventLog
 
 __all__ = ["Answer", "ConnectionPort", "FaceLink", "ProgressSink", "ServicePort"]
 
