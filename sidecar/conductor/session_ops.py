@@ -40,8 +40,12 @@ from sidecar.window_budget.condenser import AUTO_CONDENSE_POLICY
 from sidecar.window_budget.rehydrate import Resolve, fresh_files
 from sidecar.window_budget.settle import lightened, spans_of, unchanged
 from sidecar.window_budget.summarize.condense import ModelDigest
-from sidecar.window_budget.summarize.pieces import ask_in_pieces, piece_bytes, split_scrollback
-from sidecar.window_budget.summarize.prompt import assemble_prompt
+from sidecar.window_budget.summarize.pieces import (
+    ask_in_pieces,
+    piece_bytes,
+    piece_prompt,
+    split_scrollback,
+)
 
 if TYPE_CHECKING:
     from sidecar.conductor.condense import CondenseOpts
@@ -147,8 +151,8 @@ def preview_prompt(deps: CondenserDeps, plan: CompactionPlan, run: CondenseRun) 
     """Return the first prompt that carrying out *plan* would send, or None when it would send none."""
     if plan.noop is not None or plan.cut == 0:
         return None
-    pieces, prior, _ = _material(deps, plan, run)
-    return assemble_prompt(pieces[0], SummarizeDeps().scope, prior, run.instructions)
+    pieces, prior, carried_chars = _material(deps, plan, run)
+    return piece_prompt(pieces[0], prior or "", carried_chars, run.instructions)
 
 
 def restore_under_count_guard(

@@ -24,8 +24,8 @@ from sidecar.window_budget.transcript import Transcript
 
 __all__ = ["CompactionPlan", "plan_compaction"]
 
-DIGEST_SHARE = 0.2
-FILES_SHARE = 0.2
+DIGEST_SHARE = 0.15
+FILES_SHARE = 0.15
 """How much of the room a digest and the restored files take at most; the tail has its own share."""
 
 FORCED_TURN_FACTOR = 4

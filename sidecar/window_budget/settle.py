@@ -23,6 +23,10 @@ from sidecar.window_budget.summarize.pins import pinned_rules, with_evidence, wi
 __all__ = ["CondenseRecord", "lightened", "settle", "spans_of", "unchanged"]
 
 
+NOTE_SHARE = 0.25
+"""How much of a digest the note on files that are gone takes at most."""
+
+
 @dataclass(frozen=True, slots=True)
 class CondenseRecord:
     """What a compaction did.
@@ -95,7 +99,7 @@ def settle(
         files: what the plan's candidates hold now, newest first.
     """
     gone = tuple((file, found.reason) for file, found in files if isinstance(found, GoneFile))
-    note = _gone_note(gone)
+    note = _gone_note(gone, plan.digest_tokens)
     failure = digest.failure
     text = _modelled(plan, digest.text) + note if failure is None else ""
     if failure is None and not _fits(plan, _stamped(plan, text)):
@@ -162,7 +166,9 @@ def _fits(plan: CompactionPlan, digest: UserMessage) -> bool:
     return after < plan.tokens_before and (plan.gate.room is None or after <= plan.gate.room)
 
 
-def _gone_note(gone: Sequence[tuple[FileRange, str]]) -> str:
+def _gone_note(gone: Sequence[tuple[FileRange, str]], digest_tokens: int) -> str:
+    """Return what the digest says of files that are gone; nothing where that would be most of the digest."""
     if not gone:
         return ""
-    return "\n\nNot restored: " + ", ".join(f"{file.path} ({reason})" for file, reason in gone) + "."
+    note = "\n\nNot restored: " + ", ".join(f"{file.path} ({reason})" for file, reason in gone) + "."
+    return note if tokens_of_chars(len(note)) <= digest_tokens * NOTE_SHARE else ""

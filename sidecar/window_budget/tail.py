@@ -16,7 +16,7 @@ from sidecar.window_budget.microcompact import DEFAULT_KEEP_RECENT, blank_result
 
 __all__ = ["TAIL_SHARE", "Tail", "fit_tail"]
 
-TAIL_SHARE = 0.5
+TAIL_SHARE = 0.45
 """How much of the room the tail takes at most, the newest prompt not counted."""
 
 

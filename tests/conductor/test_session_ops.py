@@ -233,7 +233,7 @@ async def test_b_w5_the_summariser_sees_the_original_bodies() -> None:
     record = await condense([*ask("read them"), *reads, *talk(8)], model, window=16_000)
     assert CLEARED_TOOL_RESULT not in asked(model)
     assert all(f"body {number} " in asked(model) for number in range(12))
-    assert [file.file.path for file in record.restored] == [f"f{number}.py" for number in range(7, 12)]
+    assert [file.file.path for file in record.restored] == [f"f{number}.py" for number in range(8, 12)]
     assert all("body" in str(file.message.content) for file in record.restored)
 
 
@@ -553,7 +553,7 @@ async def test_a_prompt_larger_than_the_window_keeps_its_beginning() -> None:
 async def test_small_windows_are_left_with_room(window: int) -> None:
     """The default tail of 6000 tokens does not keep a small window over its limit."""
     record = await condense(talk(60), window=window)
-    assert record.tokens_after <= 0.9 * (window - 2048) * 0.75
+    assert record.tokens_after <= 0.8 * (window - 2048) * 0.75
     assert record.kept_count >= 1
 
 

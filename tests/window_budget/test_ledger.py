@@ -21,8 +21,8 @@ from sidecar.window_budget import (
     flatten_transcript,
 )
 from sidecar.window_budget.summarize.actions import ReadRecord, WriteRecord, facts_of_call, read_of, writes_of
+from sidecar.window_budget.summarize.columns import BLOCK_BYTES
 from sidecar.window_budget.summarize.facts import FactKind, fact_key, shape_of, telling_line
-from sidecar.window_budget.summarize.ledger import BLOCK_BYTES
 
 words = st.sampled_from(["never push", "I decided to go with b", "see a_1", "v1.2.3", "", "# x", "é" * 9])
 messages = st.lists(

@@ -121,9 +121,9 @@ def test_a_plan_adds_up() -> None:
     assert plan.dropped_tokens == estimate_tokens(messages[:7])
     assert plan.tail.tokens == estimate_tokens(messages[7:])
     assert [candidate.file for candidate in plan.candidates] == [FileRange(f"f{n}.py") for n in (3, 2, 1)]
-    assert plan.digest_tokens == 600
-    assert plan.files_tokens == 600
-    assert plan.projected_tokens == plan.tail.tokens + 1200
+    assert plan.digest_tokens == 450
+    assert plan.files_tokens == 450
+    assert plan.projected_tokens == plan.tail.tokens + 900
 
 
 def test_a_digest_may_be_as_large_as_the_one_it_carries_and_half_of_what_is_new() -> None:

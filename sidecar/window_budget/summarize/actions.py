@@ -145,7 +145,7 @@ def read_of(call: ToolCallBlock, index: int) -> ReadRecord | None:
     path = path_argument(call.input)
     tool = _plain(call.name)
     is_view = tool in _EDITOR_WITH_VIEW and _is_view(call.input)
-    if path is None or (tool in _KNOWN - _READERS and not is_view):
+    if path is None or (tool in _NO_READERS and not is_view):
         return None
     return ReadRecord(
         index, call.name, FileRange(path, _lines(call.input, "offset"), _lines(call.input, "limit"))
@@ -199,6 +199,9 @@ def facts_of_shell(command: str, output: str, exit_code: int | None, index: int)
 
 
 _KNOWN = _READERS | _WRITERS | _EDITORS | _EDITOR_WITH_VIEW | _PATCHERS | _SHELLS | _QUIET
+
+
+_NO_READERS = _KNOWN - _READERS
 
 
 def _plain(name: str) -> str:

@@ -1,6 +1,6 @@
 """What counts as a fact worth keeping, and how it is found in prose without a model.
 
-Eight kinds of fact, each with the title it stands under in a local digest. Finding them is a matter of
+Nine kinds of fact, each with the title it stands under in a local digest. Finding them is a matter of English
 wording, so it misses some and keeps some that are not; it never invents one. The work on one message is
 bounded, whatever its size.
 """

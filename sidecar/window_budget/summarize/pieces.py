@@ -11,12 +11,13 @@ from collections.abc import Iterator, Sequence
 
 from sidecar.llmgateway.contract import ModelCard
 from sidecar.window_budget.budget.estimate import chars_in, tokens_of_chars
+from sidecar.window_budget.contract import CondenseScope
 from sidecar.window_budget.summarize.condense import ModelDigest, SummarizeDeps, ask_model
 from sidecar.window_budget.summarize.ledger import FactLedger
 from sidecar.window_budget.summarize.prompt import CONDENSER_BRIEF, SECTION_TEMPLATE, assemble_prompt
 from sidecar.window_budget.text import cut_end
 
-__all__ = ["ask_in_pieces", "piece_bytes", "split_scrollback"]
+__all__ = ["ask_in_pieces", "piece_bytes", "piece_prompt", "split_scrollback"]
 
 WINDOW_SHARE = 0.8
 """How much of the window a prompt takes at most: the estimate is a heuristic."""
@@ -54,13 +55,19 @@ async def ask_in_pieces(
     """
     digest = ModelDigest(prior or "")
     for piece in pieces:
-        carried = digest.text
-        if carried_chars is not None:
-            carried = cut_end(carried, carried_chars, "[... {} characters cut ...]")
-        digest = await ask_model(assemble_prompt(piece, deps.scope, carried, instructions), deps)
+        digest = await ask_model(piece_prompt(piece, digest.text, carried_chars, instructions), deps)
         if digest.failure is not None:
             return digest
     return digest
+
+
+def piece_prompt(
+    piece: Sequence[str], carried: str, carried_chars: int | None = None, instructions: str | None = None
+) -> str:
+    """Return the prompt that asks for a digest of *piece* on top of *carried*, cut to *carried_chars*."""
+    if carried_chars is not None:
+        carried = cut_end(carried, carried_chars, "[... {} characters cut ...]")
+    return assemble_prompt(piece, CondenseScope.SESSION, carried, instructions)
 
 
 def piece_bytes(card: ModelCard | None, instructions: str | None = None) -> tuple[int | None, int | None]:

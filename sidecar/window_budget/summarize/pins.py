@@ -21,6 +21,8 @@ PINNED_TOKENS = 600
 """How many tokens of rules are pinned at most; the newest and the first of them win."""
 
 EVIDENCE_TOKENS = 400
+"""How many tokens of evidence are added at most."""
+
 _EVIDENCE = (FactKind.MODIFIED, FactKind.READ, FactKind.COMMAND, FactKind.ERROR, FactKind.NAME)
 
 _GUARDRAILS = "# Guardrails"
@@ -64,11 +66,9 @@ def with_pinned(digest: str, rules: tuple[str, ...]) -> str:
 def with_evidence(digest: str, ledger: FactLedger, before: int, carried: Carried) -> str:
     """Return *digest* with the files, commands, errors and names it does not mention listed at its end."""
     known = _words(digest)
-    missing = choose(
-        offers(ledger, before, carried, _EVIDENCE),
-        chars_in(EVIDENCE_TOKENS),
-        accept=lambda fact: not fact.is_minor and _words(fact_key(fact.kind, fact.text)) not in known,
-    )
+    offered = [offer for offer in offers(ledger, before, carried, _EVIDENCE) if not offer.fact.is_minor]
+    unsaid = [offer for offer in offered if _words(fact_key(offer.fact.kind, offer.fact.text)) not in known]
+    missing = choose(unsaid, chars_in(EVIDENCE_TOKENS))
     if not missing:
         return digest
     heading = "" if CARRYOVER in digest else f"\n{CARRYOVER}"

@@ -7,7 +7,7 @@ reworded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from sidecar.window_budget.summarize.carried import JOINED_KINDS, JOINT, Carried
@@ -72,14 +72,14 @@ def offers(
     return sorted(found.values(), key=lambda offer: offer.price)
 
 
-def choose(offered: Iterable[Offer], max_chars: int, *, accept: Callable[[Fact], bool] = bool) -> list[Fact]:
+def choose(offered: Iterable[Offer], max_chars: int) -> list[Fact]:
     """Return the facts of *offered* that fit *max_chars* once laid out, by kind, then oldest first."""
     chosen: list[Fact] = []
     titled = set[FactKind]()
     for offer in offered:
         fact = offer.fact
         cost = len(fact.text) + 3 + (0 if fact.kind in titled else len(fact.kind.value) + 5)
-        if cost <= max_chars and accept(fact):
+        if cost <= max_chars:
             max_chars -= cost
             titled.add(fact.kind)
             chosen.append(fact)
@@ -115,8 +115,9 @@ def _candidates(
     earlier = [replace(fact, index=position - len(earlier)) for position, fact in enumerate(earlier)]
     ranked = ledger.ranked(kind, before)
     if kind is FactKind.REQUEST:
-        first = earlier[:1] or filter(None, [ledger.first(kind, before)])
-        for fact in (*first, *(fact for _, fact in ranked[:1])):
+        first = earlier[0] if earlier else ledger.first(kind, before)
+        latest = next((fact for _, fact in ranked if not fact.is_minor), None)
+        for fact in filter(None, (first, latest)):
             yield GOAL_RANK, _clipped(fact, GOAL_CHARS)
     for rank, fact in ranked:
         yield rank, _clipped(fact, _MAX_CHARS[kind])
