@@ -42,7 +42,7 @@ async def client(home: Path, project: Path) -> AsyncIterator[SidecarClient]:
 
 
 def sidecar(*arguments: str, cwd: Path = ROOT, typed: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sidecar", *arguments]
+    command = [sys.executable, "-P", "-m", "sidecar", *arguments]
     return subprocess.run(command, cwd=cwd, input=typed, capture_output=True, text=True, timeout=60)
 
 
@@ -100,6 +100,13 @@ def test_doctor_says_what_it_found(home: Path) -> None:
     ran = sidecar("doctor")
     assert ran.returncode == 0
     assert "answers" in ran.stdout
+
+
+async def test_a_project_cannot_put_its_modules_into_the_daemon(home: Path, project: Path) -> None:
+    for name in ("sidecar", "rich", "json"):
+        (project / f"{name}.py").write_text("raise SystemExit('imported from the project')\n")
+    async with SidecarClient.spawn(cwd=project) as client:
+        assert (await client.status()).pid
 
 
 async def test_after_kill_9_every_settled_turn_loads_again(home: Path, project: Path) -> None:

@@ -52,7 +52,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest_lsp.fixture(
-    config=ClientServerConfig(server_command=[sys.executable, "-m", "sidecar"], client_factory=editor),
+    config=ClientServerConfig(server_command=[sys.executable, "-P", "-m", "sidecar"], client_factory=editor),
     params=PROFILES,
     scope="module",
 )  # type: ignore[untyped-decorator]

@@ -30,8 +30,8 @@ from sidecar_client.session import Session
 
 __all__ = ["DAEMON", "Setup", "SidecarClient"]
 
-DAEMON: Final = (sys.executable, "-m", "sidecar", "serve", "--stdio")
-"""The daemon of the same installation."""
+DAEMON: Final = (sys.executable, "-P", "-m", "sidecar", "serve", "--stdio")
+"""The daemon of the same installation. ``-P`` keeps the folder it starts in out of its imports."""
 
 _START_S: Final = 30.0
 _GRACE_S: Final = 3.0
