@@ -81,7 +81,7 @@ class Screen:
                 # Past rich, which would turn the tabs into spaces.
                 self.console.file.write("\t".join(row) + "\n")
             return
-        table = Table(*headers, box=None, header_style="dim", pad_edge=False)
+        table = Table(*headers, box=None, header_style="dim", pad_edge=False, show_header=any(headers))
         for row in rows:
             table.add_row(*(Text(cell) for cell in row))
         self.console.print(table)
