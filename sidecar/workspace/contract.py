@@ -16,6 +16,7 @@ __all__ = [
     "BufferOutOfSync",
     "Dispose",
     "EditApplier",
+    "FileOracle",
     "FileProblem",
     "FileSource",
     "FileView",
@@ -61,8 +62,9 @@ class FileView:
 
     *hash* is ``sha256:`` and 64 hex digits over the UTF-8 bytes of *text* as they stand, line ends included.
     A byte order mark is no part of the text, for editors hide it: so a saved buffer and its file have the
-    same hash. *version* is the buffer's, None on disk. *unsaved* tells a buffer that differs from its file
-    from one that is merely open; *size_bytes* is the file's on disk, the text's in a buffer.
+    same hash. *version* is the buffer's, None on disk and where a :class:`FileOracle` told the text.
+    *unsaved* tells a buffer that differs from its file from one that is merely open; *size_bytes* is the
+    file's on disk, the text's in a buffer.
     """
 
     path: Path
@@ -140,6 +142,18 @@ EditApplier: TypeAlias = Callable[[str, int | None, str], Awaitable[bool]]
 
 Contract: returns False when the editor refused (another version, or the user said no); never raises.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class FileOracle:
+    """How to ask one client for the text of a file as its editor has it, and to write through the editor.
+
+    Contract: neither raises but for cancellation, and both return soon. *read* returns None when the client
+    has nothing to say, *write* returns False when it did not take the text. Either may be missing.
+    """
+
+    read: Callable[[Path], Awaitable[str | None]] | None = None
+    write: Callable[[Path, str], Awaitable[bool]] | None = None
 
 
 class ReadLedgerPort(Protocol):
@@ -247,6 +261,14 @@ class WorkspacePort(Protocol):
 
     def set_edit_applier(self, applier: EditApplier | None) -> None:
         """Give the way to edit open buffers through the editor, or take it away."""
+        ...
+
+    def offer(self, root: Path, oracle: FileOracle) -> Dispose:
+        """Ask *oracle* about the files below *root* until the returned disposer is called.
+
+        It stands behind the open buffers and before the disk, and is asked only for text files that the disk
+        has. What is written below *root* goes through it where it takes writes. Of several the newest counts.
+        """
         ...
 
     def watch_status(self) -> WatchStatus:

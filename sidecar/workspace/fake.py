@@ -13,6 +13,7 @@ from sidecar.workspace.buffers import Buffers
 from sidecar.workspace.contract import (
     Dispose,
     EditApplier,
+    FileOracle,
     FileProblem,
     FileView,
     PositionEncoding,
@@ -43,6 +44,7 @@ class FakeWorkspace:
         self.watched: list[Path] = []
         self.client_watches = False
         self.edit_applier: EditApplier | None = None
+        self.oracles: list[tuple[Path, FileOracle]] = []
         self.closed = False
         self._buffers = Buffers()
         self._ledgers: dict[str, ReadLedger] = {}
@@ -155,6 +157,17 @@ class FakeWorkspace:
     def set_edit_applier(self, applier: EditApplier | None) -> None:
         """Keep the way to edit open buffers."""
         self.edit_applier = applier
+
+    def offer(self, root: Path, oracle: FileOracle) -> Dispose:
+        """Keep *oracle* for whoever wants to look at it; this disk is asked all the same."""
+        offer = (root, oracle)
+        self.oracles.append(offer)
+
+        def dispose() -> None:
+            if offer in self.oracles:
+                self.oracles.remove(offer)
+
+        return dispose
 
     def watch_status(self) -> WatchStatus:
         """Return who watches what."""

@@ -15,6 +15,7 @@ from sidecar.workspace.coalesce import Coalescer
 from sidecar.workspace.contract import (
     Dispose,
     EditApplier,
+    FileOracle,
     FileProblem,
     FileView,
     PositionEncoding,
@@ -25,6 +26,7 @@ from sidecar.workspace.contract import (
 from sidecar.workspace.disk_write import write_text
 from sidecar.workspace.files import BOM, READ_LIMIT_BYTES, DiskText, read_text, real_path, text_hash
 from sidecar.workspace.ledger import ReadLedger
+from sidecar.workspace.oracles import Oracles
 from sidecar.workspace.uris import path_to_uri, uri_to_path
 from sidecar.workspace.watch import DiskWatch, WatchSource, watch_with_watchfiles
 
@@ -55,6 +57,7 @@ class Workspace:
         self._limit_bytes = limit_bytes
         self._edit_settles_s = edit_settles_s
         self._buffers = Buffers()
+        self._oracles = Oracles()
         self._ledgers: dict[str, ReadLedger] = {}
         self._listeners: list[Callable[[Path], None]] = []
         self._edit_applier: EditApplier | None = None
@@ -94,6 +97,9 @@ class Workspace:
             return await asyncio.to_thread(_view_of_buffer, buffer, buffer.content.text, real, disk_hash)
         if isinstance(disk, FileProblem):
             raise disk
+        unsaved = await self._oracles.unsaved(real, disk.text)
+        if unsaved is not None:
+            return await asyncio.to_thread(_view_of_unsaved, unsaved, real)
         return _view_of_disk(real, disk)
 
     async def open_views(self) -> Sequence[FileView]:
@@ -107,18 +113,14 @@ class Workspace:
         real = await asyncio.to_thread(real_path, path)
         buffer = self._buffers.find(real)
         if buffer is None or buffer.superseded:
-            return await self._write_disk(real, text, expected_hash)
+            return await self._write_unshared(real, text, expected_hash)
         view = await self.view(real)
         if view.hash != expected_hash:
             raise _changed(real, "the open buffer")
         if self._edit_applier is not None:
             return await self._write_through_editor(self._edit_applier, view, text)
         if view.unsaved:
-            raise FileProblem(
-                "unwritable",
-                f"cannot write {real}: version {view.version} in the editor has unsaved changes",
-                hint="save or revert it in the editor, then read it again",
-            )
+            raise _unsaved(view)
         return await self._write_beneath(buffer, real, text, expected_hash)
 
     def watch(self, root: Path) -> Dispose:
@@ -161,6 +163,10 @@ class Workspace:
         """Give the way to edit open buffers through the editor, or take it away."""
         self._edit_applier = applier
 
+    def offer(self, root: Path, oracle: FileOracle) -> Dispose:
+        """Ask *oracle* about the files below *root* until the disposer is called; see ``WorkspacePort``."""
+        return self._oracles.add(real_path(root), oracle)
+
     def watch_status(self) -> WatchStatus:
         """Return who watches what."""
         return self._watch.status()
@@ -174,6 +180,7 @@ class Workspace:
         await self._watch.close()
         await self._checks.close()
         self._buffers.clear()
+        self._oracles.clear()
         self._ledgers.clear()
         self._listeners.clear()
 
@@ -220,6 +227,31 @@ class Workspace:
         for ledger in tuple(self._ledgers.values()):
             ledger.compare(path, now)
 
+    async def _write_unshared(self, real: Path, text: str, expected_hash: str | None) -> FileView:
+        """Write a file that no open buffer stands for: through a client that takes it, else to the disk."""
+        if not self._oracles.cover(real):
+            return await self._write_disk(real, text, expected_hash)
+        write = self._oracles.writer(real)
+        before = await self._view_if_there(real)
+        if write is None and before is not None and before.unsaved:
+            raise _unsaved(before)
+        if write is None:
+            return await self._write_disk(real, text, expected_hash)
+        if (None if before is None else before.hash) != expected_hash:
+            raise _changed(real, "the file")
+        if not await write(real, text):
+            raise _refused(real)
+        self._disk_moved((real,))
+        return await self.view(real)
+
+    async def _view_if_there(self, path: Path) -> FileView | None:
+        try:
+            return await self.view(path)
+        except FileProblem as problem:
+            if problem.problem != "notFound":
+                raise
+            return None
+
     async def _write_disk(self, real: Path, text: str, expected_hash: str | None) -> FileView:
         def write() -> DiskText:
             with self._disk_lock:
@@ -249,11 +281,7 @@ class Workspace:
         now = await self.view(before.path)
         if now.hash != before.hash:
             raise _changed(before.path, "the open buffer")
-        raise FileProblem(
-            "unwritable",
-            f"cannot write {before.path}: the editor did not accept the edit",
-            hint="ask the user what to do",
-        )
+        raise _refused(before.path)
 
     async def _view_after_edit(self, before: FileView, text: str, moved: asyncio.Event) -> FileView:
         """Return the view once the editor has reported the edit that it accepted."""
@@ -289,6 +317,28 @@ def _view_of_buffer(buffer: Buffer, text: str, path: Path, disk_hash: str | None
         buffer.version,
         len(body.encode()),
         now_hash != disk_hash,
+    )
+
+
+def _view_of_unsaved(text: str, path: Path) -> FileView:
+    uri, now_hash = path_to_uri(path), text_hash(text)
+    return FileView(path, uri, text, now_hash, "buffer", None, len(text.encode()), unsaved=True)
+
+
+def _unsaved(view: FileView) -> FileProblem:
+    what = "it" if view.version is None else f"version {view.version}"
+    return FileProblem(
+        "unwritable",
+        f"cannot write {view.path}: {what} has unsaved changes in the editor",
+        hint="save or revert it in the editor, then read it again",
+    )
+
+
+def _refused(path: Path) -> FileProblem:
+    return FileProblem(
+        "unwritable",
+        f"cannot write {path}: the editor did not accept the edit",
+        hint="ask the user what to do",
     )
 
 

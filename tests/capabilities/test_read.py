@@ -11,6 +11,7 @@ import pytest
 
 from sidecar.capabilities.contract import Location
 from sidecar.capabilities.read import READ
+from sidecar.workspace.contract import FileOracle
 
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk
@@ -73,6 +74,15 @@ async def test_the_unsaved_buffer_comes_first_and_says_so(desk: Desk) -> None:
     record = desk.reads.get(path)
     assert record is not None
     assert (record.source, record.version) == ("buffer", 7)
+
+
+async def test_unsaved_text_that_a_client_was_asked_for_has_no_version(desk: Desk) -> None:
+    async def read(path: Path) -> str | None:
+        return "typed\n"
+
+    desk.put("a", "disk\n")
+    desk.workspace.offer(desk.root, FileOracle(read=read))
+    assert await desk.output(READ, path="a") == "[unsaved buffer]\n     1\ttyped"
 
 
 async def test_an_open_file_without_changes_is_just_a_file(desk: Desk) -> None:

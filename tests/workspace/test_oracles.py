@@ -1,0 +1,234 @@
+"""A client that shares no buffers is asked for its unsaved text, and takes what is written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from pathlib import Path
+
+import pytest
+
+from sidecar.workspace.contract import FileOracle, FileProblem, FileView, StaleFile
+from sidecar.workspace.fake import FakeWorkspace
+from sidecar.workspace.files import text_hash
+from sidecar.workspace.oracles import unsaved_text
+from sidecar.workspace.uris import path_to_uri
+from sidecar.workspace.workspace import Workspace
+
+
+def put(path: Path, text: str) -> None:
+    path.write_bytes(text.encode())
+
+
+def content(path: Path) -> str:
+    return path.read_text()
+
+
+class Client:
+    """An editor with *texts* in its windows; what it takes goes to the disk, as *saves* would have it."""
+
+    def __init__(
+        self, texts: dict[Path, str] | None = None, *, accepts: bool = True, saves: str = ""
+    ) -> None:
+        self.texts = texts or {}
+        self.asked: list[Path] = []
+        self.written: list[tuple[Path, str]] = []
+        self._accepts = accepts
+        self._saves = saves
+
+    @property
+    def reader(self) -> FileOracle:
+        return FileOracle(read=self.read)
+
+    @property
+    def both(self) -> FileOracle:
+        return FileOracle(read=self.read, write=self.write)
+
+    async def read(self, path: Path) -> str | None:
+        self.asked.append(path)
+        return self.texts.get(path)
+
+    async def write(self, path: Path, text: str) -> bool:
+        self.written.append((path, text))
+        if self._accepts:
+            self.texts.pop(path, None)
+            put(path, self._saves or text)
+        return self._accepts
+
+
+@pytest.fixture
+def file(root: Path) -> Path:
+    path = root / "a.py"
+    path.write_text("disk")
+    return path
+
+
+def told_view(path: Path, text: str) -> FileView:
+    """What the view of a client's unsaved text is like."""
+    return FileView(path, path_to_uri(path), text, text_hash(text), "buffer", None, len(text), unsaved=True)
+
+
+async def check_problem(action: Awaitable[object], problem: str) -> None:
+    with pytest.raises(FileProblem) as caught:
+        await action
+    assert caught.value.problem == problem
+
+
+@pytest.mark.parametrize(
+    ("told", "on_disk", "unsaved"),
+    [
+        pytest.param("a", "a", None, id="the same text is saved"),
+        pytest.param("b", "a", "b", id="another text is not"),
+        pytest.param("a\nb\n", "a\r\nb\r\n", None, id="LF for CR LF is the same text"),
+        pytest.param(
+            "a\nc\n", "a\r\nb\r\n", "a\r\nc\r\n", id="what is unsaved keeps the line ends of its file"
+        ),
+        pytest.param("a\r\nc\r\n", "a\r\nb\r\n", "a\r\nc\r\n", id="line ends that are told stand"),
+        pytest.param("a\nb\n", "a\r\nb\n", "a\nb\n", id="mixed line ends are not guessed"),
+        pytest.param("\ufeffa", "a", None, id="a byte order mark is no text"),
+        pytest.param("", "a", "", id="an emptied buffer is unsaved"),
+    ],
+)
+def test_what_counts_as_unsaved(told: str, on_disk: str, unsaved: str | None) -> None:
+    assert unsaved_text(told, on_disk) == unsaved
+
+
+class TestRead:
+    """The client's unsaved text comes before the disk."""
+
+    async def test_unsaved_text_is_the_truth(self, workspace: Workspace, root: Path, file: Path) -> None:
+        workspace.offer(root, Client({file: "mine"}).reader)
+        assert await workspace.view(file) == told_view(file, "mine")
+
+    @pytest.mark.parametrize("texts", [{}, {"a.py": "disk"}])
+    async def test_a_file_without_unsaved_text_is_the_one_on_disk(
+        self, workspace: Workspace, root: Path, file: Path, texts: dict[str, str]
+    ) -> None:
+        workspace.offer(root, Client({root / name: text for name, text in texts.items()}).reader)
+        view = await workspace.view(file)
+        assert (view.text, view.source, view.unsaved) == ("disk", "disk", False)
+
+    async def test_an_open_buffer_needs_no_asking(self, workspace: Workspace, root: Path, file: Path) -> None:
+        client = Client({file: "theirs"})
+        workspace.offer(root, client.reader)
+        workspace.open_buffer(path_to_uri(file), version=1, text="ours")
+        assert ((await workspace.view(file)).text, client.asked) == ("ours", [])
+
+    @pytest.mark.parametrize("name", ["missing.py", "image.png", "sub"])
+    async def test_only_text_files_of_the_disk_are_asked_for(
+        self, workspace: Workspace, root: Path, name: str
+    ) -> None:
+        (root / "image.png").write_bytes(b"\x89PNG\r\n\0\0")
+        (root / "sub").mkdir()
+        client = Client({root / name: "text"})
+        workspace.offer(root, client.reader)
+        with pytest.raises(FileProblem):
+            await workspace.view(root / name)
+        assert client.asked == []
+
+    async def test_only_files_below_the_folder_are_asked_for(
+        self, workspace: Workspace, root: Path, file: Path
+    ) -> None:
+        client = Client({file: "mine"})
+        (root / "sub").mkdir()
+        workspace.offer(root / "sub", client.reader)
+        assert ((await workspace.view(file)).text, client.asked) == ("disk", [])
+
+    async def test_of_several_clients_the_newest_counts_while_it_is_there(
+        self, workspace: Workspace, root: Path, file: Path
+    ) -> None:
+        workspace.offer(root, Client({file: "old"}).reader)
+        leave = workspace.offer(root, Client({file: "new"}).reader)
+        first = await workspace.view(file)
+        leave()
+        leave()
+        assert (first.text, (await workspace.view(file)).text) == ("new", "old")
+
+    async def test_what_the_model_read_is_stale_once_the_client_has_another_text(
+        self, workspace: Workspace, root: Path, file: Path
+    ) -> None:
+        stale: list[StaleFile] = []
+        workspace.ledger("s", stale.append).record(await workspace.view(file), call_id="c1")
+        workspace.offer(root, Client({file: "mine"}).reader)
+        workspace.disk_changed([file])
+        await workspace.settle()
+        assert [(each.now_hash, each.source) for each in stale] == [(text_hash("mine"), "buffer")]
+
+
+class TestWrite:
+    """What is written goes through the client that takes it."""
+
+    async def test_a_write_lands_where_the_client_puts_it(
+        self, workspace: Workspace, root: Path, file: Path
+    ) -> None:
+        client = Client({file: "mine"})
+        workspace.offer(root, client.both)
+        view = await workspace.write(file, "ours", expected_hash=text_hash("mine"))
+        assert (view.text, view.source, content(file)) == ("ours", "disk", "ours")
+        assert client.written == [(file, "ours")]
+
+    async def test_a_new_file_is_made_by_the_client(self, workspace: Workspace, root: Path) -> None:
+        client = Client()
+        workspace.offer(root, client.both)
+        view = await workspace.write(root / "new.py", "ours", expected_hash=None)
+        assert (view.text, client.written) == ("ours", [(root / "new.py", "ours")])
+
+    async def test_what_the_client_made_of_it_is_the_truth(
+        self, workspace: Workspace, root: Path, file: Path
+    ) -> None:
+        workspace.offer(root, Client(saves="formatted").both)
+        assert (await workspace.write(file, "ours", expected_hash=text_hash("disk"))).text == "formatted"
+
+    @pytest.mark.parametrize("expected", ["disk", None])
+    async def test_a_text_nobody_has_seen_is_not_written_over(
+        self, workspace: Workspace, root: Path, file: Path, expected: str | None
+    ) -> None:
+        client = Client({file: "mine"})
+        workspace.offer(root, client.both)
+        seen = None if expected is None else text_hash(expected)
+        await check_problem(workspace.write(file, "ours", expected_hash=seen), "changedSinceRead")
+        assert (client.written, content(file)) == ([], "disk")
+
+    async def test_a_client_that_does_not_take_it(self, workspace: Workspace, root: Path, file: Path) -> None:
+        workspace.offer(root, Client(accepts=False).both)
+        await check_problem(workspace.write(file, "ours", expected_hash=text_hash("disk")), "unwritable")
+        assert content(file) == "disk"
+
+    async def test_unsaved_text_of_a_client_that_takes_no_writes_is_kept(
+        self, workspace: Workspace, root: Path, file: Path
+    ) -> None:
+        workspace.offer(root, Client({file: "mine"}).reader)
+        await check_problem(workspace.write(file, "ours", expected_hash=text_hash("mine")), "unwritable")
+        assert content(file) == "disk"
+
+    async def test_a_saved_file_of_a_client_that_takes_no_writes_is_written(
+        self, workspace: Workspace, root: Path, file: Path
+    ) -> None:
+        workspace.offer(root, Client().reader)
+        assert (await workspace.write(file, "ours", expected_hash=text_hash("disk"))).text == "ours"
+
+    async def test_a_file_that_is_no_text_is_not_handed_to_a_client(
+        self, workspace: Workspace, root: Path
+    ) -> None:
+        image = root / "image.png"
+        image.write_bytes(b"\x89PNG\r\n\0\0")
+        client = Client()
+        workspace.offer(root, client.both)
+        await check_problem(workspace.write(image, "ours", expected_hash=None), "binary")
+        assert client.written == []
+
+    async def test_others_hear_of_it(self, workspace: Workspace, root: Path, file: Path) -> None:
+        heard = asyncio.Event()
+        workspace.offer(root, Client().both)
+        workspace.on_change(lambda path: heard.set() if path == file else None)
+        await workspace.write(file, "ours", expected_hash=text_hash("disk"))
+        await heard.wait()
+
+
+def test_the_fake_keeps_what_it_is_offered() -> None:
+    fake, oracle = FakeWorkspace(), FileOracle()
+    leave = fake.offer(Path("/p"), oracle)
+    offered = list(fake.oracles)
+    leave()
+    leave()
+    assert (offered, fake.oracles) == ([(Path("/p"), oracle)], [])
