@@ -50,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_demo(commands)
     _add_chat(commands)
     _add_run(commands)
+    _add_compact(commands)
     _add_sessions(commands)
     _add_doctor(commands)
     return parser
@@ -104,6 +105,17 @@ def _add_session_choices(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cwd", default=".", metavar="FOLDER", help="where to work (here)")
     parser.add_argument("--model", metavar="NAME", help="which model answers (offline-1)")
     parser.add_argument("--engine", metavar="NAME", help="which engine compacts (windowBudget)")
+
+
+def _add_compact(commands: _Commands) -> None:
+    compact = commands.add_parser(
+        "compact",
+        help="condense a conversation in a file",
+        description="Condense a stored session (.jsonl) or a JSON array of chat messages, without a model. "
+        "The condensed turns go to stdout, one JSON object a line; the file stays as it is.",
+    )
+    compact.add_argument("file", help="the file")
+    compact.add_argument("--window", type=int, default=32_000, metavar="TOKENS", help="to fit this (32000)")
 
 
 def _add_sessions(commands: _Commands) -> None:

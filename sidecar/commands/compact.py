@@ -1,0 +1,160 @@
+"""``sidecar compact FILE``: a conversation in a file, condensed without a daemon and without a model.
+
+Reads a session's file as the store keeps it, or a JSON array of chat messages; writes the condensed turns to
+standard output, and what was done to standard error. The file is not changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sidecar.commands.daemon import print_json
+from sidecar.commands.terminal import Screen
+from sidecar.conductor.session_ops import (
+    CondenseRun,
+    condense_with_record,
+    messages_to_turns,
+    turns_to_messages,
+)
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Block,
+    CostSheet,
+    ModelCard,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolTurn,
+    Turn,
+    UserTurn,
+)
+from sidecar.runtime.store import SessionStore, heal, turn_to_record
+from sidecar.window_budget import CondenserDeps, CondenseRecord
+
+__all__ = ["NotReadable", "read_turns", "run"]
+
+
+class NotReadable(Exception):
+    """The file is neither a stored session nor chat messages; its text says what was found."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Condense the file and return 0 when there was something to do, 3 when there was not."""
+    notes = Screen(sys.stderr)
+    try:
+        turns = read_turns(Path(options.file))
+    except (OSError, NotReadable) as error:
+        notes.problem(f"{options.file}: {error}")
+        return 2
+    record = asyncio.run(_condense(turns, options.window))
+    if record.noop is not None:
+        notes.note(f"nothing done: {record.noop}; {record.tokens_before:,} tokens in {len(turns)} turns")
+        return 3
+    for turn in messages_to_turns(record.messages):
+        print_json(turn_to_record(turn))
+    sizes = f"{record.tokens_before:,} to {record.tokens_after:,} tokens"
+    folded = f"{record.dropped_count} messages folded, {record.kept_count} kept"
+    notes.note(f"{sizes}; {folded}, {len(record.restored)} files restored as they were read")
+    return 0
+
+
+def read_turns(file: Path) -> tuple[Turn, ...]:
+    """Return the conversation in *file*. Raises NotReadable, OSError."""
+    text = file.read_text(encoding="utf-8", errors="replace")
+    if text.lstrip().startswith("["):
+        return heal(_from_messages(_array(text)))
+    store = SessionStore(file.parent)
+    turns = asyncio.run(store.journal(file.stem).load()) if file.suffix == ".jsonl" else ()
+    if not turns:
+        raise NotReadable("neither a stored session (.jsonl) nor a JSON array of chat messages")
+    return tuple(turns)
+
+
+async def _condense(turns: Sequence[Turn], window: int) -> CondenseRecord:
+    card = ModelCard(
+        "file",
+        "none",
+        "none",
+        "a window of the user's",
+        context_window=window,
+        max_output_tokens=window // 8,
+        modalities=("text",),
+        reasoning=False,
+        cost=CostSheet(0, 0),
+    )
+    return await condense_with_record(
+        CondenserDeps(None, card), turns_to_messages(turns), CondenseRun(force=True)
+    )
+
+
+def _array(text: str) -> list[Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise NotReadable(f"no JSON: {error}") from None
+    return found if isinstance(found, list) else []
+
+
+def _from_messages(messages: Sequence[Any]) -> tuple[Turn, ...]:
+    """Return chat messages, as providers' APIs have them, as turns."""
+    turns = [turn for message in messages if isinstance(message, Mapping) for turn in _turns(message)]
+    if not turns:
+        raise NotReadable("the array holds no chat messages with role and content")
+    return tuple(turns)
+
+
+def _turns(message: Mapping[str, Any]) -> list[Turn]:
+    blocks = _blocks(message.get("content"))
+    match message.get("role"):
+        case "assistant":
+            return [AssistantTurn((*blocks, *_calls(message.get("tool_calls"))))]
+        case "tool":
+            text = "".join(block.text for block in blocks if isinstance(block, TextBlock))
+            return [ToolTurn((ToolResultBlock(str(message.get("tool_call_id")), text),))]
+        case "user":
+            results = tuple(block for block in blocks if isinstance(block, ToolResultBlock))
+            rest = tuple(block for block in blocks if not isinstance(block, ToolResultBlock))
+            found: list[Turn] = [ToolTurn(results)] if results else []
+            return [*found, UserTurn(rest)] if rest else found
+    return []
+
+
+def _blocks(content: Any) -> tuple[Block, ...]:
+    if isinstance(content, str):
+        return (TextBlock(content),)
+    parts = content if isinstance(content, list) else []
+    return tuple(block for part in parts if isinstance(part, Mapping) and (block := _block(part)) is not None)
+
+
+def _block(part: Mapping[str, Any]) -> Block | None:
+    match part.get("type"):
+        case "text":
+            return TextBlock(str(part.get("text", "")))
+        case "tool_use":
+            return ToolCallBlock(str(part.get("id")), str(part.get("name")), part.get("input"))
+        case "tool_result":
+            output = part.get("content")
+            text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
+            return ToolResultBlock(str(part.get("tool_use_id")), text, bool(part.get("is_error")))
+    return None
+
+
+def _calls(calls: Any) -> tuple[Block, ...]:
+    found = calls if isinstance(calls, list) else []
+    return tuple(_call(call) for call in found if isinstance(call, Mapping))
+
+
+def _call(call: Mapping[str, Any]) -> Block:
+    function = call.get("function") or {}
+    raw = function.get("arguments") or "{}"
+    try:
+        arguments = json.loads(raw)
+    except ValueError:
+        arguments = {"__unparsed": raw}
+    return ToolCallBlock(str(call.get("id")), str(function.get("name")), arguments)
