@@ -22,7 +22,9 @@ SCAN_CHARS = 12_000
 REQUEST_CHARS = 600
 SENTENCE_CHARS = 240
 NAME_CHARS = 80
-KEY_CHARS = 120
+KEY_CHARS = 72
+"""How much of a sentence tells it from others; less than any digest cuts one to."""
+
 TELLING_CHARS = 16
 """Shorter answers and requests ("Done.", "go on") are told last, if at all."""
 
@@ -157,6 +159,8 @@ def fact_key(kind: FactKind, text: str) -> str:
     >>> fact_key(FactKind.COMMAND, "pytest -q [exit 1]")
     'pytest -q'
     """
+    if kind is FactKind.READ:
+        return text
     if kind is FactKind.MODIFIED:
         return text.partition(": ")[0]
     if kind is FactKind.COMMAND:

@@ -25,7 +25,7 @@ __all__ = ["LOCAL_DIGEST_TOKENS", "carried_into", "ledger_digest", "local_fallba
 LOCAL_DIGEST_TOKENS = 1500
 """How large a local digest grows, in this engine's tokens, its header and framing included."""
 
-PROSE_SHARE = 0.6
+PROSE_SHARE = 0.5
 """How much of a digest an earlier digest's prose takes at most."""
 
 PROSE_LINE_CHARS = 400

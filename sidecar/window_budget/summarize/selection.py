@@ -1,8 +1,8 @@
 """Choosing which facts a digest tells when not all fit, and laying them out.
 
-A small economy: each fact has a rank within its kind and each kind a weight; the cheapest ratio goes first,
-until the characters are spent. What is evicted is what is oldest and tells least. Deterministic; no text is
-reworded.
+A small economy: a fact costs its characters times its rank within its kind, over the weight of the kind; the
+cheapest go first, until the characters are spent. What is evicted is what is old, long and tells little.
+Deterministic; no text is reworded.
 """
 
 from __future__ import annotations
@@ -17,6 +17,12 @@ from sidecar.window_budget.text import one_line
 
 __all__ = ["Offer", "choose", "offers", "render"]
 
+BASE_RANK = 8
+"""Added to every rank: how little it matters to be the newest of a kind, against being short."""
+
+CHEAPEST_CHARS = 40
+"""A fact with a line of its own costs as much as this at least: "go on" is short, but tells nothing."""
+
 MINOR_RANK = 24
 """How much later a minor fact of its kind comes."""
 
@@ -25,28 +31,28 @@ CARRIED_RANK = 4
 
 _WEIGHTS = {
     FactKind.RULE: 8.0,
+    FactKind.REQUEST: 5.0,
+    FactKind.DECISION: 5.0,
     FactKind.ERROR: 4.0,
-    FactKind.DECISION: 4.0,
     FactKind.MODIFIED: 4.0,
-    FactKind.REQUEST: 3.0,
+    FactKind.COMMAND: 5.0,
     FactKind.NAME: 3.0,
-    FactKind.COMMAND: 3.0,
     FactKind.READ: 2.0,
     FactKind.OUTCOME: 1.5,
 }
 _MAX_CHARS = {
-    FactKind.REQUEST: 160,
+    FactKind.REQUEST: 120,
     FactKind.RULE: 240,
-    FactKind.DECISION: 200,
-    FactKind.OUTCOME: 140,
-    FactKind.MODIFIED: 140,
-    FactKind.READ: 120,
-    FactKind.COMMAND: 160,
-    FactKind.ERROR: 180,
+    FactKind.DECISION: 160,
+    FactKind.OUTCOME: 120,
+    FactKind.MODIFIED: 220,
+    FactKind.READ: 160,
+    FactKind.COMMAND: 120,
+    FactKind.ERROR: 150,
     FactKind.NAME: 80,
 }
-GOAL_CHARS = 500
-GOAL_RANK = -1
+GOAL_CHARS = 400
+GOAL_PRICE = -1.0
 """The first and the latest request come before all else and are told at length; the others get a line."""
 
 
@@ -64,11 +70,10 @@ def offers(
     """Return the facts of *kinds* before *before*, with those of *carried*, each once, cheapest first."""
     found: dict[tuple[FactKind, str], Offer] = {}
     for kind in kinds:
-        for rank, fact in _candidates(kind, ledger, before, carried):
-            key = (kind, fact_key(kind, fact.text))
-            price = (rank + (MINOR_RANK if fact.is_minor else 0)) / _WEIGHTS[kind]
-            if fact.text and (key not in found or price < found[key].price):
-                found[key] = Offer(price, fact)
+        for offer in _candidates(kind, ledger, before, carried):
+            key = (kind, fact_key(kind, offer.fact.text))
+            if offer.fact.text and (key not in found or offer.price < found[key].price):
+                found[key] = offer
     return sorted(found.values(), key=lambda offer: offer.price)
 
 
@@ -107,10 +112,8 @@ def render(facts: Iterable[Fact]) -> str:
     return "\n".join(lines)
 
 
-def _candidates(
-    kind: FactKind, ledger: FactLedger, before: int, carried: Carried
-) -> Iterator[tuple[int, Fact]]:
-    """Yield rank and fact: the ledger's, then those of the earlier digest, which count as older than all."""
+def _candidates(kind: FactKind, ledger: FactLedger, before: int, carried: Carried) -> Iterator[Offer]:
+    """Yield the ledger's facts, then those of the earlier digest, which count as older than all."""
     earlier = [fact for fact in carried.facts if fact.kind is kind]
     earlier = [replace(fact, index=position - len(earlier)) for position, fact in enumerate(earlier)]
     ranked = ledger.ranked(kind, before)
@@ -118,11 +121,17 @@ def _candidates(
         first = earlier[0] if earlier else ledger.first(kind, before)
         latest = next((fact for _, fact in ranked if not fact.is_minor), None)
         for fact in filter(None, (first, latest)):
-            yield GOAL_RANK, _clipped(fact, GOAL_CHARS)
+            yield Offer(GOAL_PRICE, _clipped(fact, GOAL_CHARS))
     for rank, fact in ranked:
-        yield rank, _clipped(fact, _MAX_CHARS[kind])
+        yield _priced(_clipped(fact, _MAX_CHARS[kind]), rank)
     for position, fact in enumerate(earlier):
-        yield CARRIED_RANK + position, fact
+        yield _priced(fact, CARRIED_RANK + position)
+
+
+def _priced(fact: Fact, rank: int) -> Offer:
+    rank += BASE_RANK + (MINOR_RANK if fact.is_minor else 0)
+    least = 0 if fact.kind in JOINED_KINDS else CHEAPEST_CHARS
+    return Offer(rank * max(len(fact.text), least) / _WEIGHTS[fact.kind], fact)
 
 
 def _clipped(fact: Fact, limit: int) -> Fact:
