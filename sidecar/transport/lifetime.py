@@ -11,9 +11,7 @@ import contextlib
 import gc
 import logging
 import os
-import select
 import signal
-import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
@@ -21,14 +19,13 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn, Protocol
 
 from sidecar.transport.faults import log_fault
+from sidecar.transport.processes import LAST_PID, wait_for_parent, wait_for_process
 
 __all__ = ["GRACE_S", "Lifetime", "Served", "Stop", "leave", "run", "supervise"]
 
 GRACE_S: Final = 2.0
 _SETTLE_SHARE: Final = 0.7
 """The part of the grace that settling and storing may take; the rest is for telling the client."""
-_POLL_S: Final = 1.0
-_LAST_PID: Final = 2**31 - 1
 _log = logging.getLogger("sidecar.transport")
 
 
@@ -75,16 +72,13 @@ class Lifetime:
 
     def watch_process(self, pid: int | None) -> None:
         """End when process *pid* does, at once when it is gone already; None and 0 are no process."""
-        if pid is not None and 0 < pid <= _LAST_PID and pid != os.getpid():
-            self._in_thread(lambda: _wait_for_process(pid), f"process {pid} is gone")
+        if pid is not None and 0 < pid <= LAST_PID and pid != os.getpid():
+            self._in_thread(lambda: wait_for_process(pid), f"process {pid} is gone")
 
     def watch_parent(self) -> None:
         """End when the process that started this one does."""
-        if sys.platform == "win32":
-            self.watch_process(os.getppid())
-        else:
-            parent = os.getppid()
-            self._in_thread(lambda: _wait_for_parent(parent), "the parent process is gone")
+        parent = os.getppid()
+        self._in_thread(lambda: wait_for_parent(parent), "the parent process is gone")
 
     def handle_signals(self) -> None:
         """End in order at SIGTERM, SIGINT and SIGHUP, unless the starter had them ignored."""
@@ -205,57 +199,3 @@ def leave(code: int) -> NoReturn:
     with contextlib.suppress(Exception):  # a log that cannot be written must not keep us
         logging.shutdown()
     os._exit(code)
-
-
-def _wait_for_parent(parent: int) -> None:
-    """Return when *parent* is no longer our parent: one that ends hands its children on at once."""
-    try:
-        fd = os.pidfd_open(parent)
-    except (AttributeError, OSError):
-        while os.getppid() == parent:
-            time.sleep(_POLL_S)
-    else:
-        if os.getppid() == parent:  # else the descriptor may be of another process with the same number
-            _wait_for_fd(fd)
-
-
-def _wait_for_process(pid: int) -> None:
-    """Return when there is no process *pid*."""
-    if sys.platform == "win32":
-        _wait_for_handle(pid)
-        return
-    try:
-        fd = os.pidfd_open(pid)
-    except (AttributeError, OSError):
-        while _is_alive(pid):
-            time.sleep(_POLL_S)
-    else:
-        _wait_for_fd(fd)
-
-
-def _wait_for_fd(fd: int) -> None:
-    watched = select.poll()
-    watched.register(fd, select.POLLIN)
-    watched.poll()
-    os.close(fd)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # somebody else's
-        return True
-    return True
-
-
-def _wait_for_handle(pid: int) -> None:
-    if sys.platform == "win32":
-        import ctypes
-
-        synchronize, for_ever = 0x00100000, 0xFFFFFFFF
-        kernel = ctypes.WinDLL("kernel32")
-        handle = kernel.OpenProcess(synchronize, False, pid)
-        if handle:
-            kernel.WaitForSingleObject(handle, for_ever)
