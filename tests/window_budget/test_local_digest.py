@@ -224,3 +224,14 @@ def test_whatever_is_said_the_digest_is_bounded_and_repeatable(
     assert digest.startswith(f"# Carryover\n{len(messages)} earlier message")
     assert cost(digest) <= max(max_tokens, 35)
     assert cost(local_fallback_digest([], digest, max_tokens)) <= max(max_tokens, 35)
+
+
+def test_a_rule_is_kept_word_for_word() -> None:
+    """A long one too, while other sentences are cut."""
+    rule = "Never write to " + ", ".join(f"the {name} bucket" for name in "abcdefghijklmnopqr") + "."
+    decision = "I decided to go with " + ", then ".join(f"step {name}" for name in "abcdefghijklmnopqr") + "."
+    assert len(rule) > 250
+    digest = local_fallback_digest(ask(f"Port it. {rule}") + say(decision))
+    assert f"\n- {rule}\n" in digest
+    assert decision not in digest
+    assert decision[:150] in digest

@@ -20,7 +20,7 @@ SCAN_CHARS = 12_000
 """How much of one text is searched: half of it at each end."""
 
 REQUEST_CHARS = 600
-SENTENCE_CHARS = 240
+SENTENCE_CHARS = 400
 NAME_CHARS = 80
 KEY_CHARS = 72
 """How much of a sentence tells it from others; less than any digest cuts one to."""

@@ -42,7 +42,7 @@ _WEIGHTS = {
 }
 _MAX_CHARS = {
     FactKind.REQUEST: 120,
-    FactKind.RULE: 240,
+    FactKind.RULE: 400,
     FactKind.DECISION: 160,
     FactKind.OUTCOME: 120,
     FactKind.MODIFIED: 220,
