@@ -24,12 +24,18 @@ from sidecar.conductor.engines.base import SessionEngine
 from sidecar.conductor.engines.none import NoEngine
 from sidecar.conductor.engines.runtime_memory import RuntimeEngine
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
-from sidecar.conductor.hub import Hub, OpenedSession, Report
+from sidecar.conductor.hub import Hub
 from sidecar.conductor.log import KEEP_EVENTS
+from sidecar.conductor.stored import OpenedSession, Report
 from sidecar.llmgateway.registry import ModelRegistry
 from sidecar.protocol.handshake import ServerInfo
-from sidecar.runtime.contract import SessionNode
-from sidecar.runtime.store import SessionJournal, SessionStore, StoreUnavailable, journal_in_memory
+from sidecar.runtime.store import (
+    SessionGraph,
+    SessionJournal,
+    SessionStore,
+    StoreUnavailable,
+    journal_in_memory,
+)
 from sidecar.service.service import Service
 from sidecar.service.vitals import Vitals
 from sidecar.workspace.roots import resolve_path
@@ -67,9 +73,7 @@ def build(home: Path | None = None) -> Daemon:
         engines=_engines(),
         toolbox=lambda context, observe: SessionToolBox(default_tools(), context, observe),
         resolve=lambda path, cwd: resolve_path(path, cwd, ()).path,
-        clients=lambda sid: (),
         child_started=vitals.children.started,
-        changed=lambda: None,
         clock_ms=_clock_ms,
         new_id=_new_id,
     )
@@ -116,14 +120,17 @@ class SessionShelf:
         """Whether *sid* is stored."""
         return await self._store.exists(sid)
 
-    async def nodes(self, sid: str) -> tuple[Sequence[SessionNode], str | None]:
-        """Return the nodes of *sid* and its head."""
-        graph = (await self._store.open(sid)).graph
-        return graph.nodes, graph.leaf
+    async def graph(self, sid: str) -> SessionGraph:
+        """Return every branch of *sid*."""
+        return (await self._store.open(sid)).graph
 
     async def records(self, sid: str) -> Sequence[Mapping[str, Any]]:
         """Return the records of *sid* that are no nodes."""
         return (await self._store.open(sid)).records
+
+    async def delete(self, sid: str) -> bool:
+        """Remove *sid* for good."""
+        return await self._store.delete(sid)
 
     async def metas(self) -> Sequence[Mapping[str, Any]]:
         """Return the newest ``meta`` record of every session."""

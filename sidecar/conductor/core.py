@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Final, get_args
 
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.capabilities.contract import PermissionAsk, PlanEntry, ToolContext, ToolObserver
@@ -17,6 +18,7 @@ from sidecar.conductor.compacting import Compactor, Surroundings
 from sidecar.conductor.context import ContextMeter, Overhead, overhead_of, turn_tokens
 from sidecar.conductor.contract import ContextUsage, EngineView, PlanItem, TokenCounts
 from sidecar.conductor.engines.base import CompactAsk, Frame, SessionEngine
+from sidecar.conductor.errors import HeadMoved
 from sidecar.conductor.events import Notice, PlanChanged
 from sidecar.conductor.files import SessionFiles
 from sidecar.conductor.history import History, JournalPort
@@ -24,17 +26,27 @@ from sidecar.conductor.info import SessionInfo
 from sidecar.conductor.log import EventLog
 from sidecar.conductor.narrator import Narrator
 from sidecar.conductor.permissions import PermissionDesk
-from sidecar.conductor.ports import ClientPort, Models
+from sidecar.conductor.ports import Models, SessionHost
 from sidecar.conductor.prompt import RULE_FILES, system_prompt
 from sidecar.conductor.records import from_record, to_record
 from sidecar.conductor.silence import bounded_silence
-from sidecar.llmgateway.contract import Channel, Conversation, ModelCard, StreamOptions, Usage, UserTurn
+from sidecar.llmgateway.contract import (
+    Channel,
+    Conversation,
+    ModelCard,
+    StreamOptions,
+    ThinkingLevel,
+    Usage,
+    UserTurn,
+)
 from sidecar.runtime import Agent, AgentConfig, AgentDeps, create_agent
 from sidecar.runtime.contract import ToolBox
 from sidecar.runtime.memory import LiveCompaction
 from sidecar.workspace.contract import FileProblem, WorkspacePort
 
-__all__ = ["Core", "SessionParts"]
+__all__ = ["THINKING_LEVELS", "Core", "SessionParts"]
+
+THINKING_LEVELS: Final[tuple[ThinkingLevel, ...]] = get_args(ThinkingLevel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +54,7 @@ class SessionParts:
     """What every session of a hub stands on; times in milliseconds or seconds as named.
 
     *toolbox* builds the tools of one session from its context maker and observer. *resolve* makes a path
-    that the model wrote absolute. *clients* returns who may answer a session's questions. A model call that
-    says nothing for *model_silence_s* seconds has failed.
+    that the model wrote absolute. A model call that says nothing for *model_silence_s* seconds has failed.
     """
 
     models: Models
@@ -51,9 +62,7 @@ class SessionParts:
     engines: Mapping[str, Callable[[], SessionEngine]]
     toolbox: Callable[[Callable[[str], ToolContext], ToolObserver], ToolBox]
     resolve: Callable[[str, Path], Path]
-    clients: Callable[[str], Sequence[ClientPort]]
     child_started: Callable[[int, str], Callable[[], None]]
-    changed: Callable[[], None]
     clock_ms: Callable[[], int]
     new_id: Callable[[], str]
     permission_timeout_ms: int = 300_000
@@ -63,19 +72,24 @@ class SessionParts:
 
 
 class Core:
-    """The inside of one session. *turn_id* returns the turn that runs, for questions to the user."""
+    """The inside of one session.
+
+    Attributes:
+        desk: where the user is asked.
+        entering: the prompt that is about to enter, which a gate must count.
+    """
 
     def __init__(
-        self, info: SessionInfo, journal: JournalPort, parts: SessionParts, turn_id: Callable[[], str | None]
+        self, info: SessionInfo, journal: JournalPort, parts: SessionParts, host: SessionHost
     ) -> None:
         self.info = info
         self.parts = parts
+        self.host = host
         self.log = EventLog(info.sid, parts.clock_ms, info.seq)
         self.narrator = Narrator(self.log, asyncio.get_running_loop().call_later)
         self.history = History(journal, on_trouble=self._on_store_trouble, on_branch=self._on_branch)
         self.meter = ContextMeter(from_record(TokenCounts, info.session_total))
         self.entering: UserTurn | None = None
-        self._turn_id = turn_id
         stored_plan = (from_record(PlanEntry, entry) for entry in info.plan)
         self._todo = tuple(entry for entry in stored_plan if entry is not None)
         self._engines: dict[str, SessionEngine] = {}
@@ -84,7 +98,7 @@ class Core:
         self.cwd = Path(info.cwd)
         self.roots = (self.cwd, *map(Path, info.roots))
         self.files = self._make_files()
-        self._desk = self._make_desk()
+        self.desk = PermissionDesk(info.sid, host, parts.new_id, parts.clock_ms, parts.permission_timeout_ms)
         self.tools: ToolBox = parts.toolbox(self._tool_context, self.narrator.on_tool)
         self.compactor = Compactor(info.sid, self.history, self.narrator, self._surroundings())
         self._configured = self._agent_config()
@@ -112,7 +126,13 @@ class Core:
             self.agent.configure(config)
 
     def _agent_config(self) -> AgentConfig:
-        return AgentConfig(model=self.info.model, system=self.system(), tools=self.tools)
+        return AgentConfig(self.info.model, self.system(), self.tools, thinking=self._thinking())
+
+    def _thinking(self) -> ThinkingLevel | None:
+        """Return how hard the model is to think; None, which leaves that to it, for one that cannot."""
+        can_think = self.card is not None and self.card.reasoning
+        levels = (level for level in THINKING_LEVELS if level == self.info.thinking)
+        return next(levels, None) if can_think else None
 
     def system(self) -> str:
         """Return the system prompt, with the rules as they were last read."""
@@ -174,6 +194,12 @@ class Core:
         """Return how to compact, the session's own policy underneath."""
         return CompactAsk(force, instructions, {**self.info.policy, **(policy or {})})
 
+    def engine(self, name: str) -> SessionEngine:
+        """Return this session's own instance of the engine *name*."""
+        if name not in self._engines:
+            self._engines[name] = self.parts.engines[name]()
+        return self._engines[name]
+
     def engine_name(self, engine: str | None) -> str:
         """Return the engine meant, the session's own for None. Raises InvalidInput for an unknown one."""
         name = engine or self.info.engine
@@ -181,6 +207,11 @@ class Core:
             known = ", ".join(self.parts.engines)
             raise InvalidInput(f"no engine {name!r}", hint=f"known engines: {known}")
         return name
+
+    def check_head(self, expected: str | None) -> None:
+        """Raise HeadMoved unless the session stands at *expected*; None is anywhere."""
+        if expected is not None and expected != self.history.head:
+            raise HeadMoved(self.info.sid, expected, self.history.head)
 
     async def store_meta(self, seq: int) -> None:
         """Store what is known of the session, *seq* being the last event it will have told by then."""
@@ -226,19 +257,10 @@ class Core:
             tell=lambda stale: self.narrator.tell(stale),
         )
 
-    def _make_desk(self) -> PermissionDesk:
-        return PermissionDesk(
-            self.info.sid,
-            lambda: self.parts.clients(self.info.sid),
-            self.parts.new_id,
-            self.parts.clock_ms,
-            self.parts.permission_timeout_ms,
-        )
-
     def _surroundings(self) -> Surroundings:
         return Surroundings(
             frame=self.frame,
-            engine=self._engine,
+            engine=self.engine,
             reseat=lambda turns: self.agent.reseat(turns, stored=True),
             invoke=lambda: self.parts.models.invoker(self.info.model),
             fresh=self.files.fresh,
@@ -248,11 +270,6 @@ class Core:
             clock_ms=self.parts.clock_ms,
             deadline_s=self.parts.summary_deadline_s,
         )
-
-    def _engine(self, name: str) -> SessionEngine:
-        if name not in self._engines:
-            self._engines[name] = self.parts.engines[name]()
-        return self._engines[name]
 
     def _tool_context(self, call_id: str) -> ToolContext:
         return ToolContext(
@@ -271,7 +288,7 @@ class Core:
         )
 
     async def _ask_user(self, ask: PermissionAsk) -> bool:
-        return await self._desk.ask(ask, self._turn_id())
+        return await self.desk.ask(ask, self.narrator.turn_id)
 
     def _set_todo(self, entries: tuple[PlanEntry, ...]) -> None:
         self._todo = entries

@@ -11,6 +11,7 @@ __all__ = [
     "CompactionNotFound",
     "FolderNotFound",
     "HeadMoved",
+    "ItemNotFound",
     "ModelNotFound",
     "NodeNotFound",
     "NotSteerable",
@@ -37,6 +38,16 @@ class NodeNotFound(SidecarError):
     def __init__(self, sid: str, node_id: str) -> None:
         hint = "sidecar/session/tree names its nodes"
         super().__init__(f"session {sid!r} has no node {node_id!r}", hint=hint, sid=sid)
+
+
+class ItemNotFound(SidecarError):
+    """The queue has no such item: it is running, or over."""
+
+    kind: ClassVar[str] = "itemNotFound"
+
+    def __init__(self, sid: str, item_id: str) -> None:
+        hint = "sidecar/queue/list names those that wait"
+        super().__init__(f"nothing waits in session {sid!r} as {item_id!r}", hint=hint, sid=sid)
 
 
 class CompactionNotFound(SidecarError):
@@ -101,7 +112,8 @@ class NotUndoable(SidecarError):
 
     def __init__(self, sid: str, compaction_id: str) -> None:
         message = f"compaction {compaction_id!r} is not on the branch session {sid!r} stands on"
-        super().__init__(message, hint="undo the newer compaction first", sid=sid)
+        hint = "undo the newer compaction first, or sidecar/session/rewind to its beforeHead"
+        super().__init__(message, hint=hint, sid=sid)
 
 
 class WouldExceedWindow(SidecarError):

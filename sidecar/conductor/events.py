@@ -30,6 +30,7 @@ __all__ = [
     "Event",
     "Faulted",
     "FileStale",
+    "HeadChanged",
     "InfoChanged",
     "Message",
     "Notice",
@@ -176,6 +177,16 @@ class Rehydrated:
 
 
 @dataclass(frozen=True, slots=True)
+class HeadChanged:
+    """The conversation ends elsewhere, by a rewind or a drop; *removed* are the nodes it held until then."""
+
+    kind: ClassVar[str] = "headMoved"
+    head: str | None
+    removed: tuple[str, ...]
+    cause: Literal["rewind", "drop"]
+
+
+@dataclass(frozen=True, slots=True)
 class FileStale:
     """A file the model has read is no longer what it read; *now_hash* is None when it was deleted."""
 
@@ -289,6 +300,7 @@ Payload: TypeAlias = (
     | Compaction
     | CompactionSummaryDelta
     | Rehydrated
+    | HeadChanged
     | FileStale
     | Retry
     | Notice

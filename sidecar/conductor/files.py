@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.contract import ContextFile
 from sidecar.conductor.engines.base import FreshFile
 from sidecar.conductor.events import FileStale
@@ -26,7 +27,10 @@ __all__ = ["SessionFiles"]
 
 
 class SessionFiles:
-    """The files of one session; *resolve* turns a path as the model wrote it into a resolved one."""
+    """The files of one session; *roots* begin with its folder.
+
+    *resolve* turns a path as the model wrote it into a resolved one.
+    """
 
     def __init__(
         self,
@@ -38,6 +42,7 @@ class SessionFiles:
         tell: Callable[[FileStale], None],
     ) -> None:
         self._sid = sid
+        self._cwd = roots[0]
         self._workspace = workspace
         self._resolve = resolve
         self._tell = tell
@@ -55,8 +60,12 @@ class SessionFiles:
         """Return what the model has read, for the store."""
         return {"type": "reads", "files": self.ledger.dump()}
 
-    async def fresh(self, paths: Sequence[str]) -> Mapping[str, FreshFile]:
+    async def look(self, paths: Sequence[str]) -> Mapping[str, FreshFile]:
         """Read *paths* as they are now; one that cannot be read says why."""
+        return {path: (await self._fresh(path))[0] for path in paths}
+
+    async def fresh(self, paths: Sequence[str]) -> Mapping[str, FreshFile]:
+        """Read *paths* as :meth:`look` does, for a model that is going to see them."""
         found = {path: await self._fresh(path) for path in paths}
         self._restored = {view.uri: view for _, view in found.values() if view is not None}
         return {path: fresh for path, (fresh, _) in found.items()}
@@ -76,6 +85,31 @@ class SessionFiles:
                 self.ledger.record(view, call_id=compaction_id)
         self._restored = {}
 
+    def wanting(
+        self, turns: Sequence[Turn], node_ids: Sequence[str], uris: Sequence[str] | None
+    ) -> tuple[tuple[str, ReadRecord], ...]:
+        """Return what the model should see again, newest first, each under the path the model knows.
+
+        That is what it has read and no longer sees, or sees as it was; with *uris* just those. Raises
+        InvalidInput for one that was never read.
+        """
+        records = {record.uri: record for record in reversed(self.ledger.files())}
+        if uris is None:
+            seen = self.in_context(turns, node_ids)
+            uris = [file.uri for file in reversed(seen) if file.stale or not file.in_window]
+        unread = [uri for uri in uris if uri not in records]
+        if unread:
+            hint = "sidecar/context/files names what was read; to show another file, name it in a prompt"
+            raise InvalidInput(f"{unread[0]!r} was not read in this session", hint=hint)
+        return tuple((self._shown(records[uri].path), records[uri]) for uri in dict.fromkeys(uris))
+
+    def forget_calls(self, turns: Sequence[Turn]) -> None:
+        """The model does not know of *turns* any more: what they read counts as never read."""
+        calls = {
+            block.call_id for turn in turns for block in turn.blocks if isinstance(block, ToolResultBlock)
+        }
+        self.ledger.forget([record.path for record in self.ledger.files() if record.call_id in calls])
+
     def in_context(self, turns: Sequence[Turn], node_ids: Sequence[str]) -> tuple[ContextFile, ...]:
         """Return what the model has read, with the tokens each read takes in *turns*."""
         seen = _results(turns, node_ids)
@@ -94,6 +128,10 @@ class SessionFiles:
         except FileProblem as problem:
             return FreshFile(path, None, None, "disk", problem.problem), None
         return FreshFile(view.uri, view.text, view.hash, view.source), view
+
+    def _shown(self, path: Path) -> str:
+        """Return *path* as the model would write it."""
+        return path.relative_to(self._cwd).as_posix() if path.is_relative_to(self._cwd) else str(path)
 
     def _context_file(self, record: ReadRecord, seen: Mapping[str, tuple[str | None, int]]) -> ContextFile:
         node, tokens = seen.get(record.call_id, (None, 0))

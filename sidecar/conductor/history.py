@@ -11,8 +11,27 @@ from typing import Any, Protocol
 
 from sidecar._internal.errors import SidecarError
 from sidecar.llmgateway.contract import Turn
+from sidecar.runtime.contract import SessionNode
 
-__all__ = ["History", "JournalPort"]
+__all__ = ["GraphPort", "History", "JournalPort"]
+
+
+class GraphPort(Protocol):
+    """Every branch of a stored session, for reading (``runtime.store.SessionGraph``)."""
+
+    @property
+    def leaf(self) -> str | None:
+        """The head: the newest node of the active path."""
+        ...
+
+    @property
+    def nodes(self) -> Sequence[SessionNode]:
+        """Every node of every branch, in the order they were stored."""
+        ...
+
+    def node_path(self, node_id: str) -> Sequence[SessionNode]:
+        """Return the nodes from the root to *node_id*. Raises ValueError for an unknown one."""
+        ...
 
 
 class JournalPort(Protocol):
@@ -26,6 +45,11 @@ class JournalPort(Protocol):
     @property
     def node_ids(self) -> Sequence[str]:
         """The nodes of the active path, oldest first."""
+        ...
+
+    @property
+    def graph(self) -> GraphPort:
+        """Every branch, for reading."""
         ...
 
     def turns_at(self, node_id: str) -> Sequence[Turn]:
@@ -44,8 +68,8 @@ class JournalPort(Protocol):
         """Begin a branch that holds exactly *turns*, and move the head to it."""
         ...
 
-    async def move_head(self, node_id: str) -> None:
-        """Make *node_id* the head."""
+    async def move_head(self, node_id: str | None) -> None:
+        """Make *node_id* the head, or nothing at all for None."""
         ...
 
     async def append_records(self, records: Sequence[Mapping[str, Any]]) -> None:
@@ -85,8 +109,13 @@ class History:
         """The stored nodes of the active path; as long as ``turns`` unless the store is failing."""
         return self._journal.node_ids
 
+    @property
+    def graph(self) -> GraphPort:
+        """Every branch, those the session does not stand on included."""
+        return self._journal.graph
+
     def turns_at(self, node_id: str) -> Sequence[Turn]:
-        """Return the conversation as it stood at *node_id*."""
+        """Return the conversation as it stood at *node_id*. Raises ValueError for an unknown one."""
         return self._journal.turns_at(node_id)
 
     async def load(self) -> Sequence[Turn]:
@@ -120,8 +149,8 @@ class History:
         self.turns = list(turns)
         await self._write(self._journal.branch(turns))
 
-    async def move_head(self, node_id: str) -> Sequence[Turn]:
-        """Stand at *node_id* and return the conversation up to there."""
+    async def move_head(self, node_id: str | None) -> Sequence[Turn]:
+        """Stand at *node_id*, before everything for None, and return the conversation up to there."""
         self._stored_ahead = None
         await self._write(self._journal.move_head(node_id))
         return await self.load()

@@ -9,67 +9,22 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.conductor.contract import SessionSummary
+from sidecar.conductor.audience import Audience
+from sidecar.conductor.contract import Compaction, SessionSummary
 from sidecar.conductor.core import SessionParts
-from sidecar.conductor.errors import FolderNotFound, ModelNotFound, SessionNotFound
-from sidecar.conductor.history import JournalPort
+from sidecar.conductor.errors import FolderNotFound, ModelNotFound, NodeNotFound, SessionNotFound
+from sidecar.conductor.history import GraphPort
 from sidecar.conductor.info import SessionInfo
 from sidecar.conductor.ports import ClientPort
-from sidecar.conductor.records import from_record
+from sidecar.conductor.records import from_record, to_record
 from sidecar.conductor.session import Session
-from sidecar.runtime.contract import SessionNode
+from sidecar.conductor.stored import OpenedSession, Report, StorePort
+from sidecar.llmgateway.contract import ToolResultBlock, Turn
 
-__all__ = ["Hub", "Loaded", "NewSession", "OpenedSession", "Report", "StorePort"]
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What the store found in a session's file: *repaired* was mended, *missing* could not be."""
-
-    ok: bool = True
-    repaired: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedSession:
-    """A stored session, opened for writing. *release* gives up its lock."""
-
-    journal: JournalPort
-    records: Sequence[Mapping[str, Any]]
-    report: Report
-    release: Callable[[], None]
-
-
-class StorePort(Protocol):
-    """Where sessions are kept. Boot adapts ``runtime.store.SessionStore`` to it."""
-
-    async def open(self, sid: str, *, create: bool) -> OpenedSession:
-        """Open *sid* for writing, locked. Raises SidecarError ``busy`` when another process has it."""
-        ...
-
-    async def open_in_memory(self, sid: str) -> OpenedSession:
-        """Return a session that is kept nowhere."""
-        ...
-
-    async def exists(self, sid: str) -> bool:
-        """Whether *sid* is stored."""
-        ...
-
-    async def nodes(self, sid: str) -> tuple[Sequence[SessionNode], str | None]:
-        """Return every node of *sid* in the order they were stored, and its head; takes no lock."""
-        ...
-
-    async def records(self, sid: str) -> Sequence[Mapping[str, Any]]:
-        """Return the records of *sid* that are no nodes; takes no lock."""
-        ...
-
-    async def metas(self) -> Sequence[Mapping[str, Any]]:
-        """Return the newest ``meta`` record of every stored session."""
-        ...
+__all__ = ["ForkOf", "Hub", "Loaded", "NewSession"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +42,16 @@ class NewSession:
 
 
 @dataclass(frozen=True, slots=True)
+class ForkOf:
+    """A session that begins as the branch of *sid* which ends at *at_node*, its head for None."""
+
+    sid: str
+    at_node: str | None = None
+    title: str | None = None
+    cwd: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Loaded:
     """A session that is in memory now, and how its file was found."""
 
@@ -95,17 +60,20 @@ class Loaded:
 
 
 class Hub:
-    """The sessions of one daemon. *default_engine* is used when a client names none."""
+    """The sessions of one daemon. *default_engine* is used when a client names none.
+
+    Attributes:
+        audience: the clients.
+    """
 
     def __init__(self, store: StorePort, parts: SessionParts, default_engine: str) -> None:
+        self.audience = Audience()
         self._store = store
-        self._parts = replace(parts, clients=self.controllers, changed=self._changed)
+        self._parts = parts
         self._default_engine = default_engine
         self._sessions: dict[str, Session] = {}
         self._releases: dict[str, Callable[[], None]] = {}
         self._loading: dict[str, asyncio.Task[Loaded]] = {}
-        self._attached: dict[str, dict[str, ClientPort]] = {}
-        self._clients: dict[str, ClientPort] = {}
 
     @property
     def sessions(self) -> tuple[Session, ...]:
@@ -147,10 +115,47 @@ class Hub:
             ephemeral=wanted.ephemeral,
             parent=wanted.parent,
         )
-        opened = await self._open(info)
-        session = await self._add(info, opened)
-        self._changed()
+        session = await self._add(info, await self._open(info))
+        self.changed()
         return session
+
+    async def fork(self, wanted: ForkOf) -> Session:
+        """Start a session with the turns of another, which stays as it is. Raises NodeNotFound.
+
+        It has spent nothing yet, remembers the files that its turns have read, and asks before changes.
+        """
+        source, graph = await self.info(wanted.sid), await self.graph(wanted.sid)
+        turns = _turns_up_to(wanted, graph)
+        reads = _reads_of(turns, await self._reads(wanted.sid))
+        now = self._parts.clock_ms()
+        info = replace(
+            source,
+            sid=self._parts.new_id(),
+            cwd=source.cwd if wanted.cwd is None else _folder(wanted.cwd),
+            title=wanted.title or source.title,
+            created_at=now,
+            updated_at=now,
+            parent=wanted.sid,
+            archived=False,
+            seq=0,
+            messages=len(turns),
+            last_compaction_at=None,
+            session_total={},
+        )
+        opened = await self._open(info)
+        try:
+            await opened.journal.branch(turns)
+            await opened.journal.append_records([to_record("meta", info), reads])
+        except BaseException:
+            opened.release()
+            raise
+        session = await self._add(info, replace(opened, records=[reads]))
+        self.changed()
+        return session
+
+    async def fork_of(self, sid: str) -> str:
+        """Start a session that goes on from where *sid* stands, and return its id."""
+        return (await self.fork(ForkOf(sid))).sid
 
     async def load(self, sid: str, cwd: str | None = None) -> Loaded:
         """Return a stored session, loading it when it is not in memory. Raises SessionNotFound."""
@@ -170,12 +175,36 @@ class Hub:
             await session.aclose()
         finally:
             self._releases.pop(sid)()
-            self._attached.pop(sid, None)
-        self._changed()
+            self.audience.dismiss(sid)
+        self.changed()
+
+    async def delete(self, sid: str) -> None:
+        """Remove a session for good, stopping what runs in it. Raises SessionNotFound, and ``busy``."""
+        if sid in self._sessions:
+            await self.close(sid)
+        elif not await self._store.exists(sid):
+            raise SessionNotFound(sid)
+        await self._store.delete(sid)
+        self.changed()
+
+    async def amend(self, sid: str, change: Callable[[SessionInfo], SessionInfo]) -> None:
+        """Change what is known of a session, in memory or stored. Raises SessionNotFound, and ``busy``."""
+        if sid in self._sessions:
+            await self._sessions[sid].amend(change)
+        else:
+            opened = await self._open_stored(sid)
+            try:
+                info = change(self._info_in(sid, opened.records))
+                await opened.journal.append_records([to_record("meta", info)])
+            finally:
+                opened.release()
+        self.changed()
 
     async def aclose(self) -> None:
         """Close every session, all at once."""
         await asyncio.gather(*(self.close(sid) for sid in tuple(self._sessions)), return_exceptions=True)
+
+    # What is stored, whether it is in memory or not.
 
     async def list(self) -> tuple[SessionSummary, ...]:
         """Return every session, in memory and stored, the newest first."""
@@ -185,45 +214,40 @@ class Hub:
         newest_first = sorted(infos.values(), key=lambda info: (info.updated_at, info.sid), reverse=True)
         return tuple(self._summary(info) for info in newest_first)
 
-    async def nodes(self, sid: str) -> tuple[Sequence[SessionNode], str | None]:
-        """Return the stored nodes of *sid* and its head, without loading or locking it."""
-        if not await self._store.exists(sid):
-            raise SessionNotFound(sid)
-        return await self._store.nodes(sid)
+    async def info(self, sid: str) -> SessionInfo:
+        """Return what is known of a session besides its turns. Raises SessionNotFound, as all these do."""
+        if sid in self._sessions:
+            return self._sessions[sid].info
+        return self._info_in(sid, await self._records(sid))
 
-    async def records(self, sid: str) -> Sequence[Mapping[str, Any]]:
-        """Return the stored records of *sid* that are no nodes."""
-        if not await self._store.exists(sid):
-            raise SessionNotFound(sid)
-        return await self._store.records(sid)
+    async def graph(self, sid: str) -> GraphPort:
+        """Return every branch of a session, without loading or locking it."""
+        if sid in self._sessions:
+            return self._sessions[sid].history.graph
+        await self._check_stored(sid)
+        return await self._store.graph(sid)
 
-    # The clients.
+    async def compactions(self, sid: str) -> Sequence[Compaction]:
+        """Return every compaction of a session, oldest first."""
+        if sid in self._sessions:
+            return self._sessions[sid].compactions
+        records = [record for record in await self._records(sid) if record.get("type") == "compaction"]
+        found = [from_record(Compaction, record) for record in records]
+        return tuple({done.compaction_id: done for done in found if done is not None}.values())
 
-    def join(self, client: ClientPort) -> None:
-        """Add a client."""
-        self._clients[client.client_id] = client
-
-    def leave(self, client: ClientPort) -> None:
-        """Remove a client, from its sessions too."""
-        self._clients.pop(client.client_id, None)
-        for attached in self._attached.values():
-            attached.pop(client.client_id, None)
-
-    def attach(self, client: ClientPort, sid: str) -> None:
-        """Let *client* answer the questions of a session."""
-        self.session(sid)
-        self._attached.setdefault(sid, {})[client.client_id] = client
-
-    def detach(self, client: ClientPort, sid: str) -> None:
-        """Take *client* off a session."""
-        self._attached.get(sid, {}).pop(client.client_id, None)
+    # What a session asks of its hub; see SessionHost.
 
     def controllers(self, sid: str) -> Sequence[ClientPort]:
         """Return the clients that may answer a session's questions."""
-        return tuple(self._attached.get(sid, {}).values())
+        return self.audience.controllers(sid)
 
-    def _changed(self) -> None:
-        for client in tuple(self._clients.values()):
+    def listeners(self, sid: str) -> Sequence[ClientPort]:
+        """Return the clients that follow a session."""
+        return self.audience.listeners(sid)
+
+    def changed(self) -> None:
+        """Tell every client that the list of sessions changed."""
+        for client in self.audience.clients:
             client.sessions_changed()
 
     def _summary(self, info: SessionInfo) -> SessionSummary:
@@ -245,26 +269,45 @@ class Hub:
             return await self._store.open_in_memory(info.sid)
         return await self._store.open(info.sid, create=True)
 
+    async def _open_stored(self, sid: str) -> OpenedSession:
+        await self._check_stored(sid)
+        return await self._store.open(sid, create=False)
+
     async def _load(self, sid: str, cwd: str | None) -> Loaded:
-        if not await self._store.exists(sid):
-            raise SessionNotFound(sid)
-        opened = await self._store.open(sid, create=False)
-        metas = [record for record in opened.records if record.get("type") == "meta"]
-        found = from_record(SessionInfo, metas[-1]) if metas else None
-        info = found or self._unknown_info(sid)
+        opened = await self._open_stored(sid)
+        info = self._info_in(sid, opened.records)
         if cwd is not None:
             info = replace(info, cwd=_folder(cwd))
         return Loaded(await self._add(info, opened), opened.report)
 
-    def _unknown_info(self, sid: str) -> SessionInfo:
-        """Return what to assume of a stored session whose ``meta`` record is gone."""
+    async def _check_stored(self, sid: str) -> None:
+        if not await self._store.exists(sid):
+            raise SessionNotFound(sid)
+
+    async def _records(self, sid: str) -> Sequence[Mapping[str, Any]]:
+        await self._check_stored(sid)
+        return await self._store.records(sid)
+
+    async def _reads(self, sid: str) -> Mapping[str, Any]:
+        """Return the newest ``reads`` record of a session."""
+        if sid in self._sessions:
+            return self._sessions[sid].reads_record()
+        found = [record for record in await self._records(sid) if record.get("type") == "reads"]
+        return found[-1] if found else {}
+
+    def _info_in(self, sid: str, records: Sequence[Mapping[str, Any]]) -> SessionInfo:
+        """Return the newest ``meta`` record, or what to assume of a session that has none any more."""
+        metas = [record for record in records if record.get("type") == "meta"]
+        found = from_record(SessionInfo, metas[-1]) if metas else None
+        if found is not None:
+            return found
         now = self._parts.clock_ms()
         model = self._parts.models.default
         return SessionInfo(sid, str(Path.home()), model, self._default_engine, now, now)
 
     async def _add(self, info: SessionInfo, opened: OpenedSession) -> Session:
         try:
-            session = Session(info, opened.journal, self._parts)
+            session = Session(info, opened.journal, self._parts, self)
             await session.start(opened.records)
         except BaseException:
             opened.release()
@@ -272,6 +315,20 @@ class Hub:
         self._sessions[info.sid] = session
         self._releases[info.sid] = opened.release
         return session
+
+
+def _turns_up_to(wanted: ForkOf, graph: GraphPort) -> Sequence[Turn]:
+    node = wanted.at_node or graph.leaf
+    try:
+        return () if node is None else [each.turn for each in graph.node_path(node)]
+    except ValueError:
+        raise NodeNotFound(wanted.sid, node or "") from None
+
+
+def _reads_of(turns: Sequence[Turn], reads: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a ``reads`` record the model of *turns* knows of."""
+    calls = {block.call_id for turn in turns for block in turn.blocks if isinstance(block, ToolResultBlock)}
+    return {"type": "reads", "files": [read for read in reads.get("files", ()) if read["call_id"] in calls]}
 
 
 def _folder(path: str) -> str:

@@ -28,6 +28,7 @@ class SessionInfo:
     title: str = ""
     policy: Mapping[str, float] = field(default_factory=dict)
     knowledge: tuple[str, ...] = ()
+    thinking: str = "default"
     archived: bool = False
     ephemeral: bool = False
     parent: str | None = None

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from sidecar.conductor.contract import Compaction, ContextUsage, QueueItem, StopReasonName
 from sidecar.conductor.engines.base import CompactAsk
+from sidecar.conductor.slash import SlashCommand
 from sidecar.llmgateway.contract import UserTurn
 
-__all__ = ["CompactJob", "CompactStarted", "PromptJob", "TurnFault", "TurnOutcome", "TurnStarted", "UndoJob"]
+__all__ = [
+    "ChangeJob",
+    "CompactJob",
+    "CompactStarted",
+    "Content",
+    "Job",
+    "PromptJob",
+    "TurnFault",
+    "TurnOutcome",
+    "TurnStarted",
+]
+
+Content: TypeAlias = tuple[Mapping[str, Any], ...]
+"""A prompt as the client wrote it: content blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +72,16 @@ class CompactStarted:
 
 @dataclass(slots=True, eq=False)
 class PromptJob:
-    """A prompt. *entered* resolves to its node, or to None when it is not stored yet."""
+    """A prompt, or a slash *command* in its place.
+
+    *entered* resolves to the prompt's node, or to None when it is not stored, as a command never is.
+    """
 
     item_id: str
     turn_id: str
-    content: tuple[Mapping[str, Any], ...]
+    content: Content
     turn: UserTurn
+    command: SlashCommand | None
     entered: asyncio.Future[str | None]
     outcome: asyncio.Future[TurnOutcome]
 
@@ -73,12 +91,16 @@ class PromptJob:
 
 
 @dataclass(slots=True, eq=False)
-class UndoJob:
-    """The undoing of a compaction; *outcome* fails with what speaks against it."""
+class ChangeJob:
+    """A change of the conversation between two turns: an undo, a rewind and their like.
 
-    compaction_id: str | None
-    force: bool
-    outcome: asyncio.Future[Compaction]
+    It is made only if the session stands at *expect_head* by then, anywhere for None. *outcome* is what
+    *change* returns, or fails with what speaks against it.
+    """
+
+    change: Callable[[], Awaitable[Any]]
+    expect_head: str | None
+    outcome: asyncio.Future[Any]
 
 
 @dataclass(slots=True, eq=False)
@@ -89,3 +111,7 @@ class CompactJob:
     engine: str
     ask: CompactAsk
     outcome: asyncio.Future[Compaction]
+
+
+Job: TypeAlias = PromptJob | CompactJob | ChangeJob
+"""What a session's queue holds."""

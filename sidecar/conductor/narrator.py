@@ -71,6 +71,11 @@ class Narrator:
         """The phase told last."""
         return self._phase
 
+    @property
+    def turn_id(self) -> str | None:
+        """The turn that everything told now belongs to."""
+        return self._turn_id
+
     def begin_turn(self, turn_id: str) -> None:
         """Everything told from now on belongs to *turn_id*."""
         self._turn_id = turn_id
@@ -87,6 +92,11 @@ class Narrator:
         """Append *data* to the log, after every delta before it."""
         self.flush()
         self._log.append(data, self._turn_id)
+
+    def say(self, text: str) -> None:
+        """Tell *text* as one finished answer of the running turn."""
+        self.tell(Message(self._message_id(), ({"type": "text", "text": text},)))
+        self._message_index += 1
 
     def enter(self, phase: str) -> None:
         """Tell *phase* unless it is the one told last."""

@@ -8,17 +8,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias, get_args
 
 from sidecar.capabilities.contract import Diff, PermissionAsk
+from sidecar.capabilities.landing import EDIT_SCOPE
 from sidecar.conductor.contract import (
     PermissionAnswer,
     PermissionOption,
     PermissionRequest,
     PermissionSubject,
 )
-from sidecar.conductor.ports import ClientPort
+from sidecar.conductor.ports import ClientPort, SessionHost
 
-__all__ = ["PermissionDesk"]
+__all__ = ["PERMISSION_MODES", "PermissionDesk", "PermissionMode"]
+
+PermissionMode: TypeAlias = Literal["ask", "allowEdits", "allowAll"]
+"""What is allowed without a question: nothing, edits inside the session's folders, everything."""
+
+PERMISSION_MODES: Final = get_args(PermissionMode)
 
 _OPTIONS = (
     PermissionOption("allow_once", "Allow", "allow_once"),
@@ -30,29 +37,39 @@ _ALLOWING = frozenset({"allow_once", "allow_always"})
 
 @dataclass(slots=True)
 class PermissionDesk:
-    """The questions of one session. *clients* returns those that may answer; *timeout_ms* bounds the wait."""
+    """The questions of one session; *timeout_ms* bounds the wait for an answer.
+
+    *host* knows the clients: controllers are asked, listeners hear how it came out. *mode* lasts as long as
+    the session is loaded, and so does an answer "always".
+    """
 
     sid: str
-    clients: Callable[[], Sequence[ClientPort]]
+    host: SessionHost
     new_id: Callable[[], str]
     clock_ms: Callable[[], int]
     timeout_ms: int
+    mode: PermissionMode = "ask"
     _always: set[str] = field(default_factory=set)
 
     async def ask(self, ask: PermissionAsk, turn_id: str | None) -> bool:
         """Return whether the user allows *ask*; the first client to answer decides for all."""
-        if ask.scope in self._always:
+        if self._is_allowed(ask.scope):
             return True
-        clients = tuple(self.clients())
+        clients = tuple(self.host.controllers(self.sid))
         if not clients:
             return False
         request = self._request(ask, turn_id)
         option, by = await self._first_answer(clients, request)
         if option == "allow_always":
             self._always.add(ask.scope)
-        for client in self.clients():
+        for client in self.host.listeners(self.sid):
             client.permission_resolved(self.sid, request.permission_id, option, by)
         return option in _ALLOWING
+
+    def _is_allowed(self, scope: str) -> bool:
+        if self.mode == "allowAll" or scope in self._always:
+            return True
+        return self.mode == "allowEdits" and scope == EDIT_SCOPE
 
     def _request(self, ask: PermissionAsk, turn_id: str | None) -> PermissionRequest:
         diffs = tuple(_diff(diff) for diff in ask.diffs)

@@ -1,4 +1,4 @@
-"""Who a session talks to: attached clients, and models. Protocols only."""
+"""Who a session talks to: attached clients, models, and the hub that holds it. Protocols only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.llmgateway.contract import ModelCard
 from sidecar.runtime.contract import ModelInvoker
 
-__all__ = ["ClientPort", "Models"]
+__all__ = ["ClientPort", "Models", "SessionHost"]
 
 
 class ClientPort(Protocol):
@@ -60,4 +60,24 @@ class Models(Protocol):
 
     def names(self) -> Sequence[str]:
         """Return the ids on offer, the default first."""
+        ...
+
+
+class SessionHost(Protocol):
+    """What a session asks of the hub that holds it."""
+
+    def controllers(self, sid: str) -> Sequence[ClientPort]:
+        """Return the clients that may answer the session's questions."""
+        ...
+
+    def listeners(self, sid: str) -> Sequence[ClientPort]:
+        """Return the clients that follow the session, controllers included."""
+        ...
+
+    def changed(self) -> None:
+        """Hear that what a list of sessions shows has changed."""
+        ...
+
+    async def fork_of(self, sid: str) -> str:
+        """Begin a session that goes on from where *sid* stands, and return its id."""
         ...

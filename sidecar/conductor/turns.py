@@ -1,5 +1,7 @@
 """The course of one turn: make room, store the prompt, let the agent answer, store, then tell the end.
 
+The turn of a slash command is shorter: it is carried out, its answer told, and nothing of it is stored.
+
 The ``settled`` or ``faulted`` event is the last of its turn, and what it says is on disk by then.
 """
 
@@ -7,13 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 
 from sidecar.conductor.content import prompt_title, turn_text
 from sidecar.conductor.contract import ContextUsage, StopReasonName
 from sidecar.conductor.core import Core
 from sidecar.conductor.events import Faulted, InfoChanged, Settled, UserMessage
 from sidecar.conductor.jobs import PromptJob, TurnFault, TurnOutcome
+from sidecar.conductor.slash import SlashCommand
 from sidecar.llmgateway.contract import AssistantTurn, UserTurn
 from sidecar.runtime.contract import RunSnapshot
 
@@ -32,11 +36,21 @@ _FAULT_KINDS = {
 _STOP_REASONS: dict[str | None, StopReasonName] = {"max_output": "max_tokens", "refusal": "refusal"}
 
 
-class TurnRunner:
-    """Runs prompts, one at a time."""
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What a turn came to, before that is stored and told."""
 
-    def __init__(self, core: Core) -> None:
+    stop: StopReasonName
+    text: str = ""
+    fault: TurnFault | None = None
+
+
+class TurnRunner:
+    """Runs prompts, one at a time; *obey* carries out a slash command and returns its answer."""
+
+    def __init__(self, core: Core, obey: Callable[[SlashCommand], Awaitable[str]]) -> None:
         self._core = core
+        self._obey = obey
         self._stopped = False
 
     @property
@@ -57,18 +71,25 @@ class TurnRunner:
         self._stopped = False
         core.narrator.begin_turn(job.turn_id)
         core.narrator.enter("invoking")
-        snapshot, fault = None, None
         try:
-            snapshot = await self._answer(job)
-            fault = _fault(snapshot)
+            if job.command is not None:
+                answer = await self._carry_out(job, job.command)
+            else:
+                answer = _answer(await self._ask_agent(job))
         except Exception as error:
             _log.exception("a turn failed outside its agent")
-            fault = TurnFault(
-                "invalidState", f"internal error ({type(error).__name__}); see the daemon's log"
-            )
-        await self._end(job, snapshot, fault, started_ms)
+            text = f"internal error ({type(error).__name__}); see the daemon's log"
+            answer = _Answer("cancelled", fault=TurnFault("invalidState", text))
+        await self._end(job, answer, started_ms)
 
-    async def _answer(self, job: PromptJob) -> RunSnapshot | None:
+    async def _carry_out(self, job: PromptJob, command: SlashCommand) -> _Answer:
+        resolve(job.entered, None)
+        self._core.narrator.tell(UserMessage(None, job.content))
+        text = await self._obey(command)
+        self._core.narrator.say(text)
+        return _Answer("cancelled" if self._was_stopped() else "end_turn", text)
+
+    async def _ask_agent(self, job: PromptJob) -> RunSnapshot | None:
         """Return how the agent ended, None when it was stopped before it began."""
         core = self._core
         await core.refresh_rules()
@@ -94,15 +115,12 @@ class TurnRunner:
     def _was_stopped(self) -> bool:
         return self._stopped
 
-    async def _end(
-        self, job: PromptJob, snapshot: RunSnapshot | None, fault: TurnFault | None, started_ms: int
-    ) -> None:
+    async def _end(self, job: PromptJob, answer: _Answer, started_ms: int) -> None:
         core = self._core
         resolve(job.entered, core.history.head)
         usage = core.usage()
         await self._store(job, usage)
-        stop, text = _stop_reason(snapshot), _last_text(snapshot)
-        outcome = TurnOutcome(job.turn_id, stop, core.history.head, usage, text, fault)
+        outcome = TurnOutcome(job.turn_id, answer.stop, core.history.head, usage, answer.text, answer.fault)
         core.narrator.tell(usage)
         self._tell_end(outcome, core.parts.clock_ms() - started_ms)
         core.narrator.end_turn()
@@ -110,7 +128,8 @@ class TurnRunner:
 
     async def _store(self, job: PromptJob, usage: ContextUsage) -> None:
         core = self._core
-        title, now = core.info.title or prompt_title(job.turn.blocks), core.parts.clock_ms()
+        named_by_prompt = "" if job.command is not None else prompt_title(job.turn.blocks)
+        title, now = core.info.title or named_by_prompt, core.parts.clock_ms()
         n_messages = len(core.history.turns)
         core.info = replace(core.info, title=title, updated_at=now, messages=n_messages, tokens=usage.used)
         core.narrator.tell(InfoChanged(title, now))
@@ -131,6 +150,10 @@ def resolve(future: asyncio.Future[str | None], value: str | None) -> None:
     """Resolve *future* unless that has been done."""
     if not future.done():
         future.set_result(value)
+
+
+def _answer(snapshot: RunSnapshot | None) -> _Answer:
+    return _Answer(_stop_reason(snapshot), _last_text(snapshot), _fault(snapshot))
 
 
 def _fault(snapshot: RunSnapshot | None) -> TurnFault | None:

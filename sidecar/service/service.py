@@ -41,13 +41,13 @@ class Service:
         """Add one client."""
         connection = Connection(self, link, self._new_id())
         self._connections[connection.client_id] = connection
-        self.hub.join(connection)
+        self.hub.audience.join(connection)
         return connection
 
     def forget(self, connection: Connection) -> None:
         """Remove one client."""
         self._connections.pop(connection.client_id, None)
-        self.hub.leave(connection)
+        self.hub.audience.leave(connection)
 
     async def aclose(self) -> None:
         """Cancel turns, settle, store, end children."""
@@ -103,7 +103,7 @@ class Connection:
 
     def follow(self, session: Session, after_seq: int) -> None:
         """Send the session's events after *after_seq*, and its questions, to this client."""
-        self.hub.attach(self, session.sid)
+        self.hub.audience.attach(self, session.sid, controls=True)
         self.link.follow(session.log, after_seq)
 
     async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:

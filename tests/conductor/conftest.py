@@ -39,6 +39,7 @@ class Stage:
     """A hub and what stands around it; :meth:`session` opens one with the scripted model."""
 
     hub: Hub
+    shelf: SessionShelf
     model: ScriptedModel
     models: ModelRegistry
     workspace: FakeWorkspace
@@ -104,15 +105,13 @@ async def make_stage(tmp_path: Path) -> AsyncIterator[StageMaker]:
             engines={"windowBudget": WindowBudgetEngine, "runtime": RuntimeEngine, "none": NoEngine},
             toolbox=lambda context, observe: SessionToolBox(tools, context, observe),
             resolve=lambda path, cwd: cwd / path,
-            clients=lambda sid: (),
             child_started=lambda pid, what: lambda: None,
-            changed=lambda: None,
             clock_ms=count(1_000).__next__,
             new_id=lambda: f"id{next(ids)}",
             **options,
         )
         shelf = SessionShelf(SessionStore(store or tmp_path / "store"))
-        stage = Stage(Hub(shelf, parts, "windowBudget"), model, models, workspace, folder)
+        stage = Stage(Hub(shelf, parts, "windowBudget"), shelf, model, models, workspace, folder)
         stages.append(stage)
         return stage
 

@@ -83,7 +83,7 @@ async def test_undo_brings_back_the_conversation_and_what_came_since(make_stage:
     assert [turn.role for turn in session.history.turns[len(full) :]] == ["user", "assistant"]
     with pytest.raises(CompactionNotFound):
         await session.undo(None, force=False, expect_head=None)
-    assert (await stage.hub.nodes(session.sid))[1] == session.history.head
+    assert (await stage.shelf.graph(session.sid)).leaf == session.history.head
 
 
 async def test_the_agent_goes_on_from_what_an_undo_restored(make_stage: Any) -> None:

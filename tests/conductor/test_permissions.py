@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -46,8 +47,27 @@ class Client:
         raise AssertionError("not this room's business")
 
 
+class Host:
+    """A hub with nothing but clients; those whose name begins with "observer" only listen."""
+
+    def __init__(self, clients: Sequence[Client]) -> None:
+        self.clients = clients
+
+    def controllers(self, sid: str) -> Sequence[Client]:
+        return [client for client in self.clients if not client.name.startswith("observer")]
+
+    def listeners(self, sid: str) -> Sequence[Client]:
+        return self.clients
+
+    def changed(self) -> None:
+        raise AssertionError("not this room's business")
+
+    async def fork_of(self, sid: str) -> str:
+        raise AssertionError("not this room's business")
+
+
 def desk_of(*clients: Client, timeout_ms: int = 60_000) -> PermissionDesk:
-    return PermissionDesk("s", lambda: clients, lambda: "p1", lambda: 1000, timeout_ms)
+    return PermissionDesk("s", Host(clients), lambda: "p1", lambda: 1000, timeout_ms)
 
 
 def selected(option: str) -> PermissionAnswer:

@@ -77,8 +77,8 @@ async def test_what_settled_is_on_disk_and_loads_again(make_stage: Any) -> None:
     for prompt in ("a", "b"):
         await stage.ask(session, prompt)
     turns, seq, head = list(session.history.turns), session.log.seq, session.history.head
-    nodes, stored_head = await stage.hub.nodes(session.sid)
-    assert (len(nodes), stored_head) == (4, head)
+    stored = await stage.shelf.graph(session.sid)
+    assert (len(stored.nodes), stored.leaf) == (4, head)
     await stage.hub.close(session.sid)
     loaded = (await stage.hub.load(session.sid)).session
     assert loaded.history.turns == turns
@@ -164,7 +164,7 @@ async def test_an_interrupt_may_empty_the_queue(make_stage: Any, queue: Any, ret
     done = session.interrupt(None, queue)
     assert (done.accepted, done.returned) == (True, returned)
     assert (await second.outcome).stop_reason == "cancelled"
-    assert session.queue() == ()
+    assert session.prompts.items() == ()
 
 
 async def test_a_waiting_prompt_can_be_taken_out_by_its_turn(make_stage: Any) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from sidecar.conductor.contract import Gate, Microcompact, NoOp, RehydrateCandidate, RestoredFile
-from sidecar.conductor.engines.base import CompactAsk, Condensed, EnginePlan, Frame, FreshFile, Helpers
+from sidecar.conductor.engines.base import CompactAsk, Condensed, EnginePlan, Frame, Helpers
+from sidecar.conductor.restoring import fresh_text
 from sidecar.conductor.session_ops import (
     CondenseRun,
     FreshReader,
@@ -28,8 +29,6 @@ from sidecar.window_budget import (
     CondenseRecord,
     FileRange,
     FreshFiles,
-    FreshText,
-    GoneFile,
     Transcript,
     plan_compaction,
     read_gate,
@@ -44,11 +43,6 @@ _REASONS: Final[dict[str, str]] = {
     "nothingToDrop": "there is nothing to condense",
     "wouldNotShrink": "the result would not be smaller",
     "cancelled": "cancelled",
-}
-_GONE: Final[dict[str, str]] = {
-    "notFound": "deleted",
-    "binary": "no text any more",
-    "tooLarge": "too large now",
 }
 _FALLBACKS: Final[dict[str, str]] = {
     "noModel": "no model is at hand to condense with",
@@ -99,7 +93,7 @@ class WindowBudgetEngine:
         async def fetch(files: Sequence[FileRange]) -> FreshFiles:
             fresh = await helpers.fresh([file.path for file in files])
             uris.update({path: found.uri for path, found in fresh.items()})
-            return {file: _fresh_text(file, fresh[file.path]) for file in files}
+            return {file: fresh_text(file, fresh[file.path]) for file in files}
 
         run = self._run(frame, ask, helpers, fetch)
         deps = _deps(frame, ask, helpers)
@@ -148,17 +142,6 @@ def _policy(ask: CompactAsk) -> BudgetPolicy:
         int(given.get("keepRecent", auto.keep_recent)),
         int(given.get("reserveTokens", auto.reserve_tokens or 0)),
     )
-
-
-def _fresh_text(file: FileRange, fresh: FreshFile) -> FreshText | GoneFile:
-    """Return the lines of *file* as they are now, numbered as the read tool numbers them."""
-    if fresh.text is None:
-        return GoneFile(_GONE.get(fresh.problem or "", fresh.problem or "unreadable"))
-    lines = fresh.text.splitlines()
-    first = max(1, file.offset or 1)
-    last = len(lines) if file.limit is None else min(len(lines), first - 1 + file.limit)
-    text = "\n".join(f"{number:>6}\t{lines[number - 1]}" for number in range(first, last + 1))
-    return FreshText(text, fresh.hash or "", "buffer" if fresh.source == "buffer" else "disk")
 
 
 def _condensed(frame: Frame, record: CondenseRecord, uris: dict[str, str]) -> Condensed:

@@ -59,6 +59,11 @@ class SessionJournal:
         return self._stored.graph.nodes if self._stored is not None else ()
 
     @property
+    def graph(self) -> SessionGraph:
+        """Every branch and the head, for reading; empty before :meth:`load`."""
+        return self._stored.graph if self._stored is not None else SessionGraph("")
+
+    @property
     def records(self) -> Sequence[Mapping[str, Any]]:
         """The records that are no nodes, as they were read by :meth:`load`."""
         return self._stored.records if self._stored is not None else ()

@@ -19,7 +19,7 @@ from sidecar.protocol.messages import (
     CompactUndoResult,
     SidParams,
 )
-from sidecar.service.nodes import dropped_nodes, node_view
+from sidecar.service.nodes import node_view, path_to
 from sidecar.service.progress import show_compaction
 
 if TYPE_CHECKING:
@@ -86,6 +86,6 @@ async def read(connection: Connection, params: CompactReadParams) -> CompactRead
         return CompactReadResult(found.summary or "")
     if params.part == "prompt":
         return CompactReadResult(str((found.info or {}).get("prompt", "")))
-    nodes, _ = await connection.hub.nodes(params.sid)
-    views = tuple(map(node_view, dropped_nodes(nodes, found.before_head, found.cut)))
+    graph = await connection.hub.graph(params.sid)
+    views = tuple(map(node_view, path_to(graph, found.before_head)[: found.cut]))
     return CompactReadResult(f"{len(views)} turns", views)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.contract import SessionSummary
+from sidecar.conductor.errors import CompactionNotFound
 from sidecar.conductor.hub import NewSession
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import Turn
@@ -25,8 +26,9 @@ from sidecar.protocol.messages import (
     SessionReadResult,
     SidParams,
 )
+from sidecar.runtime.contract import SessionNode
 from sidecar.service.contract import Answer
-from sidecar.service.nodes import active_path, compaction_path, node_view
+from sidecar.service.nodes import node_view, path_to
 from sidecar.service.replay import last_turns, replay_events
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ async def new(connection: Connection, params: SessionNewParams) -> Answer:
         )
     )
     seq = session.log.seq
-    result = SessionNewResult(session.sid, session.snapshot(), session.config_options(), session.usage(), seq)
+    result = SessionNewResult(session.sid, session.snapshot(), session.options.all(), session.usage(), seq)
     return Answer(result, lambda: connection.follow(session, seq))
 
 
@@ -63,7 +65,7 @@ async def load(connection: Connection, params: SessionLoadParams) -> Answer:
     session, report = loaded.session, loaded.report
     integrity = Integrity(report.ok, report.repaired, report.missing)
     seq = session.log.seq
-    result = SessionLoadResult(session.snapshot(), session.config_options(), session.usage(), integrity, seq)
+    result = SessionLoadResult(session.snapshot(), session.options.all(), session.usage(), integrity, seq)
     return Answer(result, lambda: _replay(connection, session, params.replay, seq))
 
 
@@ -78,12 +80,7 @@ async def list_sessions(connection: Connection, params: SessionListParams) -> Se
 
 async def read(connection: Connection, params: SessionReadParams) -> SessionReadResult:
     """Read a session's stored nodes, without loading or locking it."""
-    nodes, head = await connection.hub.nodes(params.sid)
-    if params.view == "active":
-        nodes = active_path(nodes, head)
-    elif isinstance(params.view, Mapping):
-        records = await connection.hub.records(params.sid)
-        nodes = compaction_path(params.sid, nodes, records, params.view)
+    nodes = await _viewed(connection, params)
     start, limit = _cursor(params.cursor), max(1, min(params.limit, _MOST))
     page: tuple[NodeView, ...] = tuple(map(node_view, nodes[start : start + limit]))
     return SessionReadResult(page, str(start + limit) if len(nodes) > start + limit else None)
@@ -94,6 +91,19 @@ async def close(connection: Connection, params: SidParams) -> Empty:
     await connection.hub.close(params.sid)
     connection.link.unfollow(params.sid)
     return Empty()
+
+
+async def _viewed(connection: Connection, params: SessionReadParams) -> Sequence[SessionNode]:
+    graph = await connection.hub.graph(params.sid)
+    if params.view == "full":
+        return graph.nodes
+    if params.view == "active":
+        return path_to(graph, graph.leaf)
+    wanted = params.view.get("compactionId", "")
+    for done in await connection.hub.compactions(params.sid):
+        if done.compaction_id == wanted:
+            return path_to(graph, done.before_head)
+    raise CompactionNotFound(params.sid, wanted)
 
 
 def _matches(found: SessionSummary, params: SessionListParams) -> bool:
