@@ -83,4 +83,5 @@ def _fits(path: Path) -> bool:
 
 def _telling_word(file: Path) -> str:
     """Return the longest identifier of *file*, the first of several."""
-    return max(_WORDS.findall(file.read_text(encoding="utf-8")), key=len)
+    words: list[str] = _WORDS.findall(file.read_text(encoding="utf-8"))
+    return max(words, key=len)
