@@ -28,11 +28,10 @@ _HELP = """\
 
 def run(options: argparse.Namespace) -> int:
     """Talk until /quit or the end of input."""
-    screen = Screen()
+    screen, folder = Screen(), Path(options.cwd).absolute()
 
     async def main(client: SidecarClient) -> int:
         session = await _open(client, options)
-        folder = Path(options.cwd).absolute()
         screen.note(f"session {session.sid} in {folder}; /help says what else there is")
         while (line := await _read_line("» ")) is not None:
             if line.strip() in ("/quit", "/exit"):
