@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sidecar.rooms.errors import InvalidRoomValue
 from sidecar.rooms.events import RoomEvent
 from sidecar.rooms.memory.provider import MemoryProvider, MemoryResult
@@ -32,6 +34,9 @@ class SlidingWindowMemory(MemoryProvider):
         channel_id: str | None = None,
     ) -> MemoryResult:
         """Return the window without the current event, oldest first."""
-        recent = context.recent_events
+        return MemoryResult(events=self.window(context.recent_events, current_event.id))
+
+    def window(self, recent: Sequence[RoomEvent], current_id: str) -> list[RoomEvent]:
+        """Return what of *recent*, oldest first, is remembered beside the event *current_id*."""
         window = recent[max(0, len(recent) - self._max_events) :]
-        return MemoryResult(events=[event for event in window if event.id != current_event.id])
+        return [event for event in window if event.id != current_id]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -19,9 +18,8 @@ from sidecar.rooms.events import RoomEvent
 from sidecar.rooms.memory.budget import Limits
 from sidecar.rooms.memory.chain import Chain, extended
 from sidecar.rooms.memory.flight import Flight, Flights
-from sidecar.rooms.memory.marks import summary_body
-from sidecar.rooms.memory.progress import Progress, opening, stand_in
-from sidecar.rooms.memory.prompt import prompt_budget, summariser_context, to_pieces
+from sidecar.rooms.memory.notes import take_notes
+from sidecar.rooms.memory.progress import Progress, stand_in
 from sidecar.rooms.memory.provider import MemoryProvider, MemoryResult
 from sidecar.rooms.memory.reading import Reading, read, remembered, view_after, view_as_is
 from sidecar.rooms.room import RoomContext
@@ -129,7 +127,7 @@ class SummarizingMemory(MemoryProvider):
 
     async def _fold(self, lane: Conversation, reading: Reading, flight: Flight[str]) -> str:
         """Have the reading's material summarised, keep what was achieved, and return what stands for it."""
-        progress = await self._summarise(reading)
+        progress = await take_notes(reading, self._provider, self._limits.summary_max_tokens, self._on_error)
         chain = remembered(reading)
         if progress.n_events:
             covered = {e.id: reading.known.marks[e.id] for e in reading.material[: progress.n_events]}
@@ -137,24 +135,6 @@ class SummarizingMemory(MemoryProvider):
         if not flight.detached:
             self._keep(lane, chain)
         return stand_in(reading, progress)
-
-    async def _summarise(self, reading: Reading) -> Progress:
-        """Show the summariser all of the material, piece by piece, each with the notes on those before."""
-        budget = prompt_budget(self._provider.context_window, self._limits.summary_max_tokens)
-        notes, lines = opening(reading, budget)
-        n_prior_lines = len(lines) - len(reading.material)
-        progress = Progress()
-        for piece in to_pieces(lines, budget.piece_bytes):
-            try:
-                response = await self._provider.generate(summariser_context(piece.text, notes, budget))
-                notes = summary_body(response.content.strip())
-            except Exception as error:
-                self._report(error)
-                return replace(progress, failure="raised")
-            if not notes:
-                return replace(progress, failure="empty")
-            progress = Progress(notes, max(0, piece.n_lines_done - n_prior_lines))
-        return progress
 
     def _is_fresh(self, made_at: float) -> bool:
         return self._now() - made_at < self._ttl_seconds
@@ -168,7 +148,3 @@ class SummarizingMemory(MemoryProvider):
         self._chains.move_to_end(lane)
         while len(self._chains) > MAX_CONVERSATIONS:
             self._chains.popitem(last=False)
-
-    def _report(self, error: Exception) -> None:
-        if self._on_error is not None:
-            self._on_error(error)
