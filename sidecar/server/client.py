@@ -6,27 +6,19 @@ from sidecar.server.link import LspLink
 from sidecar.server.progress import ProgressBoard
 from sidecar.server.watching import ClientWatcher
 from sidecar.service.contract import ConnectionPort, ServicePort
-from sidecar.workspace.contract import WorkspacePort
 
 __all__ = ["LspClient"]
 
 
 class LspClient:
-    """One client; *applies_edits*: the workspace was given a way to edit its buffers."""
+    """One client."""
 
     def __init__(
-        self,
-        service: ServicePort,
-        link: LspLink,
-        progress: ProgressBoard,
-        watcher: ClientWatcher,
-        *,
-        applies_edits: bool,
+        self, service: ServicePort, link: LspLink, progress: ProgressBoard, watcher: ClientWatcher
     ) -> None:
         self.link = link
         self.progress = progress
         self.watcher = watcher
-        self._applies_edits = applies_edits
         self._service = service
         self._port: ConnectionPort | None = None
 
@@ -39,11 +31,9 @@ class LspClient:
             self._port = self._service.connect(self.link)
         return self._port
 
-    def leave(self, workspace: WorkspacePort) -> None:
+    def leave(self) -> None:
         """Take back what the client had lent."""
         if self._port is not None:
             self._port.close()
         self.progress.close()
         self.watcher.close()
-        if self._applies_edits:
-            workspace.set_edit_applier(None)

@@ -121,7 +121,7 @@ class LspConnection:
         """Leave the service, answer what is open, flush, let go; in about *seconds*."""
         self._documents.close_all()
         if self._client is not None:
-            self._client.leave(self._workspace)
+            self._client.leave()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -177,15 +177,12 @@ class LspConnection:
         self._options.configure(sidecar_options(typed))
         result = self._server.initialize(typed)
         self._options.on_workspace_folders(self._server.folders)
-        self._documents.encoding = self._server.encoding
-        profile = profile_of(typed)
+        profile, encoding = profile_of(typed), self._server.encoding
+        self._documents.negotiated(encoding, edit_applier(self._peer, profile, encoding))
         progress = ProgressBoard(self._peer, may_create=profile.may_be_given_progress)
         link = LspLink(self._peer, profile, progress)
-        applier = edit_applier(self._peer, profile, self._workspace, self._server.encoding)
         watcher = ClientWatcher(self._peer, profile, self._workspace)
-        self._client = LspClient(self._service, link, progress, watcher, applies_edits=applier is not None)
-        if applier is not None:
-            self._workspace.set_edit_applier(applier)
+        self._client = LspClient(self._service, link, progress, watcher)
         self._phase = _Phase.READY
         return Answer(result, lambda: self._options.watch_process(typed.process_id))
 

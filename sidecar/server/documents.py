@@ -11,7 +11,14 @@ from pathlib import Path
 
 from lsprotocol import types
 
-from sidecar.workspace.contract import BufferOutOfSync, PositionEncoding, TextChange, TextRange, WorkspacePort
+from sidecar.workspace.contract import (
+    BufferOutOfSync,
+    EditApplier,
+    PositionEncoding,
+    TextChange,
+    TextRange,
+    WorkspacePort,
+)
 from sidecar.workspace.uris import uri_to_path
 
 __all__ = ["Documents"]
@@ -23,36 +30,39 @@ class Documents:
     """The documents of one client. *warn* puts a line into the client's log."""
 
     def __init__(self, workspace: WorkspacePort, warn: Callable[[str], None]) -> None:
-        self.encoding: PositionEncoding = "utf-16"
         self._workspace = workspace
+        self._editor = workspace.editor()
+        self._encoding: PositionEncoding = "utf-16"
         self._warn = warn
-        self._open: set[str] = set()
         self._lost: set[str] = set()
+
+    def negotiated(self, encoding: PositionEncoding, apply: EditApplier | None) -> None:
+        """Take what the handshake settled: the units of positions, and how to edit open buffers."""
+        self._encoding = encoding
+        self._editor = self._workspace.editor(apply)
 
     def opened(self, params: types.DidOpenTextDocumentParams) -> None:
         """Take a whole buffer."""
         document = params.text_document
-        self._open.add(document.uri)
         self._lost.discard(document.uri)
-        self._workspace.open_buffer(document.uri, version=document.version, text=document.text)
+        self._editor.open_buffer(document.uri, version=document.version, text=document.text)
 
     def changed(self, params: types.DidChangeTextDocumentParams) -> None:
         """Take an edit; one of a buffer that is not open asks once for the whole of it."""
         uri, version = params.text_document.uri, params.text_document.version
         changes = [_change(change) for change in params.content_changes]
         try:
-            self._workspace.change_buffer(uri, version=version, changes=changes, encoding=self.encoding)
+            self._editor.change_buffer(uri, version=version, changes=changes, encoding=self._encoding)
         except BufferOutOfSync:
             self._ask_again(uri)
 
     def saved(self, params: types.DidSaveTextDocumentParams) -> None:
         """Take note that a buffer is on the disk now."""
-        self._workspace.save_buffer(params.text_document.uri, text=params.text)
+        self._editor.save_buffer(params.text_document.uri, text=params.text)
 
     def closed(self, params: types.DidCloseTextDocumentParams) -> None:
         """Let go of a buffer."""
-        self._open.discard(params.text_document.uri)
-        self._workspace.close_buffer(params.text_document.uri)
+        self._editor.close_buffer(params.text_document.uri)
 
     def watched(self, params: types.DidChangeWatchedFilesParams) -> None:
         """Take what the client's watcher saw."""
@@ -72,9 +82,7 @@ class Documents:
 
     def close_all(self) -> None:
         """Let go of every buffer: the client is gone, and its unsaved text with it."""
-        for uri in tuple(self._open):
-            self._workspace.close_buffer(uri)
-        self._open.clear()
+        self._editor.close()
 
     def _moved(self, uris: Iterable[str]) -> None:
         paths: list[Path] = [path for path in map(uri_to_path, uris) if path is not None]

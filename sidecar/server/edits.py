@@ -11,9 +11,8 @@ from typing import Any, Final
 
 from sidecar.server.profile import ClientProfile
 from sidecar.transport.peer import Peer, PeerGone, PeerRefused
-from sidecar.workspace.contract import EditApplier, FileProblem, PositionEncoding, WorkspacePort
+from sidecar.workspace.contract import EditApplier, FileView, PositionEncoding
 from sidecar.workspace.line_index import split_lines
-from sidecar.workspace.uris import uri_to_path
 
 __all__ = ["edit_applier", "line_edit"]
 
@@ -21,9 +20,7 @@ _UNIT_BYTES: Final = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
 _CODECS: Final = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
 
 
-def edit_applier(
-    peer: Peer, profile: ClientProfile, workspace: WorkspacePort, encoding: PositionEncoding
-) -> EditApplier | None:
+def edit_applier(peer: Peer, profile: ClientProfile, encoding: PositionEncoding) -> EditApplier | None:
     """Return how the client takes edits of its open buffers, or None when it does not."""
     if profile.applies_edits:
         method = "workspace/applyEdit"
@@ -32,12 +29,9 @@ def edit_applier(
     else:
         return None
 
-    async def apply(uri: str, version: int | None, new_text: str) -> bool:
-        old_text = await _buffer_text(workspace, uri, version)
-        if old_text is None:
-            return False
-        document = {"uri": uri, "version": version}
-        change = {"textDocument": document, "edits": [line_edit(old_text, new_text, encoding)]}
+    async def apply(before: FileView, new_text: str) -> bool:
+        document = {"uri": before.uri, "version": before.version}
+        change = {"textDocument": document, "edits": [line_edit(before.text, new_text, encoding)]}
         try:
             reply = await peer.request(method, {"label": "Agent edit", "edit": {"documentChanges": [change]}})
         except (PeerRefused, PeerGone):
@@ -45,16 +39,6 @@ def edit_applier(
         return isinstance(reply, Mapping) and reply.get("applied") is True
 
     return apply
-
-
-async def _buffer_text(workspace: WorkspacePort, uri: str, version: int | None) -> str | None:
-    """Return the text of buffer *uri* if it still is at *version*."""
-    path = uri_to_path(uri)
-    try:
-        view = None if path is None else await workspace.view(path)
-    except FileProblem:
-        return None
-    return view.text if view is not None and view.version == version else None
 
 
 def line_edit(old: str, new: str, encoding: PositionEncoding) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Ask the editor to watch the disk for us: one watcher a machine, with the user's excludes.
 
-Registers what covers the client's folders, again when they change. A client that cannot, or refuses, leaves
-the watching to the workspace.
+Registers what covers the client's folders, again when they change. What lies elsewhere, and everything of a
+client that cannot or refuses, the workspace watches itself.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from sidecar.server.profile import ClientProfile
 from sidecar.transport.peer import Peer, PeerGone, PeerRefused
-from sidecar.workspace.contract import WorkspacePort
+from sidecar.workspace.contract import Dispose, WorkspacePort
+from sidecar.workspace.uris import uri_to_path
 
 __all__ = ["ClientWatcher"]
 
@@ -30,6 +32,7 @@ class ClientWatcher:
         self._workspace = workspace
         self._numbers = itertools.count(1)
         self._registered: str | None = None
+        self._give_back: Dispose = _nothing
         self._one_at_a_time = asyncio.Lock()
 
     async def cover(self, folder_uris: Sequence[str]) -> None:
@@ -40,15 +43,17 @@ class ClientWatcher:
 
     def close(self) -> None:
         """The client is gone and watches no more."""
-        if self._registered is not None:
-            self._registered = None
-            self._workspace.use_client_watcher(False)
+        self._registered = None
+        self._give_back()
 
     async def _cover(self, folder_uris: Sequence[str]) -> None:
         old, self._registered = self._registered, None
         if folder_uris:
             self._registered = await self._register(folder_uris)
-        self._workspace.use_client_watcher(self._registered is not None)
+        give_back, self._give_back = self._give_back, _nothing
+        if self._registered is not None:
+            self._give_back = self._workspace.watched_by_client(_paths(folder_uris))
+        give_back()
         if old is not None:
             await self._unregister(old)
 
@@ -74,3 +79,11 @@ class ClientWatcher:
         if self._profile.watches_relative:
             return [{"baseUri": uri, "pattern": _EVERYTHING} for uri in folder_uris]
         return [_EVERYTHING]
+
+
+def _paths(uris: Sequence[str]) -> tuple[Path, ...]:
+    return tuple(path for uri in uris if (path := uri_to_path(uri)) is not None)
+
+
+def _nothing() -> None:
+    return None

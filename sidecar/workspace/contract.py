@@ -16,6 +16,7 @@ __all__ = [
     "BufferOutOfSync",
     "Dispose",
     "EditApplier",
+    "EditorPort",
     "FileOracle",
     "FileProblem",
     "FileSource",
@@ -125,7 +126,7 @@ class StaleFile:
 
 @dataclass(frozen=True, slots=True)
 class WatchStatus:
-    """Who watches the disk: ``client``, ``watchfiles`` or ``none``.
+    """Who watches the disk: ``client``, ``watchfiles``, ``client+watchfiles`` or ``none``.
 
     *roots* are the trees under watch, *dropped* counts the gaps in which notifications may have been lost,
     and *notes* say in words which tree is not watched as it should be.
@@ -137,8 +138,8 @@ class WatchStatus:
     notes: tuple[str, ...] = ()
 
 
-EditApplier: TypeAlias = Callable[[str, int | None, str], Awaitable[bool]]
-"""``async (uri, version, new_text) -> bool``: lands an edit in the editor's open buffer.
+EditApplier: TypeAlias = Callable[[FileView, str], Awaitable[bool]]
+"""``async (before, new_text) -> bool``: lands an edit in an editor's open buffer, which is *before* now.
 
 Contract: returns False when the editor refused (another version, or the user said no); never raises.
 """
@@ -190,25 +191,37 @@ class ReadLedgerPort(Protocol):
         ...
 
 
-class WorkspacePort(Protocol):
-    """The files as they are now, for every session of the daemon."""
+class EditorPort(Protocol):
+    """The open buffers of one editor. Of several editors' buffers of one file the last touched one counts."""
 
     def open_buffer(self, uri: str, *, version: int, text: str) -> None:
-        """An editor opened *uri* (didOpen); opening again replaces the buffer."""
+        """The editor opened *uri* (didOpen); opening again replaces the buffer."""
         ...
 
     def change_buffer(
         self, uri: str, *, version: int, changes: Sequence[TextChange], encoding: PositionEncoding
     ) -> None:
-        """Apply an editor's changes in order (didChange). Raises BufferOutOfSync for an unopened *uri*."""
+        """Apply the editor's changes in order (didChange). Raises BufferOutOfSync for an unopened *uri*."""
         ...
 
     def save_buffer(self, uri: str, *, text: str | None = None) -> None:
-        """An editor saved *uri* (didSave)."""
+        """The editor saved *uri* (didSave)."""
         ...
 
     def close_buffer(self, uri: str) -> None:
-        """An editor closed *uri* (didClose); the disk is the truth again. Unknown ones are ignored."""
+        """The editor closed *uri* (didClose); the disk is the truth again. Unknown ones are ignored."""
+        ...
+
+    def close(self) -> None:
+        """The editor is gone, and its unsaved text with it."""
+        ...
+
+
+class WorkspacePort(Protocol):
+    """The files as they are now, for every session of the daemon."""
+
+    def editor(self, apply: EditApplier | None = None) -> EditorPort:
+        """Add an editor; *apply* lands edits in its open buffers, None where it takes none."""
         ...
 
     async def view(self, path: Path) -> FileView:
@@ -233,8 +246,8 @@ class WorkspacePort(Protocol):
         """Watch the tree *root*, shared with every other caller of the same tree."""
         ...
 
-    def use_client_watcher(self, active: bool) -> None:
-        """Say that a client watches the disk for us (didChangeWatchedFiles), or no longer does."""
+    def watched_by_client(self, folders: Iterable[Path]) -> Dispose:
+        """Leave what lies below *folders* to a client that watches it for us, until it is disposed of."""
         ...
 
     def disk_changed(self, paths: Iterable[Path]) -> None:
@@ -257,10 +270,6 @@ class WorkspacePort(Protocol):
 
         A folder stands for everything below it.
         """
-        ...
-
-    def set_edit_applier(self, applier: EditApplier | None) -> None:
-        """Give the way to edit open buffers through the editor, or take it away."""
         ...
 
     def offer(self, root: Path, oracle: FileOracle) -> Dispose:

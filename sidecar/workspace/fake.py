@@ -9,21 +9,20 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from sidecar.workspace.buffers import Buffers
+from sidecar.workspace.buffers import Buffer, Buffers
 from sidecar.workspace.contract import (
     Dispose,
     EditApplier,
     FileOracle,
     FileProblem,
     FileView,
-    PositionEncoding,
     StaleFile,
-    TextChange,
     WatchStatus,
 )
+from sidecar.workspace.editor import Editor
 from sidecar.workspace.files import text_hash
 from sidecar.workspace.ledger import ReadLedger
-from sidecar.workspace.uris import path_to_uri, uri_to_path
+from sidecar.workspace.uris import path_to_uri
 
 __all__ = ["FakeWorkspace"]
 
@@ -42,8 +41,7 @@ class FakeWorkspace:
     def __init__(self, files: Mapping[Path, str] | None = None) -> None:
         self.files = dict(files or {})
         self.watched: list[Path] = []
-        self.client_watches = False
-        self.edit_applier: EditApplier | None = None
+        self.client_folders: list[Path] = []
         self.oracles: list[tuple[Path, FileOracle]] = []
         self.closed = False
         self._buffers = Buffers()
@@ -69,28 +67,9 @@ class FakeWorkspace:
             raise FileProblem("notFound", f"cannot read {path}: there is no such file")
         return _view(real, path_to_uri(real), on_disk, None, on_disk)
 
-    def open_buffer(self, uri: str, *, version: int, text: str) -> None:
-        """Open a buffer."""
-        path = uri_to_path(uri)
-        self._buffers.open(uri, None if path is None else _normal(path), version, text)
-        self._changed(path)
-
-    def change_buffer(
-        self, uri: str, *, version: int, changes: Sequence[TextChange], encoding: PositionEncoding
-    ) -> None:
-        """Change a buffer. Raises BufferOutOfSync for an unopened one."""
-        self._changed(self._buffers.change(uri, version, changes, encoding).path)
-
-    def save_buffer(self, uri: str, *, text: str | None = None) -> None:
-        """Save a buffer to the disk that is not there."""
-        buffer = self._buffers.save(uri, text)
-        if buffer is not None and buffer.path is not None:
-            self.put(buffer.path, buffer.content.text)
-
-    def close_buffer(self, uri: str) -> None:
-        """Close a buffer."""
-        buffer = self._buffers.close(uri)
-        self._changed(None if buffer is None else buffer.path)
+    def editor(self, apply: EditApplier | None = None) -> Editor:
+        """Add an editor."""
+        return Editor(self._buffers, apply, real_path=_normal, changed=self._buffer_changed)
 
     async def view(self, path: Path) -> FileView:
         """Return *path* as it is now."""
@@ -102,16 +81,16 @@ class FakeWorkspace:
         return tuple(self.now(path) for path in paths)
 
     async def write(self, path: Path, text: str, *, expected_hash: str | None) -> FileView:
-        """Write *path*; where a buffer is open through the edit applier, else beneath it if it is clean."""
+        """Write *path*; where a buffer is open through its editor, else beneath it if it is clean."""
         real = _normal(path)
-        before = self._now_or_none(real)
+        before, buffer = self._now_or_none(real), self._buffers.find(real)
         if (None if before is None else before.hash) != expected_hash:
             raise FileProblem("changedSinceRead", f"cannot write {path}: it is not what was last read")
-        if before is None or before.source == "disk":
+        if before is None or before.source == "disk" or buffer is None:
             self.put(real, text)
-        elif self.edit_applier is None:
-            self._write_beneath(before, text)
-        elif not await self.edit_applier(before.uri, before.version, text):
+        elif buffer.apply is None:
+            self._write_beneath(buffer, before, text)
+        elif not await buffer.apply(before, text):
             raise FileProblem("unwritable", f"cannot write {path}: the editor did not accept the edit")
         return self.now(real)
 
@@ -125,9 +104,15 @@ class FakeWorkspace:
 
         return dispose
 
-    def use_client_watcher(self, active: bool) -> None:
+    def watched_by_client(self, folders: Iterable[Path]) -> Dispose:
         """Note who watches."""
-        self.client_watches = active
+        given = tuple(folders)
+        self.client_folders += given
+
+        def dispose() -> None:
+            self.client_folders = [kept for kept in self.client_folders if kept not in given]
+
+        return dispose
 
     def disk_changed(self, paths: Iterable[Path]) -> None:
         """Compare *paths* and tell of them."""
@@ -154,10 +139,6 @@ class FakeWorkspace:
 
         return dispose
 
-    def set_edit_applier(self, applier: EditApplier | None) -> None:
-        """Keep the way to edit open buffers."""
-        self.edit_applier = applier
-
     def offer(self, root: Path, oracle: FileOracle) -> Dispose:
         """Keep *oracle* for whoever wants to look at it; this disk is asked all the same."""
         offer = (root, oracle)
@@ -171,19 +152,17 @@ class FakeWorkspace:
 
     def watch_status(self) -> WatchStatus:
         """Return who watches what."""
-        backend = "client" if self.client_watches else "watchfiles" if self.watched else "none"
+        backend = "client" if self.client_folders else "watchfiles" if self.watched else "none"
         return WatchStatus(backend, tuple(self.watched), 0)
 
     async def close(self) -> None:
         """Note that the workspace is closed."""
         self.closed = True
 
-    def _write_beneath(self, before: FileView, text: str) -> None:
+    def _write_beneath(self, buffer: Buffer, before: FileView, text: str) -> None:
         if before.unsaved:
             raise FileProblem("unwritable", f"cannot write {before.path}: the editor has unsaved changes")
-        buffer = self._buffers.find(before.path)
-        if buffer is not None:
-            buffer.superseded = True
+        buffer.superseded = True
         self.put(before.path, text)
 
     def _now_or_none(self, path: Path) -> FileView | None:
@@ -192,9 +171,11 @@ class FakeWorkspace:
         except FileProblem:
             return None
 
-    def _changed(self, path: Path | None) -> None:
-        if path is None:
-            return
+    def _buffer_changed(self, buffer: Buffer) -> None:
+        if buffer.path is not None:
+            self._changed(buffer.path)
+
+    def _changed(self, path: Path) -> None:
         self._compare(path)
         for listener in tuple(self._listeners):
             listener(path)

@@ -1,4 +1,4 @@
-"""Watching trees on disk: one thread a tree, shared by everybody who asks, or none while a client watches.
+"""Watching trees on disk: one thread a tree, shared by everybody who asks, or none where a client watches.
 
 The operating system's notifications come through watchfiles. Its engine is driven from a thread of our own
 rather than through ``awatch``: setting up the watches of a large tree takes long, and thousands of changes
@@ -21,6 +21,7 @@ from typing import Protocol
 
 from sidecar.workspace.contract import Dispose, WatchStatus
 from sidecar.workspace.ignore import IGNORE_FILES, IgnoreRules
+from sidecar.workspace.roots import is_inside
 
 __all__ = ["DiskWatch", "WatchSource", "watch_with_watchfiles"]
 
@@ -97,34 +98,36 @@ class DiskWatch:
         self._retry_s = retry_s
         self._trees: dict[Path, _Tree] = {}
         self._ending: set[asyncio.Task[None]] = set()
-        self._client_watches = False
+        self._client_folders: list[tuple[Path, ...]] = []
         self._n_dropped = 0
 
     def add(self, root: Path) -> Dispose:
         """Watch the resolved *root*, shared with every other caller; must be called on the event loop."""
         tree = self._trees.setdefault(root, _Tree(root))
         tree.n_users += 1
-        if not self._client_watches:
+        if not self._is_clients(tree):
             self._start(tree)
         return _once(lambda: self._release(tree))
 
-    def use_client(self, active: bool) -> None:
-        """Stop the threads while a client watches for us, and start them again when it no longer does."""
-        self._client_watches = active
-        for tree in tuple(self._trees.values()):
-            if active:
-                self._stop(tree)
-            else:
-                self._start(tree)
+    def leave_to_client(self, folders: tuple[Path, ...]) -> Dispose:
+        """Run no thread for trees inside the resolved *folders*, which a client watches, until disposed."""
+        self._client_folders.append(folders)
+        self._share_out()
+
+        def take_back() -> None:
+            self._client_folders.remove(folders)
+            self._share_out()
+
+        return _once(take_back)
 
     def status(self) -> WatchStatus:
         """Return who watches what."""
         trees = self._trees.values()
-        if self._client_watches:
-            return WatchStatus("client", tuple(tree.path for tree in trees), self._n_dropped)
+        clients = tuple(tree.path for tree in trees if self._is_clients(tree))
         standing = tuple(tree.path for tree in trees if tree.is_standing)
         notes = tuple(tree.note for tree in trees if tree.note is not None)
-        return WatchStatus("watchfiles" if standing else "none", standing, self._n_dropped, notes)
+        names = [name for name, paths in (("client", clients), ("watchfiles", standing)) if paths]
+        return WatchStatus("+".join(names) or "none", clients + standing, self._n_dropped, notes)
 
     async def close(self) -> None:
         """Stop watching and wait for every thread to end."""
@@ -133,6 +136,16 @@ class DiskWatch:
         self._trees.clear()
         while self._ending:
             await asyncio.wait(self._ending)
+
+    def _is_clients(self, tree: _Tree) -> bool:
+        return any(is_inside(tree.path, folders) for folders in self._client_folders)
+
+    def _share_out(self) -> None:
+        for tree in self._trees.values():
+            if self._is_clients(tree):
+                self._stop(tree)
+            else:
+                self._start(tree)
 
     def _release(self, tree: _Tree) -> None:
         tree.n_users -= 1

@@ -18,16 +18,15 @@ from sidecar.workspace.contract import (
     FileOracle,
     FileProblem,
     FileView,
-    PositionEncoding,
     StaleFile,
-    TextChange,
     WatchStatus,
 )
 from sidecar.workspace.disk_write import write_text
+from sidecar.workspace.editor import Editor
 from sidecar.workspace.files import BOM, READ_LIMIT_BYTES, DiskText, read_text, real_path, text_hash
 from sidecar.workspace.ledger import ReadLedger
 from sidecar.workspace.oracles import Oracles
-from sidecar.workspace.uris import path_to_uri, uri_to_path
+from sidecar.workspace.uris import path_to_uri
 from sidecar.workspace.watch import DiskWatch, WatchSource, watch_with_watchfiles
 
 __all__ = ["Workspace"]
@@ -60,33 +59,13 @@ class Workspace:
         self._oracles = Oracles()
         self._ledgers: dict[str, ReadLedger] = {}
         self._listeners: list[Callable[[Path], None]] = []
-        self._edit_applier: EditApplier | None = None
         self._disk_lock = threading.Lock()
         self._checks = Coalescer(self._compare, delay_s=check_delay_s)
         self._watch = DiskWatch(self._disk_moved, is_read=self._is_read, source=watch_source)
 
-    def open_buffer(self, uri: str, *, version: int, text: str) -> None:
-        """An editor opened *uri*; opening again replaces the buffer."""
-        path = uri_to_path(uri)
-        real = None if path is None else real_path(path)
-        self._buffers.open(uri, real, version, text)
-        self._buffer_changed(real)
-
-    def change_buffer(
-        self, uri: str, *, version: int, changes: Sequence[TextChange], encoding: PositionEncoding
-    ) -> None:
-        """Apply an editor's changes in order. Raises BufferOutOfSync for an unopened *uri*."""
-        self._buffer_changed(self._buffers.change(uri, version, changes, encoding).path)
-
-    def save_buffer(self, uri: str, *, text: str | None = None) -> None:
-        """An editor saved *uri*."""
-        buffer = self._buffers.save(uri, text)
-        self._buffer_changed(None if buffer is None else buffer.path)
-
-    def close_buffer(self, uri: str) -> None:
-        """An editor closed *uri*; the disk is the truth again."""
-        buffer = self._buffers.close(uri)
-        self._buffer_changed(None if buffer is None else buffer.path)
+    def editor(self, apply: EditApplier | None = None) -> Editor:
+        """Add an editor; *apply* lands edits in its open buffers."""
+        return Editor(self._buffers, apply, real_path=real_path, changed=self._buffer_changed)
 
     async def view(self, path: Path) -> FileView:
         """Return *path* as it is now, buffer first. Raises FileProblem."""
@@ -117,8 +96,8 @@ class Workspace:
         view = await self.view(real)
         if view.hash != expected_hash:
             raise _changed(real, "the open buffer")
-        if self._edit_applier is not None:
-            return await self._write_through_editor(self._edit_applier, view, text)
+        if buffer.apply is not None:
+            return await self._write_through_editor(buffer.apply, view, text)
         if view.unsaved:
             raise _unsaved(view)
         return await self._write_beneath(buffer, real, text, expected_hash)
@@ -127,9 +106,9 @@ class Workspace:
         """Watch the tree *root*, shared with every other caller of the same tree."""
         return self._watch.add(real_path(root))
 
-    def use_client_watcher(self, active: bool) -> None:
-        """Say that a client watches the disk for us, or no longer does."""
-        self._watch.use_client(active)
+    def watched_by_client(self, folders: Iterable[Path]) -> Dispose:
+        """Leave what lies below *folders* to a client that watches it for us, until it is disposed of."""
+        return self._watch.leave_to_client(tuple(map(real_path, folders)))
 
     def disk_changed(self, paths: Iterable[Path]) -> None:
         """Somebody saw *paths* change, appear or vanish on disk."""
@@ -159,10 +138,6 @@ class Workspace:
 
         return dispose
 
-    def set_edit_applier(self, applier: EditApplier | None) -> None:
-        """Give the way to edit open buffers through the editor, or take it away."""
-        self._edit_applier = applier
-
     def offer(self, root: Path, oracle: FileOracle) -> Dispose:
         """Ask *oracle* about the files below *root* until the disposer is called; see ``WorkspacePort``."""
         return self._oracles.add(real_path(root), oracle)
@@ -191,12 +166,12 @@ class Workspace:
         except FileProblem as problem:
             return real, problem
 
-    def _buffer_changed(self, path: Path | None) -> None:
-        if path is None:
+    def _buffer_changed(self, buffer: Buffer) -> None:
+        if buffer.path is None:
             return
-        if self._is_read(path):
-            self._checks.schedule(path)
-        self._tell(path)
+        if self._is_read(buffer.path):
+            self._checks.schedule(buffer.path)
+        self._tell(buffer.path)
 
     def _disk_moved(self, paths: Iterable[Path]) -> None:
         changed = set(paths)
@@ -274,7 +249,7 @@ class Workspace:
         moved = asyncio.Event()
         dispose = self.on_change(lambda path: moved.set() if path == before.path else None)
         try:
-            if await apply(before.uri, before.version, text):
+            if await apply(before, text):
                 return await self._view_after_edit(before, text, moved)
         finally:
             dispose()

@@ -157,11 +157,12 @@ async def read_ten_mb(root: Path, workspace: Workspace) -> None:
 async def type_into_ten_mb(root: Path, workspace: Workspace) -> None:
     path = root / "big.txt"
     uri = path_to_uri(path)
-    workspace.open_buffer(uri, version=1, text=TEN_MB)
+    editor = workspace.editor()
+    editor.open_buffer(uri, version=1, text=TEN_MB)
     workspace.ledger("s", lambda stale: None).record(await workspace.view(path), call_id="c")
     for version in range(2, 50):
         at = TextRange(100_000, 5, 100_000, 5)
-        workspace.change_buffer(uri, version=version, changes=[TextChange("x", at)], encoding="utf-16")
+        editor.change_buffer(uri, version=version, changes=[TextChange("x", at)], encoding="utf-16")
         await asyncio.sleep(0)
     await workspace.settle()
 

@@ -54,7 +54,7 @@ class Desk:
 
     def open(self, name: str, text: str, version: int = 1) -> None:
         """Open a file in the editor, with *text* in its buffer."""
-        self.workspace.open_buffer(path_to_uri(self.root / name), version=version, text=text)
+        self.workspace.editor().open_buffer(path_to_uri(self.root / name), version=version, text=text)
 
     def context(self, call_id: str = "c1") -> ToolContext:
         return ToolContext(

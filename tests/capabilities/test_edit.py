@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sidecar.capabilities.contract import Diff, Location
 from sidecar.capabilities.edit import EDIT
 from sidecar.capabilities.read import READ
-from sidecar.workspace.contract import TextChange
+from sidecar.workspace.contract import FileView, TextChange
 from sidecar.workspace.uris import path_to_uri
 
 if TYPE_CHECKING:
@@ -104,23 +104,25 @@ async def test_an_unsaved_buffer_is_refused_with_the_way_out(desk: Desk) -> None
     desk.open("a", "typed")
     await desk.output(READ, path="a")
     said = await desk.failure(EDIT, path="a", old_text="typed", new_text="y")
-    assert "unsaved changes; save or revert it in the editor" in said
+    assert "unsaved changes in the editor; save or revert it" in said
     assert desk.text("a") == "disk"
 
 
-async def land_in_editor(desk: Desk, *, becomes: str | None = None) -> None:
-    async def apply(uri: str, version: int | None, new_text: str) -> bool:
-        change = TextChange(becomes or new_text)
-        desk.workspace.change_buffer(uri, version=(version or 0) + 1, changes=[change], encoding="utf-16")
+def open_in_editor(desk: Desk, name: str, text: str, *, becomes: str | None = None) -> None:
+    """Open a file in an editor that takes edits, and makes of each what it *becomes*."""
+
+    async def apply(before: FileView, new_text: str) -> bool:
+        changes, version = [TextChange(becomes or new_text)], (before.version or 0) + 1
+        editor.change_buffer(before.uri, version=version, changes=changes, encoding="utf-16")
         return True
 
-    desk.workspace.set_edit_applier(apply)
+    editor = desk.workspace.editor(apply)
+    editor.open_buffer(path_to_uri(desk.root / name), version=1, text=text)
 
 
 async def test_an_open_file_is_edited_in_its_editor(desk: Desk) -> None:
     path = desk.put("a", "disk")
-    desk.open("a", "typed")
-    await land_in_editor(desk)
+    open_in_editor(desk, "a", "typed")
     await desk.output(READ, path="a")
     await desk.output(EDIT, path="a", old_text="typed", new_text="y")
     assert ((await desk.workspace.view(path)).text, desk.text("a")) == ("y", "disk")
@@ -129,8 +131,7 @@ async def test_an_open_file_is_edited_in_its_editor(desk: Desk) -> None:
 
 async def test_an_editor_that_reformats_leaves_the_model_in_need_of_a_read(desk: Desk) -> None:
     desk.put("a", "disk")
-    desk.open("a", "typed")
-    await land_in_editor(desk, becomes="formatted")
+    open_in_editor(desk, "a", "typed", becomes="formatted")
     await desk.output(READ, path="a")
     assert "[the editor changed the text on the way" in await desk.output(
         EDIT, path="a", old_text="typed", new_text="y"

@@ -217,7 +217,7 @@ async def test_files_come_back_as_they_are_now_buffer_first(make_stage: Any) -> 
     await stage.ask(session, "go on")
     stage.workspace.put(folder / "a.py", "new_on_disk = 2\n")
     uri = (folder / "b.py").as_uri()
-    stage.workspace.open_buffer(uri, version=7, text="only_in_the_buffer = 3\n")
+    stage.workspace.editor().open_buffer(uri, version=7, text="only_in_the_buffer = 3\n")
     stage.workspace.put(folder / "c.py", None)
     stale = [event.data for event in session.log.after(0, limit=1000) if event.kind == "fileStale"]
     assert len(stale) == 3

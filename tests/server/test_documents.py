@@ -72,8 +72,10 @@ async def test_close_gives_the_file_back_to_the_disk() -> None:
 
 async def test_save_is_told() -> None:
     editor = await editor_with("buffer")
+    told: list[Path] = []
+    editor.workspace.on_change(told.append)
     editor.notify("textDocument/didSave", {"textDocument": {"uri": NOTE}})
-    assert editor.workspace.files[PATH] == "buffer"
+    assert told == [PATH]
 
 
 async def test_a_buffer_that_is_no_file_is_no_trouble() -> None:
@@ -149,11 +151,11 @@ async def test_a_client_that_can_watches_for_us(capabilities: Any, patterns: lis
     (registration,) = call["params"]["registrations"]
     assert registration["method"] == "workspace/didChangeWatchedFiles"
     assert registration["registerOptions"] == {"watchers": [{"globPattern": pattern} for pattern in patterns]}
-    assert not editor.workspace.client_watches
+    assert editor.workspace.client_folders == []
     editor.reply(call["id"], None)
-    await until(lambda: editor.workspace.client_watches)
+    await until(lambda: editor.workspace.client_folders == [Path("/a"), Path("/b")])
     await editor.connection.aclose(1)
-    assert not editor.workspace.client_watches
+    assert editor.workspace.client_folders == []
 
 
 async def until(condition: Any) -> None:
@@ -171,7 +173,7 @@ async def test_a_client_that_refuses_leaves_the_watching_to_us() -> None:
     call = await editor.call("client/registerCapability")
     editor.send({"jsonrpc": "2.0", "id": call["id"], "error": {"code": -32601, "message": "no"}})
     assert (await editor.request(1, "sidecar/fake/echo", 1))["result"] == 1
-    assert not editor.workspace.client_watches
+    assert editor.workspace.client_folders == []
 
 
 @pytest.mark.parametrize(
@@ -201,4 +203,4 @@ async def test_other_folders_are_registered_anew_and_the_old_let_go() -> None:
     (old,) = first["params"]["registrations"]
     assert new["registerOptions"]["watchers"][0]["globPattern"]["baseUri"] == "file:///c"
     assert gone["params"]["unregisterations"] == [{"id": old["id"], "method": old["method"]}]
-    assert editor.workspace.client_watches
+    assert editor.workspace.client_folders == [Path("/c")]

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from sidecar.server.edits import line_edit
 from sidecar.server.fake import FakeEditor
-from sidecar.workspace.contract import PositionEncoding, TextChange, TextRange
+from sidecar.workspace.contract import FileProblem, FileView, PositionEncoding, TextChange, TextRange
+from sidecar.workspace.fake import FakeWorkspace
 from sidecar.workspace.line_index import LineText
 
 NOTE = "file:///p/note.txt"
@@ -55,68 +56,85 @@ def test_an_edit_makes_the_new_text_of_the_old(old: str, new: str, encoding: Pos
     assert text.text == new
 
 
-async def editor_with(text: str, **said: Any) -> FakeEditor:
-    editor = FakeEditor()
+async def editor_with(text: str, *, workspace: FakeWorkspace | None = None, **said: Any) -> FakeEditor:
+    editor = FakeEditor(workspace=workspace)
     await editor.initialize(**said)
     document = {"uri": NOTE, "languageId": "x", "version": 7, "text": text}
     editor.notify("textDocument/didOpen", {"textDocument": document})
     return editor
 
 
-async def apply(editor: FakeEditor, version: int | None, text: str) -> asyncio.Future[bool]:
-    assert editor.workspace.edit_applier is not None
-    return asyncio.ensure_future(editor.workspace.edit_applier(NOTE, version, text))
+def write(editor: FakeEditor, text: str) -> asyncio.Future[FileView]:
+    """Begin to write the note as a tool does that has just read it."""
+    read = editor.workspace.now(PATH)
+    return asyncio.ensure_future(editor.workspace.write(PATH, text, expected_hash=read.hash))
+
+
+async def check_refused(landing: asyncio.Future[FileView]) -> None:
+    with pytest.raises(FileProblem, match="did not accept"):
+        await landing
 
 
 async def test_an_edit_is_versioned_and_the_editor_s_word_counts() -> None:
     editor = await editor_with("a\nb\n", capabilities=CAN)
-    for n, applied in enumerate((True, False), start=1):
-        landing = await apply(editor, 7, "a\nB\n")
-        call = await editor.call("workspace/applyEdit", n)
-        editor.reply(call["id"], {"applied": applied})
-        assert await landing is applied
+    landing = write(editor, "a\nB\n")
+    call = await editor.call("workspace/applyEdit")
     (change,) = call["params"]["edit"]["documentChanges"]
     assert change["textDocument"] == {"uri": NOTE, "version": 7}
     assert change["edits"] == [line_edit("a\nb\n", "a\nB\n", "utf-16")]
+    editor.reply(call["id"], {"applied": True})
+    assert (await landing).uri == NOTE
+    landing = write(editor, "a\nB\n")
+    editor.reply((await editor.call("workspace/applyEdit", 2))["id"], {"applied": False})
+    await check_refused(landing)
 
 
 @pytest.mark.parametrize("reply", [None, {}, {"applied": 1}, "yes"])
 async def test_anything_but_applied_is_a_refusal(reply: Any) -> None:
     editor = await editor_with("a", capabilities=CAN)
-    landing = await apply(editor, 7, "b")
+    landing = write(editor, "b")
     editor.reply((await editor.call("workspace/applyEdit"))["id"], reply)
-    assert await landing is False
-
-
-async def test_an_edit_for_another_version_is_not_even_sent() -> None:
-    editor = await editor_with("a", capabilities=CAN)
-    assert await (await apply(editor, 6, "b")) is False
-    assert editor.calls("workspace/applyEdit") == []
+    await check_refused(landing)
 
 
 async def test_an_editor_that_errs_or_goes_has_refused() -> None:
     editor = await editor_with("a", capabilities=CAN)
-    landing = await apply(editor, 7, "b")
+    landing = write(editor, "b")
     call = await editor.call("workspace/applyEdit")
     editor.send({"jsonrpc": "2.0", "id": call["id"], "error": {"code": 1, "message": "no"}})
-    assert await landing is False
-    landing = await apply(editor, 7, "c")
+    await check_refused(landing)
+    landing = write(editor, "c")
     await editor.call("workspace/applyEdit", 2)
     editor.stream.vanish()
-    assert await landing is False
+    await check_refused(landing)
+
+
+async def test_of_two_clients_the_one_with_the_buffer_open_gets_the_edit() -> None:
+    """The other one came later, and has another file open under another version."""
+    workspace = FakeWorkspace()
+    first = await editor_with("a", workspace=workspace, capabilities=CAN)
+    second = FakeEditor(workspace=workspace)
+    await second.initialize(capabilities=CAN)
+    other = {"uri": "file:///p/other.txt", "languageId": "x", "version": 1, "text": "a"}
+    second.notify("textDocument/didOpen", {"textDocument": other})
+    landing = write(first, "b")
+    first.reply((await first.call("workspace/applyEdit"))["id"], {"applied": True})
+    await landing
+    assert second.calls("workspace/applyEdit") == []
 
 
 async def test_a_client_of_ours_without_apply_edit_gets_the_protocol_s_own() -> None:
     editor = await editor_with("a", sidecar={"edits": {}})
-    landing = await apply(editor, 7, "b")
+    landing = write(editor, "b")
     editor.reply((await editor.call("sidecar/edit/apply"))["id"], {"applied": True})
-    assert await landing is True
+    assert (await landing).uri == NOTE
 
 
 @pytest.mark.parametrize(
     "capabilities",
     [{}, {"workspace": {"applyEdit": True}}, {"workspace": {"workspaceEdit": {"documentChanges": True}}}],
 )
-async def test_without_versioned_edits_nothing_is_applied(capabilities: Any) -> None:
+async def test_without_versioned_edits_an_unsaved_buffer_is_left_alone(capabilities: Any) -> None:
     editor = await editor_with("a", capabilities=capabilities)
-    assert editor.workspace.edit_applier is None
+    with pytest.raises(FileProblem, match="unsaved changes"):
+        await write(editor, "b")

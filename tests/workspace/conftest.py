@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sidecar.workspace.editor import Editor
 from sidecar.workspace.workspace import Workspace
 
 
@@ -16,6 +17,12 @@ async def workspace() -> AsyncIterator[Workspace]:
     workspace = Workspace(check_delay_s=0)
     yield workspace
     await workspace.close()
+
+
+@pytest.fixture
+def editor(workspace: Workspace) -> Editor:
+    """Return an editor that takes no edits."""
+    return workspace.editor()
 
 
 @pytest.fixture

@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.workspace.contract import FileProblem, StaleFile, TextChange, WatchStatus, WorkspacePort
+from sidecar.workspace.contract import (
+    EditorPort,
+    FileProblem,
+    FileView,
+    StaleFile,
+    TextChange,
+    WatchStatus,
+    WorkspacePort,
+)
 from sidecar.workspace.fake import FakeWorkspace
 from sidecar.workspace.files import text_hash
 
@@ -18,13 +26,15 @@ async def test_buffer_before_disk() -> None:
     fake = FakeWorkspace({A: "disk"})
     port: WorkspacePort = fake
     assert (await port.view(Path("/p/x/../a.py"))).text == "disk"
-    port.open_buffer(URI, version=2, text="mine")
+    editor: EditorPort = port.editor()
+    editor.open_buffer(URI, version=2, text="mine")
     view = await port.view(A)
     assert (view.text, view.source, view.version, view.unsaved) == ("mine", "buffer", 2, True)
     assert await port.open_views() == (view,)
-    port.save_buffer(URI)
-    assert (fake.files[A], (await port.view(A)).unsaved) == ("mine", False)
-    port.close_buffer(URI)
+    fake.put(A, "mine")
+    editor.save_buffer(URI)
+    assert not (await port.view(A)).unsaved
+    editor.close_buffer(URI)
     assert (await port.view(A)).source == "disk"
 
 
@@ -35,14 +45,15 @@ async def test_what_is_not_there() -> None:
 
 async def test_staleness_is_told_at_once() -> None:
     fake = FakeWorkspace({A: "disk"})
+    editor = fake.editor()
     told: list[StaleFile] = []
     ledger = fake.ledger("s", told.append)
     ledger.record(await fake.view(A), call_id="c1")
-    fake.open_buffer(URI, version=1, text="disk")
+    editor.open_buffer(URI, version=1, text="disk")
     assert told == []
-    fake.change_buffer(URI, version=2, changes=[TextChange("typed")], encoding="utf-16")
+    editor.change_buffer(URI, version=2, changes=[TextChange("typed")], encoding="utf-16")
     assert [stale.now_hash for stale in told] == [text_hash("typed")]
-    fake.close_buffer(URI)
+    editor.close_buffer(URI)
     ledger.record(await fake.view(A), call_id="c2")
     fake.put(A, None)
     assert told[1].now_hash is None
@@ -53,13 +64,14 @@ async def test_staleness_is_told_at_once() -> None:
 
 async def test_writing() -> None:
     fake = FakeWorkspace()
+    editor = fake.editor()
     view = await fake.write(A, "one", expected_hash=None)
     with pytest.raises(FileProblem, match="last read"):
         await fake.write(A, "two", expected_hash=None)
-    fake.open_buffer(URI, version=1, text="one")
+    editor.open_buffer(URI, version=1, text="one")
     second = await fake.write(A, "two", expected_hash=view.hash)
     assert (second.text, second.source, await fake.open_views()) == ("two", "disk", ())
-    fake.change_buffer(URI, version=2, changes=[TextChange("typed")], encoding="utf-16")
+    editor.change_buffer(URI, version=2, changes=[TextChange("typed")], encoding="utf-16")
     with pytest.raises(FileProblem, match="unsaved changes"):
         await fake.write(A, "three", expected_hash=text_hash("typed"))
 
@@ -67,14 +79,15 @@ async def test_writing() -> None:
 @pytest.mark.parametrize("accepts", [True, False])
 async def test_writing_through_the_editor(accepts: bool) -> None:
     fake = FakeWorkspace({A: "one"})
-    fake.open_buffer(URI, version=1, text="one")
 
-    async def apply(uri: str, version: int | None, new_text: str) -> bool:
+    async def apply(before: FileView, new_text: str) -> bool:
         if accepts:
-            fake.change_buffer(uri, version=2, changes=[TextChange(new_text)], encoding="utf-16")
+            changes = [TextChange(new_text)]
+            editor.change_buffer(before.uri, version=2, changes=changes, encoding="utf-16")
         return accepts
 
-    fake.set_edit_applier(apply)
+    editor = fake.editor(apply)
+    editor.open_buffer(URI, version=1, text="one")
     if accepts:
         assert (await fake.write(A, "two", expected_hash=text_hash("one"))).text == "two"
         return
@@ -88,8 +101,10 @@ async def test_watching_and_listening() -> None:
     leave = fake.on_change(heard.append)
     dispose = fake.watch(Path("/p"))
     assert fake.watch_status() == WatchStatus("watchfiles", (Path("/p"),), 0)
-    fake.use_client_watcher(True)
+    give_back = fake.watched_by_client([Path("/p")])
     assert fake.watch_status().backend == "client"
+    give_back()
+    assert fake.watch_status().backend == "watchfiles"
     fake.disk_changed([A])
     leave()
     dispose()

@@ -111,7 +111,7 @@ class TestRead:
     async def test_an_open_buffer_needs_no_asking(self, workspace: Workspace, root: Path, file: Path) -> None:
         client = Client({file: "theirs"})
         workspace.offer(root, client.reader)
-        workspace.open_buffer(path_to_uri(file), version=1, text="ours")
+        workspace.editor().open_buffer(path_to_uri(file), version=1, text="ours")
         assert ((await workspace.view(file)).text, client.asked) == ("ours", [])
 
     @pytest.mark.parametrize("name", ["missing.py", "image.png", "sub"])

@@ -99,19 +99,35 @@ async def test_a_changed_ignore_file_is_read_anew(desk: Desk) -> None:
 async def test_a_client_that_watches_stops_ours_and_gives_it_back(desk: Desk) -> None:
     dispose = desk.watch.add(desk.root)
     await desk.stands()
-    desk.watch.use_client(True)
+    give_back = desk.watch.leave_to_client((desk.root.parent,))
     assert desk.watch.status() == WatchStatus("client", (desk.root,), 0)
-    desk.watch.use_client(False)
+    give_back()
+    give_back()
     await desk.stands()
     assert desk.watch.status() == WatchStatus("watchfiles", (desk.root,), 0)
-    desk.watch.use_client(True)
+    desk.watch.leave_to_client((desk.root,))
     dispose()
-    assert desk.watch.status() == WatchStatus("client", (), 0)
+    assert desk.watch.status() == WatchStatus("none", (), 0)
 
 
-async def test_nothing_starts_while_a_client_watches(desk: Desk) -> None:
-    desk.watch.use_client(True)
+@pytest.mark.parametrize("comes_first", ["client", "tree"])
+async def test_a_tree_outside_the_client_s_folders_is_ours(desk: Desk, comes_first: str) -> None:
+    theirs = desk.root / "theirs"
+    if comes_first == "client":
+        desk.watch.leave_to_client((theirs,))
     desk.watch.add(desk.root)
+    desk.watch.add(theirs)
+    if comes_first == "tree":
+        desk.watch.leave_to_client((theirs,))
+    await desk.stands()
+    assert desk.watch.status() == WatchStatus("client+watchfiles", (theirs, desk.root), 0)
+
+
+async def test_of_two_clients_one_may_leave(desk: Desk) -> None:
+    first = desk.watch.leave_to_client((desk.root,))
+    desk.watch.leave_to_client((desk.root,))
+    desk.watch.add(desk.root)
+    first()
     await desk.watch.close()
     assert desk.source.starts == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -16,8 +17,10 @@ from sidecar.workspace.contract import (
     StaleFile,
     TextChange,
     TextRange,
+    WatchStatus,
     WorkspacePort,
 )
+from sidecar.workspace.editor import Editor
 from sidecar.workspace.files import text_hash
 from sidecar.workspace.uris import path_to_uri
 from sidecar.workspace.workspace import Workspace
@@ -64,58 +67,62 @@ def test_it_is_the_port() -> None:
     assert port.watch_status().backend == "none"
 
 
-async def test_disk_then_buffer_then_disk_again(workspace: Workspace, file: Path) -> None:
+async def test_disk_then_buffer_then_disk_again(workspace: Workspace, editor: Editor, file: Path) -> None:
     assert await workspace.view(file) == disk_view(file, "disk")
-    workspace.open_buffer(path_to_uri(file), version=1, text="disk")
+    editor.open_buffer(path_to_uri(file), version=1, text="disk")
     assert await workspace.view(file) == buffer_view(file, "disk", 1, unsaved=False)
     change = TextChange("!", TextRange(0, 4, 0, 4))
-    workspace.change_buffer(path_to_uri(file), version=2, changes=[change], encoding="utf-16")
+    editor.change_buffer(path_to_uri(file), version=2, changes=[change], encoding="utf-16")
     assert await workspace.view(file) == buffer_view(file, "disk!", 2)
-    workspace.close_buffer(path_to_uri(file))
+    editor.close_buffer(path_to_uri(file))
     assert await workspace.view(file) == disk_view(file, "disk")
 
 
-async def test_a_buffer_without_a_file_is_there(workspace: Workspace, root: Path) -> None:
+async def test_a_buffer_without_a_file_is_there(workspace: Workspace, editor: Editor, root: Path) -> None:
     path = root / "new.py"
-    workspace.open_buffer(path_to_uri(path), version=1, text="draft")
+    editor.open_buffer(path_to_uri(path), version=1, text="draft")
     assert await workspace.view(path) == buffer_view(path, "draft", 1)
 
 
 @posix_only
-async def test_a_buffer_stands_for_every_spelling_of_its_file(workspace: Workspace, file: Path) -> None:
+async def test_a_buffer_stands_for_every_spelling_of_its_file(
+    workspace: Workspace, editor: Editor, file: Path
+) -> None:
     link = file.parent / "link.py"
     link.symlink_to(file)
-    workspace.open_buffer(path_to_uri(link), version=1, text="mine")
+    editor.open_buffer(path_to_uri(link), version=1, text="mine")
     view = await workspace.view(file.parent / "x" / ".." / "a.py")
     assert (view.path, view.uri, view.text) == (file, path_to_uri(link), "mine")
 
 
-async def test_buffers_that_are_no_files_are_kept_apart(workspace: Workspace) -> None:
-    workspace.open_buffer("untitled:Untitled-1", version=1, text="x")
-    workspace.change_buffer("untitled:Untitled-1", version=2, changes=[], encoding="utf-16")
-    workspace.close_buffer("untitled:Untitled-1")
+async def test_buffers_that_are_no_files_are_kept_apart(workspace: Workspace, editor: Editor) -> None:
+    editor.open_buffer("untitled:Untitled-1", version=1, text="x")
+    editor.change_buffer("untitled:Untitled-1", version=2, changes=[], encoding="utf-16")
+    editor.close_buffer("untitled:Untitled-1")
     assert await workspace.open_views() == ()
 
 
-async def test_open_views(workspace: Workspace, file: Path) -> None:
-    workspace.open_buffer(path_to_uri(file), version=3, text="mine")
-    workspace.open_buffer("untitled:1", version=1, text="x")
+async def test_open_views(workspace: Workspace, editor: Editor, file: Path) -> None:
+    editor.open_buffer(path_to_uri(file), version=3, text="mine")
+    editor.open_buffer("untitled:1", version=1, text="x")
     assert await workspace.open_views() == (buffer_view(file, "mine", 3),)
 
 
-async def test_a_mark_does_not_tell_a_file_from_its_buffer(workspace: Workspace, file: Path) -> None:
+async def test_a_mark_does_not_tell_a_file_from_its_buffer(
+    workspace: Workspace, editor: Editor, file: Path
+) -> None:
     put(file, b"\xef\xbb\xbfdisk")
     assert (await workspace.view(file)).hash == text_hash("disk")
     for text in ("disk", "\ufeffdisk"):
-        workspace.open_buffer(path_to_uri(file), version=1, text=text)
+        editor.open_buffer(path_to_uri(file), version=1, text=text)
         assert await workspace.view(file) == buffer_view(file, "disk", 1, unsaved=False)
 
 
-async def test_an_unopened_buffer_cannot_change(workspace: Workspace) -> None:
+async def test_an_unopened_buffer_cannot_change(workspace: Workspace, editor: Editor) -> None:
     with pytest.raises(BufferOutOfSync):
-        workspace.change_buffer("file:///p/a.py", version=1, changes=[], encoding="utf-16")
-    workspace.save_buffer("file:///p/a.py")
-    workspace.close_buffer("file:///p/a.py")
+        editor.change_buffer("file:///p/a.py", version=1, changes=[], encoding="utf-16")
+    editor.save_buffer("file:///p/a.py")
+    editor.close_buffer("file:///p/a.py")
 
 
 async def test_what_cannot_be_read_says_why(workspace: Workspace, root: Path) -> None:
@@ -141,9 +148,9 @@ class TestWrite:
         assert [view.text for view in won] == [content(file)]
 
     async def test_an_unsaved_buffer_is_refused_with_the_way_out(
-        self, workspace: Workspace, file: Path
+        self, workspace: Workspace, editor: Editor, file: Path
     ) -> None:
-        workspace.open_buffer(path_to_uri(file), version=7, text="mine")
+        editor.open_buffer(path_to_uri(file), version=7, text="mine")
         write = workspace.write(file, "theirs", expected_hash=text_hash("mine"))
         problem = await check_problem(write, "unwritable")
         assert "version 7" in problem.message
@@ -151,121 +158,145 @@ class TestWrite:
         assert content(file) == "disk"
 
     async def test_a_buffer_that_moved_on_is_not_what_was_read(
-        self, workspace: Workspace, file: Path
+        self, workspace: Workspace, editor: Editor, file: Path
     ) -> None:
-        workspace.open_buffer(path_to_uri(file), version=1, text="mine")
+        editor.open_buffer(path_to_uri(file), version=1, text="mine")
         await check_problem(workspace.write(file, "x", expected_hash=text_hash("disk")), "changedSinceRead")
         await check_problem(workspace.write(file, "x", expected_hash=None), "changedSinceRead")
 
     async def test_beneath_a_clean_buffer_until_the_editor_speaks(
-        self, workspace: Workspace, file: Path
+        self, workspace: Workspace, editor: Editor, file: Path
     ) -> None:
-        workspace.open_buffer(path_to_uri(file), version=1, text="disk")
+        editor.open_buffer(path_to_uri(file), version=1, text="disk")
         written = await workspace.write(file, "ours", expected_hash=text_hash("disk"))
         assert written == await workspace.view(file) == disk_view(file, "ours")
         assert await workspace.open_views() == ()
         again = await workspace.write(file, "ours 2", expected_hash=written.hash)
         assert again == disk_view(file, "ours 2")
         reload = TextChange("ours 2")
-        workspace.change_buffer(path_to_uri(file), version=2, changes=[reload], encoding="utf-16")
+        editor.change_buffer(path_to_uri(file), version=2, changes=[reload], encoding="utf-16")
         assert await workspace.view(file) == buffer_view(file, "ours 2", 2, unsaved=False)
 
     async def test_an_edit_typed_while_the_file_is_written_wins(
-        self, workspace: Workspace, file: Path
+        self, workspace: Workspace, editor: Editor, file: Path
     ) -> None:
-        workspace.open_buffer(path_to_uri(file), version=1, text="disk")
+        editor.open_buffer(path_to_uri(file), version=1, text="disk")
         uri = path_to_uri(file)
 
         def type_when_written(path: Path) -> None:
             if content(path) == "ours":
-                workspace._buffers.change(uri, 2, [TextChange("typed")], "utf-16")
+                leave()
+                editor.change_buffer(uri, version=2, changes=[TextChange("typed")], encoding="utf-16")
 
-        workspace.on_change(type_when_written)
+        leave = workspace.on_change(type_when_written)
         await workspace.write(file, "ours", expected_hash=text_hash("disk"))
         assert await workspace.view(file) == buffer_view(file, "typed", 2)
 
 
-class Editor:
+class Landing:
     """An editor that lands edits the way editors do: a didChange, before or after it says yes."""
 
     def __init__(self, workspace: Workspace, *, accepts: bool = True, reports: str | None = "same") -> None:
-        self.workspace = workspace
+        self.editor = workspace.editor(self._apply)
         self.accepts = accepts
         self.reports = reports
         self.asked: list[tuple[str, int | None, str]] = []
 
-    async def __call__(self, uri: str, version: int | None, new_text: str) -> bool:
-        self.asked.append((uri, version, new_text))
-        if self.accepts and self.reports is not None:
-            text = new_text if self.reports == "same" else self.reports
-            asyncio.get_running_loop().call_soon(self._report, uri, (version or 0) + 1, text)
-        return self.accepts
+    def open(self, file: Path) -> Landing:
+        self.editor.open_buffer(path_to_uri(file), version=4, text="mine")
+        return self
 
-    def _report(self, uri: str, version: int, text: str) -> None:
-        self.workspace.change_buffer(uri, version=version, changes=[TextChange(text)], encoding="utf-16")
+    def type(self, uri: str, version: int, text: str) -> None:
+        self.editor.change_buffer(uri, version=version, changes=[TextChange(text)], encoding="utf-16")
+
+    async def _apply(self, before: FileView, new_text: str) -> bool:
+        self.asked.append((before.uri, before.version, new_text))
+        if self.reports is not None:
+            text = new_text if self.reports == "same" else self.reports
+            asyncio.get_running_loop().call_soon(self.type, before.uri, (before.version or 0) + 1, text)
+        return self.accepts
 
 
 class TestWriteThroughTheEditor:
-    """An open buffer is edited by its editor where that offers it."""
-
-    @pytest.fixture
-    def open_file(self, workspace: Workspace, file: Path) -> Path:
-        workspace.open_buffer(path_to_uri(file), version=4, text="mine")
-        return file
+    """An open buffer is edited by the editor that has it open, where that offers it."""
 
     async def test_the_edit_lands_in_the_buffer_and_not_on_disk(
-        self, workspace: Workspace, open_file: Path
+        self, workspace: Workspace, file: Path
     ) -> None:
-        editor = Editor(workspace)
-        workspace.set_edit_applier(editor)
-        view = await workspace.write(open_file, "ours", expected_hash=text_hash("mine"))
-        assert view == buffer_view(open_file, "ours", 5)
-        assert editor.asked == [(path_to_uri(open_file), 4, "ours")]
-        assert content(open_file) == "disk"
+        landing = Landing(workspace).open(file)
+        view = await workspace.write(file, "ours", expected_hash=text_hash("mine"))
+        assert view == buffer_view(file, "ours", 5)
+        assert landing.asked == [(path_to_uri(file), 4, "ours")]
+        assert content(file) == "disk"
 
-    async def test_what_the_editor_made_of_it_is_the_truth(
-        self, workspace: Workspace, open_file: Path
+    async def test_of_several_editors_the_one_that_has_the_buffer_open_is_asked(
+        self, workspace: Workspace, root: Path, file: Path
     ) -> None:
-        workspace.set_edit_applier(Editor(workspace, reports="ours, formatted"))
-        view = await workspace.write(open_file, "ours", expected_hash=text_hash("mine"))
+        put(root / "b.py", "disk")
+        first, second = Landing(workspace).open(file), Landing(workspace).open(root / "b.py")
+        await workspace.write(file, "ours", expected_hash=text_hash("mine"))
+        assert (len(first.asked), len(second.asked)) == (1, 0)
+
+    async def test_of_several_that_have_the_file_open_the_last_touched_is_asked(
+        self, workspace: Workspace, file: Path
+    ) -> None:
+        first, second = Landing(workspace).open(file), Landing(workspace).open(file)
+        first.type(path_to_uri(file), 5, "typed")
+        view = await workspace.write(file, "ours", expected_hash=text_hash("typed"))
+        assert (view.text, view.version) == ("ours", 6)
+        assert (len(first.asked), len(second.asked)) == (1, 0)
+
+    async def test_an_editor_that_leaves_takes_its_own_buffers_with_it(
+        self, workspace: Workspace, root: Path, file: Path
+    ) -> None:
+        put(root / "b.py", "disk")
+        first, second = Landing(workspace).open(file).open(root / "b.py"), Landing(workspace).open(file)
+        second.editor.close()
+        assert [view.path for view in await workspace.open_views()] == [file, root / "b.py"]
+        first.editor.close()
+        assert await workspace.open_views() == ()
+
+    async def test_what_the_editor_made_of_it_is_the_truth(self, workspace: Workspace, file: Path) -> None:
+        Landing(workspace, reports="ours, formatted").open(file)
+        view = await workspace.write(file, "ours", expected_hash=text_hash("mine"))
         assert view.text == "ours, formatted"
 
-    async def test_an_editor_that_refuses(self, workspace: Workspace, open_file: Path) -> None:
-        workspace.set_edit_applier(Editor(workspace, accepts=False))
-        write = workspace.write(open_file, "ours", expected_hash=text_hash("mine"))
+    async def test_an_editor_that_refuses(self, workspace: Workspace, file: Path) -> None:
+        Landing(workspace, accepts=False, reports=None).open(file)
+        write = workspace.write(file, "ours", expected_hash=text_hash("mine"))
         assert "did not accept" in (await check_problem(write, "unwritable")).message
 
     async def test_an_editor_that_refuses_because_the_user_typed(
-        self, workspace: Workspace, open_file: Path
+        self, workspace: Workspace, file: Path
     ) -> None:
-        async def refuse(uri: str, version: int | None, new_text: str) -> bool:
-            workspace.change_buffer(uri, version=5, changes=[TextChange("typed")], encoding="utf-16")
+        async def refuse(before: FileView, new_text: str) -> bool:
+            typed = [TextChange("typed")]
+            editor.change_buffer(before.uri, version=5, changes=typed, encoding="utf-16")
             return False
 
-        workspace.set_edit_applier(refuse)
-        write = workspace.write(open_file, "ours", expected_hash=text_hash("mine"))
+        editor = workspace.editor(refuse)
+        editor.open_buffer(path_to_uri(file), version=4, text="mine")
+        write = workspace.write(file, "ours", expected_hash=text_hash("mine"))
         await check_problem(write, "changedSinceRead")
 
     async def test_an_editor_that_says_yes_and_does_nothing(self, file: Path) -> None:
         workspace = Workspace(edit_settles_s=0.01)
-        workspace.open_buffer(path_to_uri(file), version=4, text="mine")
-        workspace.set_edit_applier(Editor(workspace, reports=None))
+        Landing(workspace, reports=None).open(file)
         write = workspace.write(file, "ours", expected_hash=text_hash("mine"))
         assert "never reported" in (await check_problem(write, "unwritable")).message
         await workspace.close()
 
     async def test_an_edit_that_changes_nothing_is_done_at_once(
-        self, workspace: Workspace, open_file: Path
+        self, workspace: Workspace, file: Path
     ) -> None:
-        workspace.set_edit_applier(Editor(workspace, reports=None))
-        view = await workspace.write(open_file, "mine", expected_hash=text_hash("mine"))
-        assert view == buffer_view(open_file, "mine", 4)
+        Landing(workspace, reports=None).open(file)
+        view = await workspace.write(file, "mine", expected_hash=text_hash("mine"))
+        assert view == buffer_view(file, "mine", 4)
 
     async def test_a_closed_file_is_written_to_disk(self, workspace: Workspace, file: Path) -> None:
-        editor = Editor(workspace)
-        workspace.set_edit_applier(editor)
+        landing = Landing(workspace)
         await workspace.write(file, "ours", expected_hash=text_hash("disk"))
-        assert (editor.asked, content(file)) == ([], "ours")
+        assert (landing.asked, content(file)) == ([], "ours")
 
 
 class TestStaleness:
@@ -288,22 +319,24 @@ class TestStaleness:
         ]
         assert ledger.is_stale(file)
 
-    async def test_an_edit_in_the_buffer(self, workspace: Workspace, file: Path) -> None:
+    async def test_an_edit_in_the_buffer(self, workspace: Workspace, editor: Editor, file: Path) -> None:
         uri = path_to_uri(file)
-        workspace.open_buffer(uri, version=1, text="disk")
+        editor.open_buffer(uri, version=1, text="disk")
         edit = [TextChange("typed")]
         await self.check(
             workspace,
             file,
-            lambda: workspace.change_buffer(uri, version=2, changes=edit, encoding="utf-16"),
+            lambda: editor.change_buffer(uri, version=2, changes=edit, encoding="utf-16"),
             "typed",
             "buffer",
         )
 
-    async def test_a_buffer_closed_without_saving(self, workspace: Workspace, file: Path) -> None:
+    async def test_a_buffer_closed_without_saving(
+        self, workspace: Workspace, editor: Editor, file: Path
+    ) -> None:
         uri = path_to_uri(file)
-        workspace.open_buffer(uri, version=1, text="typed")
-        await self.check(workspace, file, lambda: workspace.close_buffer(uri), "disk", "disk")
+        editor.open_buffer(uri, version=1, text="typed")
+        await self.check(workspace, file, lambda: editor.close_buffer(uri), "disk", "disk")
 
     async def test_a_change_on_disk(self, workspace: Workspace, file: Path) -> None:
         def change() -> None:
@@ -370,14 +403,16 @@ class TestStaleness:
         await workspace.settle()
         assert (told, ledger.is_stale(file)) == ([], False)
 
-    async def test_saving_the_buffer_that_was_read_is_no_news(self, workspace: Workspace, file: Path) -> None:
+    async def test_saving_the_buffer_that_was_read_is_no_news(
+        self, workspace: Workspace, editor: Editor, file: Path
+    ) -> None:
         told: list[StaleFile] = []
         uri = path_to_uri(file)
-        workspace.open_buffer(uri, version=1, text="mine\n")
+        editor.open_buffer(uri, version=1, text="mine\n")
         workspace.ledger("s", told.append).record(await workspace.view(file), call_id="c1")
         put(file, "mine\n")
-        workspace.save_buffer(uri)
-        workspace.close_buffer(uri)
+        editor.save_buffer(uri)
+        editor.close_buffer(uri)
         workspace.disk_changed([file])
         await workspace.settle()
         assert told == []
@@ -404,12 +439,14 @@ class TestStaleness:
         assert (len(first), len(second)) == (0, 1)
 
 
-async def test_listeners_hear_of_buffers_and_disk_until_they_leave(workspace: Workspace, file: Path) -> None:
+async def test_listeners_hear_of_buffers_and_disk_until_they_leave(
+    workspace: Workspace, editor: Editor, file: Path
+) -> None:
     heard: list[Path] = []
     leave = workspace.on_change(heard.append)
-    workspace.open_buffer(path_to_uri(file), version=1, text="x")
-    workspace.save_buffer(path_to_uri(file))
-    workspace.close_buffer(path_to_uri(file))
+    editor.open_buffer(path_to_uri(file), version=1, text="x")
+    editor.save_buffer(path_to_uri(file))
+    editor.close_buffer(path_to_uri(file))
     workspace.disk_changed(path for path in (file, file.parent / "b"))
     leave()
     leave()
@@ -432,7 +469,19 @@ async def test_a_watched_tree_feeds_the_ledgers(workspace: Workspace, file: Path
     dispose()
 
 
-async def test_a_client_watcher_is_who_watches(workspace: Workspace, root: Path) -> None:
-    workspace.use_client_watcher(True)
+@posix_only
+async def test_a_client_watches_what_lies_below_its_folders(root: Path) -> None:
+    workspace = Workspace(watch_source=hold)
+    link = root / "link"
+    link.symlink_to(root)
+    give_back = workspace.watched_by_client([link])
     workspace.watch(root)
-    assert workspace.watch_status().backend == "client"
+    assert workspace.watch_status() == WatchStatus("client", (root,), 0)
+    give_back()
+    assert workspace.watch_status().backend == "none"
+    await workspace.close()
+
+
+def hold(root: str, *, polling: bool, stop: threading.Event, emit: Callable[[set[str]], None]) -> None:
+    """Watch nothing until stopped."""
+    stop.wait()
