@@ -69,6 +69,8 @@ class Changes:
         Raises NodeNotFound for a node that is not in the conversation.
         """
         core = self._core
+        if not node_ids:
+            return Moved(core.history.head, (), 0)
         turns, ids = tuple(core.history.turns), tuple(core.history.node_ids)
         place = {node: index for index, node in enumerate(ids)}
         for node in node_ids:
@@ -88,7 +90,7 @@ class Changes:
         wanting = core.files.wanting(core.history.turns, core.history.node_ids, uris)
         budget = DEFAULT_BUDGET_TOKENS if budget_tokens is None else budget_tokens
         usage = core.usage()
-        if usage.limit:
+        if usage.window:
             budget = min(budget, usage.limit - usage.used)
         return await restore(wanting, read or core.files.look, max(0, budget))
 

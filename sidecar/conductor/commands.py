@@ -65,7 +65,7 @@ class Commands:
         try:
             return await self._handlers[command.name](command.rest)
         except SidecarError as error:
-            return f"{_sentence(error.message)} {_sentence(error.hint or '')}".strip()
+            return _sentence("; ".join(filter(None, (error.message, error.hint))))
 
     async def _compact(self, rest: str) -> str:
         engine, instructions = self._engine_first(rest)
@@ -168,4 +168,4 @@ def _stands(n_turns: int) -> str:
 
 
 def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:].rstrip('.')}." if text else ""
+    return f"{text[0].upper()}{text[1:].rstrip('.')}."

@@ -105,10 +105,13 @@ class SessionFiles:
 
     def forget_calls(self, turns: Sequence[Turn]) -> None:
         """The model does not know of *turns* any more: what they read counts as never read."""
-        calls = {
-            block.call_id for turn in turns for block in turn.blocks if isinstance(block, ToolResultBlock)
-        }
+        calls = _answered_calls(turns)
         self.ledger.forget([record.path for record in self.ledger.files() if record.call_id in calls])
+
+    def forget_all_but(self, turns: Sequence[Turn]) -> None:
+        """The model knows of nothing but *turns*: what others read counts as never read."""
+        calls = _answered_calls(turns)
+        self.ledger.forget([record.path for record in self.ledger.files() if record.call_id not in calls])
 
     def in_context(self, turns: Sequence[Turn], node_ids: Sequence[str]) -> tuple[ContextFile, ...]:
         """Return what the model has read, with the tokens each read takes in *turns*."""
@@ -148,6 +151,12 @@ class SessionFiles:
 
     def _on_stale(self, stale: StaleFile) -> None:
         self._tell(FileStale(stale.uri, stale.read_hash, stale.now_hash, stale.source))
+
+
+def _answered_calls(turns: Sequence[Turn]) -> frozenset[str]:
+    return frozenset(
+        block.call_id for turn in turns for block in turn.blocks if isinstance(block, ToolResultBlock)
+    )
 
 
 def _results(turns: Sequence[Turn], node_ids: Sequence[str]) -> dict[str, tuple[str | None, int]]:

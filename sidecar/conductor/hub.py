@@ -22,7 +22,7 @@ from sidecar.conductor.ports import ClientPort
 from sidecar.conductor.records import from_record, to_record
 from sidecar.conductor.session import Session
 from sidecar.conductor.stored import OpenedSession, Report, StorePort
-from sidecar.llmgateway.contract import ToolResultBlock, Turn
+from sidecar.llmgateway.contract import Turn
 
 __all__ = ["ForkOf", "Hub", "Loaded", "NewSession"]
 
@@ -125,8 +125,7 @@ class Hub:
         It has spent nothing yet, remembers the files that its turns have read, and asks before changes.
         """
         source, graph = await self.info(wanted.sid), await self.graph(wanted.sid)
-        turns = _turns_up_to(wanted, graph)
-        reads = _reads_of(turns, await self._reads(wanted.sid))
+        turns, reads = _turns_up_to(wanted, graph), await self._reads(wanted.sid)
         now = self._parts.clock_ms()
         info = replace(
             source,
@@ -145,11 +144,11 @@ class Hub:
         opened = await self._open(info)
         try:
             await opened.journal.branch(turns)
-            await opened.journal.append_records([to_record("meta", info), reads])
         except BaseException:
             opened.release()
             raise
         session = await self._add(info, replace(opened, records=[reads]))
+        await session.settle_fork(is_whole=wanted.at_node in (None, graph.leaf))
         self.changed()
         return session
 
@@ -293,7 +292,7 @@ class Hub:
         if sid in self._sessions:
             return self._sessions[sid].reads_record()
         found = [record for record in await self._records(sid) if record.get("type") == "reads"]
-        return found[-1] if found else {}
+        return found[-1] if found else {"type": "reads"}
 
     def _info_in(self, sid: str, records: Sequence[Mapping[str, Any]]) -> SessionInfo:
         """Return the newest ``meta`` record, or what to assume of a session that has none any more."""
@@ -323,12 +322,6 @@ def _turns_up_to(wanted: ForkOf, graph: GraphPort) -> Sequence[Turn]:
         return () if node is None else [each.turn for each in graph.node_path(node)]
     except ValueError:
         raise NodeNotFound(wanted.sid, node or "") from None
-
-
-def _reads_of(turns: Sequence[Turn], reads: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of a ``reads`` record the model of *turns* knows of."""
-    calls = {block.call_id for turn in turns for block in turn.blocks if isinstance(block, ToolResultBlock)}
-    return {"type": "reads", "files": [read for read in reads.get("files", ()) if read["call_id"] in calls]}
 
 
 def _folder(path: str) -> str:

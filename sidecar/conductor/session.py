@@ -163,6 +163,12 @@ class Session:
         """Return what the model has read, as it is stored."""
         return self._core.files.to_record()
 
+    async def settle_fork(self, *, is_whole: bool) -> None:
+        """Store what a session that was forked knows; of a part of the other one only what its turns read."""
+        if not is_whole:
+            self._core.files.forget_all_but(self.history.turns)
+        await self._core.store_meta(self.log.seq)
+
     def introduce(self) -> None:
         """Tell whoever begins to follow what they may do here, and how full the window is."""
         self._core.narrator.tell(CommandsChanged(COMMANDS))

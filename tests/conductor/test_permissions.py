@@ -10,7 +10,7 @@ import pytest
 
 from sidecar.capabilities.contract import PermissionAsk
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
-from sidecar.conductor.permissions import PermissionDesk
+from sidecar.conductor.permissions import PermissionDesk, PermissionMode
 
 ASK = PermissionAsk("c1", "bash", "Run make", "command", "make", "bash:make")
 NEVER = PermissionAnswer("never")
@@ -124,3 +124,36 @@ async def test_the_question_says_what_where_and_until_when() -> None:
     assert (request.sid, request.turn_id, request.permission_id) == ("s", "t1", "p1")
     assert request.expires_at == 61_000
     assert [option.kind for option in request.options] == ["allow_once", "allow_always", "reject_once"]
+
+
+EDIT = PermissionAsk("c1", "edit", "Edit a.py", "toolCall", "/p/a.py", "edit")
+OUTSIDE = PermissionAsk("c1", "edit", "Edit b.py", "path", "/elsewhere/b.py", "edit:/elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("mode", "allowed"),
+    [
+        pytest.param("ask", (), id="asks for everything"),
+        pytest.param("allowEdits", (EDIT,), id="edits inside the session's folders alone"),
+        pytest.param("allowAll", (EDIT, OUTSIDE, ASK), id="asks for nothing"),
+    ],
+)
+async def test_a_mode_allows_without_asking(mode: PermissionMode, allowed: tuple[PermissionAsk, ...]) -> None:
+    client = Client(selected("reject_once"))
+    desk = desk_of(client)
+    desk.mode = mode
+    asks = (EDIT, OUTSIDE, ASK)
+    assert tuple([ask for ask in asks if await desk.ask(ask, "t1")]) == allowed
+    assert len(client.asked) == len(asks) - len(allowed)
+
+
+async def test_who_only_listens_is_not_asked_but_told() -> None:
+    controller, observer = Client(selected("allow_once")), Client(NEVER, "observer")
+    assert await desk_of(observer, controller).ask(ASK, "t1")
+    assert (observer.asked, observer.resolved) == ([], [("allow_once", "editor")])
+
+
+async def test_without_a_controller_nobody_allows() -> None:
+    observer = Client(NEVER, "observer")
+    assert not await desk_of(observer).ask(ASK, "t1")
+    assert observer.resolved == []

@@ -1,0 +1,246 @@
+"""What happens to a conversation between two turns: rewind, drop, files put back; and its undoing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sidecar._internal.errors import InvalidInput
+from sidecar.capabilities.read import READ
+from sidecar.conductor.content import turn_text
+from sidecar.conductor.context import turn_tokens
+from sidecar.conductor.contract import RestoredFile
+from sidecar.conductor.errors import Busy, HeadMoved, NodeNotFound
+from sidecar.conductor.events import HeadChanged, Rehydrated
+from sidecar.conductor.session import Content, Session
+from sidecar.llmgateway.contract import TextBlock, UserTurn
+from sidecar.llmgateway.scripted import Call, Hang, Say
+from sidecar.window_budget import RESTORED_FILE_PREFIX
+from sidecar.workspace.files import text_hash
+
+
+def text(prompt: str) -> Content:
+    return ({"type": "text", "text": prompt},)
+
+
+def told(session: Session, kind: type[Any]) -> list[Any]:
+    return [event.data for event in session.log.after(0, limit=100_000) if isinstance(event.data, kind)]
+
+
+def roles(session: Session) -> list[str]:
+    return [turn.role for turn in session.history.turns]
+
+
+async def a_talk(make_stage: Any, n_prompts: int = 3) -> tuple[Any, Session]:
+    stage = await make_stage([[Say(f"answer {n}")] for n in range(n_prompts)], repeat=True)
+    session = await stage.session()
+    for n in range(n_prompts):
+        await stage.ask(session, f"prompt {n}")
+    return stage, session
+
+
+async def test_a_rewind_moves_the_head_and_removes_nothing(make_stage: Any) -> None:
+    stage, session = await a_talk(make_stage)
+    ids = tuple(session.history.node_ids)
+    left = list(session.history.turns[2:])
+    moved = await session.rewind(ids[1], expect_head=ids[-1])
+    assert (moved.head, moved.removed) == (ids[1], ids[2:])
+    assert moved.tokens == sum(map(turn_tokens, left))
+    assert told(session, HeadChanged) == [HeadChanged(ids[1], ids[2:], "rewind")]
+    assert {node.id for node in session.history.graph.nodes} == set(ids)
+    assert (await stage.shelf.graph(session.sid)).leaf == ids[1]
+
+
+async def test_the_conversation_goes_on_from_where_a_rewind_ended(make_stage: Any) -> None:
+    stage, session = await a_talk(make_stage)
+    await session.rewind(session.history.node_ids[1], expect_head=None)
+    await stage.ask(session, "another way")
+    asked = stage.model.calls[-1].conversation.turns
+    assert list(map(turn_text, asked)) == ["prompt 0", "answer 0", "another way"]
+    await stage.hub.close(session.sid)
+    loaded = (await stage.hub.load(session.sid)).session
+    assert roles(loaded) == ["user", "assistant"] * 2
+
+
+async def test_a_rewind_can_be_taken_back(make_stage: Any) -> None:
+    _, session = await a_talk(make_stage)
+    turns, head = list(session.history.turns), session.history.head
+    await session.rewind(session.history.node_ids[1], expect_head=None)
+    back = await session.rewind(head, expect_head=None)
+    assert (session.history.turns, back.removed) == (turns, ())
+
+
+async def test_a_rewind_before_everything_leaves_an_empty_conversation(make_stage: Any) -> None:
+    stage, session = await a_talk(make_stage, 1)
+    moved = await session.rewind(None, expect_head=None)
+    assert (moved.head, list(session.history.turns), session.usage().source) == (None, [], "estimate")
+    assert (await stage.ask(session, "again")).stop_reason == "end_turn"
+    assert roles(session) == ["user", "assistant"]
+
+
+async def test_a_call_without_its_result_is_mended_where_a_rewind_ends_at_it(make_stage: Any) -> None:
+    stage = await make_stage([[Call("read", {"path": "a.py"})], [Say("done")]], tools=[READ])
+    session = await stage.session()
+    await stage.ask(session, "read it")
+    call = session.history.node_ids[1]
+    moved = await session.rewind(call, expect_head=None)
+    assert moved.head != call
+    assert roles(session) == ["user", "assistant", "tool"]
+
+
+async def test_what_was_read_after_the_rewind_counts_as_never_read(make_stage: Any) -> None:
+    stage = await make_stage([[Say("hi")], [Call("read", {"path": "a.py"})], [Say("done")]], tools=[READ])
+    session = await stage.session()
+    stage.workspace.put(stage.folder / "a.py", "x = 1\n")
+    await stage.ask(session, "hello")
+    await stage.ask(session, "read it")
+    assert len(session.context_files()) == 1
+    await session.rewind(session.history.node_ids[1], expect_head=None)
+    assert session.context_files() == ()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda session: session.rewind(None, expect_head="elsewhere"),
+        lambda session: session.drop(["x"], expect_head="elsewhere"),
+    ],
+    ids=["rewind", "drop"],
+)
+async def test_a_stale_head_is_refused(make_stage: Any, change: Any) -> None:
+    _, session = await a_talk(make_stage, 1)
+    with pytest.raises(HeadMoved):
+        await change(session)
+    assert roles(session) == ["user", "assistant"]
+
+
+async def test_the_head_counts_when_the_change_is_made_not_when_it_is_asked_for(make_stage: Any) -> None:
+    _, session = await a_talk(make_stage)
+    head, first = session.history.head, session.history.node_ids[1]
+    done = await asyncio.gather(
+        session.rewind(first, expect_head=head),
+        session.rewind(None, expect_head=head),
+        return_exceptions=True,
+    )
+    assert isinstance(done[1], HeadMoved)
+    assert session.history.head == first
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda session: session.rewind("nowhere", expect_head=None),
+        lambda session: session.drop(["nowhere"], expect_head=None),
+    ],
+    ids=["rewind", "drop"],
+)
+async def test_an_unknown_node_is_named(make_stage: Any, change: Any) -> None:
+    _, session = await a_talk(make_stage, 1)
+    with pytest.raises(NodeNotFound, match="nowhere"):
+        await change(session)
+
+
+async def test_nothing_changes_beside_a_turn(make_stage: Any) -> None:
+    stage = await make_stage([[Hang()]])
+    session = await stage.session()
+    await session.submit(text("1"))
+    with pytest.raises(Busy):
+        await session.rewind(None, expect_head=None)
+    with pytest.raises(Busy):
+        await session.drop([], expect_head=None)
+    with pytest.raises(Busy):
+        await session.rehydrate(None, None)
+    with pytest.raises(Busy):
+        await session.undo(None, force=False, expect_head=None)
+
+
+async def test_a_drop_takes_turns_out_on_a_branch_of_its_own(make_stage: Any) -> None:
+    _, session = await a_talk(make_stage)
+    ids, head = tuple(session.history.node_ids), session.history.head
+    moved = await session.drop(ids[2:4], expect_head=head)
+    assert moved.removed == ids[2:4]
+    assert list(map(turn_text, session.history.turns)) == ["prompt 0", "answer 0", "prompt 2", "answer 2"]
+    assert tuple(session.history.node_ids)[:2] == ids[:2], "what stays in place keeps its nodes"
+    assert told(session, HeadChanged) == [HeadChanged(moved.head, ids[2:4], "drop")]
+    await session.rewind(head, expect_head=None)
+    assert tuple(session.history.node_ids) == ids
+
+
+async def test_a_drop_takes_a_call_with_its_result(make_stage: Any) -> None:
+    stage = await make_stage([[Call("read", {"path": "a.py"})], [Say("done")]], tools=[READ])
+    session = await stage.session()
+    stage.workspace.put(stage.folder / "a.py", "x = 1\n")
+    await stage.ask(session, "read it")
+    ids = tuple(session.history.node_ids)
+    moved = await session.drop([ids[2]], expect_head=None)
+    assert (moved.removed, roles(session)) == (ids[1:3], ["user", "assistant"])
+    assert session.context_files() == ()
+
+
+async def a_session_that_read(make_stage: Any, body: str) -> tuple[Any, Session, str]:
+    stage = await make_stage([[Call("read", {"path": "a.py"})], [Say("done")]], tools=[READ], repeat=True)
+    session = await stage.session()
+    stage.workspace.put(stage.folder / "a.py", body)
+    await stage.ask(session, "read it")
+    return stage, session, (stage.folder / "a.py").as_uri()
+
+
+async def test_a_changed_file_comes_back_as_it_is_now(make_stage: Any) -> None:
+    stage, session, uri = await a_session_that_read(make_stage, "old = 1\n")
+    stage.workspace.put(stage.folder / "a.py", "new = 2\n")
+    previewed = await session.restoration(None, None)
+    restored = await session.rehydrate(None, None)
+    assert restored == previewed
+    (file,) = restored.files
+    assert file == RestoredFile(uri, text_hash("new = 2\n"), "disk", restored.tokens)
+    last = session.history.turns[-1]
+    assert isinstance(last, UserTurn)
+    assert last.blocks == (TextBlock(f"{RESTORED_FILE_PREFIX} a.py\n     1\tnew = 2"),)
+    assert told(session, Rehydrated) == [Rehydrated((file,), ())]
+    (seen,) = session.context_files()
+    assert (seen.stale, seen.in_window, seen.hash) == (False, True, file.hash)
+
+
+async def test_what_the_model_still_sees_as_it_is_need_not_come_back(make_stage: Any) -> None:
+    _, session, uri = await a_session_that_read(make_stage, "x = 1\n")
+    n_turns = len(session.history.turns)
+    assert (await session.rehydrate(None, None)).files == ()
+    assert len(session.history.turns) == n_turns
+    assert [file.uri for file in (await session.rehydrate([uri, uri], None)).files] == [uri]
+
+
+async def test_a_file_that_is_gone_is_told_and_not_restored(make_stage: Any) -> None:
+    stage, session, _ = await a_session_that_read(make_stage, "x = 1\n")
+    stage.workspace.put(stage.folder / "a.py", None)
+    restored = await session.rehydrate(None, None)
+    assert (restored.files, restored.missing) == ((), ("a.py: deleted",))
+    assert told(session, Rehydrated) == [Rehydrated((), ("a.py: deleted",))]
+
+
+async def test_a_file_that_was_never_read_is_refused(make_stage: Any) -> None:
+    _, session, _ = await a_session_that_read(make_stage, "x = 1\n")
+    with pytest.raises(InvalidInput, match="was not read in this session"):
+        await session.rehydrate(["file:///other.py"], None)
+
+
+async def test_the_budget_bounds_what_comes_back(make_stage: Any) -> None:
+    stage, session, uri = await a_session_that_read(make_stage, "x = 1\n")
+    stage.workspace.put(stage.folder / "a.py", "y = 2  # a longer line than before\n" * 200)
+    assert (await session.restoration([uri], 50)).files == ()
+    cut = await session.restoration([uri], 400)
+    assert 0 < cut.tokens <= 400
+    stage.smaller_window(session.usage().used)
+    assert (await session.restoration([uri], 400)).files == (), "nothing is put beyond the limit"
+
+
+async def test_a_session_that_closes_makes_the_change_at_hand_and_no_other(make_stage: Any) -> None:
+    stage, session = await a_talk(make_stage, 1)
+    head = session.history.head
+    at_hand, waiting = session.rewind(None, expect_head=None), session.rewind(head, expect_head=None)
+    await stage.settle()
+    await stage.hub.close(session.sid)
+    assert (await at_hand).head is None
+    with pytest.raises(Busy, match="closing"):
+        await waiting

@@ -1,0 +1,252 @@
+"""Slash commands: a turn that settles, told to clients, unseen by the model."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sidecar.conductor.content import turn_text
+from sidecar.conductor.events import CommandInfo, CommandsChanged, Message, Settled, UserMessage
+from sidecar.conductor.session import Content, Session
+from sidecar.conductor.slash import COMMANDS, SlashCommand, parse_command
+from sidecar.llmgateway.scripted import Hang, Raise, Say, WaitFor
+from sidecar.window_budget import DIGEST_HEADER
+
+LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
+DIGEST = "# Objective\nFix the parser.\n# Guardrails\nnone\n# Carryover\nnone"
+
+
+def text(prompt: str) -> Content:
+    return ({"type": "text", "text": prompt},)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        pytest.param(text("/help"), SlashCommand("help", ""), id="alone"),
+        pytest.param(text("  /rewind  2 \n"), SlashCommand("rewind", "2"), id="with something behind it"),
+        pytest.param(
+            text("/compact\nkeep names"), SlashCommand("compact", "keep names"), id="over two lines"
+        ),
+        pytest.param(text("/usr/bin is missing"), None, id="a path is no command"),
+        pytest.param(text("/compact/notes.md is empty"), None, id="nor one that begins like a command"),
+        pytest.param(text("/unknown"), None, id="an unknown word is a prompt"),
+        pytest.param(text("see /help"), None, id="a command begins its prompt"),
+        pytest.param(text("/"), None, id="a slash"),
+        pytest.param((*text("/help"), *text("me")), None, id="a command is one block"),
+        pytest.param(({"type": "resource_link", "uri": "/help", "name": "x"},), None, id="a link"),
+        pytest.param((), None, id="nothing"),
+    ],
+)
+def test_parse_command(content: Content, expected: SlashCommand | None) -> None:
+    assert parse_command(content) == expected
+
+
+async def say(stage: Any, session: Session, command: str) -> str:
+    return str((await stage.ask(session, command)).text)
+
+
+async def a_long_talk(make_stage: Any, *after: Any) -> tuple[Any, Session]:
+    stage = await make_stage([*[[Say(LONG)]] * 3, *after])
+    session = await stage.session()
+    for prompt in ("one", "two", "three"):
+        await stage.ask(session, prompt)
+    return stage, session
+
+
+async def test_a_command_is_a_turn_that_settles_and_no_part_of_the_conversation(make_stage: Any) -> None:
+    stage = await make_stage([[Say("one")]])
+    session = await stage.session()
+    started = await session.submit(text("/help"))
+    outcome = await started.outcome
+    assert (started.disposition, started.user_node_id) == ("started", None)
+    assert (outcome.stop_reason, outcome.head, outcome.fault) == ("end_turn", None, None)
+    events = session.log.after(0)
+    assert [event.kind for event in events if event.kind != "phase"] == [
+        "userMessage",
+        "message",
+        "infoChanged",
+        "usage",
+        "settled",
+    ]
+    assert {event.turn_id for event in events} == {started.turn_id}
+    assert [event.data for event in events if isinstance(event.data, UserMessage)] == [
+        UserMessage(None, text("/help"))
+    ]
+    assert (list(session.history.turns), session.info.title, stage.model.calls) == ([], "", [])
+    await stage.ask(session, "hello")
+    assert list(map(turn_text, stage.model.calls[0].conversation.turns)) == ["hello"]
+
+
+async def test_help_lists_what_is_on_offer(make_stage: Any) -> None:
+    stage = await make_stage()
+    told = await say(stage, await stage.session(), "/help")
+    assert [line.split(":")[0] for line in told.splitlines()] == [
+        f"- /{command.name} {command.hint or ''}".strip() for command in COMMANDS
+    ]
+
+
+async def test_what_is_no_command_reaches_the_model(make_stage: Any) -> None:
+    stage = await make_stage([[Say("I see")]])
+    assert await say(stage, await stage.session(), "/usr/bin is missing") == "I see"
+
+
+async def test_compact_preview_and_uncompact(make_stage: Any) -> None:
+    stage, session = await a_long_talk(make_stage, [Say(DIGEST)])
+    n_calls, turns = len(stage.model.calls), list(session.history.turns)
+    assert "windowBudget would fold 4 turns" in await say(stage, session, "/preview")
+    assert len(stage.model.calls) == n_calls
+    told = await say(stage, session, "/compact windowBudget keep the names")
+    assert "Condensed 4 turns" in told
+    assert "digest by a model" in told
+    assert "keep the names" in str(stage.model.calls[-1].conversation.turns)
+    assert turn_text(session.history.turns[0]).startswith(DIGEST_HEADER)
+    assert (await say(stage, session, "/uncompact")).startswith("Took the compaction back: 6 turns")
+    assert session.history.turns == turns
+    assert await say(stage, session, "/uncompact") == (
+        f"Session {session.sid!r} has no compaction yet; sidecar/compact/list names them."
+    )
+
+
+async def test_compacting_nothing_says_so(make_stage: Any) -> None:
+    stage = await make_stage()
+    session = await stage.session()
+    assert await say(stage, session, "/compact") == "Nothing to do: there is nothing to condense."
+    assert await say(stage, session, "/preview none") == (
+        "none would do nothing: this session's engine does not compact."
+    )
+
+
+async def test_an_interrupt_stops_a_compaction_by_command(make_stage: Any) -> None:
+    stage, session = await a_long_talk(make_stage, [Hang()])
+    turns = list(session.history.turns)
+    started = await session.submit(text("/compact"))
+    while not any(event.kind == "compaction" for event in session.log.after(0, limit=1000)):
+        await stage.settle()
+    assert session.interrupt(started.turn_id, "keep").accepted
+    outcome = await started.outcome
+    assert (outcome.stop_reason, outcome.text) == ("cancelled", "Cancelled; the conversation is as it was.")
+    assert session.history.turns == turns
+
+
+async def test_context_says_how_full_the_window_is(make_stage: Any) -> None:
+    stage, session = await a_long_talk(make_stage)
+    told = await say(stage, session, "/context")
+    usage = session.usage()
+    assert told.startswith(f"{usage.used:,} of 32,000 tokens ({usage.pct:g} %), estimated.")
+    assert f"windowBudget condenses at {usage.limit:,}." in told
+    assert "- answers: " in told
+
+
+async def test_fork_begins_another_session(make_stage: Any) -> None:
+    stage, session = await a_long_talk(make_stage)
+    told = await say(stage, session, "/fork")
+    (forked,) = [other for other in stage.hub.sessions if other.sid != session.sid]
+    assert told == f"Session {forked.sid} goes on from here; this one stays as it is."
+    assert forked.history.turns == session.history.turns
+
+
+@pytest.mark.parametrize(
+    ("command", "n_left"),
+    [
+        pytest.param("/rewind", 4, id="the last prompt"),
+        pytest.param("/rewind 2", 2, id="the last two"),
+        pytest.param("/rewind 3", 0, id="all of them"),
+    ],
+)
+async def test_rewind_takes_prompts_back(make_stage: Any, command: str, n_left: int) -> None:
+    stage, session = await a_long_talk(make_stage)
+    turns = list(session.history.turns)
+    told = await say(stage, session, command)
+    assert told.startswith(f"Left {6 - n_left} turns behind; the conversation ")
+    assert session.history.turns == turns[:n_left]
+
+
+async def test_rewind_to_a_node(make_stage: Any) -> None:
+    stage, session = await a_long_talk(make_stage)
+    node = session.history.node_ids[1]
+    await say(stage, session, f"/rewind {node}")
+    assert session.history.head == node
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        pytest.param("/rewind 9", "There are 3 prompts in the conversation, and 9", id="too far"),
+        pytest.param("/rewind nowhere", "Session 'id1' has no node 'nowhere'; ", id="an unknown node"),
+        pytest.param("/model steam", "No model 'steam'; known models: scripted-1", id="an unknown model"),
+        pytest.param("/engine steam", "No engine 'steam'; known engines:", id="an unknown engine"),
+        pytest.param("/help me", "/help stands alone", id="something behind a command that takes nothing"),
+    ],
+)
+async def test_what_speaks_against_a_command_is_its_answer(
+    make_stage: Any, command: str, answer: str
+) -> None:
+    stage, session = await a_long_talk(make_stage)
+    outcome = await stage.ask(session, command)
+    assert outcome.fault is None
+    assert outcome.text.startswith(answer)
+    assert len(session.history.turns) == 6
+
+
+async def test_model_and_engine_are_said_and_chosen(make_stage: Any) -> None:
+    stage = await make_stage()
+    session = await stage.session()
+    assert (await say(stage, session, "/engine")).startswith(
+        "Compaction engine: windowBudget. There are also"
+    )
+    assert (await say(stage, session, "/engine none")).startswith("Compaction engine: none.")
+    assert session.info.engine == "none"
+    assert (await say(stage, session, "/model offline-1")).startswith("Model: offline-1.")
+    assert session.info.model == "offline-1"
+
+
+async def test_status_says_how_the_session_is_set_up(make_stage: Any) -> None:
+    stage, session = await a_long_talk(make_stage)
+    assert (await say(stage, session, "/status")).splitlines() == [
+        f"Session {session.sid} in {stage.folder}: the conversation has 6 turns.",
+        "- model: scripted-1",
+        "- compaction engine: windowBudget",
+        "- thinking: default",
+        "- permissions: ask",
+        "- compactions: 0",
+    ]
+
+
+async def test_a_command_waits_for_its_turn_and_never_steers(make_stage: Any) -> None:
+    stage = await make_stage([[WaitFor("go"), Say("one")]])
+    session = await stage.session()
+    first = await session.submit(text("1"))
+    second = await session.submit(text("/help"), when_busy="steer")
+    assert (second.disposition, second.position) == ("queued", 1)
+    stage.model.gate("go").set()
+    await asyncio.gather(first.outcome, second.outcome)
+    ends = [event.data.turn_id for event in session.log.after(0) if isinstance(event.data, Settled)]
+    assert ends == [first.turn_id, second.turn_id]
+
+
+async def test_a_compaction_that_fails_is_told_and_the_session_goes_on(make_stage: Any) -> None:
+    """A model that cannot write the digest leaves it to local rules, and that is said."""
+    stage, session = await a_long_talk(make_stage, [Raise(RuntimeError("boom"))], [Say("four")])
+    assert "digest by local rules" in await say(stage, session, "/compact")
+    assert await say(stage, session, "four") == "four"
+
+
+async def test_who_begins_to_follow_is_told_the_commands_and_the_usage(make_stage: Any) -> None:
+    stage = await make_stage()
+    session = await stage.session()
+    session.introduce()
+    first, second = session.log.after(0)
+    assert first.data == CommandsChanged(COMMANDS)
+    assert second.data == session.usage()
+    assert CommandInfo("fork", "Begin a session that goes on from here") in COMMANDS
+
+
+async def test_the_answer_is_told_once_as_a_message(make_stage: Any) -> None:
+    stage = await make_stage()
+    session = await stage.session()
+    outcome = await stage.ask(session, "/status")
+    messages = [event.data for event in session.log.after(0) if isinstance(event.data, Message)]
+    assert messages == [Message(f"{outcome.turn_id}.0", ({"type": "text", "text": outcome.text},))]

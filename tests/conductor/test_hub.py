@@ -1,0 +1,213 @@
+"""All sessions together: forks, titles, archive, removal; what is read without loading; who listens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from sidecar.capabilities.read import READ
+from sidecar.conductor.audience import Audience
+from sidecar.conductor.contract import PermissionAnswer, PermissionRequest, TokenCounts
+from sidecar.conductor.errors import FolderNotFound, NodeNotFound, SessionNotFound
+from sidecar.conductor.events import InfoChanged
+from sidecar.conductor.hub import ForkOf
+from sidecar.conductor.session import Session
+from sidecar.llmgateway.contract import Usage, UsageEmission
+from sidecar.llmgateway.scripted import Call, Say
+
+
+@dataclass
+class Client:
+    """Counts how often it was told that the list changed."""
+
+    client_id: str
+    n_changes: int = 0
+    name: str = "editor"
+    resolved: list[str] = field(default_factory=list)
+
+    async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:
+        raise AssertionError("nobody asks here")
+
+    def permission_resolved(self, sid: str, permission_id: str, outcome: str, by: str) -> None:
+        self.resolved.append(outcome)
+
+    def sessions_changed(self) -> None:
+        self.n_changes += 1
+
+
+async def a_talk(make_stage: Any, **wanted: Any) -> tuple[Any, Session]:
+    script = [[Call("read", {"path": "a.py"})], [Say("read"), UsageEmission(Usage(90, 9))], [Say("two")]]
+    stage = await make_stage(script, tools=[READ], repeat=True)
+    stage.workspace.put(stage.folder / "a.py", "x = 1\n")
+    session = await stage.session(**wanted)
+    for prompt in ("one", "two"):
+        await stage.ask(session, prompt)
+    return stage, session
+
+
+async def summary(stage: Any, sid: str) -> Any:
+    (found,) = [each for each in await stage.hub.list() if each.sid == sid]
+    return found
+
+
+async def test_a_fork_goes_on_from_where_the_other_stands_and_leaves_it_alone(make_stage: Any) -> None:
+    stage, session = await a_talk(make_stage, title="Parser")
+    await session.choose("permissions", "allowAll")
+    before = session.snapshot()
+    forked = await stage.hub.fork(ForkOf(session.sid))
+    assert forked.history.turns == session.history.turns
+    assert (forked.info.parent, forked.info.title, forked.info.cwd) == (session.sid, "Parser", before.cwd)
+    assert (forked.usage().session_total, forked.log.seq) == (TokenCounts(0, 0), 0)
+    assert forked.options.all()[3].current_value == "ask"
+    assert [file.uri for file in forked.context_files()] == [file.uri for file in session.context_files()]
+    assert session.snapshot() == before
+    await stage.ask(forked, "three")
+    assert (len(forked.history.turns), len(session.history.turns)) == (8, 6)
+
+
+async def test_a_fork_is_stored_from_its_first_moment(make_stage: Any) -> None:
+    stage, session = await a_talk(make_stage)
+    forked = await stage.hub.fork(ForkOf(session.sid, title="Other way"))
+    stored = await stage.shelf.graph(forked.sid)
+    assert [node.turn for node in stored.node_path(stored.leaf)] == session.history.turns
+    metas = {meta["sid"]: meta["title"] for meta in await stage.shelf.metas()}
+    assert metas[forked.sid] == "Other way"
+
+
+async def test_a_fork_may_begin_earlier_and_elsewhere(make_stage: Any) -> None:
+    stage, session = await a_talk(make_stage)
+    other = stage.folder / "sub"
+    other.mkdir()
+    first = session.history.node_ids[0]
+    forked = await stage.hub.fork(ForkOf(session.sid, first, cwd=str(other)))
+    assert (forked.history.turns, forked.info.cwd) == (session.history.turns[:1], str(other))
+    assert forked.context_files() == (), "what its turns never read it has not read"
+
+
+async def test_a_session_need_not_be_loaded_to_be_forked(make_stage: Any) -> None:
+    stage, session = await a_talk(make_stage)
+    turns = list(session.history.turns)
+    await stage.hub.close(session.sid)
+    forked = await stage.hub.fork(ForkOf(session.sid))
+    assert forked.history.turns == turns
+    assert len(forked.context_files()) == 1
+
+
+async def test_a_fork_of_an_empty_session_is_empty(make_stage: Any) -> None:
+    stage = await make_stage()
+    session = await stage.session()
+    forked = await stage.hub.fork(ForkOf(session.sid))
+    assert (list(forked.history.turns), forked.info.parent) == ([], session.sid)
+
+
+async def test_a_fork_of_what_is_kept_nowhere_is_kept_nowhere(make_stage: Any) -> None:
+    stage, session = await a_talk(make_stage, ephemeral=True)
+    forked = await stage.hub.fork(ForkOf(session.sid))
+    assert forked.info.ephemeral
+    assert forked.history.turns == session.history.turns
+    assert await stage.shelf.metas() == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "error"),
+    [
+        (lambda sid: ForkOf("nobody"), SessionNotFound),
+        (lambda sid: ForkOf(sid, "nowhere"), NodeNotFound),
+        (lambda sid: ForkOf(sid, cwd="relative"), FolderNotFound),
+    ],
+    ids=["an unknown session", "an unknown node", "a folder that is none"],
+)
+async def test_a_fork_of_nothing_is_refused(make_stage: Any, wanted: Any, error: type[Exception]) -> None:
+    stage, session = await a_talk(make_stage)
+    with pytest.raises(error):
+        await stage.hub.fork(wanted(session.sid))
+    assert stage.hub.sessions == (session,)
+
+
+@pytest.mark.parametrize("loaded", [True, False], ids=["in memory", "stored"])
+async def test_title_and_archive_change_whether_a_session_is_loaded_or_not(
+    make_stage: Any, loaded: bool
+) -> None:
+    stage, session = await a_talk(make_stage)
+    updated_at = session.info.updated_at
+    if not loaded:
+        await stage.hub.close(session.sid)
+    await stage.hub.amend(session.sid, lambda info: replace(info, title="Parser", archived=True))
+    found = await summary(stage, session.sid)
+    assert (found.title, found.archived, found.updated_at) == ("Parser", True, updated_at)
+    (meta,) = await stage.shelf.metas()
+    assert (meta["title"], meta["archived"]) == ("Parser", True)
+    if loaded:
+        told = [event.data for event in session.log.after(0) if isinstance(event.data, InfoChanged)]
+        assert told[-1] == InfoChanged("Parser", updated_at, True)
+
+
+@pytest.mark.parametrize("loaded", [True, False], ids=["in memory", "stored"])
+async def test_a_deleted_session_is_gone(make_stage: Any, loaded: bool) -> None:
+    stage, session = await a_talk(make_stage)
+    if not loaded:
+        await stage.hub.close(session.sid)
+    await stage.hub.delete(session.sid)
+    assert (await stage.hub.list(), stage.hub.sessions) == ((), ())
+    for gone in (stage.hub.load, stage.hub.delete, stage.hub.graph, stage.hub.info, stage.hub.compactions):
+        with pytest.raises(SessionNotFound):
+            await gone(session.sid)
+
+
+async def test_an_ephemeral_session_can_be_read_and_deleted(make_stage: Any) -> None:
+    stage, session = await a_talk(make_stage, ephemeral=True)
+    assert [node.turn for node in (await stage.hub.graph(session.sid)).nodes] == session.history.turns
+    await stage.hub.delete(session.sid)
+    assert stage.hub.sessions == ()
+
+
+async def test_a_stored_session_is_read_without_loading_it(make_stage: Any) -> None:
+    stage, session = await a_talk(make_stage)
+    ids = tuple(session.history.node_ids)
+    await stage.hub.close(session.sid)
+    graph = await stage.hub.graph(session.sid)
+    assert (tuple(node.id for node in graph.node_path(graph.leaf)), stage.hub.sessions) == (ids, ())
+    assert (await stage.hub.info(session.sid)).title == "one"
+    assert await stage.hub.compactions(session.sid) == ()
+
+
+async def test_every_client_hears_when_the_list_changes(make_stage: Any) -> None:
+    stage, session = await a_talk(make_stage)
+    client = Client("c1")
+    stage.hub.audience.join(client)
+    counts = []
+    for change in (
+        stage.hub.fork_of(session.sid),
+        stage.hub.amend(session.sid, lambda info: replace(info, title="x")),
+        stage.hub.close(session.sid),
+        stage.hub.delete(session.sid),
+    ):
+        client.n_changes = 0
+        await change
+        counts.append(client.n_changes)
+    assert counts == [1, 1, 1, 1]
+    stage.hub.audience.leave(client)
+    await stage.session()
+    assert client.n_changes == 1
+
+
+def test_who_controls_and_who_listens() -> None:
+    audience, one, two = Audience(), Client("1"), Client("2")
+    for client in (one, two):
+        audience.join(client)
+    audience.attach(one, "s", controls=True)
+    audience.attach(two, "s", controls=False)
+    assert (audience.controllers("s"), audience.listeners("s")) == ((one,), (one, two))
+    audience.attach(two, "s", controls=True)
+    audience.attach(one, "s", controls=False)
+    assert (audience.controllers("s"), audience.listeners("s")) == ((two,), (one, two))
+    audience.detach(two, "s")
+    audience.detach(two, "unknown")
+    assert (audience.controllers("s"), audience.listeners("s")) == ((), (one,))
+    audience.leave(one)
+    assert (audience.clients, audience.listeners("s")) == ((two,), ())
+    audience.attach(two, "s", controls=True)
+    audience.dismiss("s")
+    assert audience.listeners("s") == ()

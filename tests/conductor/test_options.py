@@ -1,0 +1,124 @@
+"""The knobs of a session: what they may be set to, what is told, and when a choice counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sidecar._internal.errors import InvalidInput, SidecarError
+from sidecar.conductor.contract import ConfigChoice, ConfigOption
+from sidecar.conductor.events import ConfigChanged
+from sidecar.conductor.session import Session
+from sidecar.llmgateway.scripted import Say, WaitFor
+
+
+def values(session: Session) -> dict[str, str]:
+    return {option.id: option.current_value for option in session.options.all()}
+
+
+def choices(session: Session, config_id: str) -> list[str]:
+    (option,) = (option for option in session.options.all() if option.id == config_id)
+    return [choice.value for choice in option.options]
+
+
+def let_think(stage: Any) -> None:
+    card = stage.models.card("scripted-1")
+    stage.models.catalog = stage.models.catalog.with_cards([replace(card, reasoning=True)])
+
+
+async def test_the_knobs_and_how_they_stand(make_stage: Any) -> None:
+    stage = await make_stage()
+    session = await stage.session()
+    assert values(session) == {
+        "model": "scripted-1",
+        "engine": "windowBudget",
+        "thinking": "default",
+        "permissions": "ask",
+    }
+    assert choices(session, "engine") == ["windowBudget", "runtime", "none"]
+    assert choices(session, "thinking") == ["default"], "this model cannot think"
+    assert session.options.all()[3] == ConfigOption(
+        "permissions",
+        "Permissions",
+        "mode",
+        "ask",
+        (
+            ConfigChoice("ask", "Ask before every change"),
+            ConfigChoice("allowEdits", "Edit files in the session's folders without asking"),
+            ConfigChoice("allowAll", "Never ask"),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("config_id", "value"),
+    [("model", "offline-1"), ("engine", "none"), ("thinking", "high"), ("permissions", "allowEdits")],
+)
+async def test_a_choice_is_told_whole(make_stage: Any, config_id: str, value: str) -> None:
+    stage = await make_stage()
+    let_think(stage)
+    session = await stage.session()
+    before = values(session)
+    await session.choose(config_id, value)
+    assert values(session) == {**before, config_id: value} | (
+        {"thinking": "default"} if config_id == "model" else {}
+    )
+    (told,) = [event.data for event in session.log.after(0) if isinstance(event.data, ConfigChanged)]
+    assert told == ConfigChanged(session.options.all())
+
+
+@pytest.mark.parametrize(
+    ("config_id", "value", "kind"),
+    [
+        ("model", "steam", "modelNotFound"),
+        ("engine", "steam", "invalidParams"),
+        ("thinking", "high", "invalidParams"),
+        ("permissions", "whatever", "invalidParams"),
+        ("colour", "red", "invalidParams"),
+    ],
+)
+async def test_what_cannot_be_chosen_is_refused_and_told_nobody(
+    make_stage: Any, config_id: str, value: str, kind: str
+) -> None:
+    stage = await make_stage()
+    session = await stage.session()
+    with pytest.raises(SidecarError) as raised:
+        await session.choose(config_id, value)
+    assert (raised.value.kind, session.log.seq) == (kind, 0)
+
+
+async def test_a_model_chosen_during_a_turn_answers_the_next_one(make_stage: Any) -> None:
+    stage = await make_stage([[WaitFor("go"), Say("one")], [Say("two")]])
+    let_think(stage)
+    session = await stage.session()
+    started = await session.submit(({"type": "text", "text": "1"},))
+    await session.choose("thinking", "low")
+    stage.model.gate("go").set()
+    await started.outcome
+    await stage.ask(session, "2")
+    assert [call.options.thinking for call in stage.model.calls] == [None, "low"]
+
+
+async def test_choices_are_kept_but_not_the_leave_to_change_things(make_stage: Any) -> None:
+    stage = await make_stage()
+    let_think(stage)
+    session = await stage.session()
+    for config_id, value in (("engine", "runtime"), ("thinking", "max"), ("permissions", "allowAll")):
+        await session.choose(config_id, value)
+    await stage.hub.close(session.sid)
+    loaded = (await stage.hub.load(session.sid)).session
+    assert values(loaded) == {
+        "model": "scripted-1",
+        "engine": "runtime",
+        "thinking": "max",
+        "permissions": "ask",
+    }
+
+
+async def test_an_unknown_knob_is_answered_with_those_there_are(make_stage: Any) -> None:
+    session = await (await make_stage()).session()
+    with pytest.raises(InvalidInput) as raised:
+        session.options.choose("colour", "red")
+    assert raised.value.hint == "there are: model, engine, thinking, permissions"

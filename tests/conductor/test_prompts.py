@@ -1,0 +1,151 @@
+"""Prompts that wait, are edited, taken out, or meant for the running turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sidecar._internal.errors import InvalidInput
+from sidecar.conductor.content import prompt_text
+from sidecar.conductor.contract import QueueItem
+from sidecar.conductor.errors import ItemNotFound, NotSteerable
+from sidecar.conductor.events import QueueChanged
+from sidecar.conductor.prompts import Steered
+from sidecar.conductor.session import Content, Session
+from sidecar.llmgateway.contract import UserTurn
+from sidecar.llmgateway.scripted import Hang, Say, WaitFor
+
+
+def text(prompt: str) -> Content:
+    return ({"type": "text", "text": prompt},)
+
+
+def asked(session: Session) -> list[str]:
+    return [prompt_text(turn.blocks) for turn in session.history.turns if isinstance(turn, UserTurn)]
+
+
+async def until(stage: Any, seen: Callable[[], bool]) -> None:
+    while not seen():
+        await stage.settle()
+
+
+async def at_work(make_stage: Any, *after: Any) -> tuple[Any, Session, Any]:
+    """A session whose first turn is streaming and waits to go on."""
+    stage = await make_stage([[Say("on"), WaitFor("go"), Say("e")], *after])
+    session = await stage.session()
+    started = await session.submit(text("1"))
+    await until(stage, lambda: any(event.kind == "textDelta" for event in session.log.after(0)))
+    return stage, session, started
+
+
+async def test_waiting_prompts_are_listed_edited_and_removed(make_stage: Any) -> None:
+    stage, session, first = await at_work(make_stage, [Say("two")])
+    second, third = await session.submit(text("2")), await session.submit(text("3"))
+    one, two = session.prompts.items()
+    assert (one.turn_id, two.turn_id) == (second.turn_id, third.turn_id)
+    session.prompts.edit(one.item_id, text("2, but better"))
+    session.prompts.remove(two.item_id)
+    assert session.prompts.items() == (QueueItem(one.item_id, one.turn_id, text("2, but better")),)
+    assert (await third.outcome).stop_reason == "cancelled"
+    told = [event.data for event in session.log.after(0) if isinstance(event.data, QueueChanged)]
+    assert told[-1] == QueueChanged(session.prompts.items())
+    stage.model.gate("go").set()
+    await first.outcome
+    assert (await second.outcome).text == "two"
+    assert asked(session) == ["1", "2, but better"]
+
+
+async def test_a_waiting_prompt_may_become_a_command(make_stage: Any) -> None:
+    stage, session, first = await at_work(make_stage)
+    second = await session.submit(text("2"))
+    session.prompts.edit(session.prompts.items()[0].item_id, text("/engine"))
+    stage.model.gate("go").set()
+    await first.outcome
+    assert (await second.outcome).text.startswith("Compaction engine: windowBudget.")
+
+
+async def test_what_runs_or_is_over_is_no_item_of_the_queue(make_stage: Any) -> None:
+    _, session, _ = await at_work(make_stage)
+    with pytest.raises(ItemNotFound, match="nothing waits"):
+        session.prompts.remove("x")
+    with pytest.raises(ItemNotFound, match="nothing waits"):
+        session.prompts.edit("x", text("y"))
+
+
+async def test_an_edit_must_be_a_prompt(make_stage: Any) -> None:
+    _, session, _ = await at_work(make_stage)
+    await session.submit(text("2"))
+    before = session.prompts.items()
+    with pytest.raises(InvalidInput):
+        session.prompts.edit(before[0].item_id, ())
+    assert session.prompts.items() == before
+
+
+async def test_steering_enters_the_turn_it_was_meant_for(make_stage: Any) -> None:
+    stage, session, first = await at_work(make_stage, [Say("two")])
+    steered = session.prompts.steer(text("2"), first.turn_id)
+    assert steered == Steered("injected", first.turn_id)
+    stage.model.gate("go").set()
+    assert (await first.outcome).text == "two"
+    assert asked(session) == ["1", "2"]
+
+
+async def test_steering_a_turn_that_is_over_begins_another(make_stage: Any) -> None:
+    stage, session, first = await at_work(make_stage, [Say("two")])
+    stage.model.gate("go").set()
+    await first.outcome
+    steered = session.prompts.steer(text("2"), first.turn_id)
+    assert steered.outcome == "startedNewTurn"
+    assert steered.turn_id != first.turn_id
+    await until(stage, lambda: not session.is_busy)
+    assert asked(session) == ["1", "2"]
+
+
+async def test_steering_never_enters_a_turn_it_was_not_meant_for(make_stage: Any) -> None:
+    stage, session, first = await at_work(make_stage, [Hang()])
+    stage.model.gate("go").set()
+    await first.outcome
+    await session.submit(text("2"))
+    with pytest.raises(NotSteerable):
+        session.prompts.steer(text("3"), first.turn_id)
+    assert session.prompts.items() == ()
+
+
+@pytest.mark.parametrize(
+    "words", [text("/help"), text("3")], ids=["a command", "a turn that is being stopped"]
+)
+async def test_what_cannot_enter_any_more_waits(make_stage: Any, words: Content) -> None:
+    stage, session, first = await at_work(make_stage, [Say("two")])
+    if words == text("3"):
+        session.interrupt(None, "keep")
+    steered = session.prompts.steer(words, first.turn_id)
+    assert (steered.outcome, len(session.prompts.items())) == ("queued", 1)
+    stage.model.gate("go").set()
+    await until(stage, lambda: not session.is_busy)
+
+
+async def test_steering_a_turn_that_waits_is_queued_behind_it(make_stage: Any) -> None:
+    _, session, _ = await at_work(make_stage)
+    second = await session.submit(text("2"))
+    assert session.prompts.steer(text("3"), second.turn_id).outcome == "queued"
+    assert [item.input for item in session.prompts.items()] == [text("2"), text("3")]
+
+
+async def test_an_idempotency_key_answers_with_the_same_node(make_stage: Any) -> None:
+    stage = await make_stage([[Say("one")]])
+    session = await stage.session()
+    first = await session.submit(text("1"), idempotency_key="k")
+    await first.outcome
+    again = await session.submit(text("1"), idempotency_key="k")
+    assert (again.turn_id, again.user_node_id) == (first.turn_id, first.user_node_id)
+    assert first.user_node_id is not None
+
+
+async def test_a_key_of_a_prompt_that_was_refused_is_free(make_stage: Any) -> None:
+    stage = await make_stage([[Say("one")]])
+    session = await stage.session()
+    with pytest.raises(InvalidInput):
+        session.prompts.take((), idempotency_key="k")
+    assert (await session.submit(text("1"), idempotency_key="k")).disposition == "started"
