@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from sidecar.conductor.contract import (
     Compaction,
@@ -48,7 +48,8 @@ __all__ = [
     "ToolProgress",
     "ToolStarted",
     "UserMessage",
-    "is_delta",
+    "part_of",
+    "restates",
 ]
 
 
@@ -329,6 +330,36 @@ class Event:
         return self.data.kind
 
 
-def is_delta(event: Event) -> bool:
-    """Whether a later event restates *event*, so that a slow client may miss it."""
-    return isinstance(event.data, TextDelta | ThinkingDelta | CompactionSummaryDelta | ToolProgress)
+_PARTS: Final[dict[type[Any], str]] = {
+    TextDelta: "message_id",
+    ThinkingDelta: "message_id",
+    ToolProgress: "tool_call_id",
+    CompactionSummaryDelta: "compaction_id",
+}
+_WHOLES: Final[dict[type[Any], str]] = {
+    Message: "message_id",
+    ToolFinished: "tool_call_id",
+    Compaction: "compaction_id",
+}
+
+
+def part_of(data: Payload) -> str | None:
+    """Return the id of what *data* is a delta of, so that a slow client may miss it; None for no delta.
+
+    >>> part_of(TextDelta("m", "Hel")), part_of(Message("m", ()))
+    ('m', None)
+    """
+    name = _PARTS.get(type(data))
+    return None if name is None else str(getattr(data, name))
+
+
+def restates(data: Payload) -> str | None:
+    """Return the id of what *data* tells whole, its deltas before it included; None for anything else.
+
+    >>> restates(Message("m", ())), restates(TextDelta("m", "lo"))
+    ('m', None)
+    """
+    name = _WHOLES.get(type(data))
+    if name is None or (isinstance(data, Compaction) and data.status == "in_progress"):
+        return None
+    return str(getattr(data, name))

@@ -1,22 +1,31 @@
 """The event log of a session: append-only, numbered, followed by any number of readers with their own cursor.
 
-Readers pull; the log never pushes bytes and never waits for anyone. It lets go of deltas that a later
-``message`` restates, and of the oldest events of a very long log: a reader sees that as a jump in ``seq``.
+Readers pull; the log never pushes bytes and never waits for anyone. To stay small it lets go of deltas once
+something restates them, and of what is very old; never of anything else, nor of what the running turn has
+told. A reader sees what it missed as a jump in ``seq``.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Final
 
-from sidecar.conductor.events import Event, Message, Payload, is_delta
+from sidecar.conductor.events import Event, Faulted, Payload, Settled, part_of, restates
 
 __all__ = ["KEEP_EVENTS", "EventLog"]
 
-KEEP_EVENTS = 20_000
-"""How many events of a session are kept, about; the oldest go first."""
+KEEP_EVENTS: Final = 50_000
+"""How many of the newest events are kept that are no deltas; older ones go once their turn is over."""
 
-_SWEEP_EVERY = 1_000
+_KEEP_DELTAS: Final = 10_000
+"""A delta that nothing has restated goes when it is so many events old."""
+
+_FRESH: Final = 1_000
+"""No delta goes before it is so many events old: a reader that keeps up misses none."""
+
+_SWEEP_SHARE: Final = 4
+"""A sweep looks at every event; it is made when the log has grown by this part, so an append costs O(1)."""
 
 
 class EventLog:
@@ -28,7 +37,9 @@ class EventLog:
         self._events: list[Event] = []
         self._seqs: list[int] = []
         self._last = start
-        self._since_sweep = 0
+        self._sweep_at = _FRESH
+        self._running: str | None = None
+        self._running_from = 0
         self._followers: list[Callable[[EventLog], None]] = []
 
     @property
@@ -42,8 +53,8 @@ class EventLog:
         event = Event(self.sid, self._last, self._clock_ms(), data, turn_id)
         self._events.append(event)
         self._seqs.append(event.seq)
-        self._since_sweep += 1
-        if self._since_sweep >= _SWEEP_EVERY:
+        self._note_turn(event)
+        if len(self._events) >= self._sweep_at:
             self._sweep()
         for follower in tuple(self._followers):
             follower(self)
@@ -64,11 +75,34 @@ class EventLog:
 
         return stop
 
+    def _note_turn(self, event: Event) -> None:
+        """Remember which turn runs and since when; one that never ran settles without having begun."""
+        if isinstance(event.data, Settled | Faulted):
+            if event.turn_id == self._running:
+                self._running = None
+        elif event.turn_id not in (None, self._running):
+            self._running, self._running_from = event.turn_id, event.seq
+
     def _sweep(self) -> None:
-        self._since_sweep = 0
-        restated = max((e.seq for e in self._events if isinstance(e.data, Message)), default=0)
-        kept = [event for event in self._events if event.seq > restated or not is_delta(event)]
-        if len(kept) > KEEP_EVENTS:
-            kept = kept[-KEEP_EVENTS // 2 :]
+        kept = _without_old_deltas(self._events, self._last)
+        protected = self._running_from if self._running is not None else self._last + 1
+        very_old = kept[:-KEEP_EVENTS]
+        kept = [event for event in very_old if event.seq >= protected] + kept[-KEEP_EVENTS:]
         self._events = kept
         self._seqs = [event.seq for event in kept]
+        self._sweep_at = len(kept) + max(_FRESH, len(kept) // _SWEEP_SHARE)
+
+
+def _without_old_deltas(events: Sequence[Event], last: int) -> list[Event]:
+    """Return *events* without the deltas that are restated by one after them, or that are too old."""
+    fresh, too_old = last - _FRESH, last - _KEEP_DELTAS
+    told_whole: set[str] = set()
+    kept: list[Event] = []
+    for event in reversed(events):
+        if (whole := restates(event.data)) is not None:
+            told_whole.add(whole)
+        part = part_of(event.data)
+        if part is None or event.seq > fresh or (part not in told_whole and event.seq > too_old):
+            kept.append(event)
+    kept.reverse()
+    return kept

@@ -1,19 +1,56 @@
-"""The event log: numbers without gaps, readers with cursors, bounded in what it keeps."""
+"""The event log: numbers without gaps, readers with cursors, bounded, and careful what it drops."""
 
 from __future__ import annotations
 
-from sidecar.conductor.events import Message, Phase, TextDelta
-from sidecar.conductor.log import EventLog
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.conductor.contract import Compaction, CompactionStatus, ContextUsage
+from sidecar.conductor.events import (
+    CompactionSummaryDelta,
+    Faulted,
+    Message,
+    Notice,
+    Payload,
+    Phase,
+    Settled,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolProgress,
+    part_of,
+)
+from sidecar.conductor.log import KEEP_EVENTS, EventLog
+
+USAGE = ContextUsage(0, 0, 0, 0.0, "estimate", None, {})
+NOTICE = Notice("info", "n")
+FRESH, KEEP_DELTAS = 1_000, 10_000
 
 
 def make_log(start: int = 0) -> EventLog:
     return EventLog("s", clock_ms=lambda: 7, start=start)
 
 
+def fill(log: EventLog, n: int, data: Payload = NOTICE, turn_id: str | None = None) -> None:
+    for _ in range(n):
+        log.append(data, turn_id)
+
+
+def kept(log: EventLog) -> Sequence[int]:
+    return [event.seq for event in log.after(0, limit=1_000_000)]
+
+
+def settled(turn_id: str) -> Settled:
+    return Settled(turn_id, "end_turn", None, USAGE, 0)
+
+
 def test_numbers_continue_from_an_earlier_process() -> None:
     log = make_log(start=41)
     assert log.append(Phase("invoking")).seq == 42
-    assert [event.seq for event in log.after(0)] == [42]
+    assert kept(log) == [42]
 
 
 def test_a_reader_gets_what_comes_after_its_cursor_page_by_page() -> None:
@@ -35,23 +72,105 @@ def test_a_follower_is_woken_until_it_stops() -> None:
     assert heard == [1]
 
 
-def test_restated_deltas_are_let_go_and_the_message_stays() -> None:
-    log = make_log()
-    for _ in range(600):
-        log.append(TextDelta("t.0", "x"), "t")
-    log.append(Message("t.0", ()), "t")
-    for _ in range(600):
-        log.append(TextDelta("t.1", "y"), "t")
-    kept = log.after(0, limit=10_000)
-    assert kept[0].seq == 601
-    assert log.seq == 1201
+def compaction(status: CompactionStatus) -> Compaction:
+    return Compaction("c", "none", "manual", status, 0, 0, 0, 0, 0, None, False)
 
 
-def test_a_very_long_log_keeps_its_end() -> None:
+FINISHED = ToolFinished("t", "bash", "Run", "execute", "out", False)
+
+
+@pytest.mark.parametrize(
+    ("delta", "whole", "goes"),
+    [
+        pytest.param(TextDelta("m", "x"), Message("m", ()), True, id="text by its message"),
+        pytest.param(ThinkingDelta("m", "x"), Message("m", ()), True, id="thinking by its message"),
+        pytest.param(ToolProgress("t", "x"), FINISHED, True, id="progress by the end of its call"),
+        pytest.param(
+            CompactionSummaryDelta("c", "x"), compaction("completed"), True, id="a digest by its end"
+        ),
+        pytest.param(
+            CompactionSummaryDelta("c", "x"), compaction("in_progress"), False, id="not by its start"
+        ),
+        pytest.param(TextDelta("m", "x"), Message("n", ()), False, id="not by another message"),
+        pytest.param(ToolProgress("u", "x"), FINISHED, False, id="not by the end of another call"),
+        pytest.param(NOTICE, Message("m", ()), False, id="no delta is restated by nothing"),
+    ],
+)
+def test_a_delta_goes_when_what_it_is_part_of_is_told_whole(
+    delta: Payload, whole: Payload, goes: bool
+) -> None:
     log = make_log()
-    for _ in range(30_000):
-        log.append(Phase("x"))
-    kept = log.after(0, limit=100_000)
-    assert len(kept) <= 21_000
-    assert kept[-1].seq == 30_000
-    assert [event.seq for event in kept] == list(range(kept[0].seq, 30_001))
+    fill(log, 10, delta)
+    log.append(whole)
+    fill(log, 2 * FRESH)
+    assert kept(log)[0] == (11 if goes else 1)
+
+
+def test_what_was_told_whole_before_is_not_restated() -> None:
+    log = make_log()
+    log.append(Message("m", ()))
+    log.append(TextDelta("m", "x"))
+    fill(log, 2 * FRESH)
+    assert kept(log)[:2] == [1, 2]
+
+
+def test_a_reader_that_keeps_up_misses_no_delta() -> None:
+    log = make_log()
+    cursor = n_seen = 0
+    for n in range(5):
+        for _ in range(FRESH):
+            log.append(TextDelta(f"m{n}", "x"))
+            if log.seq - cursor == FRESH // 2:
+                seen = log.after(cursor, limit=FRESH)
+                n_seen, cursor = n_seen + len(seen), seen[-1].seq
+        log.append(Message(f"m{n}", ()))
+    assert n_seen == cursor
+
+
+def test_deltas_that_nothing_restates_go_when_they_are_old() -> None:
+    """A command that tells its progress for hours costs no more than one of minutes."""
+    log = make_log()
+    fill(log, 10 * KEEP_DELTAS, ToolProgress("t", "x"), "turn")
+    assert KEEP_DELTAS <= len(kept(log)) < 1.5 * KEEP_DELTAS
+    assert kept(log)[-1] == log.seq
+
+
+def test_other_events_go_only_when_very_old() -> None:
+    log = make_log()
+    fill(log, 3 * KEEP_EVENTS)
+    assert KEEP_EVENTS <= len(kept(log)) < 1.5 * KEEP_EVENTS
+    assert list(kept(log)) == list(range(kept(log)[0], log.seq + 1))
+
+
+@pytest.mark.parametrize(
+    ("ends", "stays"),
+    [
+        pytest.param(None, True, id="while it runs"),
+        pytest.param(settled("other"), True, id="another one that never ran"),
+        pytest.param(settled("turn"), False, id="once it is settled"),
+        pytest.param(Faulted("turn", "modelFailed", "no", None, USAGE, 0), False, id="once it has failed"),
+    ],
+)
+def test_nothing_of_the_running_turn_goes(ends: Settled | Faulted | None, stays: bool) -> None:
+    log = make_log()
+    log.append(NOTICE, "before")
+    log.append(NOTICE, "turn")
+    if ends is not None:
+        log.append(ends, ends.turn_id)
+    fill(log, 2 * KEEP_EVENTS, turn_id="turn" if stays else None)
+    assert kept(log)[0] == 2 if stays else kept(log)[0] > KEEP_EVENTS // 2
+
+
+payloads = st.sampled_from([TextDelta("m", "x"), Message("m", ()), ToolProgress("t", "x"), FINISHED, NOTICE])
+
+
+@given(st.lists(st.tuples(payloads, st.integers(1, 1_500)), max_size=8))
+def test_whatever_is_told_only_deltas_are_ever_missing(told: list[tuple[Payload, int]]) -> None:
+    log = make_log()
+    everything = [payload for payload, n in told for _ in range(n)]
+    for payload in everything:
+        log.append(payload)
+    present = set(kept(log))
+    missing = [payload for seq, payload in enumerate(everything, start=1) if seq not in present]
+    assert all(part_of(payload) is not None for payload in missing)
+    assert present.issuperset(range(max(1, log.seq - FRESH + 1), log.seq + 1))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.conductor.events import Message, Notice, Payload, TextDelta
+from sidecar.conductor.events import Message, Notice, Payload, Phase, TextDelta
 from sidecar.conductor.log import EventLog
 from sidecar.server.fake import FakeEditor
 
@@ -83,6 +83,8 @@ async def test_a_gap_is_told() -> None:
     for _ in range(999):
         log.append(TextDelta("m", "x"))
     log.append(Message("m", ()))
+    for _ in range(1000):
+        log.append(Phase("idle"))
     editor.stream.read_on()
     assert (await editor.call("sidecar/gap"))["params"] == {
         "sid": log.sid,

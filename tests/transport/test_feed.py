@@ -8,11 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.conductor.events import Event, Message, Notice, Payload, TextDelta, ThinkingDelta, ToolProgress
+from sidecar.conductor.events import (
+    Event,
+    Message,
+    Notice,
+    Payload,
+    Phase,
+    TextDelta,
+    ThinkingDelta,
+    ToolProgress,
+)
 from sidecar.conductor.log import EventLog
 from sidecar.transport.feed import MERGED_CHARS, Feed, FeedItem, Gap, Projection
 
 ALL = Projection(lambda kind: True, lambda item: ())
+NO_PHASES = Projection(lambda kind: kind != Phase.kind, lambda item: ())
+PHASE = Phase("idle")
 TURN = "t1"
 
 
@@ -103,30 +114,33 @@ def test_unwanted_kinds_leave_no_gap() -> None:
     check(feed, 2, [event(2, Message("m", ()))])
 
 
-def swept(log: EventLog, n_deltas: int) -> None:
-    """Let *log* sweep: every delta before a message goes when there are a thousand events."""
-    for n in range(n_deltas - 1):
+def sweep(log: EventLog) -> None:
+    """Let *log* let go of 999 deltas, by their message and as many events as keep it from being fresh."""
+    for n in range(999):
         log.append(text(str(n)), TURN)
     log.append(Message("m", ()), TURN)
+    for _ in range(1000):
+        log.append(PHASE, TURN)
 
 
 def test_what_a_slow_client_lost_is_a_gap() -> None:
     log = log_of()
-    feed = Feed(log, 0, ALL)
-    swept(log, 1000)
-    check(feed, 1000, [Gap("s", 1, 999, "slowClient"), event(1000, Message("m", ()))])
+    feed = Feed(log, 0, NO_PHASES)
+    sweep(log)
+    check(feed, 2000, [Gap("s", 1, 999, "slowClient"), event(1000, Message("m", ()))], 2000)
 
 
 def test_what_was_gone_before_the_client_joined_is_a_gap_of_another_name() -> None:
     log = log_of()
-    swept(log, 1000)
-    check(Feed(log, 0, ALL), 1000, [Gap("s", 1, 999, "notKept"), event(1000, Message("m", ()))])
+    sweep(log)
+    feed = Feed(log, 0, NO_PHASES)
+    check(feed, 2000, [Gap("s", 1, 999, "notKept"), event(1000, Message("m", ()))], 2000)
 
 
 def test_a_hole_that_reaches_the_mark_is_told_at_once() -> None:
     log = log_of()
     feed = Feed(log, 0, ALL)
-    swept(log, 1000)
+    sweep(log)
     check(feed, 500, [Gap("s", 1, 500, "slowClient")])
     assert feed.cursor == 500
 
