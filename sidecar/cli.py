@@ -14,7 +14,8 @@ __all__ = ["main"]
 
 _EPILOG = """\
 examples:
-  sidecar                          the daemon, as an editor starts it: LSP framing on stdin and stdout
+  sidecar                          the daemon, as an editor starts it, on stdin and stdout
+  sidecar acp                      the same as an agent for panels that speak the Agent Client Protocol
   sidecar demo                     see it work on the folder you are in, in ten seconds
   sidecar chat                     talk to it in the terminal
   sidecar run "where is X parsed"  one question, the answer on stdout
@@ -47,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"sidecar {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_serve(commands)
+    _add_acp(commands)
     _add_demo(commands)
     _add_chat(commands)
     _add_run(commands)
@@ -64,7 +66,8 @@ def _add_serve(commands: _Commands) -> None:
     serve = commands.add_parser(
         "serve",
         help="run the daemon (the default)",
-        description="Run the daemon on stdin and stdout, until its client leaves.",
+        description="Run the daemon on stdin and stdout, until its client leaves. What the client says first "
+        "tells whether it speaks the Language Server Protocol or the Agent Client Protocol.",
     )
     serve.add_argument("--stdio", action="store_true", help="speak on stdin and stdout; the default")
     serve.add_argument(
@@ -74,7 +77,21 @@ def _add_serve(commands: _Commands) -> None:
         metavar="PID",
         help="leave when this process is gone",
     )
-    serve.add_argument("--log", metavar="LEVEL", default="warning", help="what goes to stderr (warning)")
+    _add_log(serve)
+
+
+def _add_acp(commands: _Commands) -> None:
+    acp = commands.add_parser(
+        "acp",
+        help="run it as an agent for editors that speak the Agent Client Protocol",
+        description="Run the daemon as an agent of the Agent Client Protocol on stdin and stdout, one JSON "
+        "object a line, until its client closes its end.",
+    )
+    _add_log(acp)
+
+
+def _add_log(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--log", metavar="LEVEL", default="warning", help="what goes to stderr (warning)")
 
 
 def _add_demo(commands: _Commands) -> None:

@@ -1,8 +1,12 @@
-"""``sidecar serve``: the daemon on standard input and output, for one client, until it leaves."""
+"""``sidecar serve``: the daemon on standard input and output, for one client, until it leaves.
+
+The client's first byte says which protocol it speaks; what the other one needs is never loaded.
+"""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import logging
 from typing import TYPE_CHECKING
 
@@ -10,6 +14,7 @@ from sidecar.transport.stdio import ProtocolFds, take_stdio
 
 if TYPE_CHECKING:
     from sidecar.transport.lifetime import Lifetime
+    from sidecar.transport.streams import ByteStream
 
 __all__ = ["run"]
 
@@ -25,12 +30,30 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _serve(fds: ProtocolFds, lifetime: Lifetime, client_process_id: int | None) -> int:
-    from sidecar.boot import build, server_info
-    from sidecar.server import LspOptions, serve_lsp
+    from sidecar.commands.acp import serve_agent
+    from sidecar.protocol.framing import is_line_framed
     from sidecar.transport.pipes import open_stdio
 
     lifetime.watch_parent()
     lifetime.watch_process(client_process_id)
+    stream = await open_stdio(fds)
+    if is_line_framed(await _first_bytes(stream, lifetime)):
+        return await serve_agent(stream, lifetime)
+    return await _serve_editor(stream, lifetime)
+
+
+async def _first_bytes(stream: ByteStream, lifetime: Lifetime) -> bytes:
+    """Return how the client begins; nothing when it, or this process, ends before it has."""
+    first, ending = asyncio.ensure_future(stream.peek()), asyncio.ensure_future(lifetime.wait())
+    await asyncio.wait((first, ending), return_when=asyncio.FIRST_COMPLETED)
+    ending.cancel()
+    return first.result() if first.done() else b""
+
+
+async def _serve_editor(stream: ByteStream, lifetime: Lifetime) -> int:
+    from sidecar.boot import build, server_info
+    from sidecar.server import LspOptions, serve_lsp
+
     daemon = build()
     options = LspOptions(server_info(daemon), configure=daemon.configure)
-    return await serve_lsp(await open_stdio(fds), daemon.service, daemon.workspace, options, lifetime)
+    return await serve_lsp(stream, daemon.service, daemon.workspace, options, lifetime)

@@ -86,12 +86,12 @@ def frame_with_newline(body: bytes) -> bytes:
 
 
 def is_line_framed(first: bytes) -> bool:
-    """Whether a client whose *first* bytes these are sends one message a line.
+    """Whether a client whose *first* bytes these are sends one message a line; headers never begin blank.
 
-    >>> is_line_framed(b'{"jsonrpc"'), is_line_framed(b"content-length: 2")
-    (True, False)
+    >>> is_line_framed(b'{"jsonrpc"'), is_line_framed(b"content-length: 2"), is_line_framed(b"\\n")
+    (True, False, True)
     """
-    return first.lstrip()[:1] in (b"{", b"[")
+    return first[:1] in (b"{", b"[") or first[:1].isspace()
 
 
 class HeaderDecoder:

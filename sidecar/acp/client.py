@@ -1,0 +1,149 @@
+"""What there is of an ACP client once it has shaken hands: where each of its messages goes.
+
+The protocol's own methods are translated, ``_sidecar/x/y`` goes to the service as ``sidecar/x/y``. Loaded
+only after ``initialize`` is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from inspect import isawaitable
+from typing import Any, Final, TypeAlias
+
+from sidecar._internal.errors import InvalidInput, SidecarError
+from sidecar.acp.files import ClientFiles
+from sidecar.acp.handshake import AcpProfile
+from sidecar.acp.link import AcpLink
+from sidecar.acp.params import content, fields, session_id, text
+from sidecar.acp.prompts import Prompts
+from sidecar.acp.sessions import Sessions
+from sidecar.conductor.errors import SessionNotFound
+from sidecar.conductor.log import EventLog
+from sidecar.protocol.errors import MethodNotFound
+from sidecar.protocol.jsonrpc import Id
+from sidecar.service.contract import Answer, ServicePort
+from sidecar.transport.peer import Peer
+from sidecar.workspace.contract import WorkspacePort
+
+__all__ = ["AcpClient"]
+
+Handler: TypeAlias = Callable[[Mapping[str, Any], Id], Answer | Awaitable[Answer]]
+
+_OURS: Final = "_sidecar/"
+
+
+class AcpClient:
+    """One client of the service, and what it lends the workspace."""
+
+    def __init__(
+        self, peer: Peer, profile: AcpProfile, service: ServicePort, workspace: WorkspacePort
+    ) -> None:
+        self._peer = peer
+        self._link = AcpLink(peer, profile)
+        self._port = service.connect(self._link)
+        self._files = ClientFiles(peer, profile, workspace)
+        self._sessions = Sessions(self._ask)
+        self._prompts = Prompts(self._ask, self._interrupt)
+        self._handlers = self._table()
+
+    def request(self, method: str, params: Any, request_id: Id) -> Answer | Awaitable[Answer]:
+        """Answer one request. Raises SidecarError, now or when awaited."""
+        if method.startswith(_OURS):
+            return self._call(method[1:], params)
+        handler = self._handlers.get(method)
+        if handler is None:
+            raise MethodNotFound(method)
+        return handler(fields(params), request_id)
+
+    def notification(self, method: str, params: Any) -> None:
+        """Take one notification; what is unknown is nothing."""
+        if method == "session/cancel":
+            self._prompts.cancel_session(session_id(fields(params)))
+
+    def cancel_request(self, request_id: Any) -> None:
+        """Take a request back: a prompt ends as cancelled, any other with an error that says so."""
+        if not self._prompts.cancel_request(request_id):
+            self._peer.cancel(request_id)
+
+    def announce_end(self, reason: str, in_ms: int) -> None:
+        """Tell the client that the process will end."""
+        self._link.notify("sidecar/closing", {"reason": reason, "inMs": in_ms})
+
+    def leave(self) -> None:
+        """Take back what the client had lent, and leave the service."""
+        self._files.close()
+        self._port.close()
+
+    def _table(self) -> Mapping[str, Handler]:
+        sessions = self._sessions
+        return {
+            "authenticate": self._authenticate,
+            "session/new": lambda params, _: sessions.new(params),
+            "session/load": lambda params, _: sessions.load(params),
+            "session/resume": lambda params, _: sessions.resume(params),
+            "session/fork": lambda params, _: sessions.fork(params),
+            "session/list": lambda params, _: sessions.list(params),
+            "session/close": lambda params, _: self._left(sessions.close(params), params),
+            "session/delete": lambda params, _: self._left(sessions.delete(params), params),
+            "session/set_mode": lambda params, _: sessions.set_mode(params),
+            "session/set_config_option": lambda params, _: sessions.set_config_option(params),
+            "session/prompt": self._prompt,
+            "_session/steering": lambda params, _: self._steer(params),
+        }
+
+    def _authenticate(self, params: Mapping[str, Any], _: Id) -> Answer:
+        found = text(params, "methodId")
+        raise InvalidInput(f"no authentication method {found!r}", hint="none is needed: start a session")
+
+    def _prompt(self, params: Mapping[str, Any], request_id: Id) -> Awaitable[Answer]:
+        return self._prompts.begin(request_id, self._log(session_id(params)), content(params))
+
+    async def _steer(self, params: Mapping[str, Any]) -> Answer:
+        """Put a message into the turn that runs; without one it stays the client's, to send as a prompt."""
+        sid = session_id(params)
+        self._log(sid)
+        if self._prompts.running(sid) is None:
+            return Answer({"outcome": "promptRequired", "reason": "noRunningTurn"})
+        given = {"sid": sid, "input": content(params), "whenBusy": "steer"}
+        started = (await self._ask("sidecar/turn/start", given)).value
+        return Answer({"outcome": "injected" if started["disposition"] == "steered" else "startedNewTurn"})
+
+    async def _left(self, closing: Awaitable[Answer], params: Mapping[str, Any]) -> Answer:
+        """Let go of a session once it is closed."""
+        answer = await closing
+        self._files.withdraw(session_id(params))
+        self._link.unfollow(session_id(params))
+        return answer
+
+    def _log(self, sid: str) -> EventLog:
+        """Return the log of a session the client has opened. Raises SessionNotFound."""
+        log = self._link.log(sid)
+        if log is None:
+            raise SessionNotFound(sid)
+        return log
+
+    async def _ask(self, method: str, params: Any) -> Answer:
+        outcome = self._call(method, params)
+        return await outcome if isawaitable(outcome) else outcome
+
+    def _call(self, method: str, params: Any) -> Answer | Awaitable[Answer]:
+        outcome = self._port.call(method, params)
+        return self._noted_later(outcome) if isawaitable(outcome) else self._noted(outcome)
+
+    async def _noted_later(self, outcome: Awaitable[Answer]) -> Answer:
+        return self._noted(await outcome)
+
+    def _noted(self, answer: Answer) -> Answer:
+        """Lend the files of a session the client is about to hear of, however it asked for it."""
+        result = answer.value
+        if isinstance(result, Mapping) and "snapshot" in result:
+            snapshot = result["snapshot"]
+            self._sessions.introduced(snapshot["sid"], result.get("configOptions", ()))
+            self._files.offer(snapshot["sid"], (snapshot["cwd"], *snapshot["roots"]))
+        return answer
+
+    def _interrupt(self, params: dict[str, Any]) -> None:
+        """Stop a turn; a session that is not there has none."""
+        with suppress(SidecarError):
+            self._port.call("sidecar/turn/interrupt", params)

@@ -1,0 +1,133 @@
+"""One ACP connection as the service sees it: events become updates, questions requests to the client.
+
+A client that knows the Agent Client Protocol alone gets none of our own notifications. Progress is what the
+updates show already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from sidecar.acp.handshake import AcpProfile
+from sidecar.acp.permission import ask_permission
+from sidecar.acp.shapes import Update, WireEvent
+from sidecar.acp.updates import TOLD_KINDS, Teller
+from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.log import EventLog
+from sidecar.protocol.codec import event_to_wire
+from sidecar.protocol.jsonrpc import encode_notification
+from sidecar.service.contract import ProgressSink
+from sidecar.transport.feed import FeedItem, Gap, Projection
+from sidecar.transport.peer import Peer
+
+__all__ = ["AcpLink"]
+
+_EVENT: Final = "sidecar/event"
+
+
+@dataclass(frozen=True, slots=True)
+class _Followed:
+    log: EventLog
+    teller: Teller
+
+
+class AcpLink:
+    """A :class:`~sidecar.service.contract.FaceLink` over *peer*."""
+
+    face = "acp1"
+
+    def __init__(self, peer: Peer, profile: AcpProfile) -> None:
+        self._peer = peer
+        self._profile = profile
+        self._followed: dict[str, _Followed] = {}
+        self._past = self._teller()
+
+    @property
+    def client_name(self) -> str:
+        """What the client calls itself."""
+        return self._profile.name
+
+    def load(self) -> tuple[int, int]:
+        """Return the requests being answered and the bytes on their way out."""
+        return self._peer.requests_open, self._peer.outbox.unsent_bytes
+
+    def log(self, sid: str) -> EventLog | None:
+        """Return the log of a session that the client follows, None for any other."""
+        followed = self._followed.get(sid)
+        return None if followed is None else followed.log
+
+    def follow(self, log: EventLog, after_seq: int) -> None:
+        """Project the events of *log* after *after_seq* to the client, from now on; again only moves on."""
+        followed = self._followed.get(log.sid)
+        if followed is None or followed.log is not log:
+            followed = self._followed[log.sid] = _Followed(log, self._teller())
+        encode = partial(self._encode, followed.teller)
+        self._peer.outbox.follow(log, after_seq, Projection(TOLD_KINDS.__contains__, encode))
+
+    def unfollow(self, sid: str) -> None:
+        """Stop projecting the events of *sid*."""
+        self._followed.pop(sid, None)
+        self._peer.outbox.unfollow(sid)
+
+    def notify(self, method: str, params: dict[str, Any]) -> None:
+        """Send one notification, in order with everything else, if the client knows it and wants it.
+
+        An event that comes this way is one of a past that is told again.
+        """
+        if method == _EVENT:
+            for update in self._past.updates(params):
+                self.update(params["sid"], update)
+        elif self._knows(method):
+            self._peer.outbox.put_state(encode_notification(f"_{method}", params))
+
+    def update(self, sid: str, update: Update) -> None:
+        """Send one update of a session."""
+        self._peer.outbox.put(_encode_update(sid, update))
+
+    async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:
+        """Put the question to the user; ``cancelled`` when there is nobody to ask."""
+        return await ask_permission(self._peer, request, self.update)
+
+    def progress(self, token: str | int | None) -> ProgressSink:
+        """Return a progress that shows nothing."""
+        return _Mute()
+
+    def _encode(self, teller: Teller, item: FeedItem) -> Iterable[bytes]:
+        if not isinstance(item, Gap):
+            event: WireEvent = event_to_wire(item)
+            return [_encode_update(item.sid, update) for update in teller.updates(event)]
+        if not self._knows("sidecar/gap"):
+            return ()
+        gap = {"sid": item.sid, "from": item.first, "to": item.last, "reason": item.reason}
+        return (encode_notification("_sidecar/gap", gap),)
+
+    def _knows(self, method: str) -> bool:
+        """Whether the client speaks our protocol too, and wants notifications of *method*."""
+        return self._profile.wishes is not None and method not in self._profile.wishes.opt_out
+
+    def _teller(self) -> Teller:
+        profile = self._profile
+        return Teller(notices=profile.takes_notices, compactions=profile.takes_compactions)
+
+
+def _encode_update(sid: str, update: Update) -> bytes:
+    return encode_notification("session/update", {"sessionId": sid, "update": update})
+
+
+class _Mute:
+    """A :class:`~sidecar.service.contract.ProgressSink` nobody sees."""
+
+    def begin(self, title: str, *, cancellable: bool) -> None:
+        """Show nothing."""
+
+    def on_cancel(self, cancelled: Callable[[], None]) -> None:
+        """Never cancel."""
+
+    def report(self, message: str, percentage: int | None = None) -> None:
+        """Show nothing."""
+
+    def end(self, message: str) -> None:
+        """Show nothing."""

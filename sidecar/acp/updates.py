@@ -1,0 +1,215 @@
+"""Events of a session as ``session/update``: one table, kind of event by kind of event (protocol 4.4).
+
+Takes events as the wire has them, and gives updates. It translates and leaves out; it never makes anything
+up. An event with ``seq`` 0 is from the past of a session that is being loaded: it is told whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from sidecar.acp.compaction_updates import CompactionTeller
+from sidecar.acp.shapes import (
+    Update,
+    WireEvent,
+    commands_update,
+    iso_time,
+    mode_state,
+    text_block,
+    usage_update,
+)
+from sidecar.acp.speech import Speech
+from sidecar.acp.tool_updates import ToolTeller, restored_update
+
+__all__ = ["TOLD_KINDS", "Teller"]
+
+_CHUNKS: Final = {"text": "agent_message_chunk", "thinking": "agent_thought_chunk"}
+_PRIORITIES: Final = frozenset(("high", "medium", "low"))
+_STATUSES: Final = frozenset(("pending", "in_progress", "completed"))
+
+
+class Teller:
+    """Tells one session to one client, which takes *notices* and *compactions* as such or not."""
+
+    def __init__(self, *, notices: bool, compactions: bool) -> None:
+        self.takes_notices = notices
+        self.speech = Speech()
+        self.tools = ToolTeller()
+        self.compactions = CompactionTeller(takes_updates=compactions)
+
+    def updates(self, event: WireEvent) -> Iterable[Update]:
+        """Return what *event* says to the client; nothing for most of what only our own clients know."""
+        tell = _TABLE.get(event["kind"])
+        return () if tell is None else tell(self, event)
+
+
+def _user_message(_: Teller, event: WireEvent) -> Iterator[Update]:
+    """A client knows its own prompts; only those of the past are told."""
+    if event["seq"] == 0:
+        for block in event["data"]["content"]:
+            yield _chunk("user_message_chunk", block, event["data"].get("nodeId"))
+
+
+def _delta(kind: str) -> Callable[[Teller, WireEvent], Iterator[Update]]:
+    def tell(teller: Teller, event: WireEvent) -> Iterator[Update]:
+        message_id, delta = event["data"]["messageId"], event["data"]["delta"]
+        teller.speech.tell(message_id, kind, delta)
+        yield _chunk(_CHUNKS[kind], text_block(delta), message_id)
+
+    return tell
+
+
+def _message(teller: Teller, event: WireEvent) -> Iterator[Update]:
+    """Deltas have told a message already, mostly."""
+    message_id, content = event["data"]["messageId"], event["data"]["content"]
+    if event["seq"] != 0:
+        content = [*_rest(teller.speech, message_id, content), *_without_text(content)]
+    for block in content:
+        yield _chunk(_CHUNKS.get(block["type"], "agent_message_chunk"), block, message_id)
+
+
+def _rest(
+    speech: Speech, message_id: str, content: Iterable[Mapping[str, Any]]
+) -> Iterator[Mapping[str, Any]]:
+    blocks = list(content)
+    for kind in ("thinking", "text"):
+        whole = "".join(block["text"] for block in blocks if block["type"] == kind)
+        if rest := speech.rest(message_id, kind, whole):
+            yield {"type": kind, "text": rest}
+
+
+def _without_text(content: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    return (block for block in content if block["type"] not in _CHUNKS)
+
+
+def _tool_started(teller: Teller, event: WireEvent) -> Iterator[Update]:
+    yield teller.tools.started(event)
+
+
+def _tool_progress(teller: Teller, event: WireEvent) -> Iterator[Update]:
+    yield teller.tools.progress(event)
+
+
+def _tool_finished(teller: Teller, event: WireEvent) -> Iterator[Update]:
+    yield teller.tools.finished(event)
+
+
+def _plan(_: Teller, event: WireEvent) -> Iterator[Update]:
+    entries = [
+        {
+            "content": entry["content"],
+            "priority": _one_of(entry["priority"], _PRIORITIES, "medium"),
+            "status": _one_of(entry["status"], _STATUSES, "pending"),
+        }
+        for entry in event["data"]["entries"]
+    ]
+    yield {"sessionUpdate": "plan", "entries": entries}
+
+
+def _usage(_: Teller, event: WireEvent) -> Iterator[Update]:
+    yield usage_update(event["data"])
+
+
+def _compaction(teller: Teller, event: WireEvent) -> Iterator[Update]:
+    yield teller.compactions.told(event)
+
+
+def _summary_delta(teller: Teller, event: WireEvent) -> Iterator[Update]:
+    update = teller.compactions.summary(event)
+    if update is not None:
+        yield update
+
+
+def _rehydrated(_: Teller, event: WireEvent) -> Iterator[Update]:
+    yield restored_update(event)
+
+
+def _file_stale(teller: Teller, event: WireEvent) -> Iterator[Update]:
+    what = "is gone" if event["data"].get("nowHash") is None else "has changed"
+    title = f"A file {what} since it was read"
+    yield _notice(teller, event, "info", title, event["data"]["uri"])
+
+
+def _retry(teller: Teller, event: WireEvent) -> Iterator[Update]:
+    data = event["data"]
+    title = f"The model did not answer; trying again in {data['delayMs'] / 1000:g} s"
+    yield _notice(teller, event, "warning", title, f"{data['error']} ({data['attempt']} of {data['max']})")
+
+
+def _plain_notice(teller: Teller, event: WireEvent) -> Iterator[Update]:
+    data = event["data"]
+    yield _notice(teller, event, data["severity"], data["title"], data.get("description", ""))
+
+
+def _notice(teller: Teller, event: WireEvent, severity: str, title: str, description: str) -> Update:
+    """A client that takes no notices must not be sent any; what they say is there for who looks for it."""
+    meta = {"sidecar": {event["kind"]: event["data"]}}
+    if not teller.takes_notices:
+        return {"sessionUpdate": "session_info_update", "_meta": meta}
+    update: Update = {"sessionUpdate": "notice", "severity": severity, "title": title}
+    return update | ({"description": description} if description else {}) | {"_meta": meta}
+
+
+def _aside(_: Teller, event: WireEvent) -> Iterator[Update]:
+    """What the protocol has no word for is there for who looks for it."""
+    yield {"sessionUpdate": "session_info_update", "_meta": {"sidecar": {event["kind"]: event["data"]}}}
+
+
+def _config(_: Teller, event: WireEvent) -> Iterator[Update]:
+    options = event["data"]["configOptions"]
+    yield {"sessionUpdate": "config_option_update", "configOptions": options}
+    modes = mode_state(options)
+    if modes is not None:
+        yield {"sessionUpdate": "current_mode_update", "currentModeId": modes["currentModeId"]}
+
+
+def _commands(_: Teller, event: WireEvent) -> Iterator[Update]:
+    yield commands_update(event["data"]["commands"])
+
+
+def _info(_: Teller, event: WireEvent) -> Iterator[Update]:
+    data = event["data"]
+    yield {
+        "sessionUpdate": "session_info_update",
+        "title": data["title"] or None,
+        "updatedAt": iso_time(data["updatedAt"]),
+        "_meta": {"sidecar": {"archived": data["archived"]}},
+    }
+
+
+def _chunk(update: str, block: Mapping[str, Any], message_id: str | None) -> Update:
+    content = text_block(block["text"]) if block["type"] in _CHUNKS else block
+    chunk: Update = {"sessionUpdate": update, "content": content}
+    return chunk if message_id is None else chunk | {"messageId": message_id}
+
+
+def _one_of(word: str, known: frozenset[str], otherwise: str) -> str:
+    return word if word in known else otherwise
+
+
+_TABLE: Final[dict[str, Callable[[Teller, WireEvent], Iterable[Update]]]] = {
+    "userMessage": _user_message,
+    "textDelta": _delta("text"),
+    "thinkingDelta": _delta("thinking"),
+    "message": _message,
+    "toolStarted": _tool_started,
+    "toolProgress": _tool_progress,
+    "toolFinished": _tool_finished,
+    "plan": _plan,
+    "usage": _usage,
+    "compaction": _compaction,
+    "compactionSummaryDelta": _summary_delta,
+    "rehydrated": _rehydrated,
+    "fileStale": _file_stale,
+    "retry": _retry,
+    "notice": _plain_notice,
+    "queue": _aside,
+    "headMoved": _aside,
+    "configChanged": _config,
+    "commandsChanged": _commands,
+    "infoChanged": _info,
+}
+
+TOLD_KINDS: Final = frozenset(_TABLE)
+"""The kinds of events that say anything to a client; a turn's end is told by the answer to its prompt."""

@@ -1,0 +1,573 @@
+"""The table of protocol 4.4: what each kind of event says to a client of the Agent Client Protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from sidecar.acp.updates import TOLD_KINDS, Teller
+
+CheckTold = Callable[[Mapping[str, Any]], None]
+
+USAGE: dict[str, Any] = {"used": 10, "window": 100, "limit": 80, "pct": 10.0, "source": "estimate"}
+TEXT = {"type": "text", "text": "hello"}
+THINKING = {"type": "thinking", "text": "hm"}
+IMAGE = {"type": "image", "mimeType": "image/png", "data": "AA=="}
+COMPACTION: dict[str, Any] = {
+    "compactionId": "c1",
+    "engine": "windowBudget",
+    "trigger": "manual",
+    "status": "in_progress",
+    "preTokens": 900,
+}
+DONE: dict[str, Any] = {
+    **COMPACTION,
+    "status": "completed",
+    "postTokens": 90,
+    "durationMs": 5,
+    "summary": "in short",
+}
+MARK: dict[str, Any] = {"version": 1, "trigger": "manual", "preTokens": 900}
+DONE_MARK: dict[str, Any] = {**MARK, "postTokens": 90, "durationMs": 5}
+OPTION: dict[str, Any] = {
+    "id": "permissions",
+    "name": "Permissions",
+    "category": "mode",
+    "type": "select",
+    "currentValue": "ask",
+    "options": [{"value": "ask", "name": "Ask"}, {"value": "all", "name": "Never ask", "description": "d"}],
+}
+
+
+def event(kind: str, /, seq: int = 7, **data: Any) -> dict[str, Any]:
+    return {"sid": "s", "seq": seq, "at": 0, "kind": kind, "data": data}
+
+
+def content(text: str) -> list[dict[str, Any]]:
+    return [{"type": "content", "content": {"type": "text", "text": text}}]
+
+
+def chunk(kind: str, block: dict[str, Any], message_id: str = "m") -> dict[str, Any]:
+    return {"sessionUpdate": kind, "content": block, "messageId": message_id}
+
+
+def call(update: str, **fields: Any) -> dict[str, Any]:
+    return {"sessionUpdate": update, "toolCallId": "t1", "title": "Read a.py", "kind": "read", **fields}
+
+
+def think(update: str, status: str, mark: dict[str, Any], data: dict[str, Any], shown: str = "") -> Any:
+    return {
+        "sessionUpdate": update,
+        "toolCallId": "compaction-c1",
+        "title": "Compact conversation",
+        "kind": "think",
+        "status": status,
+        "content": content(shown) if shown else [],
+        "_meta": {"contextCompaction": mark, "sidecar": data},
+    }
+
+
+def check(
+    check_told: CheckTold, events: list[Any], expected: list[Any], *, notices: bool, compactions: bool
+) -> None:
+    teller = Teller(notices=notices, compactions=compactions)
+    told = [update for each in events for update in teller.updates(each)]
+    assert told == expected
+    for update in told:
+        check_told({"sessionId": "s", "update": update})
+
+
+PLAIN = [
+    pytest.param([event("userMessage", content=[TEXT], nodeId="n")], [], id="a client knows its own prompt"),
+    pytest.param(
+        [event("userMessage", seq=0, content=[TEXT, IMAGE], nodeId="n")],
+        [chunk("user_message_chunk", TEXT, "n"), chunk("user_message_chunk", IMAGE, "n")],
+        id="a prompt of the past is told, block by block",
+    ),
+    pytest.param(
+        [event("textDelta", messageId="m", delta="hello"), event("message", messageId="m", content=[TEXT])],
+        [chunk("agent_message_chunk", TEXT)],
+        id="what deltas have told is not told again",
+    ),
+    pytest.param(
+        [event("thinkingDelta", messageId="m", delta="hm")],
+        [chunk("agent_thought_chunk", {"type": "text", "text": "hm"})],
+        id="reasoning is a thought",
+    ),
+    pytest.param(
+        [event("message", messageId="m", content=[THINKING, TEXT])],
+        [
+            chunk("agent_thought_chunk", {"type": "text", "text": "hm"}),
+            chunk("agent_message_chunk", TEXT),
+        ],
+        id="an answer that did not stream is told whole",
+    ),
+    pytest.param(
+        [event("textDelta", messageId="m", delta="hel"), event("message", messageId="m", content=[TEXT])],
+        [
+            chunk("agent_message_chunk", {"type": "text", "text": "hel"}),
+            chunk("agent_message_chunk", {"type": "text", "text": "lo"}),
+        ],
+        id="the rest of an answer whose deltas were lost is told",
+    ),
+    pytest.param(
+        [event("textDelta", messageId="m", delta="lo"), event("message", messageId="m", content=[TEXT])],
+        [chunk("agent_message_chunk", {"type": "text", "text": "lo"})],
+        id="a client that came in the middle is not told the beginning behind the end",
+    ),
+    pytest.param(
+        [
+            event("textDelta", messageId="m", delta="hello"),
+            event("message", messageId="m", content=[TEXT, IMAGE]),
+        ],
+        [chunk("agent_message_chunk", TEXT), chunk("agent_message_chunk", IMAGE)],
+        id="an image has no deltas",
+    ),
+    pytest.param(
+        [event("message", seq=0, messageId="m", content=[TEXT, THINKING, TEXT])],
+        [
+            chunk("agent_message_chunk", TEXT),
+            chunk("agent_thought_chunk", {"type": "text", "text": "hm"}),
+            chunk("agent_message_chunk", TEXT),
+        ],
+        id="an answer of the past is told in its order",
+    ),
+    pytest.param(
+        [
+            event(
+                "toolStarted",
+                toolCallId="t1",
+                name="read",
+                title="Read a.py",
+                kind="read",
+                input={"path": "a.py"},
+                locations=[{"path": "/p/a.py"}],
+            )
+        ],
+        [
+            call(
+                "tool_call",
+                locations=[{"path": "/p/a.py"}],
+                status="in_progress",
+                rawInput={"path": "a.py"},
+                _meta={"sidecar": {"tool": "read"}},
+            )
+        ],
+        id="a call begins with its kind, place and input",
+    ),
+    pytest.param(
+        [event("toolStarted", toolCallId="t1", name="mcp", title="Read a.py", kind="_new", locations=[])],
+        [
+            call("tool_call", locations=[], status="in_progress", _meta={"sidecar": {"tool": "mcp"}})
+            | {"kind": "other"}
+        ],
+        id="a kind the protocol does not know is other",
+    ),
+    pytest.param(
+        [event("toolProgress", toolCallId="t1", content=text) for text in ("one\n", "two\n")],
+        [
+            {
+                "sessionUpdate": "tool_call_update",
+                "toolCallId": "t1",
+                "status": "in_progress",
+                "content": content(text),
+            }
+            for text in ("one\n", "one\ntwo\n")
+        ],
+        id="what a call shows grows, for an update replaces it",
+    ),
+    pytest.param(
+        [
+            event(
+                "toolFinished",
+                toolCallId="t1",
+                name="read",
+                title="Read a.py",
+                kind="read",
+                content="1 x",
+                isError=False,
+                locations=[{"path": "/p/a.py", "line": 1}],
+                diffs=[],
+            )
+        ],
+        [
+            call(
+                "tool_call_update",
+                locations=[{"path": "/p/a.py", "line": 1}],
+                content=content("1 x"),
+                rawOutput="1 x",
+                status="completed",
+                _meta={"sidecar": {"tool": "read"}},
+            )
+        ],
+        id="a call ends with what it found",
+    ),
+    pytest.param(
+        [
+            event(
+                "toolFinished",
+                toolCallId="t1",
+                name="edit",
+                title="Read a.py",
+                kind="read",
+                content="edited",
+                isError=False,
+                diffs=[{"path": "/p/a.py", "oldText": None, "newText": "x"}],
+            )
+        ],
+        [
+            call(
+                "tool_call_update",
+                locations=[],
+                content=[{"type": "diff", "path": "/p/a.py", "oldText": None, "newText": "x"}],
+                rawOutput="edited",
+                status="completed",
+                _meta={"sidecar": {"tool": "edit"}},
+            )
+        ],
+        id="a change is shown as a diff",
+    ),
+    pytest.param(
+        [
+            event(
+                "toolFinished",
+                toolCallId="t1",
+                name="odd",
+                title="Read a.py",
+                kind="read",
+                content={"rows": 3},
+                isError=True,
+            )
+        ],
+        [
+            call(
+                "tool_call_update",
+                locations=[],
+                content=[],
+                rawOutput={"rows": 3},
+                status="failed",
+                _meta={"sidecar": {"tool": "odd"}},
+            )
+        ],
+        id="a failed call says so",
+    ),
+    pytest.param(
+        [
+            event(
+                "plan",
+                entries=[
+                    {"content": "one", "status": "completed", "priority": "high"},
+                    {"content": "two", "status": "_blocked", "priority": "_some"},
+                ],
+            )
+        ],
+        [
+            {
+                "sessionUpdate": "plan",
+                "entries": [
+                    {"content": "one", "status": "completed", "priority": "high"},
+                    {"content": "two", "status": "pending", "priority": "medium"},
+                ],
+            }
+        ],
+        id="the plan comes whole, in words the protocol has",
+    ),
+    pytest.param(
+        [event("usage", **USAGE)],
+        [{"sessionUpdate": "usage_update", "used": 10, "size": 100, "_meta": {"sidecar": USAGE}}],
+        id="usage is of the window, and says where it comes from",
+    ),
+    pytest.param(
+        [event("usage", **USAGE, cost=0.5)],
+        [
+            {
+                "sessionUpdate": "usage_update",
+                "used": 10,
+                "size": 100,
+                "cost": {"amount": 0.5, "currency": "USD"},
+                "_meta": {"sidecar": {**USAGE, "cost": 0.5}},
+            }
+        ],
+        id="a known cost is told",
+    ),
+    pytest.param(
+        [
+            event(
+                "rehydrated",
+                files=[{"uri": "file:///p/a.py", "hash": "sha256:0", "source": "disk", "tokens": 1}],
+                missing=["file:///p/b.py"],
+            )
+        ],
+        [
+            {
+                "sessionUpdate": "tool_call",
+                "toolCallId": "restored-s-7",
+                "title": "Read 1 file again",
+                "kind": "read",
+                "status": "completed",
+                "locations": [{"path": "/p/a.py"}],
+                "content": content("/p/a.py\nfile:///p/b.py cannot be read any more"),
+                "_meta": {
+                    "sidecar": {
+                        "rehydrated": {
+                            "files": [
+                                {"uri": "file:///p/a.py", "hash": "sha256:0", "source": "disk", "tokens": 1}
+                            ],
+                            "missing": ["file:///p/b.py"],
+                        }
+                    }
+                },
+            }
+        ],
+        id="files that came back are a completed read",
+    ),
+    pytest.param(
+        [event("queue", items=[{"itemId": "i"}])],
+        [
+            {
+                "sessionUpdate": "session_info_update",
+                "_meta": {"sidecar": {"queue": {"items": [{"itemId": "i"}]}}},
+            }
+        ],
+        id="the queue is for those who look for it",
+    ),
+    pytest.param(
+        [event("headMoved", head="n", removed=["o"], cause="rewind")],
+        [
+            {
+                "sessionUpdate": "session_info_update",
+                "_meta": {"sidecar": {"headMoved": {"head": "n", "removed": ["o"], "cause": "rewind"}}},
+            }
+        ],
+        id="so is a rewind, which the protocol does not know",
+    ),
+    pytest.param(
+        [event("configChanged", configOptions=[OPTION])],
+        [
+            {"sessionUpdate": "config_option_update", "configOptions": [OPTION]},
+            {"sessionUpdate": "current_mode_update", "currentModeId": "ask"},
+        ],
+        id="options come whole, and the mode for clients older than options",
+    ),
+    pytest.param(
+        [event("configChanged", configOptions=[])],
+        [{"sessionUpdate": "config_option_update", "configOptions": []}],
+        id="no mode, no mode update",
+    ),
+    pytest.param(
+        [
+            event(
+                "commandsChanged",
+                commands=[
+                    {"name": "compact", "description": "d", "hint": "[engine]"},
+                    {"name": "status", "description": "e"},
+                ],
+            )
+        ],
+        [
+            {
+                "sessionUpdate": "available_commands_update",
+                "availableCommands": [
+                    {"name": "compact", "description": "d", "input": {"hint": "[engine]"}},
+                    {"name": "status", "description": "e"},
+                ],
+            }
+        ],
+        id="slash commands are on offer",
+    ),
+    pytest.param(
+        [event("infoChanged", title="", updatedAt=0, archived=True)],
+        [
+            {
+                "sessionUpdate": "session_info_update",
+                "title": None,
+                "updatedAt": "1970-01-01T00:00:00.000Z",
+                "_meta": {"sidecar": {"archived": True}},
+            }
+        ],
+        id="a session without a title has none",
+    ),
+    pytest.param([event("phase", phase="idle")], [], id="phases are not told"),
+    pytest.param([event("settled"), event("faulted")], [], id="the answer to the prompt tells its end"),
+    pytest.param([event("_new")], [], id="a kind nobody knows is nothing"),
+    pytest.param(
+        [event("compaction", **COMPACTION), event("compaction", **DONE)],
+        [
+            think("tool_call", "in_progress", MARK, COMPACTION),
+            think("tool_call_update", "completed", DONE_MARK, DONE, "in short"),
+        ],
+        id="a compaction is a call that thinks",
+    ),
+    pytest.param(
+        [event("compaction", **{**DONE, "trigger": "overflow"})],
+        [
+            think(
+                "tool_call",
+                "completed",
+                {**DONE_MARK, "trigger": "automatic"},
+                {**DONE, "trigger": "overflow"},
+                "in short",
+            )
+        ],
+        id="a compaction that is over when it is told is one call",
+    ),
+    pytest.param(
+        [event("compaction", **{**COMPACTION, "status": "failed", "error": "no"})],
+        [
+            think(
+                "tool_call",
+                "failed",
+                {**MARK, "error": "no"},
+                {**COMPACTION, "status": "failed", "error": "no"},
+                "no",
+            )
+        ],
+        id="a failed compaction is a failed call",
+    ),
+    pytest.param(
+        [event("compactionSummaryDelta", compactionId="c1", delta="in ")], [], id="a summary comes whole"
+    ),
+]
+
+
+@pytest.mark.parametrize(("events", "expected"), PLAIN)
+def test_what_any_client_is_told(check_told: CheckTold, events: list[Any], expected: list[Any]) -> None:
+    check(check_told, events, expected, notices=False, compactions=False)
+
+
+def test_the_table_knows_every_kind_but_those_that_an_answer_tells() -> None:
+    told = {each["kind"] for case in PLAIN for each in case.values[0]}  # type: ignore[union-attr]
+    others = {"notice", "fileStale", "retry"}
+    assert told - {"phase", "settled", "faulted", "_new"} | others == TOLD_KINDS
+
+
+NOTICES = [
+    pytest.param(
+        "notice",
+        {"severity": "error", "title": "No disk", "description": "in memory"},
+        {"severity": "error", "title": "No disk", "description": "in memory"},
+        id="a notice",
+    ),
+    pytest.param(
+        "notice", {"severity": "info", "title": "Hm"}, {"severity": "info", "title": "Hm"}, id="a short one"
+    ),
+    pytest.param(
+        "fileStale",
+        {"uri": "file:///a", "readHash": "sha256:0", "nowHash": "sha256:1", "source": "disk"},
+        {
+            "severity": "info",
+            "title": "A file has changed since it was read",
+            "description": "file:///a",
+        },
+        id="a stale file",
+    ),
+    pytest.param(
+        "fileStale",
+        {"uri": "file:///a", "readHash": "sha256:0", "nowHash": None, "source": "disk"},
+        {"severity": "info", "title": "A file is gone since it was read", "description": "file:///a"},
+        id="a deleted file",
+    ),
+    pytest.param(
+        "retry",
+        {"attempt": 1, "max": 3, "delayMs": 1500, "error": "busy"},
+        {
+            "severity": "warning",
+            "title": "The model did not answer; trying again in 1.5 s",
+            "description": "busy (1 of 3)",
+        },
+        id="another try",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "data", "notice"), NOTICES)
+def test_a_notice_is_for_clients_that_take_them(
+    check_told: CheckTold, kind: str, data: dict[str, Any], notice: dict[str, Any]
+) -> None:
+    """The protocol forbids to send it to any other; there it waits in the session's info."""
+    meta = {"_meta": {"sidecar": {kind: data}}}
+    told = {"sessionUpdate": "notice", **notice, **meta}
+    check(check_told, [event(kind, **data)], [told], notices=True, compactions=False)
+    quiet = {"sessionUpdate": "session_info_update", **meta}
+    check(check_told, [event(kind, **data)], [quiet], notices=False, compactions=True)
+
+
+def update(status: str, mark: dict[str, Any], data: dict[str, Any], **more: Any) -> dict[str, Any]:
+    meta = {"contextCompaction": mark, "sidecar": data}
+    return {
+        "sessionUpdate": "compaction_update",
+        "compactionId": "c1",
+        "status": status,
+        "_meta": meta,
+        **more,
+    }
+
+
+NOOP: dict[str, Any] = {**COMPACTION, "status": "noop", "reason": "too short"}
+UNDONE: dict[str, Any] = {**DONE, "status": "undone", "trigger": "undo"}
+FAILED: dict[str, Any] = {**COMPACTION, "status": "failed"}
+CANCELLED: dict[str, Any] = {**COMPACTION, "status": "cancelled", "reason": "by the user"}
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        pytest.param(
+            [
+                event("compaction", **COMPACTION),
+                event("compactionSummaryDelta", compactionId="c1", delta="in short"),
+                event("compaction", **DONE),
+            ],
+            [
+                update("in_progress", MARK, COMPACTION),
+                {
+                    "sessionUpdate": "compaction_summary_chunk",
+                    "compactionId": "c1",
+                    "content": {"type": "text", "text": "in short"},
+                },
+                update("completed", DONE_MARK, DONE, summary=[{"type": "text", "text": "in short"}]),
+            ],
+            id="from its beginning to its summary",
+        ),
+        pytest.param(
+            [event("compaction", **FAILED)],
+            [update("failed", MARK, FAILED, error="the compaction failed")],
+            id="a failure has a reason",
+        ),
+        pytest.param(
+            [event("compaction", **CANCELLED)], [update("cancelled", MARK, CANCELLED)], id="a cancelled one"
+        ),
+        pytest.param(
+            [event("compaction", **NOOP)],
+            [think("tool_call", "completed", MARK, NOOP, "too short")],
+            id="what came to nothing is a call",
+        ),
+        pytest.param(
+            [event("compaction", **COMPACTION), event("compaction", **NOOP)],
+            [update("in_progress", MARK, COMPACTION), update("completed", MARK, NOOP)],
+            id="unless it had begun",
+        ),
+        pytest.param(
+            [event("compaction", **UNDONE)],
+            [
+                think("tool_call", "completed", DONE_MARK, UNDONE)
+                | {"toolCallId": "undo-c1", "title": "Compact conversation: undone"}
+            ],
+            id="undoing is a call of its own",
+        ),
+    ],
+)
+def test_a_client_that_takes_compactions(
+    check_told: CheckTold, events: list[Any], expected: list[Any]
+) -> None:
+    check(check_told, events, expected, notices=False, compactions=True)
+
+
+def test_the_output_shown_of_a_running_call_is_bounded() -> None:
+    teller = Teller(notices=False, compactions=False)
+    line = "x" * 1000
+    for _ in range(50):
+        (told,) = teller.updates(event("toolProgress", toolCallId="t1", content=line))
+    assert len(told["content"][0]["content"]["text"]) == 16_000
