@@ -18,6 +18,7 @@ LAYERS = (
     ("cli", "__main__"),
     ("commands",),
     ("boot",),
+    ("attach",),
     ("server", "acp"),
     ("service",),
     ("transport",),
@@ -188,6 +189,12 @@ def test_the_memory_facade_is_empty() -> None:
         ),
         pytest.param(
             "sidecar.transport.pipes", ("pygls", "lsprotocol", "cattrs"), id="the transport is light"
+        ),
+        pytest.param(
+            "sidecar.attach.reach, sidecar.attach.shim",
+            ("asyncio", "dataclasses", "logging", "subprocess", "msgspec"),
+            id="a shim is lighter still",
+            marks=pytest.mark.skipif(sys.platform == "win32", reason="there the shim is another"),
         ),
     ],
 )

@@ -1,0 +1,150 @@
+"""The stream of an attached client: a line of ours first, a farewell last, and a process it ends with."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator
+
+import pytest
+
+from sidecar.attach.manners import HELLO
+from sidecar.attach.streams import SocketStream, greet, over_socket
+
+
+class Taker:
+    """A face that only keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.is_over = asyncio.Event()
+
+    def received(self, data: bytes) -> None:
+        self.data += data
+
+    def writable(self) -> None: ...
+
+    def ended(self) -> None:
+        self.is_over.set()
+
+
+class Wire:
+    """A stream and the client's end of it."""
+
+    def __init__(self, stream: SocketStream, client: socket.socket) -> None:
+        self.stream = stream
+        self.client = client
+
+    async def everything(self) -> bytes:
+        """Return what the stream's face gets until the client hangs up."""
+        taker = Taker()
+        self.stream.open(taker)
+        self.client.shutdown(socket.SHUT_WR)
+        await taker.is_over.wait()
+        return bytes(taker.data)
+
+    async def heard(self) -> bytes:
+        """Return what the client gets until its connection ends."""
+        loop, heard = asyncio.get_running_loop(), bytearray()
+        while data := await loop.sock_recv(self.client, 4096):
+            heard += data
+        return bytes(heard)
+
+
+@pytest.fixture
+async def wire() -> AsyncIterator[Wire]:
+    ours, client = socket.socketpair()
+    for end in (ours, client):
+        end.setblocking(False)
+    made = Wire(await over_socket(ours), client)
+    yield made
+    made.stream.close()
+    client.close()
+    await asyncio.sleep(0)
+
+
+async def test_a_line_is_taken_whole_however_it_comes(wire: Wire) -> None:
+    taking = asyncio.ensure_future(wire.stream.take_line(20))
+    loop = asyncio.get_running_loop()
+    for part in (b"fi", b"rst", b" line\nand the", b" rest"):
+        await loop.sock_sendall(wire.client, part)
+        await asyncio.sleep(0)
+    assert await taking == b"first line\n"
+    assert await wire.everything() == b"and the rest"
+
+
+async def test_a_line_alone_leaves_nothing_and_what_follows_is_seen_first(wire: Wire) -> None:
+    wire.client.sendall(b"line\n")
+    assert await wire.stream.take_line(20) == b"line\n"
+    wire.client.sendall(b"{")
+    assert await wire.stream.peek() == b"{"
+
+
+@pytest.mark.parametrize(
+    ("sent", "hangs_up"),
+    [
+        pytest.param(b"x" * 20, False, id="no end within the limit"),
+        pytest.param(b"x" * 19 + b"\n", False, id="an end at the limit"),
+        pytest.param(b"half", True, id="the input ends first"),
+        pytest.param(b"", True, id="nothing comes"),
+    ],
+)
+async def test_no_line_and_nothing_is_taken(wire: Wire, sent: bytes, hangs_up: bool) -> None:
+    wire.client.sendall(sent)
+    if hangs_up:
+        wire.client.shutdown(socket.SHUT_WR)
+    assert await wire.stream.take_line(19) is None
+    assert wire.stream.early == sent
+
+
+@pytest.mark.parametrize("first", [b"Content-Length: 2", b'{"jsonrpc"', b""])
+async def test_a_client_of_a_face_is_greeted_by_leaving_it_alone(wire: Wire, first: bytes) -> None:
+    wire.client.sendall(first)
+    wire.client.shutdown(socket.SHUT_WR)
+    assert await greet(wire.stream)
+    assert (wire.stream.hears_farewell, wire.stream.early) == (False, first)
+
+
+async def test_a_shim_hears_a_farewell(wire: Wire) -> None:
+    wire.client.sendall(HELLO + b"{}")
+    assert await greet(wire.stream)
+    assert wire.stream.early == b"{}"
+    wire.stream.exit_code = 1
+    wire.stream.close()
+    wire.stream.close()
+    assert await wire.heard() == b"\x001"
+
+
+@pytest.mark.parametrize(("hello", "exit_code"), [(b"", 0), (HELLO, None)], ids=["no shim", "an end unasked"])
+async def test_nobody_else_does(wire: Wire, hello: bytes, exit_code: int | None) -> None:
+    wire.client.sendall(hello + b"{}")
+    await greet(wire.stream)
+    wire.stream.exit_code = exit_code
+    wire.stream.close()
+    assert await wire.heard() == b""
+
+
+async def test_the_connection_ends_with_the_process_it_is_for(wire: Wire) -> None:
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", "input()", stdin=pipe)
+    wire.stream.end_with(process.pid)
+    process.kill()
+    assert await wire.heard() == b""
+    assert wire.stream.is_lost
+    await process.wait()
+
+
+async def test_a_process_that_is_gone_already_ends_it_at_once(wire: Wire) -> None:
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
+    await process.wait()
+    wire.stream.end_with(process.pid)
+    assert await wire.heard() == b""
+
+
+@pytest.mark.parametrize("pid", [None, 0, -1, 2**40, os.getpid()])
+async def test_no_process_and_a_living_one_end_nothing(wire: Wire, pid: int | None) -> None:
+    wire.stream.end_with(pid)
+    await asyncio.sleep(0)
+    assert not wire.stream.is_lost

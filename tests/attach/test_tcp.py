@@ -1,0 +1,146 @@
+"""The loopback port: the token first, in time, and no address that others reach."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar.attach.errors import AttachError
+from sidecar.attach.streams import SocketStream, over_socket
+from sidecar.attach.tcp import MAX_STRANGERS, TokenDesk, bind_loopback, write_tcp_file
+
+TOKEN = "open-sesame"
+
+
+class Visitor:
+    """A connection at the desk, and the client's end of it."""
+
+    def __init__(self, stream: SocketStream, client: socket.socket) -> None:
+        self.stream = stream
+        self.client = client
+
+    @classmethod
+    async def come(cls, said: bytes = b"") -> Visitor:
+        ours, client = socket.socketpair()
+        client.sendall(said)
+        for end in (ours, client):
+            end.setblocking(False)
+        return cls(await over_socket(ours), client)
+
+    async def heard(self) -> bytes:
+        self.stream.close()
+        heard = await asyncio.get_running_loop().sock_recv(self.client, 4096)
+        self.client.close()
+        return heard
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(b"Authorization: Bearer open-sesame\n", id="as it should be"),
+        pytest.param(b"authorization: bearer  open-sesame\r\n", id="as a header of other programs"),
+    ],
+)
+async def test_the_right_token_opens_and_the_protocol_follows(line: bytes) -> None:
+    visitor = await Visitor.come(line + b"Content-Length: 2")
+    assert await TokenDesk(TOKEN).ask(visitor.stream)
+    assert visitor.stream.early == b"Content-Length: 2"
+    assert await visitor.heard() == b""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(b"Authorization: Bearer open-sesam\n", id="another token"),
+        pytest.param(b"Authorization: Bearer \n", id="an empty token"),
+        pytest.param(b"Authorization: Basic open-sesame\n", id="another scheme"),
+        pytest.param(b"open-sesame\n", id="the bare token"),
+        pytest.param(b"Content-Length: 2\r\n\r\n{}", id="the protocol at once"),
+        pytest.param(b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\n", id="a page in a browser"),
+        pytest.param(b"x" * 10_000, id="a line that does not end"),
+    ],
+)
+async def test_anything_else_is_refused_with_words(said: bytes) -> None:
+    visitor = await Visitor.come(said)
+    assert not await TokenDesk(TOKEN).ask(visitor.stream)
+    header, _, body = (await visitor.heard()).partition(b"\r\n\r\n")
+    assert header == b"Content-Length: %d" % len(body)
+    assert (error(body)["code"], error(body)["data"]["kind"]) == (-32803, "authRequired")
+
+
+async def test_a_client_of_the_other_face_is_refused_in_its_framing() -> None:
+    visitor = await Visitor.come(b'{"jsonrpc":"2.0","id":1,"method":"initialize"}\n')
+    assert not await TokenDesk(TOKEN).ask(visitor.stream)
+    body = await visitor.heard()
+    assert body.endswith(b"}\n")
+    assert (error(body)["code"], error(body)["data"]["kind"]) == (-32000, "authRequired")
+
+
+async def test_silence_is_refused_in_time() -> None:
+    visitor = await Visitor.come()
+    assert not await TokenDesk(TOKEN, auth_s=0.01).ask(visitor.stream)
+    assert b"authRequired" in await visitor.heard()
+
+
+async def test_only_so_many_are_asked_at_once() -> None:
+    desk, visitors = TokenDesk(TOKEN), [await Visitor.come() for _ in range(MAX_STRANGERS)]
+    asked = [asyncio.ensure_future(desk.ask(visitor.stream)) for visitor in visitors]
+    await asyncio.sleep(0)
+    assert not desk.has_room(visitors[0].client)
+    visitors[0].client.sendall(b"Authorization: Bearer open-sesame\n")
+    assert await asked[0]
+    assert desk.has_room(visitors[0].client)
+    for visitor in visitors:
+        visitor.client.close()
+    await asyncio.gather(*asked)
+    for visitor in visitors:
+        visitor.stream.close()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:0", "localhost:0", "[::1]:0"])
+def test_loopback_addresses_are_bound(address: str) -> None:
+    with bind_loopback(address) as bound:
+        assert bound.getsockname()[0] in ("127.0.0.1", "::1")
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        pytest.param("0.0.0.0:0", "only loopback", id="every address of the machine"),
+        pytest.param("192.0.2.1:80", "only loopback", id="an address that others reach"),
+        pytest.param("example.org:80", "host in numbers", id="a name"),
+        pytest.param("127.0.0.1", "say HOST:PORT", id="no port"),
+        pytest.param("127.0.0.1:http", "say HOST:PORT", id="a port by name"),
+        pytest.param("127.0.0.1:65536", "say HOST:PORT", id="a port that is none"),
+    ],
+)
+def test_other_addresses_are_refused(address: str, said: str) -> None:
+    with pytest.raises(AttachError, match=said):
+        bind_loopback(address)
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with bind_loopback("127.0.0.1:0") as bound:
+        bound.listen()
+        port = bound.getsockname()[1]
+        with pytest.raises(AttachError, match=f"--listen 127.0.0.1:{port}: .*in use"):
+            bind_loopback(f"127.0.0.1:{port}")
+
+
+def test_the_file_tells_its_user_alone_where_and_how(tmp_path: Path) -> None:
+    path = tmp_path / "tcp.json"
+    path.write_text("of a daemon that was killed")
+    with bind_loopback("127.0.0.1:0") as bound:
+        write_tcp_file(path, bound, TOKEN)
+        port = bound.getsockname()[1]
+    assert json.loads(path.read_text()) == {"host": "127.0.0.1", "port": port, "token": TOKEN}
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def error(body: bytes) -> Any:
+    return json.loads(body)["error"]

@@ -1,0 +1,120 @@
+"""The socket: taken over when stale, closed to other users, and trusted only where this user listens."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from sidecar.attach.errors import AttachError
+from sidecar.attach.place import Place
+from sidecar.attach.reach import connect, is_answering
+from sidecar.attach.unix import UnixListener, admit_own
+
+STRANGER = os.geteuid() + 1
+
+
+def stranger(_connection: socket.socket) -> int:
+    return STRANGER
+
+
+class Door:
+    """A listener, and who came in by it."""
+
+    def __init__(self, path: Path, uid_of: Callable[[socket.socket], int] | None = None) -> None:
+        self.came: asyncio.Queue[socket.socket] = asyncio.Queue()
+        admit = admit_own() if uid_of is None else admit_own(uid_of)
+        self.listener = UnixListener(path, admit, self.came.put_nowait)
+
+
+@pytest.fixture
+async def open_door(place: Place) -> AsyncIterator[Callable[..., Door]]:
+    doors: list[Door] = []
+
+    def open_door(uid_of: Callable[[socket.socket], int] | None = None) -> Door:
+        doors.append(Door(place.socket, uid_of))
+        return doors[-1]
+
+    yield open_door
+    for door in doors:
+        door.listener.close()
+        while not door.came.empty():
+            door.came.get_nowait().close()
+    await asyncio.sleep(0)
+
+
+async def test_whoever_is_this_user_comes_in(place: Place, open_door: Callable[..., Door]) -> None:
+    assert not is_answering(place)
+    door = open_door()
+    assert is_answering(place)
+    (await door.came.get()).close()
+    assert place.socket.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("name", ["daemon.sock", "daemon.leaving"])
+async def test_a_stale_socket_is_taken_over(place: Place, open_door: Callable[..., Door], name: str) -> None:
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(place.folder / name))
+    assert not is_answering(place)
+    door = open_door()
+    assert is_answering(place)
+    (await door.came.get()).close()
+
+
+async def test_another_user_is_let_go_at_once_and_named(
+    place: Place, open_door: Callable[..., Door], caplog: pytest.LogCaptureFixture
+) -> None:
+    door = open_door(stranger)
+    client = connect(place)
+    assert client is not None
+    client.setblocking(False)
+    assert await asyncio.get_running_loop().sock_recv(client, 1) == b""
+    client.close()
+    assert door.came.empty()
+    assert f"a process of user {STRANGER} was refused" in caplog.text
+
+
+async def test_a_client_whose_user_cannot_be_told_is_let_go(
+    place: Place, open_door: Callable[..., Door], caplog: pytest.LogCaptureFixture
+) -> None:
+    def nobody_knows(_connection: socket.socket) -> int:
+        raise OSError("the kernel does not say")
+
+    door = open_door(nobody_knows)
+    client = connect(place)
+    assert client is not None
+    client.setblocking(False)
+    assert await asyncio.get_running_loop().sock_recv(client, 1) == b""
+    client.close()
+    assert door.came.empty()
+    assert "OSError" in caplog.text
+
+
+async def test_a_listener_that_is_another_user_is_not_spoken_to(
+    place: Place, open_door: Callable[..., Door]
+) -> None:
+    door = open_door()
+    with pytest.raises(AttachError, match=f"user {STRANGER} listens at"):
+        connect(place, stranger)
+    (await door.came.get()).close()
+
+
+async def test_a_door_leaves_no_file_and_closes_once(place: Place, open_door: Callable[..., Door]) -> None:
+    door = open_door()
+    door.listener.close()
+    place.socket.write_text("of the next daemon")
+    door.listener.close()
+    assert place.socket.read_text() == "of the next daemon"
+
+
+async def test_a_socket_that_was_removed_is_no_fault(place: Place, open_door: Callable[..., Door]) -> None:
+    door = open_door()
+    place.socket.unlink()
+    door.listener.hide()
+    assert not door.listener.is_asked
+    door.listener.show()
+    door.listener.close()
