@@ -29,6 +29,7 @@ __all__ = [
     "DiffContent",
     "Event",
     "Faulted",
+    "FileFresh",
     "FileStale",
     "HeadChanged",
     "InfoChanged",
@@ -199,6 +200,14 @@ class FileStale:
 
 
 @dataclass(frozen=True, slots=True)
+class FileFresh:
+    """A file told stale is so no more: it is again what was read, was read anew, or is forgotten."""
+
+    kind: ClassVar[str] = "fileFresh"
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
 class Retry:
     """A model call failed and is tried again after *delay_ms*."""
 
@@ -303,6 +312,7 @@ Payload: TypeAlias = (
     | Rehydrated
     | HeadChanged
     | FileStale
+    | FileFresh
     | Retry
     | Notice
     | QueueChanged

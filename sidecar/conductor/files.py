@@ -9,7 +9,7 @@ from typing import Any
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.contract import ContextFile
 from sidecar.conductor.engines.base import FreshFile
-from sidecar.conductor.events import FileStale
+from sidecar.conductor.events import FileFresh, FileStale
 from sidecar.conductor.session_ops import turns_to_messages
 from sidecar.llmgateway.contract import ToolResultBlock, Turn
 from sidecar.window_budget import estimate_message_tokens
@@ -39,7 +39,7 @@ class SessionFiles:
         roots: Sequence[Path],
         *,
         resolve: Callable[[str], Path],
-        tell: Callable[[FileStale], None],
+        tell: Callable[[FileStale | FileFresh], None],
     ) -> None:
         self._sid = sid
         self._cwd = roots[0]
@@ -49,7 +49,7 @@ class SessionFiles:
         self._restored: dict[str, FileView] = {}
         self._restored_calls: set[str] = set()
         self._watches: list[Dispose] = [workspace.watch(root) for root in roots]
-        self.ledger: ReadLedgerPort = workspace.ledger(sid, self._on_stale)
+        self.ledger: ReadLedgerPort = workspace.ledger(sid, self._on_stale, self._on_fresh)
 
     def load(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Take over the newest ``reads`` record of the store."""
@@ -151,6 +151,9 @@ class SessionFiles:
 
     def _on_stale(self, stale: StaleFile) -> None:
         self._tell(FileStale(stale.uri, stale.read_hash, stale.now_hash, stale.source))
+
+    def _on_fresh(self, uri: str) -> None:
+        self._tell(FileFresh(uri))
 
 
 def _answered_calls(turns: Sequence[Turn]) -> frozenset[str]:

@@ -254,10 +254,16 @@ class WorkspacePort(Protocol):
         """Somebody saw *paths* change, appear or vanish on disk."""
         ...
 
-    def ledger(self, session_id: str, on_stale: Callable[[StaleFile], None]) -> ReadLedgerPort:
+    def ledger(
+        self,
+        session_id: str,
+        on_stale: Callable[[StaleFile], None],
+        on_fresh: Callable[[str], None] = lambda uri: None,
+    ) -> ReadLedgerPort:
         """Return the read ledger of a session.
 
-        *on_stale* hears once when a read file stops being what was read, and again after it was re-read.
+        *on_stale* hears once when a read file stops being what was read, and *on_fresh* the URI of such a
+        file when that is over: it is again what was read, was read anew, or counts as not read.
         """
         ...
 

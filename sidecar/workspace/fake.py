@@ -119,12 +119,19 @@ class FakeWorkspace:
         for path in paths:
             self._changed(_normal(path))
 
-    def ledger(self, session_id: str, on_stale: Callable[[StaleFile], None]) -> ReadLedger:
+    def ledger(
+        self,
+        session_id: str,
+        on_stale: Callable[[StaleFile], None],
+        on_fresh: Callable[[str], None] = lambda uri: None,
+    ) -> ReadLedger:
         """Return the read ledger of a session."""
-        if session_id not in self._ledgers:
-            self._ledgers[session_id] = ReadLedger(on_stale, real_path=_normal, on_read=self._compare)
-        self._ledgers[session_id].on_stale = on_stale
-        return self._ledgers[session_id]
+        ledger = self._ledgers.get(session_id)
+        if ledger is None:
+            ledger = ReadLedger(on_stale, on_fresh, real_path=_normal, on_read=self._compare)
+            self._ledgers[session_id] = ledger
+        ledger.on_stale, ledger.on_fresh = on_stale, on_fresh
+        return ledger
 
     def drop_ledger(self, session_id: str) -> None:
         """Forget a session's ledger."""

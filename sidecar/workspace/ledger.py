@@ -32,18 +32,19 @@ class _StoredRecord(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(slots=True)
 class _Entry:
-    """A record, whether the file differs from it now, and whether that was told."""
+    """A record, and whether the file differs from it, as was told."""
 
     record: ReadRecord
     is_stale: bool = False
-    was_told: bool = False
 
 
 class ReadLedger:
     """The read ledger of one session.
 
     Args:
-        on_stale: hears once when a file stops being what was read, until it is read again.
+        on_stale: hears once when a file stops being what was read.
+        on_fresh: hears the URI of a file that was told stale and is not any more: it is again what was read,
+            was read anew, or counts as not read.
         real_path: resolves a path, so that spellings of one file are one file.
         on_read: hears of every path that is recorded or loaded, so that its file can be compared.
     """
@@ -51,11 +52,13 @@ class ReadLedger:
     def __init__(
         self,
         on_stale: Callable[[StaleFile], None],
+        on_fresh: Callable[[str], None],
         *,
         real_path: Callable[[Path], Path],
         on_read: Callable[[Path], None],
     ) -> None:
         self.on_stale = on_stale
+        self.on_fresh = on_fresh
         self._real_path = real_path
         self._on_read = on_read
         self._entries: dict[Path, _Entry] = {}
@@ -72,6 +75,7 @@ class ReadLedger:
             view.path, view.uri, view.hash, view.source, view.version, call_id, merge_ranges(seen)
         )
         self._entries[view.path] = _Entry(record)
+        self._take_back(before)
         # What changed between the view and this record was nobody's business yet: look once more.
         self._on_read(view.path)
 
@@ -92,7 +96,7 @@ class ReadLedger:
     def forget(self, paths: Iterable[Path]) -> None:
         """Drop the records of *paths*."""
         for path in paths:
-            self._entries.pop(self._real_path(path), None)
+            self._take_back(self._entries.pop(self._real_path(path), None))
 
     def dump(self) -> list[dict[str, Any]]:
         """Return the records as JSON values, for the store."""
@@ -119,12 +123,17 @@ class ReadLedger:
         if entry is None:
             return
         now_hash = None if now is None else now.hash
-        entry.is_stale = now_hash != entry.record.hash
-        if not entry.is_stale or entry.was_told:
-            return
-        entry.was_told = True
-        source: FileSource = "disk" if now is None else now.source
-        self.on_stale(StaleFile(path, entry.record.uri, entry.record.hash, now_hash, source))
+        was_stale, entry.is_stale = entry.is_stale, now_hash != entry.record.hash
+        if was_stale and not entry.is_stale:
+            self.on_fresh(entry.record.uri)
+        elif entry.is_stale and not was_stale:
+            source: FileSource = "disk" if now is None else now.source
+            self.on_stale(StaleFile(path, entry.record.uri, entry.record.hash, now_hash, source))
+
+    def _take_back(self, entry: _Entry | None) -> None:
+        """Nobody needs to know any more that *entry* was stale."""
+        if entry is not None and entry.is_stale:
+            self.on_fresh(entry.record.uri)
 
 
 def merge_ranges(ranges: Iterable[tuple[int, int | None]]) -> tuple[tuple[int, int | None], ...]:

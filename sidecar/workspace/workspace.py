@@ -116,13 +116,18 @@ class Workspace:
         real_parents = {parent: real_path(parent) for parent in {path.parent for path in changed}}
         self._disk_moved(real_parents[path.parent] / path.name for path in changed)
 
-    def ledger(self, session_id: str, on_stale: Callable[[StaleFile], None]) -> ReadLedger:
-        """Return the read ledger of a session; asking again replaces who hears of stale files."""
+    def ledger(
+        self,
+        session_id: str,
+        on_stale: Callable[[StaleFile], None],
+        on_fresh: Callable[[str], None] = lambda uri: None,
+    ) -> ReadLedger:
+        """Return the read ledger of a session; asking again replaces who hears of its files."""
         ledger = self._ledgers.get(session_id)
         if ledger is None:
-            ledger = ReadLedger(on_stale, real_path=real_path, on_read=self._checks.schedule)
+            ledger = ReadLedger(on_stale, on_fresh, real_path=real_path, on_read=self._checks.schedule)
             self._ledgers[session_id] = ledger
-        ledger.on_stale = on_stale
+        ledger.on_stale, ledger.on_fresh = on_stale, on_fresh
         return ledger
 
     def drop_ledger(self, session_id: str) -> None:

@@ -23,10 +23,13 @@ class Desk:
     """A ledger with what it told and which paths it wants compared."""
 
     def __init__(self) -> None:
-        self.told: list[StaleFile] = []
+        self.told: list[StaleFile | str] = []
         self.to_compare: list[Path] = []
         self.ledger = ReadLedger(
-            self.told.append, real_path=lambda path: Path(str(path).lower()), on_read=self.to_compare.append
+            self.told.append,
+            self.told.append,
+            real_path=lambda path: Path(str(path).lower()),
+            on_read=self.to_compare.append,
         )
 
 
@@ -76,27 +79,39 @@ def test_what_was_read_is_compared_once_more() -> None:
     assert desk.to_compare == [A]
 
 
-def test_staleness_is_told_once_until_it_is_read_again() -> None:
+STALE = StaleFile(A, A.as_uri(), text_hash("x"), text_hash("y"), "disk")
+
+
+def stale_desk() -> Desk:
+    """A desk whose one file was read and then changed, twice."""
     desk = Desk()
     desk.ledger.record(view("x"), call_id="c1")
     for text in ("x", "y", "z"):
         desk.ledger.compare(A, view(text))
-    stale = StaleFile(A, A.as_uri(), text_hash("x"), text_hash("y"), "disk")
-    assert (desk.told, desk.ledger.is_stale(A)) == ([stale], True)
+    assert (desk.told, desk.ledger.is_stale(A)) == ([STALE], True)
+    return desk
+
+
+def test_staleness_is_told_once_until_it_is_read_again() -> None:
+    desk = stale_desk()
     desk.ledger.record(view("z"), call_id="c2")
     assert not desk.ledger.is_stale(A)
     desk.ledger.compare(A, None)
-    assert desk.told == [stale, replace(stale, read_hash=text_hash("z"), now_hash=None)]
+    assert desk.told == [STALE, A.as_uri(), replace(STALE, read_hash=text_hash("z"), now_hash=None)]
 
 
-def test_a_change_that_is_taken_back_is_not_stale_and_not_told_again() -> None:
-    desk = Desk()
-    desk.ledger.record(view("x"), call_id="c1")
-    desk.ledger.compare(A, view("y"))
+def test_a_change_that_is_taken_back_is_told_and_so_is_the_next_one() -> None:
+    desk = stale_desk()
     desk.ledger.compare(A, view("x"))
-    assert not desk.ledger.is_stale(A)
+    assert (desk.told, desk.ledger.is_stale(A)) == ([STALE, A.as_uri()], False)
     desk.ledger.compare(A, view("y"))
-    assert (len(desk.told), desk.ledger.is_stale(A)) == (1, True)
+    assert (desk.told, desk.ledger.is_stale(A)) == ([STALE, A.as_uri(), STALE], True)
+
+
+def test_what_is_forgotten_is_not_stale() -> None:
+    desk = stale_desk()
+    desk.ledger.forget([A, B])
+    assert desk.told == [STALE, A.as_uri()]
 
 
 def test_files_that_were_not_read_are_nobodys_business() -> None:
