@@ -230,7 +230,8 @@ class RestoredFile:
 class ContextFile:
     """A file the model has read.
 
-    *stale*: it is no longer what was read. *in_window*: the model still sees it.
+    *stale*: it is no longer what was read. *in_window*: the model still sees it. *turns_ago*: how many
+    prompts came after the one for which it was read, None where the conversation does not hold that read.
     """
 
     uri: str
@@ -241,6 +242,7 @@ class ContextFile:
     stale: bool
     in_window: bool
     buffer_version: int | None = None
+    turns_ago: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.contract import ContextFile
 from sidecar.conductor.engines.base import FreshFile
 from sidecar.conductor.events import FileFresh, FileStale
 from sidecar.conductor.session_ops import turns_to_messages
-from sidecar.llmgateway.contract import ToolResultBlock, Turn
+from sidecar.llmgateway.contract import ToolResultBlock, Turn, UserTurn
 from sidecar.window_budget import estimate_message_tokens
 from sidecar.workspace.contract import (
     Dispose,
@@ -136,17 +137,18 @@ class SessionFiles:
         """Return *path* as the model would write it."""
         return path.relative_to(self._cwd).as_posix() if path.is_relative_to(self._cwd) else str(path)
 
-    def _context_file(self, record: ReadRecord, seen: Mapping[str, tuple[str | None, int]]) -> ContextFile:
-        node, tokens = seen.get(record.call_id, (None, 0))
+    def _context_file(self, record: ReadRecord, seen: Mapping[str, _Seen]) -> ContextFile:
+        result = seen.get(record.call_id, _UNSEEN)
         return ContextFile(
             uri=record.uri,
             hash=record.hash,
             source=record.source,
-            read_at_node=node,
-            tokens=tokens,
+            read_at_node=result.node,
+            tokens=result.tokens,
             stale=self.ledger.is_stale(record.path),
             in_window=record.call_id in seen or record.call_id in self._restored_calls,
             buffer_version=record.version,
+            turns_ago=result.turns_ago,
         )
 
     def _on_stale(self, stale: StaleFile) -> None:
@@ -162,14 +164,28 @@ def _answered_calls(turns: Sequence[Turn]) -> frozenset[str]:
     )
 
 
-def _results(turns: Sequence[Turn], node_ids: Sequence[str]) -> dict[str, tuple[str | None, int]]:
-    """Return for each tool result in *turns* its node and its tokens, by call id."""
-    found: dict[str, tuple[str | None, int]] = {}
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A tool result in the conversation: its node, its tokens, and the prompts that came after its turn's."""
+
+    node: str | None = None
+    tokens: int = 0
+    turns_ago: int | None = None
+
+
+_UNSEEN: Final = _Seen()
+
+
+def _results(turns: Sequence[Turn], node_ids: Sequence[str]) -> dict[str, _Seen]:
+    """Return for each tool result in *turns* what is known of it, by call id."""
+    found: dict[str, _Seen] = {}
+    n_later = sum(isinstance(turn, UserTurn) for turn in turns)
     for index, turn in enumerate(turns):
+        n_later -= isinstance(turn, UserTurn)
         results = [block for block in turn.blocks if isinstance(block, ToolResultBlock)]
         if results:
             node = node_ids[index] if index < len(node_ids) else None
             weights = [estimate_message_tokens(message) for message in turns_to_messages((turn,))]
             for block, tokens in zip(results, weights, strict=False):
-                found[block.call_id] = (node, tokens)
+                found[block.call_id] = _Seen(node, tokens, n_later)
     return found

@@ -1,0 +1,66 @@
+"""What a session tells of the files its model has read: how long ago, when stale, when fresh again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sidecar.capabilities.read import READ
+from sidecar.conductor.contract import ContextFile
+from sidecar.conductor.events import FileFresh, FileStale
+from sidecar.conductor.session import Session
+from sidecar.llmgateway.scripted import Call, Say
+from sidecar.workspace.files import text_hash
+
+
+async def a_session_that_read(make_stage: Any) -> tuple[Any, Session, str]:
+    """A session that has read ``a.py``, whose text is ``one``, and the URI of that."""
+    stage = await make_stage([[Call("read", {"path": "a.py"})], [Say("seen")]], tools=[READ], repeat=True)
+    stage.workspace.put(stage.folder / "a.py", "one")
+    session = await stage.session()
+    await stage.ask(session, "read it")
+    return stage, session, (stage.folder / "a.py").as_uri()
+
+
+def told(session: Session) -> list[FileStale | FileFresh]:
+    events = (event.data for event in session.log.after(0, limit=100_000))
+    return [data for data in events if isinstance(data, FileStale | FileFresh)]
+
+
+async def test_a_read_file_says_how_many_prompts_ago_that_was(make_stage: Any) -> None:
+    stage, session, uri = await a_session_that_read(make_stage)
+    (file,) = session.context_files()
+    assert (file.turns_ago, file.tokens > 0) == (0, True)
+    for n in (1, 2):
+        await stage.ask(session, "go on")
+        (later,) = session.context_files()
+        assert later == ContextFile(
+            uri, text_hash("one"), "disk", file.read_at_node, file.tokens, False, True, None, n
+        )
+
+
+async def test_a_file_is_stale_until_it_is_again_what_was_read(make_stage: Any) -> None:
+    stage, session, uri = await a_session_that_read(make_stage)
+    path, one, two = stage.folder / "a.py", text_hash("one"), text_hash("two")
+    stage.workspace.put(path, "two")
+    stage.workspace.put(path, "one")
+    stage.workspace.put(path, None)
+    assert told(session) == [
+        FileStale(uri, one, two, "disk"),
+        FileFresh(uri),
+        FileStale(uri, one, None, "disk"),
+    ]
+
+
+async def test_a_stale_file_is_fresh_once_it_is_put_back(make_stage: Any) -> None:
+    stage, session, uri = await a_session_that_read(make_stage)
+    stage.workspace.put(stage.folder / "a.py", "two")
+    await session.rehydrate(None, None)
+    assert told(session)[1:] == [FileFresh(uri)]
+
+
+async def test_a_stale_file_that_is_forgotten_is_nothing_to_tell_of_any_more(make_stage: Any) -> None:
+    stage, session, uri = await a_session_that_read(make_stage)
+    stage.workspace.put(stage.folder / "a.py", "two")
+    await session.rewind(None, expect_head=None)
+    assert session.context_files() == ()
+    assert told(session)[1:] == [FileFresh(uri)]
