@@ -72,9 +72,18 @@ BUILT_IN: Final = Catalog((OFFLINE_CARD, MOCK_CARD))
 
 
 def get_card(model_id: str) -> ModelCard | None:
-    """Return the built-in card of *model_id*, or None (facts 1.1). Never raises.
+    """Return the card of *model_id*, built in or published, or None (facts 1.1). Never raises.
+
+    *model_id* is a plain id or ``provider:model``. The first one that is not built in costs an import of
+    some tenths of a second.
 
     >>> get_card("mock-1").max_output_tokens, get_card("nobody-1")
     (4096, None)
     """
-    return BUILT_IN.get(model_id)
+    built_in = BUILT_IN.get(model_id)
+    if built_in is not None:
+        return built_in
+    # Imported on first use: the contract's importers should not pay for a price list.
+    from sidecar.llmgateway.published import published_card
+
+    return published_card(model_id)

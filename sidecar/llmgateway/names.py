@@ -1,0 +1,191 @@
+"""Who serves models, and how a model is named: ``provider:model``, or a plain id of the catalogue. Pure data.
+
+Nothing here reads a variable, a file or a key; it says which ones there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from sidecar.llmgateway.contract import ApiKind
+
+__all__ = [
+    "EXTRAS",
+    "PROVIDERS_BY_NAME",
+    "PYDANTIC_AI",
+    "ModelName",
+    "Provider",
+    "Providers",
+    "parse_name",
+    "sdk_of",
+]
+
+OPENAI_RESPONSES: Final = "openai-responses"
+OPENAI_CHAT: Final = "openai-chat"
+ANTHROPIC: Final = "anthropic-messages"
+GOOGLE: Final = "google-generate"
+PYDANTIC_AI: Final = "pydantic-ai"
+
+EXTRAS: Final[Mapping[ApiKind, tuple[str, str]]] = MappingProxyType(
+    {
+        OPENAI_RESPONSES: ("openai", "openai"),
+        OPENAI_CHAT: ("openai", "openai"),
+        ANTHROPIC: ("anthropic", "anthropic"),
+        GOOGLE: ("google", "google.genai"),
+        PYDANTIC_AI: ("pydantic-ai", "pydantic_ai"),
+    }
+)
+"""What an API needs: the extra of this package, and the module that comes with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """One way to models, under the *id* that stands before the colon.
+
+    Attributes:
+        api: which wire format it speaks.
+        base_url: where it is; None leaves that to its SDK.
+        base_url_env: the variable that names another place.
+        other_api: what it speaks in another place than its own; None for the same.
+        key_env: the variables that may hold its key, the first that is set counts.
+        needs_key: whether it answers nobody without a key.
+        published_as: its name in the published prices; None when it is not among them.
+    """
+
+    id: str
+    api: ApiKind
+    base_url: str | None = None
+    base_url_env: str | None = None
+    other_api: ApiKind | None = None
+    key_env: tuple[str, ...] = ()
+    needs_key: bool = True
+    published_as: str | None = None
+
+
+Providers: TypeAlias = Mapping[str, Provider]
+"""Providers by id."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelName:
+    """A name taken apart; *provider* is None for a plain id."""
+
+    provider: str | None
+    model: str
+
+
+def parse_name(name: str) -> ModelName:
+    """Return the parts of *name*; the model's own name may hold further colons.
+
+    >>> parse_name("ollama:qwen3:8b"), parse_name("gpt-5").provider
+    (ModelName(provider='ollama', model='qwen3:8b'), None)
+    """
+    provider, colon, model = name.partition(":")
+    return ModelName(provider, model) if colon and provider and model else ModelName(None, name)
+
+
+def sdk_of(provider: Provider) -> tuple[str, str]:
+    """Return the extra that *provider* needs and the module it brings."""
+    return EXTRAS[provider.api]
+
+
+def _openai(provider_id: str, api: ApiKind, other_api: ApiKind | None = None) -> Provider:
+    return Provider(
+        provider_id,
+        api,
+        base_url_env="OPENAI_BASE_URL",
+        other_api=other_api,
+        key_env=("OPENAI_API_KEY",),
+        published_as="openai",
+    )
+
+
+def _google(provider_id: str) -> Provider:
+    return Provider(
+        provider_id,
+        GOOGLE,
+        base_url_env="GOOGLE_GEMINI_BASE_URL",
+        key_env=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+        published_as="google",
+    )
+
+
+def _compatible(provider_id: str, base_url: str, key_env: str, published_as: str | None = None) -> Provider:
+    """A hosted service that speaks OpenAI's chat format."""
+    return Provider(
+        provider_id, OPENAI_CHAT, base_url, key_env=(key_env,), published_as=published_as or provider_id
+    )
+
+
+def _local(provider_id: str, port: int) -> Provider:
+    """A server on this machine that speaks OpenAI's chat format and asks for no key."""
+    prefix = provider_id.upper()
+    return Provider(
+        provider_id,
+        OPENAI_CHAT,
+        f"http://localhost:{port}/v1",
+        base_url_env=f"{prefix}_BASE_URL",
+        key_env=(f"{prefix}_API_KEY",),
+        needs_key=False,
+    )
+
+
+def _long_tail(provider_id: str) -> Provider:
+    """A provider that pydantic-ai knows, with the variables that it reads itself."""
+    return Provider(provider_id, PYDANTIC_AI, needs_key=False, published_as=provider_id)
+
+
+_ALL: Final = (
+    # Elsewhere than at OpenAI, the chat format is what servers that call themselves compatible speak.
+    _openai("openai", OPENAI_RESPONSES, other_api=OPENAI_CHAT),
+    _openai("openai-responses", OPENAI_RESPONSES),
+    _openai("openai-chat", OPENAI_CHAT),
+    Provider(
+        "anthropic",
+        ANTHROPIC,
+        base_url_env="ANTHROPIC_BASE_URL",
+        key_env=("ANTHROPIC_API_KEY",),
+        published_as="anthropic",
+    ),
+    _google("google"),
+    _google("gemini"),
+    _local("ollama", 11434),
+    _local("lmstudio", 1234),
+    _local("llamacpp", 8080),
+    _local("vllm", 8000),
+    _compatible("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    _compatible("deepseek", "https://api.deepseek.com", "DEEPSEEK_API_KEY"),
+    _compatible("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+    _compatible("xai", "https://api.x.ai/v1", "XAI_API_KEY", "x-ai"),
+    _compatible("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
+    _compatible("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
+    _compatible("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
+    _compatible("moonshotai", "https://api.moonshot.ai/v1", "MOONSHOTAI_API_KEY"),
+    *map(
+        _long_tail,
+        (
+            "alibaba",
+            "azure",
+            "bedrock",
+            "cohere",
+            "github",
+            "google-cloud",
+            "heroku",
+            "huggingface",
+            "litellm",
+            "mistral",
+            "nebius",
+            "ovhcloud",
+            "sambanova",
+            "vercel",
+            "zai",
+            "pydantic-ai",
+        ),
+    ),
+)
+
+PROVIDERS_BY_NAME: Final[Providers] = MappingProxyType({each.id: each for each in _ALL})
+"""The providers that need no configuration; ``pydantic-ai:PROVIDER:MODEL`` reaches what is not among them."""
