@@ -1,0 +1,172 @@
+"""What the user wrote about models: ``config.toml`` of the state directory, ``.sidecar.toml`` of a folder.
+
+Keys are in neither: they have places of their own. A folder's file says which model to use; where models are
+reached it may say only once the user has listed the folder under ``trusted``, because whoever wrote it would
+receive keys and conversations. A file with a mistake is left out whole, and the mistake is kept to be told.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from sidecar._internal.env import read_env
+from sidecar.llmgateway.contract import ThinkingLevel
+from sidecar.llmgateway.names import Provider, Providers
+
+__all__ = [
+    "CONFIG_FILE",
+    "FOLDER_FILE",
+    "CostEntry",
+    "ModelEntry",
+    "ModelSettings",
+    "from_environment",
+    "read_folder_settings",
+    "read_settings",
+]
+
+CONFIG_FILE: Final = "config.toml"
+FOLDER_FILE: Final = ".sidecar.toml"
+
+
+class CostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Prices in US dollars for a million tokens."""
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+
+class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the user knows of a model; what is None stays as the catalogue has it.
+
+    *provider* and *name* make the entry's own id another name for the model *name* of *provider*.
+    """
+
+    provider: str | None = None
+    name: str | None = None
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+    reasoning: bool | None = None
+    images: bool | None = None
+    cost: CostEntry | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("context_window", "max_output_tokens"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be 1 or more")
+
+
+class _ProviderEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    base_url: str
+    api: Literal["openai-chat", "openai-responses", "anthropic-messages", "google-generate"] = "openai-chat"
+    key_env: str | None = None
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    model: str | None = None
+    summarizer: str | None = None
+    thinking: ThinkingLevel | None = None
+    max_output_tokens: int | None = None
+    models: dict[str, ModelEntry] = {}
+    providers: dict[str, _ProviderEntry] = {}
+    trusted: list[str] = []
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """What is set; None and empty leave it to what lies below.
+
+    *trusted* are folders whose own file may say where models are reached. *problems* are the sentences to
+    tell the user about files that could not be used.
+    """
+
+    model: str | None = None
+    summarizer: str | None = None
+    thinking: ThinkingLevel | None = None
+    max_output_tokens: int | None = None
+    models: Mapping[str, ModelEntry] = field(default_factory=dict)
+    providers: Providers = field(default_factory=dict)
+    trusted: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def under(self, upper: ModelSettings) -> ModelSettings:
+        """Return these settings with those of *upper* on top."""
+        return ModelSettings(
+            model=upper.model or self.model,
+            summarizer=upper.summarizer or self.summarizer,
+            thinking=upper.thinking or self.thinking,
+            max_output_tokens=upper.max_output_tokens or self.max_output_tokens,
+            models={**self.models, **upper.models},
+            providers={**self.providers, **upper.providers},
+            trusted=self.trusted,
+            problems=(*self.problems, *upper.problems),
+        )
+
+
+def read_settings(home: Path) -> ModelSettings:
+    """Return what ``config.toml`` of the state directory *home* says."""
+    return _read(home / CONFIG_FILE)
+
+
+def read_folder_settings(folder: Path, trusted: tuple[str, ...]) -> ModelSettings:
+    """Return what ``.sidecar.toml`` of *folder* says, as far as it may say it."""
+    path = folder / FOLDER_FILE
+    found = replace(_read(path), trusted=())
+    if not (found.providers or found.models) or _is_trusted(folder, trusted):
+        return found
+    problem = (
+        f"{path}: [providers] and [models] are not used, because this folder is not trusted; "
+        f'to trust it, write trusted = ["{folder}"] in {CONFIG_FILE} of the state directory'
+    )
+    return replace(found, providers={}, models={}, problems=(*found.problems, problem))
+
+
+def from_environment() -> ModelSettings:
+    """Return what the variables ``INDUSAGI_MODEL`` and ``INDUSAGI_SUMMARIZER`` say."""
+    return ModelSettings(model=read_env("model") or None, summarizer=read_env("summarizer") or None)
+
+
+def _is_trusted(folder: Path, trusted: tuple[str, ...]) -> bool:
+    return folder.resolve() in {Path(each).expanduser().resolve() for each in trusted}
+
+
+def _read(path: Path) -> ModelSettings:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ModelSettings()
+    except (OSError, UnicodeDecodeError) as error:
+        return ModelSettings(problems=(f"{path} cannot be read ({type(error).__name__}) and is not used",))
+    try:
+        return _settings(msgspec.convert(tomllib.loads(text), _File))
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError, ValueError) as error:
+        return ModelSettings(problems=(f"{path} is not used: {error}",))
+
+
+def _settings(file: _File) -> ModelSettings:
+    return ModelSettings(
+        model=file.model,
+        summarizer=file.summarizer,
+        thinking=file.thinking,
+        max_output_tokens=file.max_output_tokens,
+        models=file.models,
+        providers={name: _provider(name, entry) for name, entry in file.providers.items()},
+        trusted=tuple(file.trusted),
+    )
+
+
+def _provider(name: str, entry: _ProviderEntry) -> Provider:
+    if ":" in name or not name:
+        raise ValueError(f"a provider cannot be called {name!r}; a name has no colon")
+    if not entry.base_url.startswith(("http://", "https://")):
+        raise ValueError(f"providers.{name}.base_url must begin with http:// or https://")
+    keys = (entry.key_env,) if entry.key_env else ()
+    return Provider(name, entry.api, entry.base_url, key_env=keys, needs_key=bool(keys))
