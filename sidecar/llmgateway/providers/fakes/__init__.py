@@ -1,0 +1,38 @@
+"""Fakes of the providers' HTTP interfaces, for tests of whatever calls a model: real SDKs, no network.
+
+A scene says what the model does; each format spells it. ``fake_provider("openai-chat", [scene])`` serves it
+on the loopback, with whatever the wire can do wrong: refusals, cuts, silence, drips, junk.
+"""
+
+from sidecar.llmgateway.providers.fakes.http import Asked, Cut, FakeHttp, Hang, Until, serve_http
+from sidecar.llmgateway.providers.fakes.provider import WIRES, FakeProvider, fake_provider
+from sidecar.llmgateway.providers.fakes.scenes import (
+    Broken,
+    Called,
+    Ended,
+    Refused,
+    Said,
+    Scene,
+    Spent,
+    Thought,
+)
+
+__all__ = [
+    "WIRES",
+    "Asked",
+    "Broken",
+    "Called",
+    "Cut",
+    "Ended",
+    "FakeHttp",
+    "FakeProvider",
+    "Hang",
+    "Refused",
+    "Said",
+    "Scene",
+    "Spent",
+    "Thought",
+    "Until",
+    "fake_provider",
+    "serve_http",
+]

@@ -1,0 +1,129 @@
+"""Scenes played over real SDKs against the fakes of the providers, on the loopback."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import pytest
+
+from sidecar.llmgateway.contract import (
+    Channel,
+    Conversation,
+    CostSheet,
+    Emission,
+    GatewayError,
+    ModelCard,
+    StreamOptions,
+    TextBlock,
+    ToolDescriptor,
+    UserTurn,
+)
+from sidecar.llmgateway.credentials import Credentials
+from sidecar.llmgateway.names import Provider
+from sidecar.llmgateway.providers import Patience, Retrying, Serving
+from sidecar.llmgateway.providers.fakes import FakeProvider, Scene, fake_provider
+
+KEY = "sk-test-0123456789abcdef"
+READ = ToolDescriptor(
+    "read",
+    "Read a file.",
+    {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
+)
+HELLO = Conversation((UserTurn((TextBlock("hello"),)),), system="Be brief.", tools=(READ,))
+
+
+@dataclass
+class Stage:
+    """A model of a faked provider, and what was heard of its calls."""
+
+    fake: FakeProvider
+    serving: Serving
+    provider: Provider
+    card: ModelCard
+    pauses: list[float] = field(default_factory=list)
+    retries: list[tuple[int, int, int, str]] = field(default_factory=list)
+    repairs: list[str] = field(default_factory=list)
+
+    def call(self, conversation: Conversation = HELLO, **options: Any) -> Channel:
+        """Return the channel of one call."""
+        heard = StreamOptions(on_retry=self._on_retry, on_repair=self.repairs.append)
+        return self.serving.invoker(self.card, self.provider)(conversation, replace(heard, **options))
+
+    async def play(self, conversation: Conversation = HELLO, **options: Any) -> list[Emission]:
+        """Make one call and return what it emits."""
+        return [emission async for emission in self.call(conversation, **options)]
+
+    def _on_retry(self, attempt: int, max_attempts: int, delay_ms: int, error: GatewayError) -> None:
+        self.retries.append((attempt, max_attempts, delay_ms, error.kind))
+
+
+class StageMaker(Protocol):
+    def __call__(
+        self, api: str, *scenes: Scene, model: str = "fake-1", provider: str = "fake", **card: Any
+    ) -> Any: ...
+
+
+@pytest.fixture
+def on_stage(monkeypatch: pytest.MonkeyPatch) -> StageMaker:
+    """Return a context manager: ``async with on_stage(api, scene, ...) as stage``."""
+    monkeypatch.setenv("FAKE_KEY", KEY)
+    for name in (
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        "ANTHROPIC_API_KEY",
+        "GOOGLE_API_KEY",
+        "GEMINI_API_KEY",
+    ):
+        monkeypatch.delenv(name, raising=False)
+
+    @asynccontextmanager
+    async def stage(
+        api: str, *scenes: Scene, model: str = "fake-1", provider: str = "fake", **card: Any
+    ) -> AsyncIterator[Stage]:
+        async with fake_provider(api, scenes) as fake:
+            path = "/v1" if api.startswith("openai") else ""
+            served_by = Provider(provider, api, f"{fake.http.url}{path}", key_env=("FAKE_KEY",))
+            pauses: list[float] = []
+
+            async def sleep(seconds: float) -> None:
+                pauses.append(seconds)
+
+            serving = Serving(Credentials(), Retrying(Patience(max_attempts=3), sleep, lambda: 1.0))
+            made = replace(_card(api, provider, model), **card)
+            try:
+                yield Stage(fake, serving, served_by, made, pauses)
+            finally:
+                await serving.aclose()
+
+    return stage
+
+
+def _card(api: str, provider: str, model: str) -> ModelCard:
+    return ModelCard(
+        f"{provider}:{model}",
+        provider,
+        api,
+        "Fake",
+        context_window=100_000,
+        max_output_tokens=8_000,
+        modalities=("text", "image"),
+        reasoning=True,
+        cost=CostSheet(0, 0),
+        wire_id=model,
+    )
+
+
+@pytest.fixture
+def hello() -> Conversation:
+    return HELLO
+
+
+@pytest.fixture
+def key() -> str:
+    return KEY
+
+
+Turns = Sequence[Any]

@@ -1,0 +1,172 @@
+"""The same scene over each provider gives the same emissions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sidecar.llmgateway.contract import (
+    Block,
+    DoneEmission,
+    Emission,
+    Reply,
+    StopEmission,
+    StopReason,
+    TextBlock,
+    TextEmission,
+    ThinkingBlock,
+    ThinkingEmission,
+    ToolCallBlock,
+    ToolCallDeltaEmission,
+    ToolCallStartEmission,
+    Usage,
+    UsageEmission,
+)
+from sidecar.llmgateway.providers.fakes import Called, Ended, Said, Scene, Spent, Thought
+
+APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")
+MODEL = "fake:fake-1"
+NONE = Usage(0, 0)
+
+
+def plain(emissions: Sequence[Emission]) -> list[Emission]:
+    """Return *emissions* without what differs by nature: signatures, and how arguments were cut."""
+    joined: list[Emission] = []
+    for emission in emissions:
+        last = joined[-1] if joined else None
+        if isinstance(emission, ToolCallDeltaEmission) and isinstance(last, ToolCallDeltaEmission):
+            joined[-1] = replace(last, args_delta=last.args_delta + emission.args_delta)
+        elif isinstance(emission, DoneEmission) and isinstance(emission.reply, Reply):
+            joined.append(DoneEmission(replace(emission.reply, blocks=unsigned(emission.reply.blocks))))
+        else:
+            joined.append(emission)
+    return joined
+
+
+def unsigned(blocks: Sequence[Block]) -> tuple[Block, ...]:
+    bare = (replace(block, signature=None) if isinstance(block, ThinkingBlock) else block for block in blocks)
+    return tuple(block for block in bare if block != ThinkingBlock(""))
+
+
+def end(blocks: tuple[Block, ...], usage: Usage, stop: StopReason) -> list[Emission]:
+    told: list[Emission] = [UsageEmission(usage)] if usage != NONE else []
+    return [*told, StopEmission(stop), DoneEmission(Reply(MODEL, blocks, usage, stop))]
+
+
+SCENES: list[Any] = [
+    pytest.param(
+        (Said(("Hel", "lo")), Spent(10, 5), Ended()),
+        [TextEmission("Hel"), TextEmission("lo"), *end((TextBlock("Hello"),), Usage(10, 5), "complete")],
+        id="prose comes delta by delta",
+    ),
+    pytest.param(
+        (Thought(("h", "m")), Said(("ok",)), Ended()),
+        [
+            ThinkingEmission("h"),
+            ThinkingEmission("m"),
+            TextEmission("ok"),
+            *end((ThinkingBlock("hm"), TextBlock("ok")), NONE, "complete"),
+        ],
+        id="reasoning goes before prose; usage that is not told is not made up",
+    ),
+    pytest.param(
+        (Thought(("hm",)), Called("c1", "read", ('{"path":', '"a"}')), Ended("tool_calls")),
+        [
+            ThinkingEmission("hm"),
+            ToolCallStartEmission("c1", "read"),
+            ToolCallDeltaEmission("c1", '{"path":"a"}'),
+            *end((ThinkingBlock("hm"), ToolCallBlock("c1", "read", {"path": "a"})), NONE, "tool_calls"),
+        ],
+        id="a call comes with its arguments",
+    ),
+    pytest.param(
+        (
+            Called("c1", "read", ('{"path":"a"}',)),
+            Called("c2", "read", ('{"path":"b"}',)),
+            Ended("tool_calls"),
+        ),
+        [
+            ToolCallStartEmission("c1", "read"),
+            ToolCallDeltaEmission("c1", '{"path":"a"}'),
+            ToolCallStartEmission("c2", "read"),
+            ToolCallDeltaEmission("c2", '{"path":"b"}'),
+            *end(
+                (ToolCallBlock("c1", "read", {"path": "a"}), ToolCallBlock("c2", "read", {"path": "b"})),
+                NONE,
+                "tool_calls",
+            ),
+        ],
+        id="calls in parallel keep their order and their ids",
+    ),
+    pytest.param(
+        (Said(("x",)), Spent(10, 5, cache_read=90), Ended()),
+        [TextEmission("x"), *end((TextBlock("x"),), Usage(10, 5, 90), "complete")],
+        id="input excludes what the cache held",
+    ),
+    pytest.param(
+        (Said(("cut",)), Spent(1, 2), Ended("max_output")),
+        [TextEmission("cut"), *end((TextBlock("cut"),), Usage(1, 2), "max_output")],
+        id="an answer cut at its limit says so",
+    ),
+    pytest.param(
+        (Said(("no",)), Ended("refusal")),
+        [TextEmission("no"), *end((TextBlock("no"),), NONE, "refusal")],
+        id="a refusal says so",
+    ),
+    pytest.param((Ended(),), end((), NONE, "complete"), id="an answer may be empty"),
+    pytest.param(
+        (Said(("日本 ", "🙂\u2028\r\n", "\x00")), Ended()),
+        [
+            TextEmission("日本 "),
+            TextEmission("🙂\u2028\r\n"),
+            TextEmission("\x00"),
+            *end((TextBlock("日本 🙂\u2028\r\n\x00"),), NONE, "complete"),
+        ],
+        id="any character arrives as it was said",
+    ),
+]
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize(("scene", "emissions"), SCENES)
+async def test_the_same_scene_gives_the_same_emissions(
+    on_stage: Any, api: str, scene: Scene, emissions: list[Emission]
+) -> None:
+    async with on_stage(api, scene) as stage:
+        played = await stage.play()
+    assert plain(played) == emissions
+    assert (stage.repairs, stage.retries) == ([], [])
+
+
+@pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic-messages"])
+async def test_usage_tells_what_was_written_to_the_cache(on_stage: Any, api: str) -> None:
+    async with on_stage(api, (Said(("x",)), Spent(10, 5, 90, 7), Ended())) as stage:
+        played = await stage.play()
+    assert UsageEmission(Usage(10, 5, 90, 7)) in played
+
+
+@pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic-messages"])
+async def test_arguments_that_are_no_json_stay_raw_text(on_stage: Any, api: str) -> None:
+    scene = (Called("c1", "read", ('{"path": "a',)), Ended("tool_calls"))
+    async with on_stage(api, scene) as stage:
+        *_, done = await stage.play()
+    assert done.reply.blocks == (ToolCallBlock("c1", "read", '{"path": "a'),)
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_call_without_arguments_has_an_empty_object(on_stage: Any, api: str) -> None:
+    async with on_stage(api, (Called("c1", "read", ()), Ended("tool_calls"))) as stage:
+        *_, done = await stage.play()
+    assert done.reply.blocks == (ToolCallBlock("c1", "read", {}),)
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_channel_that_is_read_again_calls_again(on_stage: Any, api: str) -> None:
+    async with on_stage(api, (Said(("x",)), Ended())) as stage:
+        channel = stage.call()
+        first, second = [[e async for e in channel] for _ in range(2)]
+    assert first == second
+    assert len(stage.fake.calls) == 2
