@@ -30,16 +30,19 @@ class _Source:
     content: tuple[ContentBlock, ...]
 
 
-def turns_to_messages(turns: Sequence[gateway.Turn]) -> list[AgentMessage]:
+def turns_to_messages(
+    turns: Sequence[gateway.Turn], names: dict[str, str] | None = None
+) -> list[AgentMessage]:
     """Return *turns* as messages: one for each tool result, a CompactionSummary for a digest turn.
 
     Tool results carry the metadata ``tool_call_id``, ``is_error`` (unless it is unknown) and ``tool_name``.
+    *names* holds the tools of calls made before, by call id; those of *turns* are added to it.
 
     >>> digest = gateway.TextBlock("<context-summary>\\nso far\\n</context-summary>")
     >>> turns_to_messages([gateway.UserTurn((digest,))])
     [CompactionSummary(summary='so far', tokens_before=0, read_files=(), modified_files=(), timestamp=None)]
     """
-    names: dict[str, str] = {}
+    names = {} if names is None else names
     messages: list[AgentMessage] = []
     for turn in turns:
         if isinstance(turn, gateway.ToolTurn):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -22,6 +22,9 @@ from sidecar.conductor.engines.base import (
     FreshFiles,
     Helpers,
     SessionEngine,
+    Standing,
+    SummaryFailed,
+    View,
 )
 from sidecar.conductor.errors import CompactionNotFound, HeadMoved, NotUndoable, WouldExceedWindow
 from sidecar.conductor.events import Notice, Rehydrated
@@ -39,17 +42,19 @@ Trigger = Literal["manual", "auto", "overflow"]
 _log = logging.getLogger(__name__)
 _STRIKES = 3
 _PLANS_KEPT = 16
+_NOT_SHOWN = NoOp("this engine shortens only what is sent in sessions whose engine it is; choose it first")
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What the compactor needs of its session, each asked for when needed.
 
-    *frame* weighs the conversation as it is now; *reseat* gives the agent another conversation; *uri_of*
-    names a file that the model named by a path.
+    *frame* weighs the conversation as it is now; *own_engine* names the session's own; *reseat* gives the
+    agent another conversation; *uri_of* names a file that the model named by a path.
     """
 
     frame: Callable[[], Frame]
+    own_engine: Callable[[], str]
     engine: Callable[[str], SessionEngine]
     reseat: Callable[[Sequence[Turn]], None]
     invoke: Callable[[], ModelInvoker | None]
@@ -98,11 +103,15 @@ class Compactor:
 
     def gate(self, engine: str, ask: CompactAsk) -> Gate:
         """Say whether the next request is over the engine's limit."""
-        return self._around.engine(engine).gate(self._around.frame(), ask)
+        return self._around.engine(engine).gate(self._frame(engine), ask)
+
+    def view(self, engine: str, ask: CompactAsk) -> View:
+        """Say what of the conversation the model is sent."""
+        return self._around.engine(engine).view(self._frame(engine), ask)
 
     def preview(self, engine: str, ask: CompactAsk) -> Plan:
         """Say what a compaction would do."""
-        frame = self._around.frame()
+        frame = self._frame(engine)
         host = self._around.engine(engine)
         gate = host.gate(frame, ask)
         outcome = host.plan(frame, ask)
@@ -138,7 +147,10 @@ class Compactor:
 
     def nothing_to_do(self, engine: str, ask: CompactAsk) -> NoOp | None:
         """Return why a compaction would do nothing, None when it would do something."""
-        outcome = self._around.engine(engine).plan(self._around.frame(), ask)
+        host = self._around.engine(engine)
+        if host.compacts and host.shows_view and engine != self._around.own_engine():
+            return _NOT_SHOWN
+        outcome = host.plan(self._frame(engine), ask)
         return outcome if isinstance(outcome, NoOp) else None
 
     def decline(self, compaction_id: str, engine: str, noop: NoOp | None) -> Compaction:
@@ -154,13 +166,17 @@ class Compactor:
         """Compact, and tell and store how it went."""
         started_ms = self._around.clock_ms()
         self._running, self._cancel = compaction_id, CancelToken()
-        frame = self._around.frame()
+        frame = self._frame(engine)
         begun = self._begin(compaction_id, engine, trigger, frame)
         before = self._narrator.phase
         self._narrator.tell(begun)
         self._narrator.enter("compacting")
         try:
             done = await self._condense(begun, frame, ask)
+        except asyncio.CancelledError:
+            # The turn in the middle of which it ran was stopped.
+            self._narrator.tell(replace(begun, status="cancelled", reason="cancelled by the user"))
+            raise
         finally:
             self._running = self._cancel = None
             self._narrator.enter(before)
@@ -174,14 +190,28 @@ class Compactor:
         target = self.find(compaction_id)
         if not target.undoable or target.before_head is None:
             raise CompactionNotFound(self._sid, compaction_id)
+        if _is_shown_only(target):
+            return await self._undo_in_view(target, force=force)
         later = self._since(target)
         turns = [*self._history.turns_at(target.before_head), *later]
-        gate = self._fitting(target, turns, force=force)
+        frame = replace(self._around.frame(), turns=turns, context_tokens=0)
+        gate = self._fitting(target, frame, force=force)
         await self._history.move_head(target.before_head)
         await self._history.record(later)
         self._around.reseat(self._history.turns)
-        done = replace(target, status="undone", trigger="undo", undoable=False)
-        done = replace(done, post_tokens=gate.tokens, post_count=len(turns), after_head=self._history.head)
+        done = _undone(target, gate, len(turns), self._history.head)
+        await self._finish(done)
+        return done
+
+    async def _undo_in_view(self, target: Compaction, *, force: bool) -> Compaction:
+        """Show again what a compaction had taken out of the view; it must be the newest that stands."""
+        standing = list(self._standing(target.engine))
+        if standing[:1] != [target]:
+            raise NotUndoable(self._sid, target.compaction_id)
+        earlier = _as_standing(standing[1]) if standing[1:] else None
+        frame = replace(self._frame(target.engine), standing=earlier)
+        gate = self._fitting(target, frame, force=force)
+        done = _undone(target, gate, len(frame.turns), self._history.head)
         await self._finish(done)
         return done
 
@@ -217,12 +247,27 @@ class Compactor:
             raise NotUndoable(self._sid, target.compaction_id)
         return tuple(self._history.turns[ids.index(target.after_head) + 1 :])
 
-    def _fitting(self, target: Compaction, turns: Sequence[Turn], *, force: bool) -> Gate:
-        frame = replace(self._around.frame(), turns=turns, context_tokens=0)
+    def _fitting(self, target: Compaction, frame: Frame, *, force: bool) -> Gate:
         gate = self._around.engine(target.engine).gate(frame, CompactAsk(force=False))
         if gate.window and gate.tokens > gate.window and not force:
             raise WouldExceedWindow(self._sid, gate.tokens, gate.window)
         return gate
+
+    def _frame(self, engine: str) -> Frame:
+        """Return the conversation as *engine* is to judge it, with what it has made of it in the view."""
+        newest = next(self._standing(engine), None)
+        return replace(self._around.frame(), standing=_as_standing(newest) if newest is not None else None)
+
+    def _standing(self, engine: str) -> Iterator[Compaction]:
+        """Yield the compactions of *engine* that only the view shows and that still hold, the newest first.
+
+        A node stands at the same place of every path through it: so the node at the cut says whether the
+        turns before it are still those that the summary stands for.
+        """
+        for done in reversed(self._done.values()):
+            is_made = done.status == "completed" and done.engine == engine and _is_shown_only(done)
+            if is_made and done.kept_from is not None and done.kept_from == self._node_at(done.cut):
+                yield done
 
     def _begin(self, compaction_id: str, engine: str, trigger: Trigger, frame: Frame) -> Compaction:
         return Compaction(
@@ -249,6 +294,8 @@ class Compactor:
             return replace(begun, status="cancelled", reason="cancelled by the user")
         except TimeoutError:
             return replace(begun, status="failed", error="the summary took too long")
+        except SummaryFailed as error:
+            return replace(begun, status="failed", error=str(error))
         except Exception as error:
             _log.exception("compaction failed")
             return replace(begun, status="failed", error=f"the engine failed ({type(error).__name__})")
@@ -262,10 +309,11 @@ class Compactor:
         return Helpers(around.invoke(), around.frame().card, around.fresh, cancel, around.deadline_s)
 
     async def _accept(self, begun: Compaction, outcome: Condensed) -> Compaction:
-        """Make *outcome* the conversation: on disk first, then for the agent."""
+        """Make *outcome* the conversation, on disk first and then for the agent, or only what is sent."""
         kept_from = self._node_at(outcome.cut)
-        await self._history.replace(outcome.turns)
-        self._around.reseat(self._history.turns)
+        if not outcome.keeps_history:
+            await self._history.replace(outcome.turns)
+            self._around.reseat(self._history.turns)
         self._around.restored([file.uri for file in outcome.restored], begun.compaction_id)
         if outcome.restored or outcome.missing:
             self._narrator.tell(Rehydrated(outcome.restored, outcome.missing))
@@ -307,13 +355,13 @@ class Compactor:
                 self._narrator.tell(Notice("warning", "Automatic compaction is off", text))
 
     def _describe(self, plan: Plan, found: EnginePlan, n_turns: int) -> Plan:
-        ids = tuple(self._history.node_ids[: found.cut])
+        ids = tuple(self._history.node_ids[found.first : found.cut])
         window = plan.gate.window
         pct = round(100 * found.projected_tokens / window, 1) if window else 0.0
         return replace(
             plan,
             cut=Cut(self._node_at(found.cut), found.cut),
-            dropped=Dropped(found.cut, found.dropped_tokens, ids),
+            dropped=Dropped(found.cut - found.first, found.dropped_tokens, ids),
             kept=Kept(n_turns - found.cut, found.kept_tokens),
             microcompact=found.microcompact,
             rehydrate=tuple(replace(each, uri=self._around.uri_of(each.uri)) for each in found.rehydrate),
@@ -324,3 +372,17 @@ class Compactor:
     def _node_at(self, index: int) -> str | None:
         ids = self._history.node_ids
         return ids[index] if index < len(ids) else None
+
+
+def _is_shown_only(done: Compaction) -> bool:
+    """Whether *done* has changed what the model is sent and not the stored conversation."""
+    return done.before_head is not None and done.before_head == done.after_head
+
+
+def _as_standing(done: Compaction) -> Standing:
+    return Standing(done.cut, done.summary or "", done.info or {})
+
+
+def _undone(target: Compaction, gate: Gate, n_turns: int, head: str | None) -> Compaction:
+    done = replace(target, status="undone", trigger="undo", undoable=False)
+    return replace(done, post_tokens=gate.tokens, post_count=n_turns, after_head=head)

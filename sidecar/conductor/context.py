@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import reduce
 
 import msgspec
 
+from sidecar.agentcore.convert import CONTEXT_SUMMARY_OPEN
 from sidecar.conductor.contract import ContextUsage, EngineView, TokenCounts, UsageBy
 from sidecar.conductor.session_ops import turns_to_messages
 from sidecar.llmgateway.contract import (
@@ -21,6 +23,7 @@ from sidecar.llmgateway.contract import (
     Turn,
     Usage,
 )
+from sidecar.rooms.memory.marks import SUMMARY_HEADER
 from sidecar.window_budget import (
     RESTORED_FILE_PREFIX,
     AssistantMessage,
@@ -36,6 +39,8 @@ __all__ = ["ContextMeter", "Overhead", "overhead_of", "turn_tokens"]
 
 _NOTHING = UsageBy(0, 0, 0, 0, 0, 0, 0, 0, 0)
 _NO_TOKENS = TokenCounts(0, 0)
+_SUMMARY_MARKS = (CONTEXT_SUMMARY_OPEN, SUMMARY_HEADER)
+"""How the summaries of the engines begin that the window budget does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,15 @@ def overhead_of(system: str, tools: Sequence[ToolDescriptor]) -> Overhead:
     return Overhead(_text_tokens(system), _text_tokens(schemas) if tools else 0)
 
 
+@dataclass(frozen=True, slots=True)
+class _Weight:
+    """What one turn weighs, and that turn."""
+
+    turn: Turn
+    by: UsageBy
+    tokens: int
+
+
 class ContextMeter:
     """The meter of one session. Pass it the same list while the conversation only grows.
 
@@ -67,6 +81,7 @@ class ContextMeter:
         self._turns: Sequence[Turn] = ()
         self._weighed = 0
         self._by = _NOTHING
+        self._view: list[_Weight] = []
         self._total = 0
         self._anchor: tuple[int, int] | None = None
         self._last_turn: TokenCounts | None = None
@@ -76,10 +91,21 @@ class ContextMeter:
         """Weigh what is new in *turns*; another list is another conversation and is weighed whole."""
         if turns is not self._turns or len(turns) < self._weighed:
             self._turns, self._weighed, self._by, self._total, self._anchor = turns, 0, _NOTHING, 0, None
+            self._view = []
         for message in turns_to_messages(turns[self._weighed :]):
             self._by = _add(self._by, _weigh(message))
             self._total += estimate_message_tokens(message)
         self._weighed = len(turns)
+
+    def show(self, turns: Sequence[Turn]) -> None:
+        """Weigh *turns*, a view made for one request, instead; turns of the view before it are known.
+
+        The provider's figure for that one stays good: the next differs from it by what the views differ.
+        """
+        self._turns, self._weighed, self._by = (), 0, _NOTHING
+        known = {id(weight.turn): weight for weight in self._view}
+        self._view = [known.get(id(turn)) or _weight(turn) for turn in turns]
+        self._total = sum(weight.tokens for weight in self._view)
 
     def count(self, usage: Usage) -> None:
         """Add the usage of one model call, whose request was everything weighed so far."""
@@ -111,6 +137,13 @@ class ContextMeter:
         """Return the occupancy that rests on the provider's figures, 0 when there are none."""
         return self.occupancy(Overhead(0, 0)) if self._anchor is not None else 0
 
+    def surplus(self, overhead: Overhead) -> int:
+        """Return how much more than the estimate the provider counted last, 0 where it counted no more."""
+        if self._anchor is None:
+            return 0
+        tokens, total_then = self._anchor
+        return max(0, tokens - total_then - overhead.total)
+
     def usage(
         self,
         overhead: Overhead,
@@ -140,12 +173,18 @@ class ContextMeter:
 
     def _parts(self, overhead: Overhead) -> UsageBy:
         base = UsageBy(overhead.system, overhead.tool_defs, 0, 0, 0, 0, 0, 0, 0)
-        return _add(base, self._by)
+        return reduce(_add, (weight.by for weight in self._view), _add(base, self._by))
 
 
 def turn_tokens(turn: Turn) -> int:
     """Weigh one turn."""
     return sum(map(estimate_message_tokens, turns_to_messages((turn,))))
+
+
+def _weight(turn: Turn) -> _Weight:
+    messages = turns_to_messages((turn,))
+    by = reduce(_add, map(_weigh, messages), _NOTHING)
+    return _Weight(turn, by, sum(map(estimate_message_tokens, messages)))
 
 
 def _weigh(message: Message) -> UsageBy:
@@ -159,9 +198,14 @@ def _weigh(message: Message) -> UsageBy:
             thinking = sum(_text_tokens(block.text) for block in content if isinstance(block, ThinkingBlock))
             return _split(tokens, "assistant", thinking=min(thinking, tokens))
         case UserMessage(content=content):
-            name = "files" if _text(content).startswith(RESTORED_FILE_PREFIX) else "user"
-            return _split(tokens, name, images=_image_tokens(content))
+            return _split(tokens, _name_of(_text(content)), images=_image_tokens(content))
     return _only("user", tokens)
+
+
+def _name_of(text: str) -> str:
+    if text.startswith(RESTORED_FILE_PREFIX):
+        return "files"
+    return "summary" if text.startswith(_SUMMARY_MARKS) else "user"
 
 
 def _split(tokens: int, rest: str, **parts: int) -> UsageBy:

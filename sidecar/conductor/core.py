@@ -27,8 +27,10 @@ from sidecar.conductor.log import EventLog
 from sidecar.conductor.narrator import Narrator
 from sidecar.conductor.permissions import PermissionDesk
 from sidecar.conductor.ports import Models, SessionHost
+from sidecar.conductor.preparing import call_when_ready
 from sidecar.conductor.prompt import RULE_FILES, system_prompt
 from sidecar.conductor.records import from_record, to_record
+from sidecar.conductor.room import Company
 from sidecar.conductor.silence import bounded_silence
 from sidecar.llmgateway.contract import (
     Channel,
@@ -39,9 +41,11 @@ from sidecar.llmgateway.contract import (
     Usage,
     UserTurn,
 )
+from sidecar.rooms import Participant
 from sidecar.runtime import Agent, AgentConfig, AgentDeps, create_agent
-from sidecar.runtime.contract import ToolBox
+from sidecar.runtime.contract import NO_COMPACTION, ToolBox
 from sidecar.runtime.memory import LiveCompaction
+from sidecar.runtime.wire import Outgoing
 from sidecar.workspace.contract import FileProblem, WorkspacePort
 
 __all__ = ["THINKING_LEVELS", "Core", "SessionParts"]
@@ -101,6 +105,7 @@ class Core:
         self.desk = PermissionDesk(info.sid, host, parts.new_id, parts.clock_ms, parts.permission_timeout_ms)
         self.tools: ToolBox = parts.toolbox(self._tool_context, self.narrator.on_tool)
         self.compactor = Compactor(info.sid, self.history, self.narrator, self._surroundings())
+        self._turn_engine = info.engine
         self._configured = self._agent_config()
         self.agent: Agent = self._make_agent()
 
@@ -120,13 +125,18 @@ class Core:
 
     def configure_agent(self) -> None:
         """Give the agent the setup as it is now. An unchanged one is not given again: it would weigh anew."""
+        self._turn_engine = self.info.engine
         config = self._agent_config()
         if config != self._configured:
             self._configured = config
             self.agent.configure(config)
 
     def _agent_config(self) -> AgentConfig:
-        return AgentConfig(self.info.model, self.system(), self.tools, thinking=self._thinking())
+        # An engine that shows a view keeps that inside the window itself, before every call.
+        policy = NO_COMPACTION if self.engine(self.info.engine).shows_view else None
+        return AgentConfig(
+            self.info.model, self.system(), self.tools, thinking=self._thinking(), compaction=policy
+        )
 
     def _thinking(self) -> ThinkingLevel | None:
         """Return how hard the model is to think; None, which leaves that to it, for one that cannot."""
@@ -157,19 +167,20 @@ class Core:
 
     def frame(self) -> Frame:
         """Return the conversation as an engine is to judge it, the entering prompt included."""
-        self.meter.sync(self.history.turns)
+        turns, overhead = self.history.turns, self.overhead()
         entering = turn_tokens(self.entering) if self.entering is not None else 0
+        if self.engine(self.info.engine).shows_view:
+            # Not all of this is sent, so the provider's figure tells only how far the estimate is off.
+            beside = overhead.total + entering + self.meter.surplus(overhead)
+            return Frame(turns, self.card, beside, 0, company=self._company())
+        self.meter.sync(turns)
         anchored = self.meter.anchored_tokens
-        return Frame(
-            self.history.turns,
-            self.card,
-            self.overhead().total + entering,
-            anchored + entering if anchored else 0,
-        )
+        known = anchored + entering if anchored else 0
+        return Frame(turns, self.card, overhead.total + entering, known, company=self._company())
 
     def usage(self, *, detail: bool = False) -> ContextUsage:
         """Return how full the window is."""
-        self.meter.sync(self.history.turns)
+        self._weigh()
         gate = self.compactor.gate(self.info.engine, self.ask(force=False))
         return self.meter.usage(
             self.overhead(),
@@ -233,12 +244,38 @@ class Core:
         agent.subscribe(self.narrator.on_run_event)
         return agent
 
+    def _weigh(self) -> None:
+        """Weigh what the next request shows of the conversation."""
+        view = self.compactor.view(self.info.engine, self.ask(force=False))
+        if view.turns is self.history.turns:
+            self.meter.sync(self.history.turns)
+        else:
+            self.meter.show(view.turns)
+
+    def _company(self) -> Company:
+        clients = self.host.listeners(self.info.sid)
+        return Company(self.info.sid, tuple(Participant(each.client_id, each.name) for each in clients))
+
     def _invoke(self, conversation: Conversation, options: StreamOptions) -> Channel:
-        channel = self.parts.models.invoker(self.agent.snapshot().model)(conversation, options)
-        return bounded_silence(channel, self.parts.model_silence_s)
+        def call(prepared: Conversation) -> Channel:
+            channel = self.parts.models.invoker(self.agent.snapshot().model)(prepared, options)
+            return bounded_silence(channel, self.parts.model_silence_s)
+
+        if not self.engine(self._turn_engine).shows_view:
+            return call(conversation)
+        return call_when_ready(lambda: self._prepare(conversation), call)
+
+    async def _prepare(self, conversation: Conversation) -> Conversation:
+        """Return what is sent of *conversation*, by the engine that the turn began with."""
+        engine, ask = self._turn_engine, self.ask(force=False)
+        await self.compactor.make_room(engine, ask)
+        view = self.compactor.view(engine, ask)
+        if view.turns is self.history.turns:
+            return conversation
+        return replace(conversation, turns=Outgoing().extended(view.turns).turns())
 
     def _on_usage(self, usage: Usage) -> None:
-        self.meter.sync(self.history.turns)
+        self._weigh()
         self.meter.count(usage)
         self.narrator.tell(self.usage())
 
@@ -260,6 +297,7 @@ class Core:
     def _surroundings(self) -> Surroundings:
         return Surroundings(
             frame=self.frame,
+            own_engine=lambda: self.info.engine,
             engine=self.engine,
             reseat=lambda turns: self.agent.reseat(turns, stored=True),
             invoke=lambda: self.parts.models.invoker(self.info.model),

@@ -15,8 +15,11 @@ from sidecar.boot import SessionShelf
 from sidecar.capabilities.contract import Tool
 from sidecar.capabilities.toolbox import SessionToolBox
 from sidecar.conductor.core import SessionParts
+from sidecar.conductor.engines.agentcore import AgentcoreEngine
 from sidecar.conductor.engines.none import NoEngine
 from sidecar.conductor.engines.runtime_memory import RuntimeEngine
+from sidecar.conductor.engines.sliding_window import SlidingWindowEngine
+from sidecar.conductor.engines.summarizing import SummarizingEngine
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.hub import Hub, NewSession
 from sidecar.conductor.jobs import TurnOutcome
@@ -27,6 +30,15 @@ from sidecar.llmgateway.registry import ModelRegistry
 from sidecar.llmgateway.scripted import Script, ScriptedModel
 from sidecar.runtime.store import SessionStore
 from sidecar.workspace.fake import FakeWorkspace
+
+ENGINES = (
+    WindowBudgetEngine,
+    RuntimeEngine,
+    AgentcoreEngine,
+    SlidingWindowEngine,
+    SummarizingEngine,
+    NoEngine,
+)
 
 
 def text(prompt: str) -> Content:
@@ -102,7 +114,7 @@ async def make_stage(tmp_path: Path) -> AsyncIterator[StageMaker]:
         parts = SessionParts(
             models=models,
             workspace=workspace,
-            engines={"windowBudget": WindowBudgetEngine, "runtime": RuntimeEngine, "none": NoEngine},
+            engines={engine.name: engine for engine in ENGINES},
             toolbox=lambda context, observe: SessionToolBox(tools, context, observe),
             resolve=lambda path, cwd: cwd / path,
             child_started=lambda pid, what: lambda: None,

@@ -37,7 +37,7 @@ async def test_the_knobs_and_how_they_stand(make_stage: Any) -> None:
         "thinking": "default",
         "permissions": "ask",
     }
-    assert choices(session, "engine") == ["windowBudget", "runtime", "none"]
+    assert choices(session, "engine") == list(stage.hub.engines)
     assert choices(session, "thinking") == ["default"], "this model cannot think"
     assert session.options.all()[3] == ConfigOption(
         "permissions",

@@ -6,6 +6,7 @@ tracks which files were read and modified, and restores none.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import timedelta
@@ -13,64 +14,66 @@ from typing import Any, Final
 
 from sidecar.agentcore import AgentMessage
 from sidecar.agentcore.bridge import messages_to_turns, turns_to_messages
+from sidecar.agentcore.estimate import sent_tokens
 from sidecar.agentcore.invoker import InvokerModel
 from sidecar.agentcore.memory import (
+    Budget,
     CompactionConfig,
     CompactionInfo,
+    CompactionPlan,
     CompactionSummary,
+    Compactor,
+    fit_budget,
     new_compaction,
 )
 from sidecar.conductor.contract import Gate, Microcompact, NoOp
-from sidecar.conductor.engines.base import CompactAsk, Condensed, EnginePlan, Frame, Helpers
+from sidecar.conductor.engines.base import CompactAsk, Condensed, EnginePlan, Frame, Helpers, WholeView
 from sidecar.llmgateway.contract import Turn
 
 __all__ = ["AgentcoreEngine"]
 
 _NO_CARD: Final = NoOp("the model's context window is unknown")
+_NO_MODEL: Final = NoOp("no model is at hand to condense with")
 _NOTHING: Final = NoOp("there is nothing to condense")
 _UNDER: Final = NoOp("the conversation is under the limit")
 _NO_GAIN: Final = NoOp("the result would not be smaller")
-_OVERHEAD_STEP: Final = 256
-"""The overhead is taken in steps of this many tokens, so that a prompt's length alone weighs nothing anew."""
 
 
-class AgentcoreEngine:
-    """``agentcore.memory`` at work in one session."""
+class AgentcoreEngine(WholeView):
+    """``agentcore.memory`` at work in one session. The policy names ``reserveTokens`` and ``keepRecent``."""
 
     name = "agentcore"
     compacts = True
 
     def __init__(self) -> None:
         self._turns: Sequence[Turn] = ()
-        self._n_turns = 0
-        self._messages: list[AgentMessage] = []
-        self._starts: list[int] = []
-        self._key: object = None
-        self._compactor = new_compaction(CompactionConfig(None, 0))
+        self._begin(())
 
     def gate(self, frame: Frame, ask: CompactAsk) -> Gate:
         """Return whether the estimate, or the live occupancy, is over window minus reserve."""
-        window = frame.card.context_window if frame.card else 0
-        if not window:
+        budget = _budget(frame, ask)
+        if budget is None:
             return Gate(frame.context_tokens, 0, 0, over=False)
-        seen = self._compactor_for(frame, ask).preview(self._sync(frame.turns))
-        tokens = max(seen.tokens, frame.context_tokens)
-        return Gate(tokens, seen.limit, window, over=tokens > seen.limit)
+        self._sync(frame.turns)
+        tokens = max(self._tokens + frame.overhead_tokens, frame.context_tokens)
+        # Where the overhead alone is near the threshold, a part of that stays the conversation's.
+        limit = budget.narrowed(frame.overhead_tokens).threshold + frame.overhead_tokens
+        return Gate(tokens, limit, budget.window, over=tokens > limit)
 
     def plan(self, frame: Frame, ask: CompactAsk) -> EnginePlan | NoOp:
         """Return where it would cut."""
         refusal = self._refusal(frame, ask)
         if refusal is not None:
             return refusal
-        seen = self._compactor_for(frame, ask).preview(self._sync(frame.turns), force=True)
-        plan = seen.plan
+        plan, _ = self._plan(frame, ask, new_compaction(_config(frame, ask)))
         if plan is None:
             return _NOTHING
+        summary = min(plan.summary_tokens, plan.dropped_tokens // 2)
         return EnginePlan(
             cut=self._turn_at(plan.cut),
             dropped_tokens=plan.dropped_tokens,
             kept_tokens=plan.kept_tokens,
-            projected_tokens=plan.projected_tokens + frame.overhead_tokens,
+            projected_tokens=plan.kept_tokens + summary + frame.overhead_tokens,
             microcompact=Microcompact(len(plan.shrink), 0),
             rehydrate=(),
         )
@@ -80,76 +83,100 @@ class AgentcoreEngine:
         refusal = self._refusal(frame, ask)
         if refusal is not None:
             return refusal
-        messages = self._sync(frame.turns)
-        cut = self.plan(frame, ask)
-        if isinstance(cut, NoOp):
-            return cut
-        compactor = new_compaction(self._config(frame, ask, helpers))
-        done = await compactor.compact_now(messages, ask.instructions)
-        if done is None:
+        if helpers.invoke is None:
+            return _NO_MODEL
+        told: list[CompactionInfo] = []
+        model = InvokerModel(helpers.invoke, cancel=lambda: helpers.cancel)
+        compactor = new_compaction(_config(frame, ask, model, told))
+        plan, is_forced = self._plan(frame, ask, compactor)
+        if plan is None:
             return _NOTHING
-        view, info = done
-        if info.tokens_after >= info.tokens_before:
+        if is_forced:
+            done = await compactor.compact_now(self._messages, ask.instructions)
+            view: Sequence[AgentMessage] = done[0] if done is not None else ()
+        else:
+            view = await compactor(self._messages)
+        helpers.cancel.raise_if_cancelled()
+        if not told or told[-1].tokens_after >= told[-1].tokens_before:
             return _NO_GAIN
-        return _condensed(frame, cut.cut, view, info)
+        cut = self._turn_at(plan.cut)
+        return _condensed(frame, cut, cut - (plan.pinned >= 0), view, told[-1])
 
     def _refusal(self, frame: Frame, ask: CompactAsk) -> NoOp | None:
-        if frame.card is None or not frame.card.context_window:
+        if _budget(frame, ask) is None:
             return _NO_CARD
         return None if ask.force or self.gate(frame, ask).over else _UNDER
 
+    def _plan(
+        self, frame: Frame, ask: CompactAsk, compactor: Compactor
+    ) -> tuple[CompactionPlan | None, bool]:
+        """Return what to do, and whether it must be forced.
+
+        That is so also where the live occupancy alone is over the limit, and where the engine would merely
+        shrink an item: here that would change the stored conversation for good.
+        """
+        messages = self._sync(frame.turns)
+        plan = None if ask.force else compactor.preview(messages).plan
+        if plan is not None and plan.cut > 0:
+            return plan, False
+        return compactor.preview(messages, force=True).plan, True
+
     def _sync(self, turns: Sequence[Turn]) -> list[AgentMessage]:
-        """Return *turns* as messages; only what is new since the last call is converted."""
-        if turns is not self._turns or len(turns) < self._n_turns:
-            self._turns, self._n_turns, self._messages, self._starts = turns, 0, [], []
-        for turn in turns[self._n_turns :]:
+        """Return *turns* as messages; only what is new since the last call is converted and weighed."""
+        if turns is not self._turns or len(turns) < len(self._starts):
+            self._begin(turns)
+        for turn in turns[len(self._starts) :]:
             self._starts.append(len(self._messages))
-            self._messages.extend(turns_to_messages((turn,)))
-        self._n_turns = len(turns)
+            new = turns_to_messages((turn,), self._names)
+            self._messages.extend(new)
+            self._tokens += sum(map(sent_tokens, new))
         return self._messages
 
+    def _begin(self, turns: Sequence[Turn]) -> None:
+        self._turns = turns
+        self._messages: list[AgentMessage] = []
+        self._starts: list[int] = []
+        self._names: dict[str, str] = {}
+        self._tokens = 0
+
     def _turn_at(self, message_index: int) -> int:
-        """Return the turn whose messages begin at *message_index* or after it."""
-        for index, start in enumerate(self._starts):
-            if start >= message_index:
-                return index
-        return len(self._starts)
-
-    def _compactor_for(self, frame: Frame, ask: CompactAsk) -> Any:
-        """Return the compactor that weighs; another one only when what it depends on has changed."""
-        config = self._config(frame, ask, None)
-        key = (
-            config.context_window,
-            config.reserve_tokens,
-            config.keep_recent_tokens,
-            config.overhead_tokens,
-        )
-        if key != self._key:
-            self._key, self._compactor = key, new_compaction(config)
-        return self._compactor
-
-    def _config(self, frame: Frame, ask: CompactAsk, helpers: Helpers | None) -> CompactionConfig:
-        model = None
-        if helpers is not None and helpers.invoke is not None:
-            model = InvokerModel(helpers.invoke, cancel=lambda: helpers.cancel)
-        steps = -(-frame.overhead_tokens // _OVERHEAD_STEP)
-        return CompactionConfig(
-            model,
-            frame.card.context_window if frame.card else 0,
-            int(ask.policy.get("reserveTokens", 0)),
-            int(ask.policy.get("keepRecent", 0)),
-            overhead_tokens=steps * _OVERHEAD_STEP,
-        )
+        """Return the turn whose messages begin at *message_index*: a tail never begins inside one."""
+        return bisect_left(self._starts, message_index)
 
 
-def _condensed(frame: Frame, cut: int, view: Sequence[AgentMessage], info: CompactionInfo) -> Condensed:
+def _budget(frame: Frame, ask: CompactAsk) -> Budget | None:
+    window = frame.card.context_window if frame.card is not None else 0
+    if window <= 0:
+        return None
+    return fit_budget(window, int(ask.policy.get("reserveTokens", 0)), int(ask.policy.get("keepRecent", 0)))
+
+
+def _config(
+    frame: Frame,
+    ask: CompactAsk,
+    model: InvokerModel | None = None,
+    told: list[CompactionInfo] | None = None,
+) -> CompactionConfig:
+    return CompactionConfig(
+        model,
+        frame.card.context_window if frame.card is not None else 0,
+        int(ask.policy.get("reserveTokens", 0)),
+        int(ask.policy.get("keepRecent", 0)),
+        None if told is None else told.append,
+        overhead_tokens=frame.overhead_tokens,
+    )
+
+
+def _condensed(
+    frame: Frame, cut: int, n_dropped: int, view: Sequence[AgentMessage], info: CompactionInfo
+) -> Condensed:
     summary = next((message for message in view if isinstance(message, CompactionSummary)), None)
     return Condensed(
         turns=tuple(messages_to_turns(view)),
         cut=cut,
-        dropped_count=info.compacted_count,
-        pre_tokens=info.tokens_before,
-        post_tokens=info.tokens_after,
+        dropped_count=n_dropped,
+        pre_tokens=info.tokens_before + frame.overhead_tokens,
+        post_tokens=info.tokens_after + frame.overhead_tokens,
         summary=summary.summary if summary is not None else "",
         summary_source="model" if info.summary_source == "model" else "localFallback",
         fallback_reason=None if info.summary_source == "model" else "the model gave no usable summary",

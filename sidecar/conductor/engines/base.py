@@ -19,6 +19,7 @@ from sidecar.conductor.contract import (
     RestoredFile,
     SummarySource,
 )
+from sidecar.conductor.room import ALONE, Company
 from sidecar.llmgateway.contract import ModelCard, Turn
 from sidecar.runtime.contract import ModelInvoker
 
@@ -31,7 +32,20 @@ __all__ = [
     "FreshFiles",
     "Helpers",
     "SessionEngine",
+    "Standing",
+    "SummaryFailed",
+    "View",
+    "WholeView",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A compaction that only the view shows: *summary* stands there for the turns before *cut*."""
+
+    cut: int
+    summary: str
+    info: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +53,28 @@ class Frame:
     """The conversation an engine is to judge.
 
     *overhead_tokens* is what every request carries besides: system prompt, tool schemas, and the prompt that
-    is about to enter. *context_tokens* rests on the provider's figures, 0 when there are none.
+    is about to enter. *context_tokens* rests on the provider's figures, 0 when there are none. *standing* is
+    what the engine's own compactions have made of this conversation in the view; *company* is who takes part.
     """
 
     turns: Sequence[Turn]
     card: ModelCard | None
     overhead_tokens: int
     context_tokens: int
+    standing: Standing | None = None
+    company: Company = ALONE
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the model is sent of a conversation: *turns*, which show it from its turn *first* on.
+
+    *pinned* are the indices of turns before that which are shown as well: the newest prompt.
+    """
+
+    turns: Sequence[Turn]
+    first: int = 0
+    pinned: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +88,7 @@ class CompactAsk:
 
 @dataclass(frozen=True, slots=True)
 class EnginePlan:
-    """What a compaction would do; *cut* is the index of the first turn kept."""
+    """What a compaction would do; *cut* is the index of the first turn kept, *first* of the first dropped."""
 
     cut: int
     dropped_tokens: int
@@ -68,6 +97,7 @@ class EnginePlan:
     microcompact: Microcompact
     rehydrate: tuple[RehydrateCandidate, ...]
     prompt: str | None = None
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +126,16 @@ class Helpers:
     deadline_s: float
 
 
+class SummaryFailed(Exception):
+    """An engine that needs a summary got none it can use; its text tells the user why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Condensed:
-    """The conversation after a compaction, and what became of it."""
+    """The conversation after a compaction, and what became of it.
+
+    With *keeps_history* the stored conversation stays as it is, and *turns* is what the model is sent.
+    """
 
     turns: tuple[Turn, ...]
     cut: int
@@ -112,6 +149,7 @@ class Condensed:
     restored: tuple[RestoredFile, ...]
     missing: tuple[str, ...]
     info: Mapping[str, Any] | None = None
+    keeps_history: bool = False
 
 
 class SessionEngine(Protocol):
@@ -127,6 +165,11 @@ class SessionEngine(Protocol):
         """Whether it ever compacts."""
         ...
 
+    @property
+    def shows_view(self) -> bool:
+        """Whether the stored conversation stays whole, and the model is sent a view of it."""
+        ...
+
     def gate(self, frame: Frame, ask: CompactAsk) -> Gate:
         """Say whether the next request is over the limit; costs only what is new since the last call."""
         ...
@@ -138,3 +181,17 @@ class SessionEngine(Protocol):
     async def condense(self, frame: Frame, ask: CompactAsk, helpers: Helpers) -> Condensed | NoOp:
         """Compact. Fewer tokens or a NoOp; raises CancelledByToken when cancelled, with nothing changed."""
         ...
+
+    def view(self, frame: Frame, ask: CompactAsk) -> View:
+        """Return what the model is sent, ``frame.turns`` itself where that is all of it; asks no model."""
+        ...
+
+
+class WholeView:
+    """The part of an engine that shortens the stored conversation itself: the model is sent all of it."""
+
+    shows_view = False
+
+    def view(self, frame: Frame, ask: CompactAsk) -> View:
+        """Return the whole conversation."""
+        return View(frame.turns)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from sidecar.conductor.contract import Gate, NoOp
-from sidecar.conductor.engines.base import CompactAsk, Frame, Helpers
+from sidecar.conductor.engines.base import CompactAsk, Frame, Helpers, WholeView
 
 __all__ = ["NoEngine"]
 
 _REASON = "this session's engine does not compact"
 
 
-class NoEngine:
+class NoEngine(WholeView):
     """Leaves every conversation as it is."""
 
     name = "none"

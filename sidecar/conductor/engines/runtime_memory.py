@@ -6,9 +6,10 @@ It counts turns where it keeps recent ones, and restores no files.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sidecar.conductor.contract import Gate, Microcompact, NoOp
-from sidecar.conductor.engines.base import CompactAsk, Condensed, EnginePlan, Frame, Helpers
+from sidecar.conductor.engines.base import CompactAsk, Condensed, EnginePlan, Frame, Helpers, WholeView
 from sidecar.conductor.engines.running import RunningTotal
 from sidecar.llmgateway.contract import TextBlock, Turn
 from sidecar.runtime.contract import CompactionPolicy
@@ -26,11 +27,12 @@ __all__ = ["RuntimeEngine"]
 
 _NO_CARD = NoOp("the model's context window is unknown")
 _NOTHING = NoOp("there is nothing to condense")
+_UNDER = NoOp("the conversation is under the limit")
 _NO_GAIN = NoOp("the result would not be smaller")
 _NO_MODEL = NoOp("no model is at hand to condense with")
 
 
-class RuntimeEngine:
+class RuntimeEngine(WholeView):
     """``runtime.memory`` at work in one session."""
 
     name = "runtime"
@@ -72,8 +74,8 @@ class RuntimeEngine:
             turns=turns,
             cut=done.cut,
             dropped_count=done.cut,
-            pre_tokens=done.tokens_before,
-            post_tokens=done.tokens_after,
+            pre_tokens=done.tokens_before + frame.overhead_tokens,
+            post_tokens=done.tokens_after + frame.overhead_tokens,
             summary=first.text if isinstance(first, TextBlock) else "",
             summary_source="model" if done.source == "model" else "localFallback",
             fallback_reason=None if done.source == "model" else "the model gave no usable summary",
@@ -83,17 +85,16 @@ class RuntimeEngine:
         )
 
     def _cut(self, frame: Frame, ask: CompactAsk) -> LiveCut | NoOp:
-        if frame.card is None:
+        if frame.card is None or not frame.card.context_window:
             return _NO_CARD
-        policy, tokens = _policy(ask), self._tokens(frame.turns)
-        if ask.force and frame.card.context_window:
-            share = (tokens + frame.overhead_tokens) / frame.card.context_window
-            policy = CompactionPolicy(min(policy.trigger_ratio, share), policy.keep_recent)
+        card, policy, tokens = frame.card, _policy(ask), self._tokens(frame.turns)
+        if ask.force:
+            # By hand it goes as if the window were just full: what is worth a model call follows from that.
+            full = min(card.context_window, tokens + frame.overhead_tokens)
+            card, policy = replace(card, context_window=full), CompactionPolicy(1.0, policy.keep_recent)
         elif not self.gate(frame, ask).over:
-            return NoOp("the conversation is under the limit")
-        found = plan_live_cut(
-            frame.turns, frame.card, policy, tokens=tokens, overhead_tokens=frame.overhead_tokens
-        )
+            return _UNDER
+        found = plan_live_cut(frame.turns, card, policy, tokens=tokens, overhead_tokens=frame.overhead_tokens)
         return _NOTHING if found is None else found
 
     def _tokens(self, turns: Sequence[Turn]) -> int:

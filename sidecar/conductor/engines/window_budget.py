@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from sidecar.conductor.contract import Gate, Microcompact, NoOp, RehydrateCandidate, RestoredFile
-from sidecar.conductor.engines.base import CompactAsk, Condensed, EnginePlan, Frame, Helpers
+from sidecar.conductor.engines.base import CompactAsk, Condensed, EnginePlan, Frame, Helpers, WholeView
 from sidecar.conductor.restoring import fresh_text
 from sidecar.conductor.session_ops import (
     CondenseRun,
@@ -50,7 +50,7 @@ _FALLBACKS: Final[dict[str, str]] = {
 }
 
 
-class WindowBudgetEngine:
+class WindowBudgetEngine(WholeView):
     """``window_budget`` at work in one session. *same_file* maps spellings of a path to one."""
 
     name = "windowBudget"

@@ -1,0 +1,154 @@
+"""What the two tiers of the rooms are to fit into a session's window, and what they make of it.
+
+Setting a scene costs nothing; sorting it out costs what no notes cover, and is done once. Asks no model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Final
+
+from sidecar.conductor.contract import Microcompact
+from sidecar.conductor.engines.base import Standing, View
+from sidecar.conductor.engines.room_view import fitted, view_of
+from sidecar.conductor.room import SessionRoom
+from sidecar.llmgateway.contract import TextBlock, UserTurn
+from sidecar.rooms import AIMessage, EventSource, RoomEvent, TextContent
+from sidecar.rooms.memory import MemoryResult
+from sidecar.rooms.memory.budget import Limits
+from sidecar.rooms.memory.chain import Chain, Link
+from sidecar.rooms.memory.estimate import event_tokens, message_tokens
+from sidecar.rooms.memory.marks import summary_message
+from sidecar.rooms.memory.progress import Progress, stand_in
+from sidecar.rooms.memory.reading import Reading, read, view_after, view_as_is
+
+__all__ = ["PINNED", "Scene"]
+
+PINNED: Final = "pinnedPrompt"
+"""In a standing's info: the turn of a prompt before its cut that the notes do not cover."""
+
+_NOBODY: Final = RoomEvent(id="", room_id="", source=EventSource("", ""), content=TextContent(""))
+_ITEM_SHARE: Final = 2
+"""An item that takes more than one in so many tokens of the room is cut in the view."""
+
+
+class Scene:
+    """A conversation at one moment: the events that no notes cover, the newest prompt apart, and the notes.
+
+    Attributes:
+        first: the index of the first event behind the notes.
+        tokens: what all of it takes, untouched.
+    """
+
+    def __init__(self, room: SessionRoom, limits: Limits, standing: Standing | None) -> None:
+        self.room = room
+        self.limits = limits
+        self.notes = standing.summary if standing is not None else None
+        self.first = room.at_turn(standing.cut) if standing is not None else 0
+        pinned = None if standing is None else standing.info.get(PINNED)
+        self._extra = {room.prompt, None if pinned is None else room.at_turn(pinned)} - {None}
+        before = sum(room.tokens(each, each + 1) for each in self._before())
+        self.tokens = self._notes_tokens + before + room.tokens(self.first)
+        self._made_of = (standing, room.events, room.n_turns)
+
+    def is_still(self, limits: Limits, standing: Standing | None) -> bool:
+        """Whether nothing has changed since the scene was set."""
+        known, events, n_turns = self._made_of
+        unchanged = events is self.room.events and n_turns == self.room.n_turns
+        return unchanged and limits == self.limits and standing == known
+
+    @property
+    def threshold(self) -> int:
+        """Above this events must give way: tier 2 before the first notes, the whole room after them."""
+        most = self.limits.max_context_tokens
+        return most if self.notes is not None else min(most, self.limits.tier2_tokens)
+
+    @property
+    def is_roomy(self) -> bool:
+        """Whether all of it can be shown untouched."""
+        return self.tokens <= min(self.limits.tier1_tokens, self.threshold)
+
+    @property
+    def prompt(self) -> RoomEvent | None:
+        """The newest prompt, or its beginning where it alone takes too much of the room."""
+        if self.room.prompt is None:
+            return None
+        return self._shown(self.room.prompt)
+
+    @cached_property
+    def reading(self) -> Reading:
+        """Everything sorted out: what is shown as it is, truncated, or must give way to notes."""
+        places = [each for each in (*self._before(), *self._behind()) if each != self.room.prompt]
+        whole = [self.room.events[each] for each in places]
+        chain = Chain() if self.notes is None else Chain((Link(self.notes, {}, partial=True),))
+        return read(
+            MemoryResult(events=[self._shown(each) for each in places]),
+            self.room.context(whole),
+            self.prompt or _NOBODY,
+            chain,
+            limits=self.limits,
+            is_fresh=lambda made_at: True,
+        )
+
+    @cached_property
+    def costs(self) -> tuple[int, ...]:
+        """What each event of the reading's window takes."""
+        return tuple(map(event_tokens, self.reading.window))
+
+    def sent_tokens(self, n_folded: int = 0) -> int:
+        """Return what is sent when the first *n_folded* events of the window are not."""
+        prompt = self.prompt
+        asked = event_tokens(prompt) if prompt is not None else 0
+        return self._notes_tokens + sum(self.costs[n_folded:]) + asked
+
+    def turn_behind(self, folded: Sequence[RoomEvent]) -> int:
+        """Return the turn from which the conversation is shown once notes cover *folded* as well."""
+        last = self.room.at_turn(folded[-1].index) + 1 if folded else 0
+        return self.room.turn_of(max(self.first, last))
+
+    def truncated(self) -> Microcompact:
+        """Return how many events of the window are shown cut, and the tokens that saves."""
+        window = self.reading.window
+        whole = [self.reading.known.events[event.id] for event in window]
+        n_cut = sum(event.content is not other.content for event, other in zip(window, whole, strict=True))
+        return Microcompact(n_cut, sum(map(event_tokens, whole)) - sum(self.costs))
+
+    def view(self) -> View:
+        """Return what is sent. Where notes are due that could not be had, a placeholder stands for them."""
+        if self.is_roomy:
+            events = [self.room.events[each] for each in (*self._before(), *self._behind())]
+            notes = [] if self.notes is None else [summary_message(self.notes)]
+            return view_of(self.room, _as_turns(notes), events, self.room.turn_of(self.first))
+        reading = self.reading
+        if reading.cut is None:
+            return self._view(view_as_is(reading), ())
+        missing = stand_in(reading, Progress(failure="raised"))
+        return self._view(view_after(reading, missing), reading.material)
+
+    def _view(self, result: MemoryResult, folded: Sequence[RoomEvent]) -> View:
+        prompt = self.prompt
+        events = result.events if prompt is None else [*result.events, prompt]
+        return view_of(self.room, _as_turns(result.messages), events, self.turn_behind(folded))
+
+    @property
+    def _notes_tokens(self) -> int:
+        return message_tokens(summary_message(self.notes)) if self.notes is not None else 0
+
+    def _before(self) -> list[int]:
+        """Return the events before the notes' end that are shown all the same, oldest first."""
+        return sorted(each for each in self._extra if each is not None and each < self.first)
+
+    def _behind(self) -> range:
+        return range(self.first, len(self.room.events))
+
+    def _shown(self, place: int) -> RoomEvent:
+        most = max(1, self.limits.max_context_tokens // _ITEM_SHARE)
+        event = self.room.events[place]
+        return event if self.room.tokens(place, place + 1) <= most else fitted(event, most)
+
+
+def _as_turns(messages: Sequence[AIMessage]) -> list[UserTurn]:
+    return [
+        UserTurn((TextBlock(each.content if isinstance(each.content, str) else ""),)) for each in messages
+    ]

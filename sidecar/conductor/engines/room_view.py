@@ -1,0 +1,72 @@
+"""What the engines of the rooms share: the session's events, its settings as their limits, a view as turns.
+
+They leave the stored conversation whole and choose what of it the model is sent. Tokens are the rooms' own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from sidecar.conductor.engines.base import CompactAsk, Frame, View
+from sidecar.conductor.room import SessionRoom
+from sidecar.llmgateway.contract import Turn
+from sidecar.rooms import RoomEvent
+from sidecar.rooms.memory.budget import Limits, fit_items
+
+__all__ = ["fitted", "limits_of", "setting", "view_of"]
+
+_DEFAULTS: Final = Limits(1)
+_LEAST_SHARE: Final = 10
+"""One in so many parts of the window is the conversation's, however large the rest of a request is."""
+
+_ANSWER_SHARE: Final = 4
+_SUMMARY_SHARE: Final = 4
+
+
+def setting(policy: Mapping[str, float], name: str, default: float, *, least: float) -> float:
+    """Return what *policy* says of *name*, never below *least*.
+
+    >>> setting({"maxEvents": 0}, "maxEvents", 50, least=2), setting({}, "maxEvents", 50, least=2)
+    (2, 50)
+    """
+    return max(least, policy.get(name, default))
+
+
+def limits_of(frame: Frame, ask: CompactAsk) -> Limits | None:
+    """Return what the window leaves to the conversation, None where no window is known.
+
+    Off it go the overhead and room for the answer. The policy names ``reserveTokens``, ``tier1Ratio``,
+    ``tier2Ratio`` (or ``triggerRatio``), ``truncateChars``, ``summaryMaxTokens`` and ``minEvents``.
+    """
+    if frame.card is None or frame.card.context_window <= 0:
+        return None
+    window, policy = frame.card.context_window, ask.policy
+    answer = min(frame.card.max_output_tokens, window // _ANSWER_SHARE)
+    reserve = setting(policy, "reserveTokens", answer, least=0)
+    room = max(int(window - reserve - frame.overhead_tokens), window // _LEAST_SHARE, 1)
+    trigger = policy.get("triggerRatio", _DEFAULTS.tier2_ratio)
+    summary = setting(policy, "summaryMaxTokens", _DEFAULTS.summary_max_tokens, least=1)
+    return Limits(
+        room,
+        tier1_ratio=min(1.0, setting(policy, "tier1Ratio", _DEFAULTS.tier1_ratio, least=0)),
+        tier2_ratio=min(1.0, setting(policy, "tier2Ratio", trigger, least=0)),
+        truncate_chars=int(setting(policy, "truncateChars", _DEFAULTS.truncate_chars, least=1)),
+        summary_max_tokens=max(1, min(int(summary), room // _SUMMARY_SHARE)),
+        min_events=int(setting(policy, "minEvents", _DEFAULTS.min_events, least=0)),
+    )
+
+
+def fitted(event: RoomEvent, max_tokens: int) -> RoomEvent:
+    """Return *event*, or its beginning with a marker where it alone takes more than *max_tokens*."""
+    return fit_items([], [event], max_tokens)[1][0]
+
+
+def view_of(room: SessionRoom, leading: Sequence[Turn], events: Iterable[RoomEvent], first: int) -> View:
+    """Return the view that shows *leading* and then *events*, each whole or as a memory shortened it.
+
+    *first* is the turn from which the conversation is shown on; events before it are pinned.
+    """
+    ordered = sorted(events, key=lambda event: event.index)
+    turns = [*leading, *(turn for event in ordered for turn in room.shown(event))]
+    return View(turns, first, tuple(event.index for event in ordered if event.index < first))

@@ -1,0 +1,90 @@
+"""``slidingWindow``: the model is sent the newest events of the room, and nothing is ever condensed.
+
+The newest prompt stays in sight however many rounds of tools follow it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sidecar.conductor.contract import Gate, NoOp
+from sidecar.conductor.engines.base import CompactAsk, Frame, Helpers, View
+from sidecar.conductor.engines.room_view import fitted, limits_of, setting, view_of
+from sidecar.conductor.room import SessionRoom
+from sidecar.rooms import RoomEvent
+from sidecar.rooms.memory import SlidingWindowMemory
+from sidecar.rooms.memory.budget import fit_items
+from sidecar.rooms.memory.estimate import event_tokens
+
+__all__ = ["SlidingWindowEngine"]
+
+_MAX_EVENTS: Final = 50
+_LEAST_EVENTS: Final = 2
+"""The newest prompt, and what was done about it last: with less a model would not see what its tools said."""
+
+
+class SlidingWindowEngine:
+    """``SlidingWindowMemory`` at work in one session. The policy names ``maxEvents``."""
+
+    name = "slidingWindow"
+    compacts = False
+    shows_view = True
+
+    def __init__(self) -> None:
+        self._room = SessionRoom()
+
+    def gate(self, frame: Frame, ask: CompactAsk) -> Gate:
+        """Return what the window weighs; it is never over, for it slides."""
+        limits = limits_of(frame, ask)
+        tokens = sum(map(event_tokens, self._window(frame, ask)))
+        window = frame.card.context_window if frame.card and limits else 0
+        shown = min(tokens, limits.max_context_tokens) if limits else tokens
+        return Gate(shown + frame.overhead_tokens, window, window, over=False)
+
+    def plan(self, frame: Frame, ask: CompactAsk) -> NoOp:
+        """Return why nothing would be done."""
+        text = f"a sliding window condenses nothing: the model is sent the newest {_max_events(ask)} events"
+        return NoOp(f"{text}, and the stored conversation stays whole")
+
+    async def condense(self, frame: Frame, ask: CompactAsk, helpers: Helpers) -> NoOp:
+        """Return why nothing is done."""
+        return self.plan(frame, ask)
+
+    def view(self, frame: Frame, ask: CompactAsk) -> View:
+        """Return the newest events and the newest prompt; what does not fit the window is cut, visibly."""
+        window, limits = self._window(frame, ask), limits_of(frame, ask)
+        room_tokens = limits.max_context_tokens if limits else 0
+        if room_tokens and sum(map(event_tokens, window)) > room_tokens:
+            window = self._fitted(window, room_tokens)
+        elif len(window) == len(self._room.events):
+            return View(frame.turns)
+        others = [event.index for event in window if not self._is_prompt(event)]
+        first = min(others, default=len(frame.turns))
+        return view_of(self._room, (), window, first)
+
+    def _window(self, frame: Frame, ask: CompactAsk) -> list[RoomEvent]:
+        """Return the events in sight, the newest prompt last."""
+        self._room.sync(frame.turns, frame.company)
+        n_events = _max_events(ask)
+        recent = self._room.events[-n_events - 1 :]
+        memory = SlidingWindowMemory(n_events)
+        if self._room.prompt is None:
+            return memory.window(recent, "")
+        prompt = self._room.events[self._room.prompt]
+        others = [event for event in recent if event is not prompt]
+        return [*memory.window([*others, prompt], prompt.id), prompt]
+
+    def _fitted(self, window: list[RoomEvent], room_tokens: int) -> list[RoomEvent]:
+        """Return *window* in *room_tokens*: half of it is the prompt's where it needs that much."""
+        *others, newest = window
+        newest = fitted(newest, max(1, room_tokens // 2))
+        left = room_tokens - event_tokens(newest)
+        return [*fit_items([], others, left)[1], newest]
+
+    def _is_prompt(self, event: RoomEvent) -> bool:
+        prompt = self._room.prompt
+        return prompt is not None and event.index == self._room.starts[prompt]
+
+
+def _max_events(ask: CompactAsk) -> int:
+    return int(setting(ask.policy, "maxEvents", _MAX_EVENTS, least=_LEAST_EVENTS))

@@ -1,0 +1,182 @@
+"""``summarizing``: the two tiers of the rooms at work in one session.
+
+Old long texts are truncated and the oldest events give way to notes, but only in what the model is sent: the
+stored conversation stays whole. The notes are kept as the compaction that made them. Each one goes on from
+the one before, and taking it back shows its events again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from sidecar.conductor.contract import Gate, NoOp
+from sidecar.conductor.engines.base import (
+    CompactAsk,
+    Condensed,
+    EnginePlan,
+    Frame,
+    Helpers,
+    Standing,
+    SummaryFailed,
+    View,
+)
+from sidecar.conductor.engines.room_model import InvokerProvider
+from sidecar.conductor.engines.room_scene import PINNED, Scene
+from sidecar.conductor.engines.room_view import limits_of
+from sidecar.conductor.room import SessionRoom, turns_of
+from sidecar.rooms.memory.budget import fitting_cut
+from sidecar.rooms.memory.estimate import event_tokens
+from sidecar.rooms.memory.notes import take_notes
+from sidecar.rooms.memory.progress import Progress, opening
+from sidecar.rooms.memory.prompt import prompt_budget, summariser_context, to_pieces
+from sidecar.rooms.memory.reading import Reading
+
+__all__ = ["SummarizingEngine"]
+
+_NO_CARD: Final = NoOp("the model's context window is unknown")
+_NO_MODEL: Final = NoOp("no model is at hand to condense with")
+_NOTHING: Final = NoOp("there is nothing to condense")
+_UNDER: Final = NoOp("the conversation is under the limit")
+_NO_GAIN: Final = NoOp("the result would not be smaller")
+_FORCED_SHARE: Final = 4
+"""A compaction by hand leaves one in so many tokens as it is."""
+
+_LEAST_FOLDED_TOKENS: Final = 50
+"""Less than this is not worth a model's notes, which could hardly be shorter."""
+
+
+class SummarizingEngine:
+    """``rooms.memory`` at work in one session, both tiers. The policy is that of ``limits_of``."""
+
+    name = "summarizing"
+    compacts = True
+    shows_view = True
+
+    def __init__(self) -> None:
+        self._room = SessionRoom()
+        self._scene: Scene | None = None
+
+    def gate(self, frame: Frame, ask: CompactAsk) -> Gate:
+        """Return whether events must give way to notes before the next request."""
+        scene = self._look(frame, ask)
+        if scene is None or frame.card is None:
+            return Gate(frame.context_tokens, 0, 0, over=False)
+        over = not scene.is_roomy and scene.reading.cut is not None
+        tokens = scene.tokens if scene.is_roomy else scene.sent_tokens()
+        limit, window = scene.threshold + frame.overhead_tokens, frame.card.context_window
+        return Gate(tokens + frame.overhead_tokens, limit, window, over)
+
+    def plan(self, frame: Frame, ask: CompactAsk) -> EnginePlan | NoOp:
+        """Return which events would give way to notes."""
+        due = self._due(frame, ask)
+        if isinstance(due, NoOp):
+            return due
+        scene, reading = due
+        folded = sum(map(event_tokens, reading.material))
+        kept = scene.sent_tokens(reading.cut or 0)
+        notes = min(scene.limits.summary_max_tokens, folded // 2)
+        return EnginePlan(
+            cut=scene.turn_behind(reading.material),
+            dropped_tokens=folded,
+            kept_tokens=kept,
+            projected_tokens=kept + notes + frame.overhead_tokens,
+            microcompact=scene.truncated(),
+            rehydrate=(),
+            prompt=_prompt_of(frame, scene, reading),
+            first=scene.room.turn_of(scene.first),
+        )
+
+    async def condense(self, frame: Frame, ask: CompactAsk, helpers: Helpers) -> Condensed | NoOp:
+        """Have notes taken on the events that must give way. Raises SummaryFailed when none came."""
+        due = self._due(frame, ask)
+        if isinstance(due, NoOp):
+            return due
+        if helpers.invoke is None:
+            return _NO_MODEL
+        scene, reading = due
+        provider = InvokerProvider(
+            helpers.invoke, helpers.summarizer_card, helpers.cancel, wishes=ask.instructions
+        )
+        progress = await take_notes(reading, provider, scene.limits.summary_max_tokens)
+        helpers.cancel.raise_if_cancelled()
+        if not progress.n_events:
+            raise SummaryFailed("the model gave no usable summary")
+        return _condensed(frame, scene, reading, progress)
+
+    def view(self, frame: Frame, ask: CompactAsk) -> View:
+        """Return the notes, the newest prompt, and the events that nothing covers, the old ones truncated."""
+        scene = self._look(frame, ask)
+        if scene is None or (scene.is_roomy and scene.notes is None):
+            return View(frame.turns)
+        return scene.view()
+
+    def _look(self, frame: Frame, ask: CompactAsk) -> Scene | None:
+        """Return the scene as it is now, the last one while nothing has changed."""
+        limits = limits_of(frame, ask)
+        if limits is None:
+            return None
+        self._room.sync(frame.turns, frame.company)
+        if self._scene is None or not self._scene.is_still(limits, frame.standing):
+            self._scene = Scene(self._room, limits, frame.standing)
+        return self._scene
+
+    def _due(self, frame: Frame, ask: CompactAsk) -> tuple[Scene, Reading] | NoOp:
+        """Return the scene and a reading of it that has a cut, or why there is none to be made."""
+        scene = self._look(frame, ask)
+        if scene is None:
+            return _NO_CARD
+        if not ask.force:
+            is_due = not scene.is_roomy and scene.reading.cut is not None
+            return (scene, scene.reading) if is_due else _UNDER
+        cut = fitting_cut(scene.costs, sum(scene.costs) // _FORCED_SHARE)
+        is_worth_it = sum(scene.costs[:cut]) >= _LEAST_FOLDED_TOKENS
+        return (scene, replace(scene.reading, cut=cut)) if is_worth_it else _NOTHING
+
+
+def _condensed(frame: Frame, scene: Scene, reading: Reading, progress: Progress) -> Condensed | NoOp:
+    """Return what the notes have made of the view; NoOp where that has not become smaller."""
+    folded = reading.material[: progress.n_events]
+    cut, prompt = scene.turn_behind(folded), scene.prompt
+    pinned = {PINNED: prompt.index} if prompt is not None and prompt.index < cut else {}
+    after = Scene(scene.room, scene.limits, Standing(cut, progress.notes, pinned))
+    if after.tokens >= scene.tokens:
+        return _NO_GAIN
+    return Condensed(
+        turns=tuple(after.view().turns),
+        cut=cut,
+        dropped_count=sum(len(turns_of(event)) for event in folded),
+        pre_tokens=scene.tokens + frame.overhead_tokens,
+        post_tokens=after.tokens + frame.overhead_tokens,
+        summary=progress.notes,
+        summary_source="model",
+        fallback_reason=None,
+        microcompacted=0,
+        restored=(),
+        missing=(),
+        info=_info(scene, after, len(folded), pinned),
+        keeps_history=True,
+    )
+
+
+def _info(scene: Scene, after: Scene, n_folded: int, pinned: dict[str, int]) -> dict[str, Any]:
+    return {
+        "eventsSummarised": n_folded,
+        "eventsKept": len(after.room.events) - after.first + len(pinned),
+        "tokensBefore": scene.tokens,
+        "tokensAfter": after.tokens,
+        "isIncremental": scene.notes is not None,
+        **pinned,
+    }
+
+
+def _prompt_of(frame: Frame, scene: Scene, reading: Reading) -> str:
+    """Return what the model would be asked first."""
+    window = frame.card.context_window if frame.card is not None else None
+    budget = prompt_budget(window, scene.limits.summary_max_tokens)
+    notes, lines = opening(reading, budget)
+    piece = to_pieces(lines, budget.piece_bytes)[0]
+    request = summariser_context(piece.text, notes, budget)
+    return "\n\n".join(
+        filter(None, (request.system_prompt, *(str(each.content) for each in request.messages)))
+    )

@@ -1,0 +1,340 @@
+"""What every engine that compacts promises in a session, whichever it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sidecar.capabilities.read import READ
+from sidecar.conductor.contract import Compaction
+from sidecar.conductor.errors import CompactionNotFound, NotUndoable, WouldExceedWindow
+from sidecar.conductor.session import CompactRequest, Content, Session
+from sidecar.llmgateway.contract import (
+    Conversation,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    UserTurn,
+)
+from sidecar.llmgateway.scripted import Call, Hang, Raise, Say
+
+LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
+NOTES = "The stack is in parser.py; the colour was left as it is."
+COMPACTING = ("windowBudget", "runtime", "agentcore", "summarizing")
+
+every_engine = pytest.mark.parametrize("engine", COMPACTING)
+
+
+def text(prompt: str) -> Content:
+    return ({"type": "text", "text": prompt},)
+
+
+async def compact(session: Session, **request: Any) -> Compaction:
+    return await session.compact(CompactRequest(**request)).outcome
+
+
+async def a_long_talk(make_stage: Any, engine: str, *after: Any, **options: Any) -> tuple[Any, Session]:
+    """Three turns with long answers, then *after* as further model calls."""
+    stage = await make_stage([[Say(LONG)]] * 3 + list(after), **options)
+    session = await stage.session(engine=engine)
+    for prompt in ("one", "two", "three"):
+        await stage.ask(session, prompt)
+    return stage, session
+
+
+def told(session: Session) -> list[Compaction]:
+    events = session.log.after(0, limit=10_000)
+    return [event.data for event in events if isinstance(event.data, Compaction)]
+
+
+def texts(turns: Any) -> str:
+    blocks = (block for turn in turns for block in turn.blocks)
+    return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+
+
+def check_sound(sent: Conversation) -> None:
+    """A user speaks first, and every call has its one result right behind it."""
+    assert isinstance(sent.turns[0], UserTurn)
+    waiting: list[str] = []
+    for turn in sent.turns:
+        found = [block.call_id for block in turn.blocks if isinstance(block, ToolResultBlock)]
+        assert sorted(found) == sorted(waiting)
+        waiting = [block.id for block in turn.blocks if isinstance(block, ToolCallBlock)]
+    assert waiting == []
+
+
+@every_engine
+async def test_a_preview_calls_no_model_and_changes_nothing(make_stage: Any, engine: str) -> None:
+    stage, session = await a_long_talk(make_stage, engine)
+    n_calls, head, seq = len(stage.model.calls), session.history.head, session.log.seq
+    plan = session.preview(CompactRequest())
+    assert (len(stage.model.calls), session.history.head, session.log.seq) == (n_calls, head, seq)
+    assert (plan.engine, plan.noop, plan.expect_head) == (engine, None, head)
+    assert plan.cut is not None
+    assert plan.dropped is not None
+    assert plan.kept is not None
+    assert plan.projected is not None
+    ids = session.history.node_ids
+    assert plan.cut.node_id == ids[plan.cut.index]
+    assert plan.dropped.nodes == tuple(ids[: plan.dropped.count])
+    assert plan.dropped.count + plan.kept.count == len(ids)
+    assert plan.projected.tokens < plan.gate.tokens
+
+
+@every_engine
+async def test_a_compaction_does_what_was_previewed(make_stage: Any, engine: str) -> None:
+    _, session = await a_long_talk(make_stage, engine, [Say(NOTES)])
+    plan = session.preview(CompactRequest())
+    done = await compact(session, plan_id=plan.plan_id)
+    assert plan.cut is not None
+    assert plan.dropped is not None
+    assert (done.status, done.cut, done.kept_from) == ("completed", plan.cut.index, plan.cut.node_id)
+    assert (done.dropped_count, done.pre_count) == (plan.dropped.count, 6)
+
+
+@every_engine
+async def test_the_next_request_is_strictly_smaller_and_says_why(make_stage: Any, engine: str) -> None:
+    stage, session = await a_long_talk(make_stage, engine, [Say(NOTES)], [Say("four")])
+    used = session.usage().used
+    done = await compact(session)
+    assert [each.status for each in told(session)] == ["in_progress", "completed"]
+    assert told(session)[-1] == done
+    assert (done.engine, done.summary_source) == (engine, "model")
+    assert done.post_tokens is not None
+    assert done.post_tokens < done.pre_tokens
+    assert session.usage().used < used
+    await stage.ask(session, "four")
+    sent = stage.model.calls[-1].conversation
+    assert NOTES in texts(sent.turns)
+    assert texts(sent.turns).count(LONG) < 3
+    check_sound(sent)
+
+
+@every_engine
+async def test_the_newest_prompt_and_whole_pairs_stay(make_stage: Any, engine: str) -> None:
+    script = [
+        [Say(LONG)],
+        [Call("read", {"path": "a.py"}), Call("read", {"path": "b.py"})],
+        [Say(LONG)],
+        [Call("read", {"path": "a.py"})],
+        [Say("done")],
+        [Say(NOTES)],
+        [Say("five")],
+    ]
+    stage = await make_stage(script, tools=[READ])
+    for name in "ab":
+        stage.workspace.put(stage.folder / f"{name}.py", "x = 1  # a line\n" * 60)
+    session = await stage.session(engine=engine)
+    for prompt in ("first", "read both files", "and the newest question"):
+        await stage.ask(session, prompt)
+    done = await compact(session)
+    assert done.status == "completed"
+    await stage.ask(session, "go on")
+    sent = stage.model.calls[-1].conversation
+    check_sound(sent)
+    assert "and the newest question" in texts(turn for turn in sent.turns if isinstance(turn, UserTurn))
+
+
+@every_engine
+async def test_an_undo_brings_everything_back(make_stage: Any, engine: str) -> None:
+    stage, session = await a_long_talk(make_stage, engine, [Say(NOTES)], [Say("four")], [Say("five")])
+    full = list(session.history.turns)
+    await compact(session)
+    await stage.ask(session, "4")
+    undone = await session.undo(None, force=False, expect_head=None)
+    assert (undone.status, undone.trigger, undone.undoable) == ("undone", "undo", False)
+    assert session.history.turns[: len(full)] == full
+    await stage.ask(session, "5")
+    sent = stage.model.calls[-1].conversation.turns
+    assert list(sent[: len(full)]) == full
+    assert [turn.role for turn in sent[len(full) :]] == ["user", "assistant", "user"]
+    with pytest.raises(CompactionNotFound):
+        await session.undo(None, force=False, expect_head=None)
+
+
+@every_engine
+async def test_of_two_compactions_the_newer_is_undone_first(make_stage: Any, engine: str) -> None:
+    stage, session = await a_long_talk(
+        make_stage, engine, [Say(NOTES)], [Say(LONG)], [Say(LONG)], [Say("second notes")]
+    )
+    first = await compact(session)
+    for prompt in ("four", "five"):
+        await stage.ask(session, prompt)
+    second = await compact(session)
+    assert second.status == "completed"
+    assert NOTES in texts(stage.model.calls[-1].conversation.turns), "the first notes are carried on"
+    with pytest.raises(NotUndoable):
+        await session.undo(first.compaction_id, force=False, expect_head=None)
+    await session.undo(second.compaction_id, force=False, expect_head=None)
+    await session.undo(first.compaction_id, force=False, expect_head=None)
+    assert len(session.history.turns) == 10
+
+
+@every_engine
+async def test_an_undo_that_would_not_fit_is_refused_unless_forced(make_stage: Any, engine: str) -> None:
+    stage, session = await a_long_talk(make_stage, engine, [Say(NOTES)], window=1_000_000)
+    await compact(session)
+    stage.smaller_window(2_000)
+    with pytest.raises(WouldExceedWindow):
+        await session.undo(None, force=False, expect_head=None)
+    assert (await session.undo(None, force=True, expect_head=None)).status == "undone"
+
+
+@every_engine
+async def test_a_cancelled_compaction_changes_nothing(make_stage: Any, engine: str) -> None:
+    stage, session = await a_long_talk(make_stage, engine, [Hang()], [Say("four")])
+    turns, head = list(session.history.turns), session.history.head
+    started = session.compact(CompactRequest())
+    while len(stage.model.calls) < 4:
+        await stage.settle()
+    assert session.cancel_compaction(started.compaction_id)
+    assert (await started.outcome).status == "cancelled"
+    assert (session.history.turns, session.history.head, session.compactions) == (turns, head, ())
+    await stage.ask(session, "4")
+    assert list(stage.model.calls[-1].conversation.turns[:6]) == turns
+
+
+@every_engine
+async def test_a_failing_summariser_is_told_and_the_talk_goes_on(make_stage: Any, engine: str) -> None:
+    """The engines that change the stored conversation have a digest of their own; the other one waits."""
+    stage, session = await a_long_talk(
+        make_stage, engine, [Raise(RuntimeError("boom"))], [Say("four")], [Say(NOTES)]
+    )
+    done = await compact(session)
+    reason = done.error if engine == "summarizing" else done.reason
+    outcome = ("failed", None) if engine == "summarizing" else ("completed", "localFallback")
+    assert (done.status, done.summary_source) == outcome
+    assert reason is not None
+    assert "boom" not in reason
+    assert (await stage.ask(session, "four")).text == "four"
+    check_sound(stage.model.calls[-1].conversation)
+    if engine == "summarizing":
+        assert (await compact(session)).status == "completed"
+
+
+@every_engine
+async def test_a_reloaded_session_sends_what_it_would_have_sent(make_stage: Any, engine: str) -> None:
+    stage, session = await a_long_talk(make_stage, engine, [Say(NOTES)], [Say("four")], [Say("five")])
+    done = await compact(session)
+    await stage.ask(session, "4")
+    before = stage.model.calls[-1].conversation.turns
+    turns = list(session.history.turns)
+    await stage.hub.close(session.sid)
+    session = (await stage.hub.load(session.sid)).session
+    assert (session.history.turns, session.compactions) == (turns, (done,))
+    await stage.ask(session, "5")
+    sent = stage.model.calls[-1].conversation.turns
+    assert sent[: len(before)] == before
+    assert len(sent) == len(before) + 2
+
+
+@every_engine
+async def test_the_gate_opens_before_a_prompt_that_would_not_fit(make_stage: Any, engine: str) -> None:
+    stage = await make_stage([[Say(LONG)]], window=8_000, repeat=True)
+    session = await stage.session(engine=engine, policy={"reserveTokens": 3_000, "triggerRatio": 0.8})
+    done: list[Compaction] = []
+    while not done:
+        outcome = await stage.ask(session, f"prompt {len(session.history.turns)}")
+        assert outcome.fault is None
+        assert outcome.usage.used < 8_000
+        done = [each for each in session.compactions if each.status == "completed"]
+    assert (done[0].trigger, done[0].engine) == ("auto", engine)
+    seen = outcome.usage.engine_view[engine]
+    assert seen.used <= seen.limit
+    sent = stage.model.calls[-1].conversation
+    assert sent.turns[-1] == session.history.turns[-2]
+    check_sound(sent)
+
+
+@every_engine
+async def test_nothing_to_do_is_answered_at_once_with_the_reason(make_stage: Any, engine: str) -> None:
+    stage = await make_stage([[Say("one")]])
+    session = await stage.session(engine=engine)
+    await stage.ask(session, "hi")
+    started = session.compact(CompactRequest())
+    assert (started.disposition, started.reason) == ("noop", "there is nothing to condense")
+    assert session.preview(CompactRequest()).noop is not None
+    assert session.preview(CompactRequest(force=False)).noop is not None
+
+
+@pytest.mark.parametrize("engine", ["runtime", "agentcore", "summarizing"])
+async def test_a_model_of_which_nothing_is_known_is_never_compacted_for(make_stage: Any, engine: str) -> None:
+    stage, session = await a_long_talk(make_stage, engine)
+    stage.smaller_window(0)
+    started = session.compact(CompactRequest())
+    assert started.disposition == "noop"
+    gate = session.preview(CompactRequest()).gate
+    assert (gate.window, gate.over) == (0, False)
+
+
+@every_engine
+async def test_instructions_reach_the_model(make_stage: Any, engine: str) -> None:
+    stage, session = await a_long_talk(make_stage, engine, [Say(NOTES)])
+    await compact(session, instructions="keep the port numbers")
+    asked = stage.model.calls[-1].conversation
+    found = "keep the port numbers" in (asked.system or "") + texts(asked.turns)
+    assert found == (engine != "runtime"), "seed 000 has no words for it"
+
+
+@pytest.mark.parametrize("engine", ["agentcore", "summarizing"])
+async def test_the_engines_own_record_is_on_the_event(make_stage: Any, engine: str) -> None:
+    fields = {
+        "agentcore": {
+            "tokensBefore",
+            "tokensAfter",
+            "messagesBefore",
+            "messagesAfter",
+            "compactedCount",
+            "keptCount",
+            "isSplitTurn",
+            "isIncremental",
+            "summaryLen",
+            "durationMs",
+            "summarySource",
+            "readFiles",
+            "modifiedFiles",
+        },
+        "summarizing": {"eventsSummarised", "eventsKept", "tokensBefore", "tokensAfter", "isIncremental"},
+    }
+    _, session = await a_long_talk(make_stage, engine, [Say(NOTES)])
+    done = await compact(session)
+    assert done.info is not None
+    assert set(done.info) == fields[engine]
+    assert done.info["tokensAfter"] < done.info["tokensBefore"]
+    assert done.info["isIncremental"] is False
+
+
+async def test_an_engine_may_be_chosen_for_one_compaction(make_stage: Any) -> None:
+    _, session = await a_long_talk(make_stage, "windowBudget", [Say(NOTES)])
+    assert (await compact(session, engine="agentcore")).engine == "agentcore"
+    assert session.info.engine == "windowBudget"
+
+
+async def test_agentcore_keeps_the_prompt_of_a_long_tool_loop_and_tracks_its_files(make_stage: Any) -> None:
+    script = [*[[Call("read", {"path": f"f{n}.py"})] for n in range(6)], [Say("done")], [Say(NOTES)]]
+    stage = await make_stage(script, tools=[READ])
+    for number in range(6):
+        stage.workspace.put(stage.folder / f"f{number}.py", "x = 1  # a line of a long file\n" * 100)
+    session = await stage.session(engine="agentcore")
+    await stage.ask(session, "read them all, please")
+    done = await compact(session)
+    assert done.info is not None
+    assert done.info["isSplitTurn"] is True
+    assert done.info["readFiles"] == [f"f{n}.py" for n in range(done.dropped_count // 2)]
+    assert [turn.role for turn in session.history.turns[:2]] == ["user", "user"]
+    assert texts(session.history.turns[1:2]) == "read them all, please"
+    assert done.dropped_count == done.cut - 1, "the prompt before the cut is not dropped"
+
+
+async def test_agentcore_names_the_tools_whose_results_it_condenses(make_stage: Any) -> None:
+    """The conversation is converted as it grows, so results come apart from their calls."""
+    script = [[Call("read", {"path": "a.py"})], [Say(LONG)], [Say(LONG)], [Say(NOTES)]]
+    stage = await make_stage(script, tools=[READ])
+    stage.workspace.put(stage.folder / "a.py", "x = 1\n")
+    session = await stage.session(engine="agentcore")
+    for prompt in ("read it", "go on"):
+        await stage.ask(session, prompt)
+        session.usage()
+    await compact(session)
+    assert "[Tool result" in texts(stage.model.calls[-1].conversation.turns)

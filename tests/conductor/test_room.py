@@ -1,0 +1,243 @@
+"""A session as a room: one event for what is said at once, its source, and the way back."""
+
+from __future__ import annotations
+
+import doctest
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sidecar.conductor import shortening
+from sidecar.conductor.room import CLIENTS, MODEL, USER, Company, SessionRoom, turns_of
+from sidecar.conductor.shortening import shortened
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Block,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolTurn,
+    Turn,
+    UserTurn,
+)
+from sidecar.rooms import (
+    CompositeContent,
+    EventSource,
+    Participant,
+    SystemContent,
+    TextContent,
+    ToolCallContent,
+)
+from sidecar.rooms.memory.budget import fit_items
+from sidecar.rooms.memory.estimate import event_tokens
+
+
+def user(text: str) -> UserTurn:
+    return UserTurn((TextBlock(text),))
+
+
+def said(text: str, *calls: str) -> AssistantTurn:
+    return AssistantTurn((TextBlock(text), *(ToolCallBlock(each, "read", {"path": each}) for each in calls)))
+
+
+def results(*calls: str, text: str = "body") -> ToolTurn:
+    return ToolTurn(tuple(ToolResultBlock(each, text) for each in calls))
+
+
+def room_of(turns: list[Turn], company: Company | None = None) -> SessionRoom:
+    room = SessionRoom()
+    room.sync(turns, company or Company("s"))
+    return room
+
+
+@pytest.mark.parametrize(
+    ("turns", "starts"),
+    [
+        pytest.param([], [], id="nothing was said"),
+        pytest.param([user("a"), said("b")], [0, 1], id="a prompt and an answer"),
+        pytest.param(
+            [user("a"), said("b", "1"), results("1"), said("c")], [0, 1, 3], id="an answer and its results"
+        ),
+        pytest.param(
+            [user("a"), said("b", "1"), results("1"), results("2")],
+            [0, 1],
+            id="results in two turns stay with their answer",
+        ),
+        pytest.param(
+            [user("a"), said("b", "1"), said("c", "2"), results("1", "2")],
+            [0, 1],
+            id="an answer written down in two parts is one",
+        ),
+        pytest.param(
+            [user("a"), said("b", "1"), user("c"), said("d")], [0, 1, 2, 3], id="a prompt ends an answer"
+        ),
+        pytest.param([results("1"), user("a")], [0, 1], id="results of nobody"),
+    ],
+)
+def test_an_event_is_what_is_said_at_once(turns: list[Turn], starts: list[int]) -> None:
+    room = room_of(turns)
+    assert room.starts == starts
+    assert [turn for event in room.events for turn in turns_of(event)] == turns
+    assert [event.id for event in room.events] == [str(start) for start in starts]
+
+
+def test_each_event_names_its_source() -> None:
+    company = Company("s", (Participant("c1", "Zed"),), lambda turn: "c1" if turn == user("a") else USER)
+    room = room_of([user("a"), said("b"), user("c")], company)
+    assert [event.source for event in room.events] == [
+        EventSource(CLIENTS, "websocket", participant_id="c1"),
+        EventSource(MODEL, "ai", "outbound"),
+        EventSource(CLIENTS, "websocket", participant_id=USER),
+    ]
+    context = room.context(room.events)
+    assert (context.room.id, context.participants) == ("s", (Participant("c1", "Zed"),))
+    assert [binding.channel_id for binding in context.bindings] == [CLIENTS, MODEL]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "content"),
+    [
+        pytest.param((TextBlock("hi"),), TextContent("hi"), id="prose"),
+        pytest.param((), CompositeContent((TextContent(""),)), id="nothing"),
+        pytest.param((ThinkingBlock("hm"),), SystemContent("hm", code="thinking"), id="thinking"),
+        pytest.param(
+            (TextBlock("see"), ToolCallBlock("1", "ls", ["x"])),
+            CompositeContent((TextContent("see"), ToolCallContent("ls", "1", {"input": ["x"]}))),
+            id="a call without its result, with arguments that are no object",
+        ),
+    ],
+)
+def test_what_an_answer_says(blocks: tuple[Block, ...], content: object) -> None:
+    assert room_of([AssistantTurn(blocks)]).events[0].content == content
+
+
+def test_a_result_stands_with_its_call() -> None:
+    call = AssistantTurn((ToolCallBlock("1", "ls", {}), ToolCallBlock("2", "rm", {})))
+    answers = ToolTurn((ToolResultBlock("2", "no", is_error=True), ToolResultBlock("1", {"files": 3})))
+    assert room_of([call, answers]).events[0].content == CompositeContent(
+        (
+            ToolCallContent("ls", "1", {}, {"files": 3}, "completed"),
+            ToolCallContent("rm", "2", {}, status="failed", error="no"),
+        )
+    )
+
+
+def test_an_image_weighs_what_an_image_weighs_however_large_it_is() -> None:
+    large = UserTurn((ImageBlock("image/png", "A" * 1_000_000),))
+    assert 1000 <= room_of([large]).before[-1] <= 1050
+
+
+def test_only_what_is_new_is_taken_in() -> None:
+    turns: list[Turn] = [user("a"), said("b", "1")]
+    room = room_of(turns)
+    first = room.events[0]
+    turns += [results("1"), said("c")]
+    room.sync(turns, Company("s"))
+    assert room.events[0] is first
+    assert room.starts == [0, 1, 3]
+    room.sync([user("x")], Company("s"))
+    assert (room.starts, room.prompt, room.n_turns) == ([0], 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("turns", "prompt"),
+    [
+        pytest.param([user("a"), said("b"), user("c"), said("d")], 2, id="the newest of two"),
+        pytest.param([user("a"), user("[Restored file after compaction]\nx")], 0, id="not a restored file"),
+        pytest.param([user("<context-summary>\nx\n</context-summary>")], None, id="not a digest"),
+    ],
+)
+def test_the_newest_prompt(turns: list[Turn], prompt: int | None) -> None:
+    assert room_of(turns).prompt == prompt
+
+
+# Shortened events.
+
+
+def test_an_event_that_is_shown_whole_is_sent_as_its_own_turns() -> None:
+    turns: list[Turn] = [said("b", "1"), results("1")]
+    room = room_of(turns)
+    shown = room.shown(room.events[0])
+    assert all(a is b for a, b in zip(shown, turns, strict=True))
+
+
+def test_a_shortened_event_keeps_calls_and_results_and_is_made_once() -> None:
+    turns: list[Turn] = [said("look", "1"), results("1", text="line\n" * 4000)]
+    room = room_of(turns)
+    short = fit_items([], room.events, 300)[1][0]
+    shown = room.shown(short)
+    assert [turn.role for turn in shown] == ["assistant", "tool"]
+    assert shown[0] == turns[0]
+    (block,) = shown[1].blocks
+    assert isinstance(block, ToolResultBlock)
+    assert block.call_id == "1"
+    assert "[... truncated from 20000 chars ...]" in block.output
+    assert room.shown(fit_items([], room.events, 300)[1][0]) is shown
+
+
+@pytest.mark.parametrize(
+    ("block", "kept"),
+    [
+        pytest.param(TextBlock("x" * 9000), "text", id="prose"),
+        pytest.param(ThinkingBlock("x" * 9000), "text", id="unsigned thinking"),
+        pytest.param(ToolCallBlock("1", "write", {"text": "x" * 9000, "mode": 7}), "input", id="arguments"),
+        pytest.param(ToolResultBlock("1", {"rows": ["x" * 9000]}), "output", id="a result that is no text"),
+    ],
+)
+def test_what_can_be_cut(block: Block, kept: str) -> None:
+    turn = AssistantTurn((block,))
+    (short,) = shortened((turn,), lambda turns: len(str(turns)) // 4, 200)
+    text = str(getattr(short.blocks[0], kept))
+    assert "truncated from" in text
+    assert len(text) < 800
+    if isinstance(short.blocks[0], ToolCallBlock):
+        assert short.blocks[0].input["mode"] == 7
+
+
+def test_signed_thinking_is_not_touched() -> None:
+    signed = AssistantTurn((ThinkingBlock("x" * 9000, signature="s"),))
+    assert shortened((signed,), lambda turns: len(str(turns)) // 4, 10) == (signed,)
+
+
+def test_doctests() -> None:
+    assert doctest.testmod(shortening).failed == 0
+
+
+# Any conversation.
+
+SIZES = st.integers(0, 3000)
+
+
+@st.composite
+def conversations(draw: Any) -> list[Turn]:
+    """Prompts, each with some rounds of tools and an answer."""
+    turns: list[Turn] = []
+    for number in range(draw(st.integers(0, 5))):
+        turns.append(user(f"<p{number}>" + "x" * draw(SIZES)))
+        for each in range(draw(st.integers(0, 3))):
+            calls = [f"c{number}.{each}.{k}" for k in range(draw(st.integers(1, 3)))]
+            turns += [said("y" * draw(SIZES), *calls), results(*calls, text="z\n" * draw(SIZES))]
+        turns.append(said("w" * draw(SIZES)))
+    return turns
+
+
+@settings(max_examples=40)
+@given(conversations(), st.integers(60, 2000))
+def test_any_conversation_comes_back_whole_or_shortened_to_measure(turns: list[Turn], most: int) -> None:
+    growing: list[Turn] = []
+    room = SessionRoom()
+    for turn in turns:
+        growing.append(turn)
+        room.sync(growing)
+    whole = room_of(turns)
+    assert (room.starts, room.before, room.prompt) == (whole.starts, whole.before, whole.prompt)
+    assert [turn for event in room.events for turn in room.shown(event)] == turns
+    for event in room.events:
+        short = fit_items([], [event], most)[1][0]
+        shown = room.shown(short)
+        assert [turn.role for turn in shown] == [turn.role for turn in turns_of(event)]
+        assert room_of(list(shown)).before[-1] <= max(event_tokens(short), 200)
