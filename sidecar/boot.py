@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 from uuid import uuid4
 
 from sidecar import __version__
@@ -29,6 +29,7 @@ from sidecar.conductor.log import KEEP_EVENTS
 from sidecar.conductor.stored import OpenedSession, Report
 from sidecar.llmgateway.registry import ModelRegistry
 from sidecar.protocol.handshake import ServerInfo
+from sidecar.protocol.stamp import SCHEMA_HASH
 from sidecar.runtime.store import (
     SessionGraph,
     SessionJournal,
@@ -37,6 +38,7 @@ from sidecar.runtime.store import (
     journal_in_memory,
 )
 from sidecar.service.service import Service
+from sidecar.service.tracing import Tracer
 from sidecar.service.vitals import Vitals
 from sidecar.workspace.roots import resolve_path
 from sidecar.workspace.workspace import Workspace
@@ -44,6 +46,14 @@ from sidecar.workspace.workspace import Workspace
 __all__ = ["Daemon", "SessionShelf", "build", "server_info"]
 
 DEFAULT_ENGINE: Final = "windowBudget"
+
+Lifetime: TypeAlias = Literal["client", "shared"]
+"""Whose a daemon is: it ends with its one client, or some time after the last of several."""
+
+_LIFETIME_HINTS: Final[dict[Lifetime, str]] = {
+    "client": 'for a shared one start "sidecar serve --shared"',
+    "shared": 'for one of your own start "sidecar serve" without --shared',
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +63,32 @@ class Daemon:
     service: Service
     workspace: Workspace
     models: ModelRegistry
+    lifetime: Lifetime = "client"
 
     def configure(self, options: Mapping[str, Any]) -> None:
-        """Take ``initializationOptions.sidecar`` of the first client. Raises InvalidInput."""
+        """Take ``initializationOptions.sidecar`` of a client. Raises InvalidInput."""
         if not isinstance(options, Mapping):
             raise InvalidInput("initializationOptions.sidecar must be an object")
+        self._check_lifetime(options.get("lifetime", self.lifetime))
         if "models" in options:
             self.models.add_scripted(options["models"])
 
+    def _check_lifetime(self, wanted: Any) -> None:
+        # By the time a client can ask, it is decided: whoever started the process has chosen.
+        if wanted != self.lifetime:
+            message = f"this daemon's lifetime is {self.lifetime!r}, not {wanted!r:.50}"
+            raise InvalidInput(message, hint=_LIFETIME_HINTS[self.lifetime])
 
-def build(home: Path | None = None) -> Daemon:
-    """Return a daemon that keeps its state below *home*, the state directory when None."""
+
+def build(home: Path | None = None, lifetime: Lifetime = "client") -> Daemon:
+    """Return a daemon that keeps its state below *home*, the state directory when None.
+
+    *lifetime* says whether it is one client's, or shared by several.
+    """
     workspace, models = Workspace(), ModelRegistry()
     vitals = Vitals(workspace, _clock_ms)
-    shelf = SessionShelf(SessionStore((home or indusagi_home()) / "sessions"))
+    home = home or indusagi_home()
+    shelf = SessionShelf(SessionStore(home / "sessions"))
     parts = SessionParts(
         models=models,
         workspace=workspace,
@@ -77,11 +99,13 @@ def build(home: Path | None = None) -> Daemon:
         clock_ms=_clock_ms,
         new_id=_new_id,
     )
-    return Daemon(Service(Hub(shelf, parts, DEFAULT_ENGINE), vitals, _new_id), workspace, models)
+    tracer = Tracer(home / "traces", _clock_ms)
+    service = Service(Hub(shelf, parts, DEFAULT_ENGINE), vitals, tracer, _new_id)
+    return Daemon(service, workspace, models, lifetime)
 
 
-def server_info(daemon: Daemon) -> ServerInfo:
-    """Return what *daemon* says of itself to its clients."""
+def server_info(daemon: Daemon, socket: str | None = None) -> ServerInfo:
+    """Return what *daemon* says of itself to its clients; *socket* is where more of them may attach."""
     return ServerInfo(
         name="sidecar",
         version=__version__,
@@ -89,6 +113,8 @@ def server_info(daemon: Daemon) -> ServerInfo:
         engines=daemon.service.hub.engines,
         faces=("lsp",),
         event_buffer=KEEP_EVENTS,
+        schema_hash=SCHEMA_HASH,
+        socket=socket,
     )
 
 

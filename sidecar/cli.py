@@ -12,6 +12,9 @@ from sidecar import __version__
 
 __all__ = ["main"]
 
+_IDLE_EXIT_S = 600.0
+_IDLE_EXIT_MAX_S = 7 * 24 * 3600
+
 _EPILOG = """\
 examples:
   sidecar                          the daemon, as an editor starts it, on stdin and stdout
@@ -30,12 +33,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if not arguments or arguments[0] in ("--stdio",) or arguments[0].startswith("--clientProcessId"):
         arguments.insert(0, "serve")
-    options = _parser().parse_args(arguments)
-    command = import_module(f"sidecar.commands.{options.command}")
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    command = import_module(f"sidecar.commands.{_module_of(options, parser)}")
     try:
         return int(command.run(options))
     except KeyboardInterrupt:
         return 130
+
+
+def _module_of(options: argparse.Namespace, parser: argparse.ArgumentParser) -> str:
+    """Return the module that runs the command; a shim must not even load what a daemon needs."""
+    if options.command != "serve":
+        return str(options.command)
+    if options.daemon and not options.shared:
+        parser.error("--daemon goes with --shared")
+    if options.listen and not options.daemon:
+        parser.error("--listen goes with --shared --daemon: a daemon that runs already cannot be told")
+    if not options.shared:
+        return "serve"
+    return "shared" if options.daemon else "shim"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -55,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_compact(commands)
     _add_sessions(commands)
     _add_doctor(commands)
+    _add_schema(commands)
     return parser
 
 
@@ -77,7 +95,38 @@ def _add_serve(commands: _Commands) -> None:
         metavar="PID",
         help="leave when this process is gone",
     )
+    serve.add_argument(
+        "--shared",
+        action="store_true",
+        help="share one daemon with other editors; started when there is none",
+    )
+    serve.add_argument(
+        "--daemon", action="store_true", help="with --shared: be that daemon, in the foreground"
+    )
+    serve.add_argument(
+        "--idle-exit",
+        type=_seconds,
+        default=_IDLE_EXIT_S,
+        metavar="SECONDS",
+        help="with --shared: how long a daemon started by this stays without clients and work (600)",
+    )
+    serve.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        help="with --daemon: a loopback address too, for clients with its token",
+    )
     _add_log(serve)
+
+
+def _seconds(text: str) -> float:
+    """Return *text* as a time. Raises ArgumentTypeError."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= _IDLE_EXIT_MAX_S:
+        raise argparse.ArgumentTypeError(f"{text} is no number of seconds from 0 to {_IDLE_EXIT_MAX_S}")
+    return seconds
 
 
 def _add_acp(commands: _Commands) -> None:
@@ -144,3 +193,14 @@ def _add_sessions(commands: _Commands) -> None:
 
 def _add_doctor(commands: _Commands) -> None:
     commands.add_parser("doctor", help="say what was found on this machine and what to set")
+
+
+def _add_schema(commands: _Commands) -> None:
+    schema = commands.add_parser(
+        "schema",
+        help="print the protocol",
+        description="Print the protocol, or write it into a folder: all its forms, or one.",
+    )
+    forms = ("jsonschema", "ts", "markdown")
+    schema.add_argument("--format", choices=forms, help="the form (jsonschema; with --out all of them)")
+    schema.add_argument("--out", metavar="DIR", help="write files there")

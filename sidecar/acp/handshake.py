@@ -25,13 +25,14 @@ _SESSION_METHODS: Final = ("list", "resume", "close", "delete", "fork", "additio
 
 @dataclass(frozen=True, slots=True)
 class AgentInfo:
-    """What the daemon says of itself; *faces* are all it has."""
+    """What the daemon says of itself; *faces* are all it has, *socket* is where more clients may attach."""
 
     name: str
     title: str
     version: str
     build: str
     faces: tuple[str, ...]
+    socket: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +99,13 @@ def welcome(info: AgentInfo, limits: Limits) -> dict[str, Any]:
 
 
 def _sidecar(info: AgentInfo, limits: Limits) -> dict[str, Any]:
-    return {
+    said: dict[str, Any] = {
         "protocol": PROTOCOL,
         "server": {"name": info.name, "version": info.version, "build": info.build},
         "faces": list(info.faces),
         "limits": {"maxMessageBytes": limits.max_body_bytes, "maxInFlight": limits.max_in_flight},
     }
+    return said if info.socket is None else said | {"socket": info.socket}
 
 
 def _object(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -25,7 +25,8 @@ __all__ = ["connect", "is_answering", "reach", "start"]
 
 START_S = 30.0
 _LOG_BYTES = 1024 * 1024
-_TAIL_BYTES = 300
+_TAIL_BYTES = 4096
+_TAIL_LINES = 8
 
 
 def reach(
@@ -131,9 +132,9 @@ def _open_log(place: Place) -> int:
 
 
 def _log_tail(place: Place) -> str:
-    """Return where the log is, and its last line."""
+    """Return where the log is, and its last lines."""
     with suppress(OSError):
-        last = place.log.read_bytes()[-_TAIL_BYTES:].decode("utf-8", "replace").strip().splitlines()[-1:]
+        last = place.log.read_bytes()[-_TAIL_BYTES:].decode("utf-8", "replace").splitlines()
         if last:
-            return f"{place.log} ends with: {last[0]}"
+            return "\n".join((f"{place.log} ends with:", *last[-_TAIL_LINES:]))
     return f"see {place.log}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import platform
 import sys
@@ -11,9 +12,12 @@ from pathlib import Path
 
 from sidecar import __version__
 from sidecar._internal.env import env_name, indusagi_home
+from sidecar.attach.errors import AttachError
+from sidecar.attach.place import Place
 from sidecar.commands.daemon import run_with_daemon
 from sidecar.commands.terminal import Screen
-from sidecar_client import SidecarClient
+from sidecar.protocol.messages import StatusResult
+from sidecar_client import SidecarClient, SidecarClientError
 
 __all__ = ["run"]
 
@@ -28,7 +32,8 @@ def run(options: argparse.Namespace) -> int:
     )
     screen.table(("", ""), [(name, version(name)) for name in _PARTS])
     state_ok = _show_state(screen, indusagi_home())
-    return 0 if _daemon_answers(screen) and state_ok else 1
+    shared_ok = _show_shared(screen, Place(indusagi_home()))
+    return 0 if _daemon_answers(screen) and state_ok and shared_ok else 1
 
 
 def _show_state(screen: Screen, home: Path) -> bool:
@@ -38,6 +43,28 @@ def _show_state(screen: Screen, home: Path) -> bool:
     said = "can be written" if writable else f"cannot be written; set {env_name('home')} to a folder that can"
     screen.table(("", ""), [("state", f"{home} {said}")])
     return writable
+
+
+def _show_shared(screen: Screen, place: Place) -> bool:
+    """Say whether a shared daemon runs; a place that cannot be trusted is not well."""
+
+    async def ask() -> StatusResult:
+        async with SidecarClient.connect(place.socket) as client:
+            return await client.status()
+
+    said = "none runs; sidecar serve --shared starts one"
+    try:
+        if place.exists():
+            found = asyncio.run(ask())
+            others = len(found.clients) - 1
+            said = f"process {found.pid} at {place.socket}, version {found.version}, clients: {others}"
+    except AttachError as error:
+        screen.problem(str(error))
+        return False
+    except SidecarClientError:
+        said = f"none answers at {place.socket}; sidecar serve --shared takes over"
+    screen.table(("", ""), [("shared", said)])
+    return True
 
 
 def _daemon_answers(screen: Screen) -> bool:

@@ -17,6 +17,7 @@ from sidecar.attach.lock import FileLock
 
 lock = FileLock(Path(sys.argv[1]))
 lock.take()
+lock.sign()
 print("taken", flush=True)
 sys.stdin.read()
 """
@@ -40,11 +41,17 @@ def test_a_holder_that_is_killed_holds_nothing(tmp_path: Path) -> None:
         assert holder.stdout is not None
         holder.stdout.readline()
         lock = FileLock(path)
-        assert not lock.try_take()
+        assert (lock.try_take(), lock.signed_by()) == (False, holder.pid)
         holder.kill()
         holder.wait()
         assert lock.try_take()
         lock.release()
+
+
+def test_nobody_has_signed_a_new_lock(tmp_path: Path) -> None:
+    lock = FileLock(tmp_path / "lock")
+    assert lock.signed_by() is None
+    lock.release()
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:

@@ -1,0 +1,106 @@
+"""``sidecar serve --shared --daemon``: the daemon that several clients share, until nobody needs it.
+
+One for a state directory: it holds the lock of its place as long as it lives. It stays in the foreground;
+whoever starts it detaches it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import secrets
+import socket
+import sys
+import time
+from typing import Final
+
+from sidecar._internal.env import indusagi_home
+from sidecar.attach.broker import Broker
+from sidecar.attach.errors import AttachError
+from sidecar.attach.listener import Listener
+from sidecar.attach.lock import FileLock
+from sidecar.attach.manners import READY
+from sidecar.attach.place import Place
+from sidecar.attach.streams import over_socket
+from sidecar.attach.tcp import TokenDesk, bind_loopback, write_tcp_file
+from sidecar.transport.lifetime import Lifetime, supervise
+from sidecar.transport.lifetime import run as run_to_end
+from sidecar.transport.stdio import take_stdio
+
+if sys.platform == "win32":
+    from sidecar.attach.windows import is_answering, open_door
+else:
+    from sidecar.attach.reach import is_answering
+    from sidecar.attach.unix import open_door
+
+__all__ = ["run"]
+
+_LEAVING_S: Final = 10.0
+"""How long to wait for a daemon that lets nobody in any more and is about to end."""
+
+_POLL_S: Final = 0.05
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve; the process ends from within, unless another daemon answers or something forbids it."""
+    output = take_stdio().write_fd
+    place = Place(indusagi_home())
+    try:
+        place.make()
+        lock = FileLock(place.lock)
+        if not _take(lock, place):
+            _say_ready(output, place)
+            return 0
+        port = bind_loopback(options.listen) if options.listen else None
+    except AttachError as error:
+        sys.stderr.write(f"sidecar: {error}\n")
+        return 1
+    logging.basicConfig(level=options.log.upper(), format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    os.chdir(place.home)  # the folder it was started in may have to be unmounted or removed
+    return run_to_end(lambda lifetime: _serve(place, port, output, options.idle_exit, lifetime))
+
+
+def _take(lock: FileLock, place: Place) -> bool:
+    """Take the lock of *place*; False when a daemon has it and answers. Raises AttachError."""
+    deadline = time.monotonic() + _LEAVING_S
+    while not lock.try_take():
+        if is_answering(place):
+            return False
+        if time.monotonic() > deadline:
+            holder = f"process {lock.signed_by()}, which holds {place.lock},"
+            raise AttachError(f"{holder} does not answer at {place.socket}; end it")
+        time.sleep(_POLL_S)
+    lock.sign()
+    return True
+
+
+async def _serve(
+    place: Place, port: socket.socket | None, output: int, idle_s: float, lifetime: Lifetime
+) -> int:
+    # Not before the lock is ours: it loads everything.
+    from sidecar.commands.host import Host
+
+    host = Host(place, idle_s)
+    host.broker.add_door(open_door(place, host.broker))
+    if port is not None:
+        _open_port(port, place, host.broker)
+    _say_ready(output, place)
+    try:
+        return await supervise(lifetime, host.broker, host.daemon.service.aclose)
+    finally:
+        place.tcp.unlink(missing_ok=True)
+
+
+def _open_port(port: socket.socket, place: Place, broker: Broker) -> None:
+    """Let clients in at *port* too, those that have read the token."""
+    token = secrets.token_urlsafe()
+    desk = TokenDesk(token)
+    broker.add_door(Listener(port, desk.has_room, lambda found: broker.take(over_socket(found), desk.ask)))
+    write_tcp_file(place.tcp, port, token)
+
+
+def _say_ready(output: int, place: Place) -> None:
+    """Tell the starter that clients may come, and let go of its pipe."""
+    os.write(output, READY + b" at %b\n" % os.fsencode(place.socket))
+    os.close(output)

@@ -1,0 +1,56 @@
+"""``sidecar serve --shared``: between this client's standard input and output and the daemon it shares.
+
+Loads nothing of the daemon: an editor waits for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from functools import partial
+
+from sidecar._internal.env import indusagi_home
+from sidecar.attach.errors import AttachError
+from sidecar.attach.place import Place
+
+__all__ = ["run"]
+
+_STDIN, _STDOUT = 0, 1
+
+
+def run(options: argparse.Namespace) -> int:
+    """Pass bytes on until the client or the daemon leaves; return the exit code."""
+    place = Place(indusagi_home())
+    try:
+        return _attach(place, options)
+    except AttachError as error:
+        sys.stderr.write(f"sidecar: {error}\n")
+        return 1
+
+
+def _attach(place: Place, options: argparse.Namespace) -> int:
+    if sys.platform == "win32":
+        from sidecar.attach.windows import attach
+
+        return attach(place, _daemon(options))
+    from sidecar.attach.reach import reach
+    from sidecar.attach.shim import DaemonGone, leave_after, pump
+    from sidecar.transport.processes import wait_for_parent, wait_for_process
+
+    parent = os.getppid()
+    daemon = reach(place, _daemon(options))
+    # Not before: starting a daemon forks, which wants a process without threads.
+    leave_after(partial(wait_for_parent, parent))
+    if options.client_process_id:
+        leave_after(partial(wait_for_process, options.client_process_id))
+    try:
+        return pump(daemon, _STDIN, _STDOUT)
+    except DaemonGone:
+        raise AttachError(f"the shared daemon is gone; {place.log} may say why") from None
+
+
+def _daemon(options: argparse.Namespace) -> tuple[str, ...]:
+    """Return how the daemon is started, when there is none."""
+    settings = ("--log", options.log, "--idle-exit", f"{options.idle_exit:g}")
+    return (sys.executable, "-P", "-m", "sidecar", "serve", "--shared", "--daemon", *settings)
