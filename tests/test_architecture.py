@@ -73,6 +73,8 @@ OWNERS = {
     "lsprotocol": ("server",),
     "watchfiles": ("workspace",),
     "cattrs": ("protocol", "runtime.store"),
+    "mcp": ("capabilities.mcp",),
+    "mcp_types": ("capabilities.mcp",),
     "openai": ("llmgateway.providers",),
     "anthropic": ("llmgateway.providers",),
     "google": ("llmgateway.providers",),
@@ -183,6 +185,9 @@ def test_the_memory_facade_is_empty() -> None:
             "sidecar.protocol.messages",
             ("sidecar.runtime", "sidecar.window_budget", "sidecar.conductor.session", "pygls"),
             id="the protocol loads no engine",
+        ),
+        pytest.param(
+            "sidecar.capabilities.mcp", ("mcp", "mcp_types", "pydantic"), id="tool servers are only named"
         ),
         pytest.param(
             "sidecar_client", ("pygls", "lsprotocol", "sidecar.runtime", "rich"), id="nor does the client"

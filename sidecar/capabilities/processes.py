@@ -23,13 +23,27 @@ from typing import Literal, TypeAlias
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.cancelling import cancellation
 
-__all__ = ["ChildEnd", "ChildSpec", "Feed", "run_child", "with_lifeline"]
+__all__ = [
+    "KILL",
+    "ChildEnd",
+    "ChildSpec",
+    "Feed",
+    "run_child",
+    "signal_group",
+    "with_lifeline",
+    "with_lifeline_at",
+]
 
 _GRACE_S = 0.04
 _TIMEOUT_GRACE_S = 2.0
 _DRAIN_S = 1.0
 
 _LIFELINE = 'exec 3<&0 </dev/null; (read -r _ <&3; kill -KILL 0) >/dev/null 2>&1 & exec "$@" 3<&-'
+# Shells need not know descriptors of two digits; a system without /dev/fd goes without the watcher.
+_LIFELINE_AT = (
+    'fd=$1; shift; (exec 3<"/dev/fd/$fd" || exit; read -r _ <&3; kill -KILL 0) '
+    '</dev/null >/dev/null 2>&1 & exec "$@"'
+)
 
 Feed: TypeAlias = Callable[[Callable[[bytes], None]], Awaitable[None]]
 """Writes to a child's standard input with the function it is given. Contract: ends when it is cancelled."""
@@ -63,6 +77,16 @@ def with_lifeline(argv: Sequence[str]) -> list[str]:
     if os.name == "nt":
         return list(argv)
     return ["/bin/sh", "-c", _LIFELINE, "sh", *argv]
+
+
+def with_lifeline_at(argv: Sequence[str], fd: int) -> list[str]:
+    """Return a command that runs *argv*, with its input as it is, and dies with whoever writes to *fd*.
+
+    The descriptor is the reading end of a pipe that nobody else may hold open, passed on to the child.
+    """
+    if os.name == "nt":
+        return list(argv)
+    return ["/bin/sh", "-c", _LIFELINE_AT, "sh", str(fd), *argv]
 
 
 async def run_child(
@@ -103,7 +127,7 @@ async def run_child(
     finally:
         # Whatever happened, also to us: nothing of the group lives on. Only somebody who has left it can
         # still hold the pipe open then, and is not waited for.
-        _signal_group(transport, _KILL)
+        signal_group(transport, KILL)
         try:
             await asyncio.wait((child.closed,), timeout=drain_s)
             transport.close()
@@ -173,16 +197,17 @@ async def _feed(spec: ChildSpec, transport: asyncio.SubprocessTransport) -> None
 
 async def _end(transport: asyncio.SubprocessTransport, child: _Child, grace_s: float) -> None:
     """Ask the group to end, and after a while make it."""
-    _signal_group(transport, signal.SIGTERM)
+    signal_group(transport, signal.SIGTERM)
     await asyncio.wait((child.exited,), timeout=grace_s)
-    _signal_group(transport, _KILL)
+    signal_group(transport, KILL)
     await asyncio.wait((child.exited,), timeout=_DRAIN_S)
 
 
 if sys.platform == "win32":
-    _KILL = signal.SIGTERM
+    KILL = signal.SIGTERM
 
-    def _signal_group(transport: asyncio.SubprocessTransport, sent: signal.Signals) -> None:
+    def signal_group(transport: asyncio.SubprocessTransport, sent: signal.Signals) -> None:
+        """Send a signal to a child and everything it started; on Windows end them."""
         # Windows knows no groups to signal. Its own tool ends a tree of processes, by an id that may be
         # somebody else's once the child is gone.
         if transport.get_returncode() is None:
@@ -194,9 +219,10 @@ if sys.platform == "win32":
                 )
 
 else:
-    _KILL = signal.SIGKILL
+    KILL = signal.SIGKILL
 
-    def _signal_group(transport: asyncio.SubprocessTransport, sent: signal.Signals) -> None:
+    def signal_group(transport: asyncio.SubprocessTransport, sent: signal.Signals) -> None:
+        """Send a signal to a child and everything it started; on Windows end them."""
         # The child leads its group, which bears its id. Gone is what was wanted.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(transport.get_pid(), sent)

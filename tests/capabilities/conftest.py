@@ -1,4 +1,4 @@
-"""A desk for tools: a folder, a workspace on it, and a user who answers."""
+"""A desk for tools: a folder, a workspace on it, and a user who answers; and a pipe that shows who lives."""
 
 from __future__ import annotations
 
@@ -123,3 +123,24 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     yield desk
     await workspace.close()
     assert desk.children == {}, "a child was never reported as gone"
+
+
+class Life:
+    """A named pipe that processes hold open while they live: it ends when the last of them is gone."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "life"
+        os.mkfifo(self.path)
+        self._reader = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+
+    async def ends(self) -> None:
+        """Wait until nobody holds the pipe; must be called after somebody did."""
+        os.set_blocking(self._reader, True)
+        async with asyncio.timeout(30):
+            assert await asyncio.to_thread(os.read, self._reader, 1) == b""
+        os.close(self._reader)
+
+
+@pytest.fixture
+def life(tmp_path: Path) -> Life:
+    return Life(tmp_path)

@@ -10,12 +10,16 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities import processes
 from sidecar.capabilities.processes import ChildEnd, ChildSpec, run_child, with_lifeline
+
+if TYPE_CHECKING:
+    from tests.capabilities.conftest import Life
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX process groups")
 
@@ -53,27 +57,6 @@ class Child:
 @pytest.fixture
 def child(tmp_path: Path) -> Child:
     return Child(tmp_path)
-
-
-class Life:
-    """A named pipe that processes hold open while they live: it ends when the last of them is gone."""
-
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "life"
-        os.mkfifo(self.path)
-        self._reader = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
-
-    async def ends(self) -> None:
-        """Wait until nobody holds the pipe; must be called after somebody did."""
-        os.set_blocking(self._reader, True)
-        async with asyncio.timeout(30):
-            assert await asyncio.to_thread(os.read, self._reader, 1) == b""
-        os.close(self._reader)
-
-
-@pytest.fixture
-def life(tmp_path: Path) -> Life:
-    return Life(tmp_path)
 
 
 async def test_output_and_exit_code(child: Child) -> None:

@@ -1,0 +1,10 @@
+"""Tool servers that a client names: their tools beside ours, for as long as the session lives.
+
+The ``mcp`` package speaks the Model Context Protocol for us. It is loaded when a session first names a
+server, and by nothing here that only describes one.
+"""
+
+from sidecar.capabilities.mcp.contract import HttpServer, McpServer, ServerHost, StdioServer, ToolServers
+from sidecar.capabilities.mcp.servers import SessionToolServers
+
+__all__ = ["HttpServer", "McpServer", "ServerHost", "SessionToolServers", "StdioServer", "ToolServers"]

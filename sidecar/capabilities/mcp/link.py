@@ -1,0 +1,263 @@
+"""A connection to a tool server, spoken by the ``mcp`` package; loaded when the first server is.
+
+The handshake comes first and the newer way to find out what a server speaks second: some servers end at
+anything else before a handshake. What the package logs stays at DEBUG, since it quotes what servers say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeAlias, TypeVar
+
+import anyio
+import httpx2
+from anyio.abc import TaskStatus
+from mcp.client.session import ClientSession, IncomingMessage
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.dispatcher import CallOptions, Dispatcher, OnNotify, OnNotifyIntercept, OnRequest
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.transport_context import TransportContext
+from mcp_types import (
+    CONNECTION_CLOSED,
+    METHOD_NOT_FOUND,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    CallToolRequest,
+    CallToolRequestParams,
+    CallToolResult,
+    Implementation,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    Tool,
+    ToolListChangedNotification,
+)
+from pydantic import ValidationError
+
+from sidecar import __version__
+from sidecar.capabilities.mcp.contract import (
+    CallResult,
+    HttpServer,
+    ListedTool,
+    McpServer,
+    OnProgress,
+    ServerFailed,
+    ServerHost,
+    StdioServer,
+)
+from sidecar.capabilities.mcp.mending import mended_listing, mended_result
+from sidecar.capabilities.mcp.process import MESSAGE_CAP, run_server
+
+__all__ = ["PackageLink", "open_link"]
+
+_log = logging.getLogger(__name__)
+_HTTP_S: Final = 30.0
+_MOST_PAGES: Final = 100
+_LOUD: Final = ("mcp", "client", "httpx2", "httpcore2")
+_MENDED: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
+    "tools/list": mended_listing,
+    "tools/call": mended_result,
+}
+
+T = TypeVar("T")
+
+Trouble: TypeAlias = Callable[[], Awaitable[str | None]]
+"""Says what is wrong with a connection, None when it knows of nothing."""
+
+
+@asynccontextmanager
+async def open_link(server: McpServer, host: ServerHost) -> AsyncIterator[PackageLink]:
+    """Open a connection to *server*, shake hands, and close both at the end."""
+    _hush()
+    opened = _open_process(server, host) if isinstance(server, StdioServer) else _open_http(server)
+    async with opened as (channel, trouble):
+        link = PackageLink(channel, trouble)
+        async with link.session:
+            await link.shake_hands()
+            yield link
+
+
+class PackageLink:
+    """See :class:`~sidecar.capabilities.mcp.contract.Link`."""
+
+    def __init__(self, channel: JSONRPCDispatcher, trouble: Trouble) -> None:
+        self._news = asyncio.Event()
+        self._channel = _Channel(channel, self._news)
+        self._trouble = trouble
+        self.session = ClientSession(
+            dispatcher=self._channel,
+            client_info=Implementation(name="sidecar", version=__version__),
+            message_handler=self._hear,
+        )
+
+    async def shake_hands(self) -> None:
+        """Agree on a version. Raises ServerFailed."""
+        await self._explained(self._greet())
+
+    async def tools(self) -> tuple[ListedTool, ...]:
+        """Return the server's tools. Raises ServerFailed."""
+        return tuple(map(_listed, await self._explained(self._list())))
+
+    async def call(self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress) -> CallResult:
+        """Call a tool; cancelling this tells the server. Raises ServerFailed."""
+        request = CallToolRequest(params=CallToolRequestParams(name=name, arguments=dict(arguments)))
+        sent = self.session.send_request(request, CallToolResult, progress_callback=on_progress)
+        result = await self._explained(sent)
+        texts = [block.text for block in result.content if isinstance(block, TextContent)]
+        return CallResult("\n".join(texts), result.is_error)
+
+    async def changed(self) -> bool:
+        """Return once the tools are no longer what they were: True to list them anew, False at the end."""
+        await self._news.wait()
+        self._news.clear()
+        return not self._channel.has_ended
+
+    async def why_ended(self) -> str:
+        """Return why the connection is at its end, in a few words."""
+        return await self._trouble() or "it closed the connection"
+
+    async def _greet(self) -> None:
+        try:
+            await self.session.initialize()
+        except MCPError as error:
+            if error.code not in (METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION):
+                raise
+            await self.session.discover()
+
+    async def _list(self) -> list[Tool]:
+        tools: dict[str, Tool] = {}
+        cursor: str | None = None
+        for _ in range(_MOST_PAGES):
+            page = await self._page(cursor)
+            tools |= {tool.name: tool for tool in page.tools}
+            if page.next_cursor in (None, cursor):
+                break
+            cursor = page.next_cursor
+        return list(tools.values())
+
+    async def _page(self, cursor: str | None) -> ListToolsResult:
+        try:
+            return await self.session.list_tools(
+                params=PaginatedRequestParams(cursor=cursor) if cursor else None
+            )
+        except MCPError as error:
+            if error.code == METHOD_NOT_FOUND:  # a server of prompts and resources alone
+                return ListToolsResult(tools=[])
+            raise
+
+    async def _hear(self, message: IncomingMessage) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            self._news.set()
+
+    async def _explained(self, asked: Awaitable[T]) -> T:
+        """Return what was asked for, or fail in words that a user can do something with."""
+        try:
+            return await asked
+        except MCPError as error:
+            said, trouble = error.message, await self._trouble()
+            if trouble is not None:
+                said = trouble if error.code == CONNECTION_CLOSED else f"{said} ({trouble})"
+            raise ServerFailed(said) from error
+        except ValidationError as error:
+            raise ServerFailed("the server answered with what is no answer to this") from error
+
+
+class _Channel(Dispatcher[TransportContext]):
+    """The package's own channel, with answers mended on their way in, and *news* set at its end."""
+
+    def __init__(self, inner: JSONRPCDispatcher, news: asyncio.Event) -> None:
+        self._inner = inner
+        self._news = news
+        self.has_ended = False
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        raw = await self._inner.send_raw_request(method, params, opts)
+        return _MENDED[method](raw) if method in _MENDED else raw
+
+    async def notify(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> None:
+        await self._inner.notify(method, params, opts)
+
+    async def run(
+        self,
+        on_request: OnRequest,
+        on_notify: OnNotify,
+        on_notify_intercept: OnNotifyIntercept | None = None,
+        *,
+        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        try:
+            await self._inner.run(on_request, on_notify, on_notify_intercept, task_status=task_status)
+        finally:
+            self.has_ended = True
+            self._news.set()
+
+
+@asynccontextmanager
+async def _open_process(
+    server: StdioServer, host: ServerHost
+) -> AsyncIterator[tuple[JSONRPCDispatcher, Trouble]]:
+    async with run_server(server, host) as process:
+        yield JSONRPCDispatcher(process.incoming, process.outgoing), process.why_ended
+
+
+@asynccontextmanager
+async def _open_http(server: HttpServer) -> AsyncIterator[tuple[JSONRPCDispatcher, Trouble]]:
+    refusals: list[str] = []
+
+    async def remember(response: httpx2.Response) -> None:
+        refusals[:] = [f"HTTP {response.status_code} {response.reason_phrase}"] if response.is_error else []
+
+    async def trouble() -> str | None:
+        return refusals[0] if refusals else None
+
+    # Reads the certificates of the system, which takes a while.
+    client = await asyncio.to_thread(
+        httpx2.AsyncClient,
+        headers=dict(server.headers),
+        timeout=httpx2.Timeout(_HTTP_S, read=None),
+        event_hooks={"response": [remember]},
+    )
+    if server.is_sse:
+        async with sse_client(server.url, httpx_client_factory=lambda *_, **__: client) as streams:
+            yield JSONRPCDispatcher(*streams), trouble
+    else:
+        async with (
+            client,
+            streamable_http_client(server.url, http_client=client, max_sse_event_size=MESSAGE_CAP) as streams,
+        ):
+            yield JSONRPCDispatcher(*streams), trouble
+
+
+def _listed(tool: Tool) -> ListedTool:
+    hints = tool.annotations
+    return ListedTool(
+        name=tool.name,
+        title=tool.title or (hints.title if hints else None) or "",
+        description=tool.description or "",
+        schema=tool.input_schema,
+        is_read_only=hints is not None and hints.read_only_hint is True,
+        is_open_world=hints is not None and hints.open_world_hint is True,
+    )
+
+
+class _Demoted(logging.Handler):
+    """Passes on to our log, at DEBUG, what the package says at any level."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _log.debug("%s: %s", record.name, record.getMessage(), exc_info=record.exc_info)
+
+
+def _hush() -> None:
+    for name in _LOUD:
+        logger = logging.getLogger(name)
+        if not any(isinstance(handler, _Demoted) for handler in logger.handlers):
+            logger.addHandler(_Demoted())
+            logger.propagate = False

@@ -1,0 +1,257 @@
+"""A tool server as a process: one JSON value a line in and out, in a group that ends with the session.
+
+What it writes to its standard output and is no message is dropped, up to a point; its standard error goes to
+the log at DEBUG. A watcher in its group ends the group when the daemon is gone, however that came about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
+
+from sidecar._internal.env import inherited
+from sidecar._internal.secrets import mask_secrets
+from sidecar.capabilities.bash import child_environment
+from sidecar.capabilities.mcp.contract import ServerHost, StdioServer
+from sidecar.capabilities.processes import KILL, signal_group, with_lifeline_at
+
+__all__ = ["GARBAGE_CAP", "MESSAGE_CAP", "ServerProcess", "run_server"]
+
+MESSAGE_CAP: Final = 16 * 1024 * 1024
+"""Bytes of one message; a server that sends a longer one is ended."""
+GARBAGE_CAP: Final = 1024 * 1024
+"""Bytes that a server may write to its standard output in its life without being understood."""
+
+_log = logging.getLogger(__name__)
+_CHUNK: Final = 65_536
+_SAID_CHARS: Final = 1000
+_WAITING_OUT: Final = 256
+_CLOSE_GRACE_S: Final = 0.5
+_TERM_GRACE_S: Final = 0.3
+_DRAIN_S: Final = 0.3
+
+
+@asynccontextmanager
+async def run_server(server: StdioServer, host: ServerHost) -> AsyncIterator[ServerProcess]:
+    """Run *server* for as long as the context is open. Raises OSError when it cannot be started."""
+    theirs, ours = os.pipe()
+    try:
+        transport, pipes = await _spawn(server, host, theirs)
+    except BaseException:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
+    process = ServerProcess(server.name, transport, pipes)
+    on_gone = host.child_started(transport.get_pid(), f"mcp: {server.name}")
+    try:
+        yield process
+    finally:
+        try:
+            await process.aclose()
+        finally:
+            os.close(ours)
+            on_gone()
+
+
+class ServerProcess:
+    """One running server. *incoming* ends when there is nothing more to come from it."""
+
+    def __init__(self, name: str, transport: asyncio.SubprocessTransport, pipes: _Pipes) -> None:
+        self._name = name
+        self._transport = transport
+        self._pipes = pipes
+        self.incoming: MemoryObjectReceiveStream[SessionMessage | Exception]
+        self.outgoing: MemoryObjectSendStream[SessionMessage]
+        self._deliver, self.incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        self.outgoing, self._collect = anyio.create_memory_object_stream[SessionMessage](_WAITING_OUT)
+        self._n_garbage = 0
+        self._fault: str | None = None
+        self._is_over = False
+        self._is_killed = False
+        self._last_words = ""
+        self._reader = asyncio.ensure_future(self._read())
+        self._listener = asyncio.ensure_future(self._listen())
+        others = (self._write(), self._bury())
+        self._tasks = (self._reader, self._listener, *map(asyncio.ensure_future, others))
+
+    async def why_ended(self) -> str | None:
+        """Return why nothing more comes, None as long as something may."""
+        if not self._is_over or self._fault is not None:
+            return self._fault
+        await asyncio.wait((self._pipes.exited, self._listener), timeout=_DRAIN_S)
+        code = self._transport.get_returncode()
+        said = "it closed its output" if code is None else f"exit code {code}"
+        return f"{said}: {mask_secrets(self._last_words)}" if self._last_words else said
+
+    async def aclose(self) -> None:
+        """End the process: by the end of its input, then by request, then by force with its whole group."""
+        try:
+            self._stdin.close()
+            await self._wait_exited(_CLOSE_GRACE_S)
+            if not self._pipes.exited.done():
+                signal_group(self._transport, signal.SIGTERM)
+                await self._wait_exited(_TERM_GRACE_S)
+        finally:
+            self._kill_group()
+            for task in self._tasks:
+                task.cancel()
+            try:
+                await asyncio.wait((self._pipes.exited, *self._tasks), timeout=_DRAIN_S)
+            finally:
+                self._transport.close()
+                for stream in (self._deliver, self.incoming, self.outgoing, self._collect):
+                    stream.close()
+
+    @property
+    def _stdin(self) -> asyncio.StreamWriter:
+        assert self._pipes.stdin is not None
+        return self._pipes.stdin
+
+    def _kill_group(self) -> None:
+        """End whatever is left of the group. Once: its number may be somebody else's afterwards."""
+        if not self._is_killed:
+            self._is_killed = True
+            signal_group(self._transport, KILL)
+
+    async def _wait_exited(self, seconds: float) -> None:
+        await asyncio.wait((self._pipes.exited,), timeout=seconds)
+
+    async def _read(self) -> None:
+        assert self._pipes.stdout is not None
+        lines = _Lines()
+        async with self._deliver:
+            try:
+                while data := await self._pipes.stdout.read(_CHUNK):
+                    for line in lines.feed(data):
+                        await self._take(line)
+            except _TooMuch as error:
+                self._fault = str(error)
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+                pass  # nobody listens any more, or the pipe broke: both are the end
+            finally:
+                self._is_over = True
+
+    async def _take(self, line: bytes) -> None:
+        message = _message(line)
+        if message is not None:
+            await self._deliver.send(SessionMessage(message))
+            return
+        self._n_garbage += len(line) + 1
+        if self._n_garbage > GARBAGE_CAP:
+            raise _TooMuch("it writes what is no message to its standard output")
+        _log.debug("%s wrote what is no message: %s", self._name, _shown(line))
+
+    async def _write(self) -> None:
+        async with self._collect:
+            try:
+                async for item in self._collect:
+                    body = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                    self._stdin.write(body.encode() + b"\n")
+                    await self._stdin.drain()
+            except OSError:
+                # Whoever asks now would wait for ever.
+                self._reader.cancel()
+
+    async def _listen(self) -> None:
+        assert self._pipes.stderr is not None
+        while data := await self._pipes.stderr.read(_CHUNK):
+            for line in filter(None, map(bytes.strip, data.splitlines())):
+                self._last_words = _shown(line)
+                _log.debug("%s: %s", self._name, self._last_words)
+
+    async def _bury(self) -> None:
+        """Once the process has exited, let nobody it has left behind hold its output open for long."""
+        # Waited for and not awaited: who is cancelled here must not cancel what others wait for.
+        await asyncio.wait((self._pipes.exited,))
+        self._kill_group()
+        await asyncio.wait((self._reader,), timeout=_DRAIN_S)
+        self._reader.cancel()
+
+
+class _TooMuch(Exception):
+    """The server is beyond what is put up with; the message says how."""
+
+
+class _Pipes(asyncio.subprocess.SubprocessStreamProtocol):
+    """The process's pipes as streams. *exited* does not wait for those who still hold them."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        super().__init__(limit=_CHUNK, loop=loop)
+        self.exited: asyncio.Future[None] = loop.create_future()
+
+    def process_exited(self) -> None:
+        super().process_exited()
+        if not self.exited.done():
+            self.exited.set_result(None)
+
+
+class _Lines:
+    """Whole lines out of chunks. Never splits at anything but a line feed."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._n_bytes = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the lines that *data* completes. Raises _TooMuch for one that does not end."""
+        *whole, rest = data.split(b"\n")
+        if whole:
+            whole[0] = b"".join((*self._parts, whole[0]))
+            self._parts, self._n_bytes = [], 0
+        self._parts.append(rest)
+        self._n_bytes += len(rest)
+        if self._n_bytes > MESSAGE_CAP:
+            raise _TooMuch(f"it sent a message of more than {MESSAGE_CAP // 1024 // 1024} MiB")
+        return whole
+
+
+async def _spawn(
+    server: StdioServer, host: ServerHost, lifeline: int
+) -> tuple[asyncio.SubprocessTransport, _Pipes]:
+    # On Windows a script is found by its full name only.
+    found = await asyncio.to_thread(shutil.which, server.command) if os.name == "nt" else None
+    return await asyncio.get_running_loop().subprocess_exec(
+        _Pipes,
+        *with_lifeline_at([found or server.command, *server.args], lifeline),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=host.cwd,
+        env=child_environment(inherited()) | dict(server.env),
+        start_new_session=os.name != "nt",
+        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+        pass_fds=() if os.name == "nt" else (lifeline,),
+    )
+
+
+def _message(line: bytes) -> JSONRPCMessage | None:
+    """Return *line* as a message, what JSON does not know in it replaced; None for anything else."""
+    try:
+        return jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        if not line.startswith(b"{"):
+            return None
+    try:
+        mended = json.dumps(json.loads(line.decode("utf-8", "replace")), ensure_ascii=False)
+        return jsonrpc_message_adapter.validate_json(mended.encode("utf-8", "replace"), by_name=False)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _shown(line: bytes) -> str:
+    return line[:_SAID_CHARS].decode("utf-8", "replace")

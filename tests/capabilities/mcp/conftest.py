@@ -1,0 +1,92 @@
+"""A session's side of its tool servers: what they offer, what they tell, which processes they start."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from sidecar.capabilities.contract import Tool
+from sidecar.capabilities.mcp import McpServer, ServerHost, SessionToolServers, StdioServer
+from sidecar.capabilities.mcp.connection import Patience
+from sidecar.capabilities.mcp.contract import OpenLink
+
+PLAIN_SERVER = Path(__file__).with_name("plain_server.py")
+REAL_SERVER = Path(__file__).with_name("real_server.py")
+
+
+@dataclass
+class Rig:
+    """Tool servers and their session; :meth:`until` waits for a state of theirs."""
+
+    folder: Path
+    offered: dict[str, Tool] = field(default_factory=dict)
+    told: list[tuple[str, str]] = field(default_factory=list)
+    children: dict[int, str] = field(default_factory=dict)
+    started: list[int] = field(default_factory=list)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    made: list[SessionToolServers] = field(default_factory=list)
+
+    def servers(
+        self, open_link: OpenLink | None = None, patience: Patience | None = None
+    ) -> SessionToolServers:
+        host = ServerHost(self.folder, self._offer, self._tell, self._child_started)
+        bearing = patience or Patience(prompt_s=30)
+        if open_link is None:
+            self.made.append(SessionToolServers(host, patience=bearing))
+        else:
+            self.made.append(SessionToolServers(host, open_link=open_link, patience=bearing))
+        return self.made[-1]
+
+    async def start(self, *wanted: McpServer, patience: Patience | None = None) -> SessionToolServers:
+        """Start *wanted* and wait until each is ready or has failed."""
+        servers = self.servers(patience=patience)
+        servers.use(wanted)
+        await servers.ready()
+        return servers
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(30):
+            while not holds():
+                self.news.clear()
+                await self.news.wait()
+
+    def plain(self, behaviour: str = "sound", **env: str) -> StdioServer:
+        """Return the server of ``plain_server.py``."""
+        return StdioServer("plain", sys.executable, (str(PLAIN_SERVER), behaviour), tuple(env.items()))
+
+    def real(self) -> StdioServer:
+        """Return the server of ``real_server.py``."""
+        return StdioServer("real", sys.executable, (str(REAL_SERVER), "stdio"))
+
+    def _offer(self, tools: Sequence[Tool]) -> None:
+        self.offered = {tool.descriptor.name: tool for tool in tools}
+        self.news.set()
+
+    def _tell(self, title: str, text: str) -> None:
+        self.told.append((title, text))
+        self.news.set()
+
+    def _child_started(self, pid: int, what: str) -> Callable[[], None]:
+        self.children[pid] = what
+        self.started.append(pid)
+        self.news.set()
+
+        def gone() -> None:
+            del self.children[pid]
+            self.news.set()
+
+        return gone
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    rig = Rig(tmp_path)
+    yield rig
+    for servers in rig.made:
+        await servers.aclose()
+    assert rig.children == {}, "a server was never reported as gone"

@@ -1,0 +1,237 @@
+"""Servers that are processes, and what is the matter with some of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sidecar._internal.cancel import CancelToken
+from sidecar.capabilities.mcp import StdioServer
+from sidecar.capabilities.mcp.connection import Patience
+
+if TYPE_CHECKING:
+    from tests.capabilities.conftest import Desk, Life
+    from tests.capabilities.mcp.conftest import Rig
+
+pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX process groups")
+
+TOOLS = 15
+
+
+async def output(rig: Rig, desk: Desk, tool: str, **arguments: object) -> str:
+    return await desk.output(rig.offered[f"mcp__plain__{tool}"], **arguments)
+
+
+async def failure(rig: Rig, desk: Desk, tool: str) -> str:
+    return await desk.failure(rig.offered[f"mcp__plain__{tool}"])
+
+
+def check_lost(rig: Rig, why: str) -> None:
+    assert rig.told == [("The tool server 'plain' did not start: it adds no tools", why)]
+    assert (rig.offered, rig.children) == ({}, {})
+
+
+async def test_a_sound_server(rig: Rig, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_TOKEN", "ours")
+    monkeypatch.setenv("PLAIN", "ours")
+    await rig.start(rig.plain(GIVEN_TOKEN="theirs"))
+    assert (len(rig.offered), rig.told) == (TOOLS, [])
+    assert list(rig.children.values()) == ["mcp: plain"]
+    assert await output(rig, desk, "echo", text="é\n") == "é\n"
+    assert await output(rig, desk, "where") == str(rig.folder.resolve())
+    assert await output(rig, desk, "count") == "counted"
+    assert desk.told[0] == "1 of 3 part 1\n"
+    variables = [
+        await output(rig, desk, "variable", text=name) for name in ("PLAIN", "SOME_TOKEN", "GIVEN_TOKEN")
+    ]
+    assert variables == ["'ours'", "None", "'theirs'"]
+
+
+async def test_answers_that_are_wrong_or_too_much(rig: Rig, desk: Desk) -> None:
+    await rig.start(rig.plain())
+    assert await failure(rig, desk, "fail") == "it went wrong"
+    assert await failure(rig, desk, "refuse") == "mcp__plain__refuse: not today"
+    assert await output(rig, desk, "nonsense") == ""
+    assert await output(rig, desk, "bad_text") == "lone ? surrogate"
+    huge = await output(rig, desk, "huge")
+    assert len(huge.encode()) <= desk.max_output_chars + 100
+    assert "not shown here" in huge
+
+
+async def test_calls_run_side_by_side(rig: Rig, desk: Desk) -> None:
+    await rig.start(rig.plain())
+    texts = [f"text {number}" for number in range(50)]
+    assert await asyncio.gather(*(output(rig, desk, "echo", text=text) for text in texts)) == texts
+
+
+async def test_a_cancelled_call_ends_at_once_and_the_server_is_told(rig: Rig, desk: Desk) -> None:
+    await rig.start(rig.plain())
+    calling = asyncio.ensure_future(failure(rig, desk, "hang"))
+    await output(rig, desk, "echo", text="the call before this one has arrived")
+    desk.cancel.cancel()
+    assert await calling == "mcp__plain__hang: cancelled"
+    desk.cancel = CancelToken()
+    assert await output(rig, desk, "stopped") == "1 stopped"
+
+
+async def test_a_tool_learned_later_is_offered(rig: Rig, desk: Desk) -> None:
+    await rig.start(rig.plain())
+    await output(rig, desk, "learn")
+    await rig.until(lambda: "mcp__plain__learned" in rig.offered)
+    assert len(rig.offered) == TOOLS + 1
+
+
+async def test_a_server_that_dies_in_a_call(rig: Rig, desk: Desk) -> None:
+    await rig.start(rig.plain())
+    why = "exit code 3: out of luck, token=[secret]"
+    assert await failure(rig, desk, "die") == f"mcp__plain__die: {why}"
+    await rig.until(lambda: bool(rig.told))
+    assert rig.told == [("The tool server 'plain' has ended: its tools are gone", why)]
+    assert (rig.offered, rig.children) == ({}, {})
+
+
+async def test_a_server_that_floods_its_output_in_a_call(rig: Rig, desk: Desk) -> None:
+    await rig.start(rig.plain())
+    why = "it writes what is no message to its standard output"
+    assert await failure(rig, desk, "flood") == f"mcp__plain__flood: {why}"
+    await rig.until(lambda: bool(rig.told))
+    assert rig.told == [("The tool server 'plain' has ended: its tools are gone", why)]
+    assert rig.children == {}
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "why"),
+    [
+        pytest.param("dead", "exit code 3: out of luck, token=[secret]", id="it ends at once"),
+        pytest.param("flooding", "it writes what is no message to its standard output", id="it writes a log"),
+        pytest.param("endless", "it sent a message of more than 16 MiB", id="it never comes to the point"),
+        pytest.param("quiet", "it closed its output", id="it closes its output and lives on"),
+    ],
+)
+async def test_a_server_that_cannot_be_used(rig: Rig, behaviour: str, why: str) -> None:
+    await rig.start(rig.plain(behaviour))
+    check_lost(rig, why)
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        pytest.param("mute", id="it never answers"),
+        pytest.param("deaf", id="nor does it listen"),
+    ],
+)
+async def test_a_server_that_never_answers_is_given_up(rig: Rig, behaviour: str, life: Life) -> None:
+    await rig.start(rig.plain(behaviour), patience=Patience(connect_s=1, prompt_s=30))
+    check_lost(rig, "it did not answer in 1 s")
+    await life.ends()
+
+
+async def test_a_program_that_is_not_there(rig: Rig) -> None:
+    await rig.start(StdioServer("plain", "no-such-program"))
+    ((_, why),) = rig.told
+    assert why.startswith("exit code 127: ")
+    assert "no-such-program" in why
+
+
+async def test_a_folder_that_is_not_there(rig: Rig) -> None:
+    rig.folder = rig.folder / "gone"
+    await rig.start(rig.plain())
+    check_lost(rig, "No such file or directory")
+
+
+async def test_who_holds_the_output_of_a_dead_server_does_not_hang_us(rig: Rig) -> None:
+    await rig.start(rig.plain("heir"))
+    ((_, why),) = rig.told
+    assert why.startswith("exit code 4: ")
+    os.kill(int(why.split()[-1]), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "n_tools"),
+    [
+        pytest.param("banner", TOOLS, id="a banner before the first message"),
+        pytest.param("odd", 4, id="tools that are described badly"),
+        pytest.param("toolless", 0, id="no tools at all"),
+    ],
+)
+async def test_what_is_put_up_with(rig: Rig, behaviour: str, n_tools: int) -> None:
+    await rig.start(rig.plain(behaviour))
+    assert (len(rig.offered), rig.told) == (n_tools, [])
+    assert all(tool.descriptor.parameters["type"] == "object" for tool in rig.offered.values())
+
+
+@pytest.mark.parametrize("behaviour", ["sound", "stubborn"])
+async def test_the_whole_group_ends_with_the_session(
+    rig: Rig, desk: Desk, behaviour: str, life: Life
+) -> None:
+    servers = await rig.start(rig.plain(behaviour))
+    server, child = map(int, (await output(rig, desk, "leave_a_child")).split())
+    assert rig.started == [server]
+    assert os.getpgid(child) == server == os.getsid(server)
+    await servers.aclose()
+    await life.ends()
+    assert rig.told == []
+
+
+async def test_closing_while_a_server_starts_leaves_nothing_behind(rig: Rig, life: Life) -> None:
+    servers = rig.servers()
+    servers.use((rig.plain("mute"),))
+    await rig.until(lambda: bool(rig.started))
+    await servers.aclose()
+    assert rig.children == {}
+    await rig.start(rig.plain())
+    await rig.made[-1].aclose()
+    await life.ends()
+
+
+async def test_what_a_server_says_stays_out_of_the_log_above_debug(
+    rig: Rig, desk: Desk, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    await rig.start(rig.plain("banner"))
+    await failure(rig, desk, "die")
+    await rig.until(lambda: bool(rig.told))
+    assert "plain wrote what is no message: Welcome!" in caplog.messages
+    assert {record.levelname for record in caplog.records if record.name != "asyncio"} == {"DEBUG"}
+    assert capfd.readouterr() == ("", "")
+
+
+DAEMON = """
+import asyncio, sys
+from pathlib import Path
+from sidecar.capabilities.mcp import ServerHost, SessionToolServers, StdioServer
+
+async def main():
+    host = ServerHost(Path("."), lambda tools: None, lambda *said: None, lambda pid, what: lambda: None)
+    servers = SessionToolServers(host)
+    servers.use([StdioServer("plain", sys.executable, tuple(sys.argv[1:]))])
+    await servers.ready()
+    print("up", flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+def start_daemon(rig: Rig, behaviour: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", DAEMON, *rig.plain(behaviour).args]
+    return subprocess.Popen(command, cwd=rig.folder, stdout=subprocess.PIPE)
+
+
+@pytest.mark.parametrize("behaviour", ["sound", "stubborn"])
+async def test_a_killed_daemon_takes_its_servers_along(rig: Rig, behaviour: str, life: Life) -> None:
+    daemon = start_daemon(rig, behaviour)
+    assert daemon.stdout is not None
+    assert await asyncio.to_thread(daemon.stdout.readline) == b"up\n"
+    daemon.kill()
+    await life.ends()
+    daemon.stdout.close()
+    daemon.wait()

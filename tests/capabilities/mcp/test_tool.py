@@ -1,0 +1,119 @@
+"""A server's tool: asked for before it is called, bounded, and never believed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sidecar._internal.cancel import CancelToken
+from sidecar.capabilities.contract import PermissionAsk, ToolKind, ToolReply
+from sidecar.capabilities.mcp.contract import CallResult, ListedTool, OnProgress, ServerFailed
+from sidecar.capabilities.mcp.tool import McpTool
+from sidecar.llmgateway.contract import ToolDescriptor
+
+if TYPE_CHECKING:
+    from tests.capabilities.conftest import Desk
+
+SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}}
+LOOK = ListedTool("look.up", "Look up", "Look something up.", SCHEMA)
+
+
+class Server:
+    """Answers *result*, after telling its progress, and remembers what it was asked."""
+
+    def __init__(
+        self, result: CallResult | ServerFailed, *progress: tuple[float, float | None, str | None]
+    ) -> None:
+        self.result = result
+        self.progress = progress
+        self.calls: list[tuple[str, Mapping[str, Any]]] = []
+
+    async def call(
+        self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress, cancel: CancelToken
+    ) -> CallResult:
+        self.calls.append((name, arguments))
+        for progress in self.progress:
+            await on_progress(*progress)
+        if isinstance(self.result, ServerFailed):
+            raise self.result
+        return self.result
+
+
+def tool(server: Server, listed: ListedTool = LOOK) -> McpTool:
+    return McpTool("mcp__lib__look_up", "lib", "The Library", listed, server.call)
+
+
+async def test_leave_is_asked_before_each_call(desk: Desk) -> None:
+    server = Server(CallResult("found"))
+    assert await desk.run(tool(server), q="é") == ToolReply("found")
+    assert desk.asked == [
+        PermissionAsk(
+            call_id="c1",
+            tool="mcp__lib__look_up",
+            title="The Library: Look up",
+            subject="toolCall",
+            detail='{"q": "é"}',
+            scope="mcp:lib:look.up",
+        )
+    ]
+    desk.answer = False
+    assert "not allowed by the user: The Library: Look up" in await desk.failure(tool(server), q="x")
+    assert server.calls == [("look.up", {"q": "é"})]
+
+
+async def test_one_always_for_a_tool_that_claims_to_read_covers_its_server(desk: Desk) -> None:
+    reader = ListedTool("look.up", "", "", SCHEMA, is_read_only=True)
+    await desk.output(tool(Server(CallResult("found")), reader), q="x")
+    assert [ask.scope for ask in desk.asked] == ["mcp:lib"]
+
+
+@pytest.mark.parametrize(
+    ("is_read_only", "is_open_world", "kind"),
+    [
+        pytest.param(True, False, "read", id="one that reads"),
+        pytest.param(True, True, "fetch", id="one that reads what is out there"),
+        pytest.param(False, True, "other", id="one that may do anything"),
+    ],
+)
+def test_kind(is_read_only: bool, is_open_world: bool, kind: ToolKind) -> None:
+    listed = ListedTool("t", "", "", SCHEMA, is_read_only, is_open_world)
+    assert tool(Server(CallResult("")), listed).kind == kind
+
+
+def test_what_the_model_is_shown() -> None:
+    server = Server(CallResult(""))
+    assert tool(server).descriptor == ToolDescriptor("mcp__lib__look_up", "Look something up.", SCHEMA)
+    assert tool(server, ListedTool("t", "", "", SCHEMA)).descriptor.description == "t"
+    assert len(tool(server, ListedTool("t", "", "x" * 9999, SCHEMA)).descriptor.description) == 4000
+
+
+def test_a_title_is_one_short_line_whatever_the_server_says() -> None:
+    shouting = ListedTool("t", "\x1b[31mRed\n\n\u202eAlert " + "!" * 200, "", SCHEMA)
+    title = tool(Server(CallResult("")), shouting).title({})
+    assert title.startswith("The Library: [31mRed Alert !")
+    assert len(title) == 80
+
+
+@pytest.mark.parametrize("length", [0, 1000, 5_000_000])
+async def test_the_result_is_bounded(desk: Desk, length: int) -> None:
+    desk.max_output_chars = 1000
+    output = await desk.output(tool(Server(CallResult("x" * length))), q="x")
+    assert len(output) <= 1100
+    assert ("not shown here" in output) == (length > 1000)
+
+
+async def test_what_a_tool_says_went_wrong_is_an_error(desk: Desk) -> None:
+    assert await desk.run(tool(Server(CallResult("no", is_error=True)))) == ToolReply("no", is_error=True)
+    failed = await desk.failure(tool(Server(ServerFailed("the server 'lib' has ended"))))
+    assert failed == "mcp__lib__look_up: the server 'lib' has ended"
+
+
+async def test_progress_is_told_and_not_too_often(desk: Desk) -> None:
+    server = Server(CallResult("done"), (1, 3, "first\nword"), *[(2, 3, "more")] * 100)
+    await desk.output(tool(server))
+    assert desk.told == ["1 of 3 first word\n"]
+    desk.told.clear()
+    await desk.output(tool(Server(CallResult("done"), (7, None, None))))
+    assert desk.told == ["7\n"]
