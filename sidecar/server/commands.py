@@ -21,6 +21,7 @@ _ALIASES: Final = {
     "sidecar.compactPreview": "sidecar/compact/preview",
     "sidecar.uncompact": "sidecar/compact/undo",
     "sidecar.context": "sidecar/context/usage",
+    "sidecar.drop": "sidecar/context/drop",
     "sidecar.sessions": "sidecar/session/list",
     "sidecar.new": "sidecar/session/new",
     "sidecar.fork": "sidecar/session/fork",

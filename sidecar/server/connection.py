@@ -7,6 +7,7 @@ whether it may be asked now.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -24,11 +25,8 @@ from sidecar.server.client import LspClient
 from sidecar.server.commands import resolve_command
 from sidecar.server.documents import Documents
 from sidecar.server.edits import edit_applier
-from sidecar.server.link import LspLink
 from sidecar.server.lsp import LspServer
 from sidecar.server.profile import profile_of, sidecar_options
-from sidecar.server.progress import ProgressBoard
-from sidecar.server.watching import ClientWatcher
 from sidecar.service.contract import Answer, ServicePort
 from sidecar.transport.faults import log_fault
 from sidecar.transport.lifetime import Stop
@@ -143,7 +141,8 @@ class LspConnection:
                 return self._shut_down()
             case "workspace/executeCommand":
                 return self._client.port().call(*resolve_command(params))
-        return Answer(self._server.call(method, params))
+        outcome = self._server.call(method, params)
+        return _answer_later(outcome) if inspect.isawaitable(outcome) else Answer(outcome)
 
     def notification(self, method: str, params: Any) -> None:
         """Take one notification; before the handshake and after ``shutdown`` most are nothing."""
@@ -175,15 +174,14 @@ class LspConnection:
     def _initialize(self, params: Any) -> Answer:
         typed = self._server.read_initialize(params)
         self._options.configure(sidecar_options(typed))
+        profile = profile_of(typed)
+        client = LspClient(self._peer, profile, self._service, self._workspace)
+        client.offer_views(self._server, self._spawn)
         result = self._server.initialize(typed)
-        self._options.on_workspace_folders(self._server.folders)
-        profile, encoding = profile_of(typed), self._server.encoding
+        encoding = self._server.encoding
         self._documents.negotiated(encoding, edit_applier(self._peer, profile, encoding))
-        progress = ProgressBoard(self._peer, may_create=profile.may_be_given_progress)
-        link = LspLink(self._peer, profile, progress)
-        watcher = ClientWatcher(self._peer, profile, self._workspace)
-        self._client = LspClient(self._service, link, progress, watcher)
-        self._phase = _Phase.READY
+        self._options.on_workspace_folders(self._server.folders)
+        self._client, self._phase = client, _Phase.READY
         return Answer(result, lambda: self._options.watch_process(typed.process_id))
 
     def _shut_down(self) -> Answer | Awaitable[Answer]:
@@ -239,6 +237,10 @@ class LspConnection:
 
     def _warn(self, message: str) -> None:
         self._peer.notify("window/logMessage", {"type": 2, "message": message})
+
+
+async def _answer_later(outcome: Awaitable[Any]) -> Answer:
+    return Answer(await outcome)
 
 
 def _member(params: Any, name: str) -> Any:

@@ -14,6 +14,7 @@ from sidecar.server.permission import ask_permission
 from sidecar.server.profile import ClientProfile
 from sidecar.server.progress import ProgressBoard
 from sidecar.server.projection import plain_projection, sidecar_projection
+from sidecar.server.views import Views
 from sidecar.service.contract import ProgressSink
 from sidecar.transport.peer import Peer
 
@@ -25,8 +26,9 @@ class LspLink:
 
     face = "lsp"
 
-    def __init__(self, peer: Peer, profile: ClientProfile, progress: ProgressBoard) -> None:
+    def __init__(self, peer: Peer, profile: ClientProfile, progress: ProgressBoard, views: Views) -> None:
         self._peer = peer
+        self._views = views
         self._profile = profile
         self._progress = progress
         wishes = profile.wishes
@@ -44,10 +46,12 @@ class LspLink:
     def follow(self, log: EventLog, after_seq: int) -> None:
         """Project the events of *log* after *after_seq* to the client, from now on; again only moves on."""
         self._peer.outbox.follow(log, after_seq, self._projection)
+        self._views.follow(log)
 
     def unfollow(self, sid: str) -> None:
         """Stop projecting the events of *sid*."""
         self._peer.outbox.unfollow(sid)
+        self._views.unfollow(sid)
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """Send one notification, in order with everything else, if the client knows it and wants it."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
@@ -23,6 +23,8 @@ from sidecar.protocol.errors import MethodNotFound
 from sidecar.protocol.handshake import ServerInfo
 from sidecar.server.commands import COMMANDS
 from sidecar.server.documents import Documents
+from sidecar.server.lenses import ContextLenses
+from sidecar.server.virtual import SCHEME, SessionDocuments
 from sidecar.workspace.contract import PositionEncoding
 from sidecar.workspace.uris import uri_to_path
 
@@ -42,11 +44,23 @@ _NOT_OURS: Final = (
 _FILES: Final = types.FileOperationRegistrationOptions(
     filters=[types.FileOperationFilter(types.FileOperationPattern(glob="**/*"), scheme="file")]
 )
-_USED_CAPABILITIES: Final[dict[str, tuple[str, ...]]] = {
-    "general": ("positionEncodings",),
-    "window": ("workDoneProgress", "showMessage"),
-    "workspace": ("applyEdit", "didChangeWatchedFiles", "fileOperations"),
+_Picks: TypeAlias = "Mapping[str, _Picks | None]"
+_USED_CAPABILITIES: Final[_Picks] = {
+    "general": {"positionEncodings": None},
+    "window": {"workDoneProgress": None, "showMessage": {}},
+    "workspace": {
+        "applyEdit": None,
+        "workspaceEdit": {"documentChanges": None},
+        "didChangeWatchedFiles": None,
+        "fileOperations": None,
+        "codeLens": {"refreshSupport": None},
+        "textDocumentContent": {},
+    },
+    "textDocument": {"publishDiagnostics": {}, "codeLens": {}},
+    "experimental": None,
 }
+"""What is looked at; None takes all there is below a name."""
+
 _ENCODINGS: Final[tuple[PositionEncoding, ...]] = ("utf-8", "utf-16", "utf-32")
 
 
@@ -64,6 +78,9 @@ class _Protocol(LanguageServerProtocol):
         self.trace = params.trace or types.TraceValue.Off
         result = yield from super().lsp_initialize(params)
         result.capabilities.experimental = {"sidecar": self._server.advertised}
+        if types.WORKSPACE_TEXT_DOCUMENT_CONTENT in self.fm.features and result.capabilities.workspace:
+            content = types.TextDocumentContentOptions(schemes=[SCHEME])
+            result.capabilities.workspace.text_document_content = content
         return result
 
     @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
@@ -87,12 +104,17 @@ class _Protocol(LanguageServerProtocol):
         return None if kind is None else self._converter.structure(params, kind)
 
     def handle(self, method: str, typed_params: Any) -> Any:
-        """Run the handler of *method* and return its result, JSON-ready."""
+        """Run the handler of *method* and return its result, JSON-ready, or an awaitable of that."""
         handler = self.fm.builtin_features.get(method) or self.fm.features[method]
         outcome = handler(typed_params)
         if inspect.isgenerator(outcome):
             outcome = _returned(outcome)
+        if inspect.isawaitable(outcome):
+            return self._unstructure_later(outcome)
         return self._converter.unstructure(outcome)
+
+    async def _unstructure_later(self, outcome: Awaitable[Any]) -> Any:
+        return self._converter.unstructure(await outcome)
 
 
 class LspServer(LanguageServer):
@@ -137,8 +159,23 @@ class LspServer(LanguageServer):
         """The same, as paths; what is no file is left out."""
         return tuple(path for uri in self.folder_uris if (path := uri_to_path(uri)) is not None)
 
+    def show_lenses(self, lenses: ContextLenses) -> None:
+        """Offer *lenses* in ``initialize``, which has not been called yet."""
+        self.feature(types.TEXT_DOCUMENT_CODE_LENS)(lambda params: lenses.of(params.text_document.uri))
+
+    def show_documents(self, documents: SessionDocuments) -> None:
+        """Offer *documents* in ``initialize``, which has not been called yet."""
+
+        async def content(params: types.TextDocumentContentParams) -> types.TextDocumentContentResult:
+            return types.TextDocumentContentResult(await documents.text(params.uri))
+
+        self.feature(types.WORKSPACE_TEXT_DOCUMENT_CONTENT)(content)
+
     def call(self, method: str, params: Any) -> Any:
-        """Handle one message and return its result, JSON-ready. Raises MethodNotFound, InvalidInput."""
+        """Handle one message and return its result, JSON-ready, or an awaitable of that.
+
+        Raises MethodNotFound, InvalidInput.
+        """
         features = self.protocol.fm
         # A handshake comes by its own way; as a notification it would begin everything anew.
         is_known = method in features.builtin_features or method in features.features
@@ -209,11 +246,13 @@ def _only_what_is_used(params: Any) -> Any:
     """Return the params of ``initialize`` without what nobody here looks at."""
     if not isinstance(params, Mapping) or not isinstance(params.get("capabilities"), Mapping):
         return params
-    said = params["capabilities"]
-    used = {
-        group: {name: said[group][name] for name in names if name in said[group]}
-        for group, names in _USED_CAPABILITIES.items()
-        if isinstance(said.get(group), Mapping)
-    }
     kept = {name: value for name, value in params.items() if name != "trace"}
-    return {**kept, "capabilities": {**used, "experimental": said.get("experimental")}}
+    return {**kept, "capabilities": _picked(params["capabilities"], _USED_CAPABILITIES)}
+
+
+def _picked(said: Mapping[str, Any], picks: _Picks) -> dict[str, Any]:
+    return {
+        name: value if below is None else _picked(value, below)
+        for name, below in picks.items()
+        if (value := said.get(name)) is not None and (below is None or isinstance(value, Mapping))
+    }

@@ -25,6 +25,10 @@ class ClientProfile:
     applies_edits: bool
     registers_watchers: bool
     watches_relative: bool
+    shows_diagnostics: bool = False
+    shows_lenses: bool = False
+    refreshes_lenses: bool = False
+    shows_documents: bool = False
 
     @property
     def may_be_asked(self) -> bool:
@@ -47,6 +51,7 @@ def profile_of(params: types.InitializeParams) -> ClientProfile:
     window = capabilities.window or types.WindowClientCapabilities()
     edit = workspace.workspace_edit or types.WorkspaceEditClientCapabilities()
     watched = workspace.did_change_watched_files or types.DidChangeWatchedFilesClientCapabilities()
+    document = capabilities.text_document or types.TextDocumentClientCapabilities()
     experimental = capabilities.experimental
     return ClientProfile(
         name=params.client_info.name if params.client_info else "",
@@ -56,6 +61,10 @@ def profile_of(params: types.InitializeParams) -> ClientProfile:
         applies_edits=bool(workspace.apply_edit and edit.document_changes),
         registers_watchers=bool(watched.dynamic_registration),
         watches_relative=bool(watched.relative_pattern_support),
+        shows_diagnostics=document.publish_diagnostics is not None,
+        shows_lenses=document.code_lens is not None,
+        refreshes_lenses=bool(workspace.code_lens and workspace.code_lens.refresh_support),
+        shows_documents=workspace.text_document_content is not None,
     )
 
 

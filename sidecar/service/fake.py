@@ -25,11 +25,12 @@ __all__ = ["FakeConnection", "FakeService"]
 
 
 class FakeService:
-    """Answers what :data:`BEHAVIOURS` names, and remembers what it was asked."""
+    """Answers what :data:`BEHAVIOURS` and *answers* name, and remembers what it was asked."""
 
     def __init__(self) -> None:
         self.connections: list[FakeConnection] = []
         self.calls: list[tuple[str, Any]] = []
+        self.answers: dict[str, Any] = {}
         self.logs: dict[str, EventLog] = {}
         self.released = asyncio.Event()
         self.begun = asyncio.Event()
@@ -65,6 +66,8 @@ class FakeConnection:
     def call(self, method: str, params: Any) -> Answer | Awaitable[Answer]:
         """Answer one request."""
         self.service.calls.append((method, params))
+        if method in self.service.answers:
+            return _later(self.service.answers[method])
         behaviour = BEHAVIOURS.get(method)
         if behaviour is None:
             raise MethodNotFound(method)
@@ -76,6 +79,10 @@ class FakeConnection:
 
 
 Behaviour: TypeAlias = Callable[[FakeConnection, Any], Answer | Awaitable[Answer]]
+
+
+async def _later(value: Any) -> Answer:
+    return Answer(value)
 
 
 def _status(connection: FakeConnection, params: Any) -> Answer:
