@@ -29,7 +29,6 @@ from sidecar.conductor.log import KEEP_EVENTS
 from sidecar.conductor.stored import OpenedSession, Report
 from sidecar.llmgateway.registry import ModelRegistry
 from sidecar.protocol.handshake import ServerInfo
-from sidecar.protocol.stamp import SCHEMA_HASH
 from sidecar.runtime.store import (
     SessionGraph,
     SessionJournal,
@@ -38,7 +37,6 @@ from sidecar.runtime.store import (
     journal_in_memory,
 )
 from sidecar.service.service import Service
-from sidecar.service.tracing import Tracer
 from sidecar.service.vitals import Vitals
 from sidecar.workspace.roots import resolve_path
 from sidecar.workspace.workspace import Workspace
@@ -87,8 +85,7 @@ def build(home: Path | None = None, lifetime: Lifetime = "client") -> Daemon:
     """
     workspace, models = Workspace(), ModelRegistry()
     vitals = Vitals(workspace, _clock_ms)
-    home = home or indusagi_home()
-    shelf = SessionShelf(SessionStore(home / "sessions"))
+    shelf = SessionShelf(SessionStore((home or indusagi_home()) / "sessions"))
     parts = SessionParts(
         models=models,
         workspace=workspace,
@@ -99,8 +96,7 @@ def build(home: Path | None = None, lifetime: Lifetime = "client") -> Daemon:
         clock_ms=_clock_ms,
         new_id=_new_id,
     )
-    tracer = Tracer(home / "traces", _clock_ms)
-    service = Service(Hub(shelf, parts, DEFAULT_ENGINE), vitals, tracer, _new_id)
+    service = Service(Hub(shelf, parts, DEFAULT_ENGINE), vitals, _new_id)
     return Daemon(service, workspace, models, lifetime)
 
 
@@ -113,7 +109,6 @@ def server_info(daemon: Daemon, socket: str | None = None) -> ServerInfo:
         engines=daemon.service.hub.engines,
         faces=("lsp",),
         event_buffer=KEEP_EVENTS,
-        schema_hash=SCHEMA_HASH,
         socket=socket,
     )
 
