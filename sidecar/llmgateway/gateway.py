@@ -6,6 +6,7 @@ never an exception.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -56,22 +57,46 @@ def stream(
     catalog: Catalog = BUILT_IN,
     providers: Mapping[str, ProviderFactory] = PROVIDERS,
 ) -> Channel:
-    """Call *model*, an id in *catalog* or a card, and return its channel.
+    """Call *model*, an id in *catalog*, a card or ``provider:model``, and return its channel.
 
     ``functools.partial(stream, "offline-1")`` is a model invoker. A model or provider that is not known
-    gives a channel of one ``unsupported`` error emission. Never raises.
+    gives a channel of one ``unsupported`` error emission. Never raises. A model of a provider of the network
+    is called with the user's own key over a connection of its own; who calls often uses a ``ModelRegistry``.
     """
     card = model if isinstance(model, ModelCard) else catalog.get(model)
-    if card is None:
-        known = ", ".join(each.id for each in catalog.cards)
-        return _failed(gateway_error("unsupported", f"no model {model!r} is known; known models: {known}"))
-    factory = providers.get(card.provider)
-    if factory is None:
-        return _failed(_unserved(card, providers))
+    factory = providers.get(card.provider) if card is not None else None
+    options = options or StreamOptions()
+    if factory is None or card is None:
+        unserved = _unknown(model, catalog) if card is None else _unserved(card, providers)
+        return channel_of(lambda: _call_once(model, conversation, options, unserved))
     try:
-        return factory(card)(conversation, options or StreamOptions())
+        return factory(card)(conversation, options)
     except GatewayError as error:
         return _failed(error)
+
+
+async def _call_once(
+    model: str | ModelCard, conversation: Conversation, options: StreamOptions, unserved: GatewayError
+) -> AsyncIterator[Emission]:
+    """Call *model* of a provider of the network; *unserved* says that there is none."""
+    # Imported on first use: the contract's importers should not pay for a network.
+    from sidecar.llmgateway.once import open_once
+
+    opened = await asyncio.to_thread(open_once, model)
+    if opened is None:
+        yield ErrorEmission(unserved)
+        return
+    try:
+        async for emission in opened.invoke(conversation, options):
+            yield emission
+    finally:
+        await opened.close()
+
+
+def _unknown(model: str | ModelCard, catalog: Catalog) -> GatewayError:
+    known = ", ".join(each.id for each in catalog.cards)
+    found = f"no model {model!r} is known; known models: {known}, and provider:model, such as openai:gpt-5"
+    return gateway_error("unsupported", found)
 
 
 def _unserved(card: ModelCard, providers: Mapping[str, ProviderFactory]) -> GatewayError:
