@@ -6,6 +6,7 @@ only after ``initialize`` is answered.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from inspect import isawaitable
@@ -27,6 +28,8 @@ from sidecar.transport.peer import Peer
 from sidecar.workspace.contract import WorkspacePort
 
 __all__ = ["AcpClient"]
+
+_log = logging.getLogger("sidecar.acp")
 
 Handler: TypeAlias = Callable[[Mapping[str, Any], Id], Answer | Awaitable[Answer]]
 
@@ -57,9 +60,13 @@ class AcpClient:
         return handler(fields(params), request_id)
 
     def notification(self, method: str, params: Any) -> None:
-        """Take one notification; what is unknown is nothing."""
-        if method == "session/cancel":
+        """Take one notification; what is unknown, or makes no sense, is nothing."""
+        if method != "session/cancel":
+            return
+        try:
             self._prompts.cancel_session(session_id(fields(params)))
+        except SidecarError as error:
+            _log.warning("session/cancel is left: %s", error.kind)
 
     def cancel_request(self, request_id: Any) -> None:
         """Take a request back: a prompt ends as cancelled, any other with an error that says so."""

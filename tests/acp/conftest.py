@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -144,6 +145,7 @@ class Stage:
     folder: Path
     make_panel: Callable[..., FakePanel]
     panel: FakePanel
+    _numbers: Iterator[int] = field(default_factory=count)
 
     async def open(self, capabilities: Mapping[str, Any] | None = None) -> FakePanel:
         """Return another panel, with *capabilities*, and make it the one at hand."""
@@ -162,12 +164,16 @@ class Stage:
         assert isinstance(model, ScriptedModel)
         return model
 
+    async def call(self, method: str, params: Any = None) -> dict[str, Any]:
+        """Return the answer to a request of its own id."""
+        return await self.panel.request(f"call-{next(self._numbers)}", method, params)
+
     async def session(self, *calls: list[dict[str, Any]], **extras: Any) -> str:
         """Return a new session whose model plays *calls*."""
         self.script(*calls)
         meta = {"sidecar": {"model": MODEL, **extras}}
         params = {"cwd": str(self.folder), "mcpServers": [], "_meta": meta}
-        return str((await self.panel.request("new", "session/new", params))["result"]["sessionId"])
+        return str((await self.call("session/new", params))["result"]["sessionId"])
 
     def prompt(self, request_id: Any, sid: str, text: str = "go") -> None:
         """Send a prompt."""
@@ -190,6 +196,7 @@ async def stage(tmp_path: Path, panels: Callable[..., FakePanel]) -> AsyncIterat
     folder = (tmp_path / "project").resolve()
     folder.mkdir()
     daemon = build(tmp_path / "home")
+    daemon.workspace.watched_by_client([folder])  # starting and stopping a real watcher takes its time
     stage = Stage(daemon, folder, panels, None)  # type: ignore[arg-type]  # set below
     await stage.open()
     yield stage

@@ -1,0 +1,223 @@
+"""Clients that misbehave: whatever comes in, each request is answered once and the next one is served."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sidecar.acp.fake import FakePanel
+from sidecar.conductor.log import EventLog
+from sidecar.transport.peer import Limits
+
+if TYPE_CHECKING:
+    from tests.acp.conftest import Stage
+
+N_MUTATIONS = 3_000
+BASH = [{"toolCall": {"name": "bash", "input": {"command": "true"}, "id": "c1"}}]
+SEEDS: tuple[dict[str, Any], ...] = (
+    {"method": "initialize", "params": {"protocolVersion": 1, "clientCapabilities": {"fs": {}}}},
+    {"method": "session/new", "params": {"cwd": "/no/such", "mcpServers": []}},
+    {"method": "session/load", "params": {"sessionId": "x", "cwd": "/", "mcpServers": []}},
+    {"method": "session/prompt", "params": {"sessionId": "x", "prompt": [{"type": "text", "text": "hé"}]}},
+    {"method": "session/cancel", "params": {"sessionId": "x"}},
+    {"method": "session/list", "params": {"cursor": None}},
+    {"method": "session/set_config_option", "params": {"sessionId": "x", "configId": "model", "value": True}},
+    {"method": "_session/steering", "params": {"sessionId": "x", "prompt": []}},
+    {"method": "_sidecar/status", "params": {}},
+    {"method": "$/cancel_request", "params": {"requestId": 3}},
+    {"result": {"outcome": {"outcome": "selected", "optionId": "allow_once"}}},
+    {"error": {"code": -32601, "message": "no"}},
+)
+
+
+async def settled(log: EventLog) -> None:
+    """Return once the newest event of *log* ends a turn."""
+    ended = asyncio.Event()
+
+    def look(log: EventLog) -> None:
+        if any(event.kind == "settled" for event in log.after(log.seq - 1)):
+            ended.set()
+
+    stop = log.follow(look)
+    look(log)
+    await ended.wait()
+    stop()
+
+
+async def alive(panel: FakePanel) -> None:
+    """Fail unless the next request is answered."""
+    request_id = f"alive-{len(panel.messages)}"
+    assert "result" in await panel.request(request_id, "_sidecar/status", {})
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        pytest.param(b"{", -32700, id="no json"),
+        pytest.param(b'{"jsonrpc":"2.0","id":1,"method":"\xff"}', -32700, id="no utf-8"),
+        pytest.param(b'[{"jsonrpc":"2.0","id":1,"method":"session/list"}]', -32600, id="a batch"),
+        pytest.param(b'{"id":1,"method":"session/list"}', -32600, id="no version"),
+        pytest.param(b'{"jsonrpc":"2.0","id":1}', -32600, id="neither question nor answer"),
+        pytest.param(b'{"jsonrpc":"2.0","id":1,"method":7}', -32600, id="a method is a string"),
+        pytest.param(b'{"jsonrpc":"2.0","id":1.5,"method":"session/list"}', -32600, id="an odd id"),
+    ],
+)
+async def test_a_line_that_is_no_message_is_answered(panel: FakePanel, body: bytes, code: int) -> None:
+    await panel.initialize()
+    panel.send_body(body)
+    await alive(panel)
+    refused = [message for message in panel.messages if "error" in message]
+    assert [message["error"]["code"] for message in refused] == [code]
+
+
+async def test_blank_lines_and_carriage_returns_are_nothing(panel: FakePanel) -> None:
+    await panel.initialize()
+    panel.stream.send(b'\n\r\n  \n{"jsonrpc":"2.0","id":7,"method":"_sidecar/status"}\r\n')
+    assert "result" in await panel.answer(7)
+
+
+async def test_line_separators_of_unicode_end_no_line(panel: FakePanel) -> None:
+    await panel.initialize()
+    text = "a\u2028b\u2029c\u0085d\x0be\x0cf\U0001f600"
+    raw = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "_sidecar/fake/echo", "params": {"t": text}})
+    panel.send_body(json.dumps(json.loads(raw), ensure_ascii=False).encode())
+    assert (await panel.answer(7))["result"] == {"t": text}
+
+
+async def test_ten_mebibytes_are_a_line_as_any_other(stage: Stage) -> None:
+    sid = await stage.session([{"text": "long"}])
+    answer = await stage.run(1, sid, "x" * (10 * 1024 * 1024))
+    assert answer["result"]["stopReason"] in ("end_turn", "max_tokens")
+    await alive(stage.panel)
+
+
+async def test_a_line_over_the_limit_is_refused_under_its_id(panels: Callable[..., FakePanel]) -> None:
+    panel = panels(limits=Limits(max_body_bytes=10_000))
+    await panel.initialize()
+    answer = await panel.request("big", "_sidecar/fake/echo", {"t": "x" * 20_000})
+    assert (answer["error"]["code"], answer["error"]["data"]["kind"]) == (-32600, "messageTooLarge")
+    await alive(panel)
+
+
+async def test_an_id_that_is_open_is_not_open_twice(stage: Stage) -> None:
+    sid = await stage.session([{"text": "x"}, {"hang": True}])
+    stage.prompt(1, sid)
+    await stage.panel.update("agent_message_chunk")
+    stage.prompt(1, sid)
+    refused = await stage.panel.answer(1)
+    assert refused["error"]["data"]["kind"] == "invalidRequest"
+    stage.panel.notify("session/cancel", {"sessionId": sid})
+    await stage.panel.stream.wait_until(lambda: len(stage.panel.answers(1)) == 2)
+    assert stage.panel.answers(1)[1]["result"]["stopReason"] == "cancelled"
+
+
+async def test_too_many_requests_at_once_are_told_to_come_back(panels: Callable[..., FakePanel]) -> None:
+    panel = panels(limits=Limits(max_in_flight=2))
+    await panel.initialize()
+    for n in range(3):
+        panel.ask(n, "_sidecar/fake/wait", {})
+    error = (await panel.answer(2))["error"]
+    assert (error["code"], error["data"]["kind"], error["data"]["retryable"]) == (-32001, "overloaded", True)
+
+
+async def test_a_client_that_never_answers_a_question_may_still_cancel(stage: Stage) -> None:
+    sid = await stage.session(BASH, [{"text": "done"}])
+    stage.prompt(1, sid)
+    await stage.panel.call("session/request_permission")
+    await alive(stage.panel)
+    stage.panel.notify("session/cancel", {"sessionId": sid})
+    assert (await stage.panel.answer(1))["result"]["stopReason"] == "cancelled"
+
+
+async def test_a_client_that_dies_while_it_is_asked_leaves_the_session_to_the_others(stage: Stage) -> None:
+    sid = await stage.session(BASH, [{"text": "done"}])
+    dying = stage.panel
+    stage.prompt(1, sid)
+    await dying.call("session/request_permission")
+    dying.stream.vanish()
+    await stage.open()
+    load = {"sessionId": sid, "cwd": str(stage.folder), "mcpServers": []}
+    assert "result" in await stage.call("session/load", load)
+    finished = await stage.panel.update("tool_call_update")
+    assert finished["status"] == "failed"
+
+
+async def test_a_client_that_reads_nothing_costs_no_more_than_its_place(stage: Stage) -> None:
+    """What it did not read of a message is told at the message's end."""
+    text = "".join(f"word {n} " for n in range(3_000))
+    sid = await stage.session([{"text": text, "deltas": 2_000}])
+    stage.panel.stream.stall()
+    stage.prompt(1, sid)
+    stage.panel.ask("mark", "_sidecar/status", {})
+    log = stage.log(sid)
+    await settled(log)
+    stage.panel.stream.read_on()
+    assert (await stage.panel.answer(1))["result"]["stopReason"] == "end_turn"
+    told = "".join(each["content"]["text"] for each in stage.panel.updates("agent_message_chunk"))
+    assert told == text
+
+
+def mutated(rng: random.Random, line: bytes) -> bytes:
+    """Return *line* with some bytes changed, moved or lost."""
+    data = bytearray(line)
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(data) + 1)
+        match rng.randrange(5):
+            case 0 if data:
+                del data[at : at + rng.randint(1, 8)]
+            case 1:
+                data[at:at] = bytes([rng.randrange(256)])
+            case 2 if at < len(data):
+                data[at] = rng.randrange(256)
+            case 3:
+                data[at:at] = data[: rng.randint(0, 20)]
+            case _:
+                data[at:at] = rng.choice((b"null", b"{}", b"[]", b'"', b"1e999", b"\\ud800", b"\xe2\x80\xa8"))
+    return bytes(data)
+
+
+async def test_whatever_comes_in_each_id_is_answered_once(stage: Stage) -> None:
+    """A few thousand broken lines among whole ones; the whole ones are all answered, and nothing hangs."""
+    rng = random.Random(20260820)
+    panel = stage.panel
+    for n in range(N_MUTATIONS):
+        seed = {"jsonrpc": "2.0", "id": rng.choice((n, f"i{n}")), **rng.choice(SEEDS)}
+        panel.stream.send(mutated(rng, json.dumps(seed).encode()).replace(b"\n", b" ") + b"\n")
+        if n % 100 == 0:
+            panel.ask(f"whole-{n}", "session/list", {})
+            await panel.answer(f"whole-{n}")
+    await alive(panel)
+    answered = Counter(
+        json.dumps(m["id"]) for m in panel.messages if "method" not in m and m["id"] is not None
+    )
+    assert all(answered[f'"whole-{n}"'] == 1 for n in range(0, N_MUTATIONS, 100))
+    await drained(panel)
+
+
+async def drained(panel: FakePanel) -> None:
+    """Return once no request is open but the one that asks for that; fail when one stays."""
+    for n in range(1_000):
+        status = await panel.request(f"last-{n}", "_sidecar/status", {})
+        if status["result"]["queues"]["requests"] == 1:
+            return
+    pytest.fail("a request was never answered")
+
+
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: str(seed.get("method") or sorted(seed)))
+async def test_odd_params_are_answered(stage: Stage, seed: dict[str, Any]) -> None:
+    panel = stage.panel
+    for n, params in enumerate((None, [], "x", 7, {}, {"sessionId": None}, {"sessionId": []})):
+        message = {"jsonrpc": "2.0", "id": n, **seed}
+        if "method" in seed:
+            message["params"] = params
+        panel.send_body(json.dumps(message).encode())
+        if "method" in seed:
+            await panel.answer(n)
+        await alive(panel)
+        assert len(panel.answers(n)) == ("method" in seed)

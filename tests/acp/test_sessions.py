@@ -1,0 +1,270 @@
+"""Sessions through a whole daemon: made, loaded, listed, changed and left in the protocol's own words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.acp.conftest import Stage
+
+READ: list[dict[str, Any]] = [
+    {"text": "reading"},
+    {"toolCall": {"name": "read", "input": {"path": "a.py"}, "id": "c1"}},
+]
+DONE = [{"text": "it holds x"}]
+
+
+async def conversation(stage: Stage) -> str:
+    """Return a session with one prompt, one call of a tool and an answer."""
+    (stage.folder / "a.py").write_text("x = 1\n")
+    sid = await stage.session(READ, DONE)
+    await stage.run(1, sid, "what is in a.py?")
+    return sid
+
+
+def params(stage: Stage, sid: str, **more: Any) -> dict[str, Any]:
+    return {"sessionId": sid, "cwd": str(stage.folder), "mcpServers": [], **more}
+
+
+def shown(update: dict[str, Any]) -> str:
+    """Return what kind of update it is and what it holds, shortly."""
+    kind = update["sessionUpdate"]
+    content = update.get("content")
+    return (
+        f"{kind}: {content['text']}" if isinstance(content, dict) else f"{kind}: {update.get('status', '')}"
+    )
+
+
+PAST = [
+    "user_message_chunk: what is in a.py?",
+    "agent_message_chunk: reading",
+    "tool_call: in_progress",
+    "tool_call_update: completed",
+    "agent_message_chunk: it holds x",
+]
+
+
+async def test_a_new_session_says_what_may_be_chosen(stage: Stage) -> None:
+    answer = await stage.call("session/new", {"cwd": str(stage.folder), "mcpServers": []})
+    result = answer["result"]
+    options = {option["id"]: option for option in result["configOptions"]}
+    assert options["model"]["currentValue"] == "offline-1"
+    assert options["permissions"]["category"] == "mode"
+    assert result["modes"]["currentModeId"] == options["permissions"]["currentValue"]
+    assert [mode["id"] for mode in result["modes"]["availableModes"]] == [
+        choice["value"] for choice in options["permissions"]["options"]
+    ]
+    assert result["_meta"]["sidecar"]["snapshot"]["cwd"] == str(stage.folder)
+
+
+async def test_more_folders_may_be_given(stage: Stage) -> None:
+    more = str(stage.folder.parent)
+    given = {"cwd": str(stage.folder), "mcpServers": [], "additionalDirectories": [more, 7]}
+    result = (await stage.call("session/new", given))["result"]
+    assert result["_meta"]["sidecar"]["snapshot"]["roots"] == [more]
+
+
+@pytest.mark.parametrize("cwd", ["relative", "/no/such/folder", None, 7])
+async def test_a_session_needs_a_folder(stage: Stage, cwd: Any) -> None:
+    answer = await stage.call("session/new", {"cwd": cwd, "mcpServers": []})
+    assert (answer["error"]["code"], answer["error"]["data"]["kind"]) == (-32602, "invalidParams")
+
+
+async def test_what_is_on_offer_comes_behind_the_answer(stage: Stage) -> None:
+    await stage.session()
+    commands = (await stage.panel.update("available_commands_update"))["availableCommands"]
+    assert "compact" in [command["name"] for command in commands]
+    assert (await stage.panel.update("usage_update"))["size"] > 0
+
+
+async def test_a_slash_command_is_answered(stage: Stage) -> None:
+    """It makes a turn without a model; its answer comes without deltas."""
+    sid = await stage.session()
+    assert (await stage.run(1, sid, "/status"))["result"]["stopReason"] == "end_turn"
+    (answer,) = stage.panel.updates("agent_message_chunk")
+    assert sid in answer["content"]["text"]
+
+
+class TestLoad:
+    """A stored session comes back: all of it before the answer, or none."""
+
+    async def test_the_past_comes_before_the_answer(self, stage: Stage) -> None:
+        sid = await conversation(stage)
+        await stage.call("session/close", {"sessionId": sid})
+        panel = await stage.open()
+        answer = await stage.call("session/load", params(stage, sid))
+        past = [message["params"]["update"] for message in panel.messages if "params" in message]
+        assert list(map(shown, past))[: len(PAST)] == PAST
+        position = panel.messages.index(answer)
+        assert all("id" not in message for message in panel.messages[1:position])
+        assert answer["result"]["_meta"]["sidecar"]["integrity"]["ok"]
+        assert answer["result"]["configOptions"]
+
+    async def test_and_it_goes_on(self, stage: Stage) -> None:
+        sid = await conversation(stage)
+        await stage.call("session/close", {"sessionId": sid})
+        await stage.open()
+        await stage.call("session/load", params(stage, sid))
+        stage.script([{"text": "more"}])
+        n_before = len(stage.panel.updates("agent_message_chunk"))
+        assert (await stage.run(2, sid))["result"]["stopReason"] == "end_turn"
+        assert shown(stage.panel.updates("agent_message_chunk")[n_before]) == "agent_message_chunk: more"
+
+    async def test_a_running_session_may_be_loaded_by_a_second_panel(self, stage: Stage) -> None:
+        sid = await conversation(stage)
+        first = stage.panel
+        second = await stage.open()
+        await second.request(1, "session/load", params(stage, sid))
+        stage.panel = first
+        stage.script([{"text": "for both"}])
+        await stage.run(2, sid)
+        n_chunks = len(second.updates("agent_message_chunk"))
+        assert shown(second.updates("agent_message_chunk")[n_chunks - 1]) == "agent_message_chunk: for both"
+
+    async def test_resume_tells_no_past(self, stage: Stage) -> None:
+        sid = await conversation(stage)
+        await stage.call("session/close", {"sessionId": sid})
+        panel = await stage.open()
+        answer = await stage.call("session/resume", params(stage, sid))
+        assert panel.messages.index(answer) == 1
+        await panel.update("available_commands_update")
+        assert not any(shown(update) in PAST for update in panel.updates())
+        stage.script(DONE)
+        assert (await stage.run(2, sid))["result"]["stopReason"] == "end_turn"
+
+    @pytest.mark.parametrize("method", ["session/load", "session/resume", "session/fork"])
+    async def test_what_is_not_stored_is_not_found(self, stage: Stage, method: str) -> None:
+        answer = await stage.call(method, params(stage, "nothing"))
+        assert (answer["error"]["code"], answer["error"]["data"]["kind"]) == (-32002, "sessionNotFound")
+        assert stage.panel.updates() == []
+
+    async def test_more_folders_may_be_given_again(self, stage: Stage) -> None:
+        sid = await conversation(stage)
+        await stage.call("session/close", {"sessionId": sid})
+        more = str(stage.folder.parent)
+        given = params(stage, sid, additionalDirectories=[more])
+        result = (await stage.call("session/resume", given))["result"]
+        assert result["_meta"]["sidecar"]["snapshot"]["roots"] == [more]
+
+
+class TestList:
+    """Stored and open sessions, the newest first, a page at a time."""
+
+    async def test_a_session_is_listed_with_its_title(self, stage: Stage) -> None:
+        sid = await conversation(stage)
+        (listed,) = (await stage.call("session/list", {}))["result"]["sessions"]
+        assert (listed["sessionId"], listed["cwd"]) == (sid, str(stage.folder))
+        assert (listed["title"], listed["updatedAt"][-1]) == ("what is in a.py?", "Z")
+        assert listed["_meta"]["sidecar"]["messages"] == 4
+
+    async def test_it_is_filtered_by_folder(self, stage: Stage, tmp_path: Path) -> None:
+        await conversation(stage)
+        for cwd, n_expected in ((str(stage.folder), 1), (str(tmp_path), 0)):
+            found = await stage.call("session/list", {"cwd": cwd})
+            assert len(found["result"]["sessions"]) == n_expected
+
+    async def test_it_comes_in_pages(self, stage: Stage) -> None:
+        for _ in range(51):
+            await stage.call("session/new", {"cwd": str(stage.folder), "mcpServers": []})
+        first = (await stage.call("session/list", {}))["result"]
+        second = (await stage.call("session/list", {"cursor": first["nextCursor"]}))["result"]
+        assert (len(first["sessions"]), len(second["sessions"])) == (50, 1)
+        assert "nextCursor" not in second
+
+    async def test_an_unknown_cursor_is_refused(self, stage: Stage) -> None:
+        answer = await stage.call("session/list", {"cursor": "odd"})
+        assert answer["error"]["data"]["kind"] == "invalidParams"
+
+
+class TestLeave:
+    """A session is closed, deleted or forked."""
+
+    async def test_a_closed_session_is_still_stored(self, stage: Stage) -> None:
+        sid = await conversation(stage)
+        assert (await stage.call("session/close", {"sessionId": sid}))["result"] == {}
+        assert len((await stage.call("session/list", {}))["result"]["sessions"]) == 1
+        assert (await stage.run(4, sid))["error"]["code"] == -32002
+
+    async def test_a_deleted_session_is_gone(self, stage: Stage) -> None:
+        sid = await conversation(stage)
+        assert (await stage.call("session/delete", {"sessionId": sid}))["result"] == {}
+        assert (await stage.call("session/list", {}))["result"]["sessions"] == []
+        assert (await stage.call("session/load", params(stage, sid)))["error"]["code"] == -32002
+
+    async def test_a_fork_goes_on_by_itself(self, stage: Stage) -> None:
+        sid = await conversation(stage)
+        forked = (await stage.call("session/fork", params(stage, sid)))["result"]
+        assert forked["sessionId"] != sid
+        stage.script([{"text": "elsewhere"}])
+        assert (await stage.run(3, forked["sessionId"]))["result"]["stopReason"] == "end_turn"
+        assert len(stage.daemon.service.hub.session(sid).history.turns) == 4
+
+    @pytest.mark.parametrize("method", ["session/close", "session/delete"])
+    async def test_what_is_not_there_is_not_found(self, stage: Stage, method: str) -> None:
+        answer = await stage.call(method, {"sessionId": "nothing"})
+        assert (answer["error"]["code"], answer["error"]["data"]["kind"]) == (-32002, "sessionNotFound")
+
+
+class TestOptions:
+    """What a session is set to, and its mode for clients older than options."""
+
+    async def test_an_option_is_set_and_all_are_told(self, stage: Stage) -> None:
+        sid = await stage.session()
+        given = {"sessionId": sid, "configId": "engine", "value": "none"}
+        result = (await stage.call("session/set_config_option", given))["result"]
+        options = {option["id"]: option["currentValue"] for option in result["configOptions"]}
+        assert options["engine"] == "none"
+        assert (await stage.panel.update("config_option_update"))["configOptions"] == result["configOptions"]
+
+    async def test_a_mode_is_set(self, stage: Stage) -> None:
+        sid = await stage.session()
+        given = {"sessionId": sid, "modeId": "allowEdits"}
+        assert (await stage.call("session/set_mode", given))["result"] == {}
+        assert (await stage.panel.update("current_mode_update"))["currentModeId"] == "allowEdits"
+
+    @pytest.mark.parametrize(
+        ("method", "given", "code"),
+        [
+            ("session/set_mode", {"modeId": "odd"}, -32602),
+            ("session/set_mode", {}, -32602),
+            ("session/set_mode", {"sessionId": "nothing", "modeId": "ask"}, -32602),
+            ("session/set_config_option", {"configId": "odd", "value": "x"}, -32602),
+            ("session/set_config_option", {"configId": "engine", "value": True, "type": "boolean"}, -32602),
+            ("session/set_config_option", {"configId": "engine"}, -32602),
+            (
+                "session/set_config_option",
+                {"sessionId": "nothing", "configId": "engine", "value": "none"},
+                -32002,
+            ),
+        ],
+    )
+    async def test_what_cannot_be_set(
+        self, stage: Stage, method: str, given: dict[str, Any], code: int
+    ) -> None:
+        sid = await stage.session()
+        answer = await stage.call(method, {"sessionId": sid, **given})
+        assert answer["error"]["code"] == code
+
+
+class TestOurMethods:
+    """``_sidecar/x/y`` is ``sidecar/x/y`` of the same service."""
+
+    async def test_a_session_of_theirs_is_a_session_of_ours(self, stage: Stage) -> None:
+        sid = await stage.session(DONE)
+        await stage.run(1, sid)
+        ours = (await stage.call("_sidecar/context/usage", {"sid": sid}))["result"]
+        assert ours == stage.panel.updates("usage_update")[-1]["_meta"]["sidecar"]
+
+    async def test_a_session_made_by_our_method_is_followed(self, stage: Stage) -> None:
+        stage.script(DONE)
+        given = {"cwd": str(stage.folder), "model": "scripted-1"}
+        sid = (await stage.call("_sidecar/session/new", given))["result"]["sid"]
+        assert (await stage.run(2, sid))["result"]["stopReason"] == "end_turn"
+        assert shown(stage.panel.updates("agent_message_chunk")[0]) == "agent_message_chunk: it holds x"
+
+    async def test_its_errors_carry_the_codes_of_this_protocol(self, stage: Stage) -> None:
+        answer = await stage.call("_sidecar/context/usage", {"sid": "nothing"})
+        assert (answer["error"]["code"], answer["error"]["data"]["kind"]) == (-32002, "sessionNotFound")
