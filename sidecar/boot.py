@@ -17,6 +17,7 @@ from sidecar import __version__
 from sidecar._internal.env import indusagi_home
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.defaults import default_tools
+from sidecar.capabilities.mcp import SessionToolServers
 from sidecar.capabilities.toolbox import SessionToolBox
 from sidecar.conductor.core import SessionParts
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
@@ -91,6 +92,7 @@ def build(home: Path | None = None, lifetime: Lifetime = "client") -> Daemon:
         workspace=workspace,
         engines=_engines(),
         toolbox=lambda context, observe: SessionToolBox(default_tools(), context, observe),
+        tool_servers=SessionToolServers,
         resolve=lambda path, cwd: resolve_path(path, cwd, ()).path,
         child_started=vitals.children.started,
         clock_ms=_clock_ms,

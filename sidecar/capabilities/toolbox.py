@@ -48,12 +48,17 @@ class SessionToolBox:
     def __init__(
         self, tools: Iterable[Tool], make_context: Callable[[str], ToolContext], observe: ToolObserver
     ) -> None:
-        offered = {tool.descriptor.name: (tool, tool.descriptor) for tool in tools}
-        self._tools = {name: tool for name, (tool, _) in offered.items()}
-        self._descriptors = tuple(descriptor for _, descriptor in offered.values())
+        self._own = tuple(tools)
         self._make_context = make_context
         self._observe = observe
         self._stubborn: set[asyncio.Task[ToolReply]] = set()
+        self.offer_also(())
+
+    def offer_also(self, tools: Iterable[Tool]) -> None:
+        """Offer *tools* besides the first ones from now on, instead of any offered so before."""
+        offered = {tool.descriptor.name: (tool, tool.descriptor) for tool in (*self._own, *tools)}
+        self._tools = {name: tool for name, (tool, _) in offered.items()}
+        self._descriptors = tuple(descriptor for _, descriptor in offered.values())
 
     def descriptors(self) -> Sequence[ToolDescriptor]:
         """Return the tools on offer."""

@@ -14,6 +14,7 @@ from typing import Final, get_args
 
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.capabilities.contract import PermissionAsk, PlanEntry, ToolContext, ToolObserver
+from sidecar.capabilities.mcp.contract import McpServer, ServerHost, ToolServers
 from sidecar.conductor.compacting import Compactor, Surroundings
 from sidecar.conductor.context import ContextMeter, Overhead, overhead_of, turn_tokens
 from sidecar.conductor.contract import ContextUsage, EngineView, PlanItem, TokenCounts
@@ -26,11 +27,12 @@ from sidecar.conductor.info import SessionInfo
 from sidecar.conductor.log import EventLog
 from sidecar.conductor.narrator import Narrator
 from sidecar.conductor.permissions import PermissionDesk
-from sidecar.conductor.ports import Models, SessionHost
+from sidecar.conductor.ports import Models, SessionHost, SessionTools
 from sidecar.conductor.preparing import call_when_ready
 from sidecar.conductor.prompt import RULE_FILES, system_prompt
 from sidecar.conductor.records import from_record, to_record
 from sidecar.conductor.room import Company
+from sidecar.conductor.servers import SessionServers
 from sidecar.conductor.silence import bounded_silence
 from sidecar.llmgateway.contract import (
     Channel,
@@ -38,12 +40,13 @@ from sidecar.llmgateway.contract import (
     ModelCard,
     StreamOptions,
     ThinkingLevel,
+    ToolDescriptor,
     Usage,
     UserTurn,
 )
 from sidecar.rooms import Participant
 from sidecar.runtime import Agent, AgentConfig, AgentDeps, create_agent
-from sidecar.runtime.contract import NO_COMPACTION, ToolBox
+from sidecar.runtime.contract import NO_COMPACTION
 from sidecar.runtime.memory import LiveCompaction
 from sidecar.runtime.wire import Outgoing
 from sidecar.workspace.contract import FileProblem, WorkspacePort
@@ -57,14 +60,16 @@ THINKING_LEVELS: Final[tuple[ThinkingLevel, ...]] = get_args(ThinkingLevel)
 class SessionParts:
     """What every session of a hub stands on; times in milliseconds or seconds as named.
 
-    *toolbox* builds the tools of one session from its context maker and observer. *resolve* makes a path
-    that the model wrote absolute. A model call that says nothing for *model_silence_s* seconds has failed.
+    *toolbox* builds the tools of one session from its context maker and observer, *tool_servers* what runs
+    the servers that clients name for it. *resolve* makes a path that the model wrote absolute. A model call
+    that says nothing for *model_silence_s* seconds has failed.
     """
 
     models: Models
     workspace: WorkspacePort
     engines: Mapping[str, Callable[[], SessionEngine]]
-    toolbox: Callable[[Callable[[str], ToolContext], ToolObserver], ToolBox]
+    toolbox: Callable[[Callable[[str], ToolContext], ToolObserver], SessionTools]
+    tool_servers: Callable[[ServerHost], ToolServers]
     resolve: Callable[[str, Path], Path]
     child_started: Callable[[int, str], Callable[[], None]]
     clock_ms: Callable[[], int]
@@ -81,6 +86,7 @@ class Core:
     Attributes:
         desk: where the user is asked.
         entering: the prompt that is about to enter, which a gate must count.
+        servers: the tool servers that clients named for the session.
     """
 
     def __init__(
@@ -98,12 +104,13 @@ class Core:
         self._todo = tuple(entry for entry in stored_plan if entry is not None)
         self._engines: dict[str, SessionEngine] = {}
         self._rules = ""
-        self._weighed: tuple[str, Overhead] | None = None
+        self._weighed: tuple[str, Sequence[ToolDescriptor], Overhead] | None = None
         self.cwd = Path(info.cwd)
         self.roots = (self.cwd, *map(Path, info.roots))
         self.files = self._make_files()
         self.desk = PermissionDesk(info.sid, host, parts.new_id, parts.clock_ms, parts.permission_timeout_ms)
-        self.tools: ToolBox = parts.toolbox(self._tool_context, self.narrator.on_tool)
+        self.tools: SessionTools = parts.toolbox(self._tool_context, self.narrator.on_tool)
+        self.servers = SessionServers(parts.tool_servers, self._server_host(), info.mcp_servers)
         self.compactor = Compactor(info.sid, self.history, self.narrator, self._surroundings())
         self._turn_engine = info.engine
         self._configured = self._agent_config()
@@ -122,6 +129,11 @@ class Core:
             self.agent.reseat(turns, stored=True)
         self.compactor.load([record for record in records if record.get("type") == "compaction"])
         self.files.load([record for record in records if record.get("type") == "reads"])
+
+    def connect(self, servers: Sequence[McpServer]) -> None:
+        """Let *servers* be the session's tool servers from now on. Returns at once."""
+        self.info = replace(self.info, mcp_servers=tuple(server.without_secrets() for server in servers))
+        self.servers.use(servers)
 
     def configure_agent(self) -> None:
         """Give the agent the setup as it is now. An unchanged one is not given again: it would weigh anew."""
@@ -159,11 +171,11 @@ class Core:
         self._rules = ""
 
     def overhead(self) -> Overhead:
-        """Weigh what every request carries; weighed again only when the system prompt changes."""
-        system = self.system()
-        if self._weighed is None or self._weighed[0] != system:
-            self._weighed = (system, overhead_of(system, self.tools.descriptors()))
-        return self._weighed[1]
+        """Weigh what every request carries; weighed again only when the system prompt or the tools change."""
+        system, tools = self.system(), self.tools.descriptors()
+        if self._weighed is None or self._weighed[:2] != (system, tools):
+            self._weighed = (system, tools, overhead_of(system, tools))
+        return self._weighed[2]
 
     def frame(self) -> Frame:
         """Return the conversation as an engine is to judge it, the entering prompt included."""
@@ -307,6 +319,14 @@ class Core:
             new_id=self.parts.new_id,
             clock_ms=self.parts.clock_ms,
             deadline_s=self.parts.summary_deadline_s,
+        )
+
+    def _server_host(self) -> ServerHost:
+        return ServerHost(
+            self.cwd,
+            offer=lambda tools: self.tools.offer_also(tools),
+            tell=lambda title, text: self.narrator.tell(Notice("warning", title, text)),
+            child_started=self.parts.child_started,
         )
 
     def _tool_context(self, call_id: str) -> ToolContext:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sidecar._internal.errors import InvalidInput
+from sidecar.capabilities.mcp.contract import McpServer
 from sidecar.conductor.audience import Audience
 from sidecar.conductor.contract import Compaction, SessionSummary
 from sidecar.conductor.core import SessionParts
@@ -39,6 +40,7 @@ class NewSession:
     policy: Mapping[str, float] = field(default_factory=dict)
     ephemeral: bool = False
     parent: str | None = None
+    servers: tuple[McpServer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,7 @@ class Hub:
             parent=wanted.parent,
         )
         session = await self._add(info, await self._open(info))
+        session.connect(wanted.servers)
         self.changed()
         return session
 
@@ -149,6 +152,8 @@ class Hub:
             raise
         session = await self._add(info, replace(opened, records=[reads]))
         await session.settle_fork(is_whole=wanted.at_node in (None, graph.leaf))
+        if wanted.sid in self._sessions:
+            session.connect(self._sessions[wanted.sid].servers)
         self.changed()
         return session
 
@@ -156,8 +161,19 @@ class Hub:
         """Start a session that goes on from where *sid* stands, and return its id."""
         return (await self.fork(ForkOf(sid))).sid
 
-    async def load(self, sid: str, cwd: str | None = None) -> Loaded:
-        """Return a stored session, loading it when it is not in memory. Raises SessionNotFound."""
+    async def load(
+        self, sid: str, cwd: str | None = None, servers: Sequence[McpServer] | None = None
+    ) -> Loaded:
+        """Return a stored session, loading it when it is not in memory. Raises SessionNotFound.
+
+        *servers* are its tool servers from now on; with None it keeps those that run, if any do.
+        """
+        loaded = await self._loaded(sid, cwd)
+        if servers is not None:
+            loaded.session.connect(servers)
+        return loaded
+
+    async def _loaded(self, sid: str, cwd: str | None) -> Loaded:
         if sid in self._sessions:
             return Loaded(self._sessions[sid], Report())
         if sid not in self._loading:

@@ -15,7 +15,8 @@ class SessionInfo:
 
     *policy* overrides the engine's thresholds by their wire names. As of the last store: *seq* is the last
     number of the event log, *messages* and *tokens* the size of the conversation, *session_total* the tokens
-    of all its model calls (a ``TokenCounts``), *plan* the model's todo list.
+    of all its model calls (a ``TokenCounts``), *plan* the model's todo list, *mcp_servers* the tool servers
+    that clients named for it, without what may be secret of them.
     """
 
     sid: str
@@ -38,3 +39,4 @@ class SessionInfo:
     last_compaction_at: int | None = None
     session_total: Mapping[str, int] = field(default_factory=dict)
     plan: tuple[Mapping[str, Any], ...] = ()
+    mcp_servers: tuple[Mapping[str, Any], ...] = ()

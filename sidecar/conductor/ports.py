@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from sidecar.capabilities.contract import Tool
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.llmgateway.contract import ModelCard
-from sidecar.runtime.contract import ModelInvoker
+from sidecar.runtime.contract import ModelInvoker, ToolBox
 
-__all__ = ["ClientPort", "Models", "SessionHost"]
+__all__ = ["ClientPort", "Models", "SessionHost", "SessionTools"]
 
 
 class ClientPort(Protocol):
@@ -80,4 +81,12 @@ class SessionHost(Protocol):
 
     async def fork_of(self, sid: str) -> str:
         """Begin a session that goes on from where *sid* stands, and return its id."""
+        ...
+
+
+class SessionTools(ToolBox, Protocol):
+    """The tools of one session."""
+
+    def offer_also(self, tools: Sequence[Tool]) -> None:
+        """Offer *tools* besides those of our own from now on, instead of any offered so before."""
         ...

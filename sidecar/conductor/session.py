@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, Unpack
 
+from sidecar.capabilities.mcp.contract import McpServer
 from sidecar.conductor.changes import Changes, Moved
 from sidecar.conductor.commands import Commands
 from sidecar.conductor.contract import (
@@ -85,7 +86,10 @@ class Session:
             self._settle_unrun(job)
         if self._queue.current is not None:
             self._runner.stop()
-        await self._queue.wait_idle()
+        try:
+            await self._queue.wait_idle()
+        finally:
+            await self._core.servers.aclose()
         self._core.narrator.flush()
         await self._core.store_meta(self.log.seq)
         self._core.files.close()
@@ -168,6 +172,15 @@ class Session:
         if not is_whole:
             self._core.files.forget_all_but(self.history.turns)
         await self._core.store_meta(self.log.seq)
+
+    @property
+    def servers(self) -> tuple[McpServer, ...]:
+        """The tool servers that a client named for the session."""
+        return self._core.servers.named
+
+    def connect(self, servers: Sequence[McpServer]) -> None:
+        """Let *servers* be the session's tool servers from now on; they start in the background."""
+        self._core.connect(servers)
 
     def introduce(self) -> None:
         """Tell whoever begins to follow what they may do here, and how full the window is."""

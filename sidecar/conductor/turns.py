@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
+from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.content import prompt_title, turn_text
 from sidecar.conductor.contract import ContextUsage, StopReasonName
 from sidecar.conductor.core import Core
@@ -51,16 +52,16 @@ class TurnRunner:
     def __init__(self, core: Core, obey: Callable[[SlashCommand], Awaitable[str]]) -> None:
         self._core = core
         self._obey = obey
-        self._stopped = False
+        self._stop = CancelToken()
 
     @property
     def may_steer(self) -> bool:
         """Whether the agent is at work on a turn that nobody has stopped."""
-        return self._core.agent.is_running and not self._stopped
+        return self._core.agent.is_running and not self._stop.cancelled
 
     def stop(self) -> None:
         """Stop the running turn at once; it ends as cancelled."""
-        self._stopped = True
+        self._stop.cancel("the turn was stopped")
         self._core.compactor.cancel()
         self._core.agent.abort()
 
@@ -68,7 +69,7 @@ class TurnRunner:
         """Run *job* from its first event to its last."""
         core = self._core
         started_ms = core.parts.clock_ms()
-        self._stopped = False
+        self._stop = CancelToken()
         core.narrator.begin_turn(job.turn_id)
         core.narrator.enter("invoking")
         try:
@@ -106,14 +107,15 @@ class TurnRunner:
         node = await core.history.store_ahead(job.turn)
         resolve(job.entered, node)
         core.narrator.tell(UserMessage(node, job.content))
+        core.configure_agent()
+        await core.servers.ready(self._stop)
         if self._was_stopped():
             core.agent.reseat(core.history.turns, stored=True)
             return None
-        core.configure_agent()
         return await core.agent.submit((job.turn,))
 
     def _was_stopped(self) -> bool:
-        return self._stopped
+        return self._stop.cancelled
 
     async def _end(self, job: PromptJob, answer: _Answer, started_ms: int) -> None:
         core = self._core

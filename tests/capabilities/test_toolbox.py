@@ -69,6 +69,16 @@ async def test_a_call_that_goes_well(desk: Desk) -> None:
     assert bench.reported == [started, finished]
 
 
+async def test_tools_that_come_later_stand_beside_the_first_ones_until_others_come(desk: Desk) -> None:
+    bench = Bench(desk, FakeTool())
+    bench.box.offer_also([FakeTool("late", ToolReply("late one")), FakeTool("other")])
+    assert [tool.name for tool in bench.box.descriptors()] == ["fake", "read", "bash", "late", "other"]
+    assert await bench.run({}, name="late") == ToolOutcome("c9", "late one", False)
+    bench.box.offer_also([FakeTool("other")])
+    assert [tool.name for tool in bench.box.descriptors()] == ["fake", "read", "bash", "other"]
+    assert (await bench.run({}, name="late")).is_error
+
+
 async def test_it_is_the_runtimes_tool_box(desk: Desk) -> None:
     box: ToolBox = SessionToolBox([FakeTool(), READ], desk.context, lambda activity: None)
     assert [descriptor.name for descriptor in box.descriptors()] == ["fake", "read"]

@@ -13,6 +13,8 @@ import pytest
 
 from sidecar.boot import SessionShelf
 from sidecar.capabilities.contract import Tool
+from sidecar.capabilities.mcp import ServerHost
+from sidecar.capabilities.mcp.fake import FakeToolServers
 from sidecar.capabilities.toolbox import SessionToolBox
 from sidecar.conductor.core import SessionParts
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
@@ -56,6 +58,7 @@ class Stage:
     models: ModelRegistry
     workspace: FakeWorkspace
     folder: Path
+    servers: list[FakeToolServers]
     opened: list[Session] = field(default_factory=list)
 
     async def session(self, **wanted: Any) -> Session:
@@ -111,11 +114,18 @@ async def make_stage(tmp_path: Path) -> AsyncIterator[StageMaker]:
         folder = tmp_path / "project"
         folder.mkdir(exist_ok=True)
         models = ModelRegistry(BUILT_IN.with_cards([card]), {"scripted": lambda _: model}, "scripted-1")
+        running: list[FakeToolServers] = []
+
+        def run_servers(host: ServerHost) -> FakeToolServers:
+            running.append(FakeToolServers(host))
+            return running[-1]
+
         parts = SessionParts(
             models=models,
             workspace=workspace,
             engines={engine.name: engine for engine in ENGINES},
             toolbox=lambda context, observe: SessionToolBox(tools, context, observe),
+            tool_servers=run_servers,
             resolve=lambda path, cwd: cwd / path,
             child_started=lambda pid, what: lambda: None,
             clock_ms=count(1_000).__next__,
@@ -123,7 +133,7 @@ async def make_stage(tmp_path: Path) -> AsyncIterator[StageMaker]:
             **options,
         )
         shelf = SessionShelf(SessionStore(store or tmp_path / "store"))
-        stage = Stage(Hub(shelf, parts, "windowBudget"), shelf, model, models, workspace, folder)
+        stage = Stage(Hub(shelf, parts, "windowBudget"), shelf, model, models, workspace, folder, running)
         stages.append(stage)
         return stage
 

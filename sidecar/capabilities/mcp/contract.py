@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
+from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError
 from sidecar.capabilities.contract import Tool
 
@@ -144,8 +145,11 @@ class ToolServers(Protocol):
         """Let *servers* be the ones from now on; who runs and is named again stays. Returns at once."""
         ...
 
-    async def ready(self) -> None:
-        """Wait until every server is ready or has failed, and no longer than is bearable for a prompt."""
+    async def ready(self, cancel: CancelToken) -> None:
+        """Wait until every server is ready or has failed, but no longer than a prompt can bear.
+
+        Contract: ends at once when *cancel* fires; does not suspend when there is nobody to wait for.
+        """
         ...
 
     async def aclose(self) -> None:

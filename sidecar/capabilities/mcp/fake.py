@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from sidecar._internal.cancel import CancelToken
+from sidecar.capabilities.cancelling import unless_cancelled
 from sidecar.capabilities.mcp.contract import CallResult, ListedTool, McpServer, OnProgress, ServerHost
 
 __all__ = ["FakeLink", "FakeSpeaker", "FakeToolServers"]
@@ -90,11 +92,11 @@ class FakeToolServers:
         """Remember *servers*."""
         self.used.append(tuple(servers))
 
-    async def ready(self) -> None:
-        """Wait for *may_go_on* once servers are named."""
-        if self.used:
+    async def ready(self, cancel: CancelToken) -> None:
+        """Wait for *may_go_on* when servers are named."""
+        if any(self.used[-1:]):
             self.is_waited_for.set()
-            await self.may_go_on.wait()
+            await unless_cancelled(self.may_go_on.wait(), cancel)
 
     async def aclose(self) -> None:
         """Remember that."""

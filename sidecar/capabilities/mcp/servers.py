@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
 
+from sidecar._internal.cancel import CancelToken
+from sidecar.capabilities.cancelling import unless_cancelled
 from sidecar.capabilities.contract import Tool
 from sidecar.capabilities.mcp.connection import Connection, Patience
 from sidecar.capabilities.mcp.contract import Link, McpServer, OpenLink, ServerHost
@@ -58,28 +60,29 @@ class SessionToolServers:
         self._wait_until_s = asyncio.get_running_loop().time() + self._patience.prompt_s
         self._offer()
 
-    async def ready(self) -> None:
-        """Wait until every server is ready or has failed, and no longer than is bearable for a prompt.
+    async def ready(self, cancel: CancelToken) -> None:
+        """Wait until every server is ready or has failed, but no longer than a prompt can bear.
 
         A prompt that goes on without some of them tells the user so; those after it wait for nobody.
         """
-        late = self._late()
-        if not late or asyncio.get_running_loop().time() >= self._wait_until_s:
-            return
+        if self._late() and asyncio.get_running_loop().time() < self._wait_until_s:
+            await unless_cancelled(self._wait(), cancel)
+
+    async def aclose(self) -> None:
+        """End every server and what it started; bounded in time."""
+        connections, self._connections = self._connections, ()
+        await asyncio.gather(*(each.aclose() for each in connections), *self._leaving)
+
+    async def _wait(self) -> None:
         try:
             async with asyncio.timeout_at(self._wait_until_s):
-                for connection in late:
+                for connection in self._late():
                     await connection.settled.wait()
         except TimeoutError:
             names = ", ".join(repr(each.server.name) for each in self._late())
             self._host.tell(
                 f"Still starting: {names}", "The prompt goes on without the tools of these servers."
             )
-
-    async def aclose(self) -> None:
-        """End every server and what it started; bounded in time."""
-        connections, self._connections = self._connections, ()
-        await asyncio.gather(*(each.aclose() for each in connections), *self._leaving)
 
     def _connect(self, server: McpServer) -> Connection:
         return Connection(server, self._host, self._open_link, self._patience, self._offer)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.contract import Tool
 from sidecar.capabilities.mcp import McpServer, ServerHost, SessionToolServers, StdioServer
 from sidecar.capabilities.mcp.connection import Patience
@@ -46,7 +47,7 @@ class Rig:
         """Start *wanted* and wait until each is ready or has failed."""
         servers = self.servers(patience=patience)
         servers.use(wanted)
-        await servers.ready()
+        await servers.ready(CancelToken())
         return servers
 
     async def until(self, holds: Callable[[], bool]) -> None:

@@ -207,13 +207,14 @@ async def test_what_a_server_says_stays_out_of_the_log_above_debug(
 DAEMON = """
 import asyncio, sys
 from pathlib import Path
+from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.mcp import ServerHost, SessionToolServers, StdioServer
 
 async def main():
     host = ServerHost(Path("."), lambda tools: None, lambda *said: None, lambda pid, what: lambda: None)
     servers = SessionToolServers(host)
     servers.use([StdioServer("plain", sys.executable, tuple(sys.argv[1:]))])
-    await servers.ready()
+    await servers.ready(CancelToken())
     print("up", flush=True)
     await asyncio.Event().wait()
 

@@ -45,7 +45,7 @@ async def call(rig: Rig, name: str, cancel: CancelToken | None = None) -> CallRe
 async def test_the_tools_of_all_servers_stand_side_by_side(rig: Rig) -> None:
     servers, _ = start(rig, {"a": FakeLink((listed("x"), listed("y"))), "b": FakeLink((listed("x"),))})
     servers.use((A, B))
-    await servers.ready()
+    await servers.ready(CancelToken())
     assert list(rig.offered) == ["mcp__a__x", "mcp__a__y", "mcp__b__x"]
     assert await call(rig, "mcp__b__x") == CallResult("x")
     assert rig.told == []
@@ -53,9 +53,9 @@ async def test_the_tools_of_all_servers_stand_side_by_side(rig: Rig) -> None:
 
 async def test_naming_no_server_costs_nothing(rig: Rig) -> None:
     servers, speaker = start(rig, {})
-    await servers.ready()
+    await servers.ready(CancelToken())
     servers.use(())
-    await servers.ready()
+    await servers.ready(CancelToken())
     await servers.aclose()
     assert (speaker.opened, rig.offered) == ([], {})
 
@@ -63,9 +63,9 @@ async def test_naming_no_server_costs_nothing(rig: Rig) -> None:
 async def test_who_is_named_again_stays_and_who_is_not_leaves(rig: Rig) -> None:
     servers, speaker = start(rig, {"a": FakeLink((listed("x"),)), "b": FakeLink((listed("x"),))})
     servers.use((A,))
-    await servers.ready()
+    await servers.ready(CancelToken())
     servers.use((B, A, A))
-    await servers.ready()
+    await servers.ready(CancelToken())
     assert list(rig.offered) == ["mcp__b__x", "mcp__a__x"]
     servers.use((B,))
     assert list(rig.offered) == ["mcp__b__x"]
@@ -99,7 +99,7 @@ async def test_a_server_that_does_not_start_costs_only_its_tools(
 ) -> None:
     servers, _ = start(rig, {"a": error, "b": FakeLink((listed("x"),))})
     servers.use((A, B))
-    await servers.ready()
+    await servers.ready(CancelToken())
     assert rig.told == [("The tool server 'a' did not start: it adds no tools", why)]
     assert list(rig.offered) == ["mcp__b__x"]
 
@@ -107,7 +107,7 @@ async def test_a_server_that_does_not_start_costs_only_its_tools(
 async def test_a_server_that_does_not_answer_is_given_up(rig: Rig) -> None:
     servers, speaker = start(rig, {}, Patience(connect_s=0.02))
     servers.use((A,))
-    await servers.ready()
+    await servers.ready(CancelToken())
     assert rig.told == [
         ("The tool server 'a' did not start: it adds no tools", "it did not answer in 0.02 s")
     ]
@@ -117,8 +117,8 @@ async def test_a_server_that_does_not_answer_is_given_up(rig: Rig) -> None:
 async def test_a_prompt_waits_no_longer_than_is_bearable_and_the_next_one_not_at_all(rig: Rig) -> None:
     servers, _ = start(rig, {"b": FakeLink()}, Patience(prompt_s=0.02))
     servers.use((A, B))
-    await servers.ready()
-    await servers.ready()
+    await servers.ready(CancelToken())
+    await servers.ready(CancelToken())
     assert rig.told == [("Still starting: 'a'", "The prompt goes on without the tools of these servers.")]
 
 
@@ -126,7 +126,7 @@ async def test_a_server_that_ends_takes_its_tools_along(rig: Rig) -> None:
     link = FakeLink((listed("x"),))
     servers, _ = start(rig, {"a": link, "b": FakeLink((listed("x"),))})
     servers.use((A, B))
-    await servers.ready()
+    await servers.ready(CancelToken())
     kept = rig.offered["mcp__a__x"]
     link.end("exit code 1")
     await rig.until(lambda: bool(rig.told))
@@ -141,12 +141,12 @@ async def test_a_server_that_ended_is_started_again_when_it_is_named_again(rig: 
     link = FakeLink((listed("x"),))
     servers, speaker = start(rig, {"a": link})
     servers.use((A,))
-    await servers.ready()
+    await servers.ready(CancelToken())
     link.end()
     await rig.until(lambda: bool(rig.told))
     link.is_over = False
     servers.use((A,))
-    await servers.ready()
+    await servers.ready(CancelToken())
     assert list(rig.offered) == ["mcp__a__x"]
     assert speaker.opened == ["a", "a"]
 
@@ -155,7 +155,7 @@ async def test_tools_that_change_are_listed_anew(rig: Rig) -> None:
     link = FakeLink((listed("x"),))
     servers, _ = start(rig, {"a": link})
     servers.use((A,))
-    await servers.ready()
+    await servers.ready(CancelToken())
     link.learn(listed("y"))
     await rig.until(lambda: "mcp__a__y" in rig.offered)
     assert list(rig.offered) == ["mcp__a__y"]
@@ -181,7 +181,7 @@ async def test_a_cancel_does_not_wait_for_the_server_to_hear_of_it(rig: Rig) -> 
     hanging, cancel = Hanging(), CancelToken()
     servers, _ = start(rig, {"a": FakeLink((listed("x"),), hanging.act)})
     servers.use((A,))
-    await servers.ready()
+    await servers.ready(CancelToken())
     calling = asyncio.ensure_future(call(rig, "mcp__a__x", cancel))
     await hanging.begun.wait()
     cancel.cancel()
@@ -199,7 +199,7 @@ async def test_a_call_that_says_nothing_any_more_is_given_up(rig: Rig) -> None:
 
     servers, _ = start(rig, {"a": FakeLink((listed("x"),), act)}, Patience(silent_s=0.02))
     servers.use((A,))
-    await servers.ready()
+    await servers.ready(CancelToken())
     with pytest.raises(ServerFailed, match=r"the server 'a' said nothing for 0\.02 s"):
         await call(rig, "mcp__a__x")
 

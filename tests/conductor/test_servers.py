@@ -1,0 +1,131 @@
+"""A session's tool servers: waited for by a prompt, never stored whole, gone with the session."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from sidecar.capabilities.fake import FakeTool
+from sidecar.capabilities.mcp import HttpServer, StdioServer
+from sidecar.conductor.events import Notice, Settled, ToolFinished
+from sidecar.conductor.hub import ForkOf
+from sidecar.conductor.session import Content, Session
+from sidecar.llmgateway.scripted import Call, Say
+
+A = StdioServer("a", "/bin/a", ("--key=s3cret",), (("KEY", "s3cret"),))
+B = HttpServer("b", "https://host.org/s3cret", (("Authorization", "s3cret"),))
+
+
+def text(prompt: str) -> Content:
+    return ({"type": "text", "text": prompt},)
+
+
+def of_kind(session: Session, kind: type[Any]) -> list[Any]:
+    return [event.data for event in session.log.after(0, limit=100_000) if isinstance(event.data, kind)]
+
+
+def shown(stage: Any, index: int) -> list[str]:
+    """Return the names of the tools that call *index* of the model was shown."""
+    return [tool.name for tool in stage.model.calls[index].conversation.tools or ()]
+
+
+async def test_a_prompt_waits_for_the_servers_and_has_their_tools(make_stage: Any) -> None:
+    stage = await make_stage([[Call("mcp__a__x", {})], [Say("done")]], tools=[FakeTool("own")])
+    session = await stage.session(servers=(A,))
+    (servers,) = stage.servers
+    assert servers.used == [(A,)]
+    started = await session.submit(text("hi"))
+    await servers.is_waited_for.wait()
+    assert (started.user_node_id, stage.model.calls) == (session.history.head, [])
+    servers.host.offer((FakeTool("mcp__a__x"),))
+    servers.may_go_on.set()
+    assert (await started.outcome).text == "done"
+    assert shown(stage, 0) == ["own", "mcp__a__x"]
+    assert [(done.name, done.is_error) for done in of_kind(session, ToolFinished)] == [("mcp__a__x", False)]
+
+
+async def test_tools_that_come_and_go_are_weighed_and_shown_as_they_are(make_stage: Any) -> None:
+    stage = await make_stage([[Say("one")], [Say("two")]])
+    session = await stage.session()
+    (servers,) = stage.servers
+    bare = session.usage().used
+    servers.host.offer((FakeTool("mcp__a__x"),))
+    assert session.usage().used > bare
+    await stage.ask(session, "1")
+    servers.host.offer(())
+    await stage.ask(session, "2")
+    assert [shown(stage, 0), shown(stage, 1)] == [["mcp__a__x"], []]
+
+
+async def test_a_turn_that_waits_for_servers_can_be_stopped(make_stage: Any) -> None:
+    stage = await make_stage([[Say("one")]])
+    session = await stage.session(servers=(A,))
+    (servers,) = stage.servers
+    started = await session.submit(text("1"))
+    await servers.is_waited_for.wait()
+    session.prompts.interrupt(started.turn_id, "keep")
+    assert (await started.outcome).stop_reason == "cancelled"
+    servers.may_go_on.set()
+    assert (await stage.ask(session, "2")).text == "one"
+    assert [end.stop_reason for end in of_kind(session, Settled)] == ["cancelled", "end_turn"]
+
+
+async def test_what_a_server_tells_is_a_notice(make_stage: Any) -> None:
+    stage = await make_stage()
+    session = await stage.session(servers=(A,))
+    stage.servers[0].host.tell("The tool server 'a' has ended", "exit code 1")
+    assert of_kind(session, Notice) == [Notice("warning", "The tool server 'a' has ended", "exit code 1")]
+
+
+async def test_secrets_are_not_stored_and_a_loaded_session_says_what_it_lacks(make_stage: Any) -> None:
+    stage = await make_stage([[Say("one")], [Say("two")], [Say("three")]])
+    session = await stage.session(servers=(A, B))
+    stage.servers[0].may_go_on.set()
+    await stage.ask(session, "1")
+    await stage.hub.close(session.sid)
+    assert stage.servers[0].is_closed
+    stored = json.dumps(await stage.shelf.records(session.sid))
+    assert '"/bin/a"' in stored
+    assert "s3cret" not in stored
+    loaded = (await stage.hub.load(session.sid)).session
+    await stage.ask(loaded, "2")
+    await stage.ask(loaded, "3")
+    assert [notice.title for notice in of_kind(loaded, Notice)] == ["Tool servers are not connected: a, b"]
+    assert stage.servers[1].used == []
+
+
+async def test_a_client_that_loads_a_session_names_its_servers_again(make_stage: Any) -> None:
+    stage = await make_stage([[Say("one")], [Say("two")]])
+    session = await stage.session(servers=(A, B))
+    stage.servers[0].may_go_on.set()
+    await stage.ask(session, "1")
+    await stage.hub.close(session.sid)
+    loaded = (await stage.hub.load(session.sid, servers=(A,))).session
+    again = (await stage.hub.load(session.sid)).session
+    stage.servers[1].may_go_on.set()
+    await stage.ask(loaded, "2")
+    assert (again, loaded.servers, stage.servers[1].used) == (loaded, (A,), [(A,)])
+    assert of_kind(loaded, Notice) == []
+    await stage.hub.load(session.sid, servers=())
+    assert (loaded.servers, loaded.info.mcp_servers) == ((), ())
+
+
+async def test_a_fork_has_the_servers_of_a_session_in_memory(make_stage: Any) -> None:
+    stage = await make_stage([[Say("one")]])
+    session = await stage.session(servers=(A,))
+    stage.servers[0].may_go_on.set()
+    await stage.ask(session, "1")
+    fork = await stage.hub.fork(ForkOf(session.sid))
+    assert (fork.servers, fork.info.mcp_servers) == (session.servers, session.info.mcp_servers)
+    assert stage.servers[1].used == [(A,)]
+
+
+async def test_a_session_closes_while_a_prompt_waits_for_servers(make_stage: Any) -> None:
+    stage = await make_stage()
+    session = await stage.session(servers=(A,))
+    started = await session.submit(text("1"))
+    await stage.servers[0].is_waited_for.wait()
+    async with asyncio.timeout(10):
+        await stage.hub.close(session.sid)
+    assert ((await started.outcome).stop_reason, stage.servers[0].is_closed) == ("cancelled", True)
