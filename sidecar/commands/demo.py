@@ -104,9 +104,9 @@ class _Demo:
     async def _ask(self, session: Session) -> None:
         files = self._files
         questions = (
+            f"What is in {files.name(files.other)}?",
             f"What is in {files.name(files.on_disk)} and {files.name(files.in_buffer)}?",
             f"Where is `{files.word}` used?",
-            f"What is in {files.name(files.other)}?",
         )
         for question in questions:
             self._screen.heading(f"» {question}")

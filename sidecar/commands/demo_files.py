@@ -16,9 +16,11 @@ from sidecar.workspace.ignore import walk
 __all__ = ["DemoFiles", "added_on_disk", "choose_files", "content_hash"]
 
 _LEAST_BYTES: Final = 400
+_SMALL_BYTES: Final = 1_500
 _MOST_BYTES: Final = 9_000
 _LOOK_AT: Final = 5_000
 _WORDS: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{5,}")
+_DEFINED: Final = re.compile(r"\b(?:class|def|fn|func|function|interface|struct|type) +([A-Za-z_]\w{4,})")
 _PROSE: Final = frozenset({".md", ".rst", ".txt"})
 
 
@@ -26,7 +28,8 @@ _PROSE: Final = frozenset({".md", ".rst", ".txt"})
 class DemoFiles:
     """Three files of a folder, and a word that stands in the second of them.
 
-    *on_disk* is changed on disk, *in_buffer* only in an unsaved buffer, *other* not at all.
+    *on_disk* is changed on disk, *in_buffer* only in an unsaved buffer; both are small beside *other*, so
+    that a compaction can bring them back and still gain.
     """
 
     folder: Path
@@ -46,12 +49,18 @@ def choose_files(folder: Path) -> DemoFiles | None:
     fitting = [path for entry in entries if _fits(path := Path(entry.path))]
     if len(fitting) < 3:
         return None
-    by_size = sorted(fitting, key=lambda path: (abs(path.stat().st_size - 3_000), str(path)))
+    small = _by_distance(fitting, _SMALL_BYTES)
     # Prose first for the change on disk: nothing rebuilds itself because of it.
-    on_disk = next((path for path in by_size if path.suffix.lower() in _PROSE), by_size[0])
-    code = [path for path in by_size if path != on_disk and path.suffix.lower() not in _PROSE]
-    rest = code if len(code) >= 2 else [path for path in by_size if path != on_disk]
-    return DemoFiles(folder, on_disk, rest[0], rest[1], _telling_word(rest[0]))
+    on_disk = next((path for path in small if path.suffix.lower() in _PROSE), small[0])
+    rest = [path for path in small if path != on_disk]
+    in_buffer = next((path for path in rest if path.suffix.lower() not in _PROSE), rest[0])
+    other = next(path for path in _by_distance(rest, _MOST_BYTES) if path != in_buffer)
+    return DemoFiles(folder, on_disk, in_buffer, other, _telling_word(in_buffer))
+
+
+def _by_distance(paths: list[Path], size_bytes: int) -> list[Path]:
+    """Return *paths*, those nearest to a size first."""
+    return sorted(paths, key=lambda path: (abs(path.stat().st_size - size_bytes), str(path)))
 
 
 @contextmanager
@@ -82,6 +91,8 @@ def _fits(path: Path) -> bool:
 
 
 def _telling_word(file: Path) -> str:
-    """Return the longest identifier of *file*, the first of several."""
-    words: list[str] = _WORDS.findall(file.read_text(encoding="utf-8"))
-    return max(words, key=len)
+    """Return the first name that *file* defines, else its longest word."""
+    text = file.read_text(encoding="utf-8")
+    defined = _DEFINED.search(text)
+    words: list[str] = _WORDS.findall(text)
+    return defined.group(1) if defined else max(words, key=len)
