@@ -71,6 +71,7 @@ class Connection:
         self._patience = patience
         self._changed = changed
         self._link: Link | None = None
+        self._is_leaving = False
         self._calls: set[asyncio.Task[CallResult]] = set()
         self._life = asyncio.ensure_future(self._live_and_tell())
 
@@ -105,6 +106,7 @@ class Connection:
 
     async def aclose(self) -> None:
         """End the server and what it started. Bounded: whoever has not let go by then is let go of."""
+        self._is_leaving = True
         for task in (self._life, *self._calls):
             task.cancel()
         for _ in range(2):
@@ -122,7 +124,11 @@ class Connection:
             was_ready, self._link = self._link is not None, None
             self.settled.set()
         self.is_lost, self.tools = True, ()
-        self._changed()
+        if not self._is_leaving:
+            self._changed()
+            self._tell(why, was_ready=was_ready)
+
+    def _tell(self, why: str, *, was_ready: bool) -> None:
         what = "has ended: its tools are gone" if was_ready else "did not start: it adds no tools"
         text = mask_secrets(" ".join(why.split()))[:_REASON_CHARS]
         self._host.tell(f"The tool server {self.server.name!r} {what}", text)

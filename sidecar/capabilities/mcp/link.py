@@ -210,13 +210,16 @@ async def _open_process(
 
 @asynccontextmanager
 async def _open_http(server: HttpServer) -> AsyncIterator[tuple[JSONRPCDispatcher, Trouble]]:
-    refusals: list[str] = []
+    refusal: str | None = None
 
     async def remember(response: httpx2.Response) -> None:
-        refusals[:] = [f"HTTP {response.status_code} {response.reason_phrase}"] if response.is_error else []
+        nonlocal refusal
+        if server.is_sse or response.request.method == "POST":  # a refused GET is an offer that is not made
+            said = f"HTTP {response.status_code} {response.reason_phrase}"
+            refusal = said if response.is_error else None
 
     async def trouble() -> str | None:
-        return refusals[0] if refusals else None
+        return refusal
 
     # Reads the certificates of the system, which takes a while.
     client = await asyncio.to_thread(
@@ -226,8 +229,11 @@ async def _open_http(server: HttpServer) -> AsyncIterator[tuple[JSONRPCDispatche
         event_hooks={"response": [remember]},
     )
     if server.is_sse:
-        async with sse_client(server.url, httpx_client_factory=lambda *_, **__: client) as streams:
-            yield JSONRPCDispatcher(*streams), trouble
+        try:
+            async with sse_client(server.url, httpx_client_factory=lambda *_, **__: client) as streams:
+                yield JSONRPCDispatcher(*streams), trouble
+        except httpx2.HTTPStatusError as error:
+            raise ServerFailed(refusal or "it refused") from error  # its own words quote the address
     else:
         async with (
             client,
