@@ -102,8 +102,9 @@ class AnthropicMessages:
         if options.thinking and ask.card.reasoning and options.tool_choice != "required":
             request |= thinking_of(model, options.thinking, max_tokens)
         if "thinking" not in request and takes_sampling(model):
+            # The SDK has no arguments for them any more; the models that take them still do.
             knobs = {"temperature": options.temperature, "top_p": options.top_p}
-            request |= {name: value for name, value in knobs.items() if value is not None}
+            request["extra_body"] = {name: value for name, value in knobs.items() if value is not None}
         return request
 
     @asynccontextmanager

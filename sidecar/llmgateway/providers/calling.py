@@ -74,6 +74,7 @@ class ProviderModel(Generic[ClientT, ChunkT]):
         self._clients = clients
         self._retrying = retrying or Retrying()
         self._refused: frozenset[str] = frozenset()
+        self._told: set[str] = set()
 
     def __call__(self, conversation: Conversation, options: StreamOptions) -> Channel:
         """Return the channel of one call; reading it again makes the call again."""
@@ -173,7 +174,10 @@ class ProviderModel(Generic[ClientT, ChunkT]):
             self._tell_repair(options, "earlier reasoning was left out, since what precedes it has changed")
 
     def _tell_repair(self, options: StreamOptions, repair: str) -> None:
-        _log.warning("mended a conversation for %s: %s", self._card.provider, repair)
+        # A conversation that stays broken is mended at every call; the log says it once.
+        level = logging.DEBUG if repair in self._told else logging.WARNING
+        self._told.add(repair)
+        _log.log(level, "mended a conversation for %s: %s", self._card.provider, repair)
         if options.on_repair is not None:
             _quietly(options.on_repair, repair)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -26,6 +26,7 @@ from sidecar.llmgateway.names import Provider
 from sidecar.llmgateway.providers import Patience, Retrying, Serving
 from sidecar.llmgateway.providers.fakes import FakeProvider, Scene, fake_provider
 
+Sleep = Callable[[float], Awaitable[None]]
 KEY = "sk-test-0123456789abcdef"
 READ = ToolDescriptor(
     "read",
@@ -62,8 +63,8 @@ class Stage:
 
 class StageMaker(Protocol):
     def __call__(
-        self, api: str, *scenes: Scene, model: str = "fake-1", provider: str = "fake", **card: Any
-    ) -> Any: ...
+        self, api: str, *scenes: Scene, model: str = "fake-1", sleep: Sleep | None = None, **card: Any
+    ) -> AbstractAsyncContextManager[Stage]: ...
 
 
 @pytest.fixture
@@ -81,18 +82,19 @@ def on_stage(monkeypatch: pytest.MonkeyPatch) -> StageMaker:
 
     @asynccontextmanager
     async def stage(
-        api: str, *scenes: Scene, model: str = "fake-1", provider: str = "fake", **card: Any
+        api: str, *scenes: Scene, model: str = "fake-1", sleep: Sleep | None = None, **card: Any
     ) -> AsyncIterator[Stage]:
         async with fake_provider(api, scenes) as fake:
             path = "/v1" if api.startswith("openai") else ""
-            served_by = Provider(provider, api, f"{fake.http.url}{path}", key_env=("FAKE_KEY",))
+            served_by = Provider("fake", api, f"{fake.http.url}{path}", key_env=("FAKE_KEY",))
             pauses: list[float] = []
 
-            async def sleep(seconds: float) -> None:
+            async def noted(seconds: float) -> None:
                 pauses.append(seconds)
 
-            serving = Serving(Credentials(), Retrying(Patience(max_attempts=3), sleep, lambda: 1.0))
-            made = replace(_card(api, provider, model), **card)
+            retrying = Retrying(Patience(max_attempts=3), sleep or noted, lambda: 1.0)
+            serving = Serving(Credentials(), retrying)
+            made = replace(_card(api, model), **card)
             try:
                 yield Stage(fake, serving, served_by, made, pauses)
             finally:
@@ -101,10 +103,10 @@ def on_stage(monkeypatch: pytest.MonkeyPatch) -> StageMaker:
     return stage
 
 
-def _card(api: str, provider: str, model: str) -> ModelCard:
+def _card(api: str, model: str) -> ModelCard:
     return ModelCard(
-        f"{provider}:{model}",
-        provider,
+        f"fake:{model}",
+        "fake",
         api,
         "Fake",
         context_window=100_000,
@@ -124,6 +126,3 @@ def hello() -> Conversation:
 @pytest.fixture
 def key() -> str:
     return KEY
-
-
-Turns = Sequence[Any]

@@ -55,7 +55,8 @@ class GenerateWire:
 
     def refusal(self, refused: Refused) -> Mapping[str, Any]:
         """Return the body of an error."""
-        return {"error": {"code": refused.status, "message": refused.message, "status": refused.code}}
+        error = {"code": refused.status, "message": refused.message, "status": refused.code}
+        return {"error": error | {"details": list(refused.details)}}
 
 
 def _call(call: Called, signature: str | None) -> bytes:

@@ -68,6 +68,8 @@ class FakeHttp:
     def __init__(self, answer: Callable[[Asked], Answer]) -> None:
         self.asked: list[Asked] = []
         self.url = ""
+        self.was_asked = asyncio.Event()
+        """Set by the first request."""
         self.hung_up = asyncio.Event()
         """Set when a client has gone in the middle of an answer."""
         self._answer = answer
@@ -97,6 +99,7 @@ class FakeHttp:
         try:
             while (asked := await _read(reader)) is not None:
                 self.asked.append(asked)
+                self.was_asked.set()
                 if not await self._send(reader, writer, self._answer(asked)):
                     break
         except (ConnectionError, asyncio.IncompleteReadError):

@@ -78,12 +78,13 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The provider answers with an error instead; must be the only step."""
+    """The provider answers with an error instead; must be the only step. *details* are Google's."""
 
     status: int
     message: str
     code: str = ""
     headers: tuple[tuple[str, str], ...] = ()
+    details: tuple[Mapping[str, Any], ...] = ()
 
 
 SceneStep: TypeAlias = Said | Thought | Called | Spent | Ended | Broken | Refused | Piece

@@ -1,0 +1,139 @@
+"""A cancelled call ends at once, wherever it waits, and its connection with it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from sidecar._internal.cancel import CancelToken
+from sidecar.llmgateway.contract import ErrorEmission
+from sidecar.llmgateway.providers.fakes import Ended, Hang, Refused, Said, Scene
+from sidecar.llmgateway.providers.interrupting import Interrupted, Interrupter
+
+APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")
+AT_ONCE_S = 0.1
+
+
+async def cancelled_in(stage: Any, token: CancelToken, *, after: int) -> tuple[list[Any], float]:
+    """Cancel once *after* emissions, or the request, have come; return what was heard, how soon it ended."""
+    heard: list[Any] = []
+    arrived = asyncio.Event()
+
+    async def read() -> None:
+        async for emission in stage.call(cancel=token):
+            heard.append(emission)
+            if len(heard) >= after:
+                arrived.set()
+
+    reading = asyncio.ensure_future(read())
+    await (arrived.wait() if after else stage.fake.http.was_asked.wait())
+    began = asyncio.get_running_loop().time()
+    token.cancel("the user pressed esc")
+    await reading
+    return heard, asyncio.get_running_loop().time() - began
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize(
+    ("scene", "after"), [([Said(("a",)), Hang()], 1), ([Hang()], 0)], ids=["in the stream", "before it"]
+)
+async def test_a_silent_stream_ends_at_once_and_closes(
+    on_stage: Any, api: str, scene: Scene, after: int
+) -> None:
+    async with on_stage(api, scene) as stage:
+        heard, seconds = await cancelled_in(stage, CancelToken(), after=after)
+        await stage.fake.http.hung_up.wait()
+    assert isinstance(heard[-1], ErrorEmission)
+    assert (heard[-1].error.kind, len(heard)) == ("aborted", after + 1)
+    assert seconds < AT_ONCE_S
+
+
+async def test_cancelling_from_another_thread_works_too(on_stage: Any) -> None:
+    token = CancelToken()
+    async with on_stage("openai-chat", [Said(("a",)), Hang()]) as stage:
+        heard = []
+        async for emission in stage.call(cancel=token):
+            heard.append(emission)
+            if len(heard) == 1:
+                threading.Thread(target=token.cancel).start()
+    assert [emission.kind for emission in heard] == ["text", "error"]
+
+
+async def test_a_cancelled_token_makes_no_request(on_stage: Any) -> None:
+    token = CancelToken()
+    token.cancel()
+    async with on_stage("openai-chat", [Said(("a",)), Ended()]) as stage:
+        (only,) = await stage.play(cancel=token)
+    assert (only.error.kind, stage.fake.calls) == ("aborted", [])
+
+
+async def test_the_pause_before_another_try_ends_too(on_stage: Any) -> None:
+    token = CancelToken()
+    async with on_stage("openai-chat", [Refused(500, "oops")], sleep=asyncio.sleep) as stage:
+
+        def on_retry(*_: Any) -> None:
+            asyncio.get_running_loop().call_soon(token.cancel)
+
+        (only,) = await stage.play(cancel=token, on_retry=on_retry)
+    assert (only.error.kind, len(stage.fake.calls)) == ("aborted", 1)
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_task_that_is_cancelled_closes_the_connection(on_stage: Any, api: str) -> None:
+    """The hard way: the task itself is ended, as after the grace of an abort."""
+    async with on_stage(api, [Said(("a",)), Hang()]) as stage:
+        shown = asyncio.Event()
+
+        async def read() -> None:
+            async for _ in stage.call(cancel=CancelToken()):
+                shown.set()
+
+        reading = asyncio.ensure_future(read())
+        await shown.wait()
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        await stage.fake.http.hung_up.wait()
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_reader_that_leaves_closes_the_connection(on_stage: Any, api: str) -> None:
+    async with on_stage(api, [Said(("a", "b")), Hang()]) as stage:
+        emissions = aiter(stage.call())
+        await anext(emissions)
+        await emissions.aclose()
+        await stage.fake.http.hung_up.wait()
+
+
+async def test_what_is_not_waited_for_is_never_touched() -> None:
+    """The task belongs to the caller between two waits."""
+    token = CancelToken()
+    with Interrupter(token) as waits:
+        assert await waits.run(asyncio.sleep(0, "first")) == "first"
+        token.cancel()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        with pytest.raises(Interrupted):
+            await waits.run(asyncio.sleep(0))
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
+async def test_work_that_swallows_the_interruption_is_interrupted_all_the_same() -> None:
+    token = CancelToken()
+
+    async def stubborn() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "went on"
+        return "never"
+
+    asyncio.get_running_loop().call_soon(token.cancel)
+    with Interrupter(token) as waits, pytest.raises(Interrupted):
+        await waits.run(stubborn())
+    await asyncio.sleep(0)

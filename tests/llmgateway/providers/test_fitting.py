@@ -1,0 +1,253 @@
+"""A conversation that is broken is mended before it is sent; one that is sound is sent as it is."""
+
+from __future__ import annotations
+
+import base64
+import doctest
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Block,
+    CommandBlock,
+    Conversation,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolTurn,
+    Turn,
+    UserTurn,
+)
+from sidecar.llmgateway.providers import claude, openai_sdk, pictures, signatures, texts, usage
+from sidecar.llmgateway.providers.fitting import CONTINUE, EMPTY, WireRules, fit
+from sidecar.llmgateway.providers.pictures import image_size
+from sidecar.runtime.wire import NO_RESULT, OPENING
+
+RULES = WireRules(
+    takes_signature=lambda signature: signature.startswith("mine"), max_id_chars=8, max_images=2
+)
+
+
+def user(*blocks: Block | str) -> UserTurn:
+    return UserTurn(tuple(TextBlock(block) if isinstance(block, str) else block for block in blocks))
+
+
+def said(*blocks: Block | str) -> AssistantTurn:
+    return AssistantTurn(tuple(TextBlock(block) if isinstance(block, str) else block for block in blocks))
+
+
+def results(*blocks: Block) -> ToolTurn:
+    return ToolTurn(blocks)
+
+
+def call(call_id: str, value: Any = None, name: str = "read") -> ToolCallBlock:
+    return ToolCallBlock(call_id, name, {} if value is None else value)
+
+
+def picture(width: int = 4, height: int = 4, media_type: str = "image/png") -> ImageBlock:
+    header = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + width.to_bytes(4, "big") + height.to_bytes(4, "big")
+    return ImageBlock(media_type, base64.b64encode(header).decode())
+
+
+def check(turns: list[Turn], fitted: list[Turn], *repairs: str, **options: Any) -> None:
+    found = fit(Conversation(tuple(turns)), RULES, **options)
+    assert list(found.conversation.turns) == fitted
+    assert [next((r for r in repairs if r in repair), repair) for repair in found.repairs] == list(repairs)
+
+
+SOUND: list[Turn] = [
+    user("hi", picture()),
+    said(ThinkingBlock("hm", "mine"), "look", call("c1"), call("c2")),
+    results(ToolResultBlock("c2", {"a": 1}), ToolResultBlock("c1", "x", True)),
+    said("so"),
+    user("go on"),
+]
+
+
+def test_a_sound_conversation_is_sent_as_it_is() -> None:
+    found = fit(Conversation(tuple(SOUND), system="s"), RULES)
+    assert found.repairs == ()
+    assert all(one is other for one, other in zip(found.conversation.turns, SOUND, strict=True))
+    assert found.conversation.system == "s"
+
+
+@pytest.mark.parametrize(
+    ("turns", "fitted", "repairs"),
+    [
+        pytest.param([], [OPENING], ["put in order"], id="an empty conversation is opened"),
+        pytest.param([said("a"), user("b")], [OPENING, said("a"), user("b")], ["put in order"], id="begins"),
+        pytest.param(
+            [user("a"), said("b")], [user("a"), said("b"), CONTINUE], ["say: continue"], id="never ends so"
+        ),
+        pytest.param(
+            [user("a"), said(call("c1")), user("b")],
+            [user("a"), said(call("c1")), results(ToolResultBlock("c1", NO_RESULT, True)), user("b")],
+            ["put in order"],
+            id="every call has its result",
+        ),
+        pytest.param(
+            [user("a"), results(ToolResultBlock("c0", "x")), user("b")],
+            [user("a", "b")],
+            ["put in order"],
+            id="no result without its call, and roles alternate",
+        ),
+        pytest.param(
+            [user("a"), user("b")], [user("a", "b")], [], id="neighbours of one role are one message"
+        ),
+        pytest.param([user(" ")], [UserTurn((EMPTY,))], ["marked as empty"], id="no empty message"),
+        pytest.param(
+            [user("a"), said(ThinkingBlock("x", "other"), "so"), user("b")],
+            [user("a"), said("so"), user("b")],
+            [],
+            id="reasoning of others is left out whole",
+        ),
+        pytest.param([user("a", CommandBlock("/x"))], [user("a")], ["put in order"], id="no host commands"),
+        pytest.param([user("a\ud800b")], [user("a?b")], ["cannot be sent"], id="nothing UTF-8 cannot hold"),
+        pytest.param(
+            [user("a"), said(call("c1", "{trunc")), results(ToolResultBlock("c1", "bad")), user("b")],
+            [
+                user("a"),
+                said(call("c1", {"__unparsed": "{trunc"})),
+                results(ToolResultBlock("c1", "bad")),
+                user("b"),
+            ],
+            ["no object"],
+            id="arguments are an object",
+        ),
+    ],
+)
+def test_what_is_broken_is_mended_and_told(turns: list[Turn], fitted: list[Turn], repairs: list[str]) -> None:
+    check(turns, fitted, *repairs)
+
+
+def test_ids_and_names_are_what_the_provider_takes() -> None:
+    """Calls keep their results, and two long ids never become one."""
+    check(
+        [
+            user("a"),
+            said(call("toolu:abcdefgh1", name="mcp.fs/read"), call("toolu:abcdefgh2", name="")),
+            results(ToolResultBlock("toolu:abcdefgh1", "1"), ToolResultBlock("toolu:abcdefgh2", "2")),
+            user("b"),
+        ],
+        [
+            user("a"),
+            said(call("toolu_ab", name="mcp_fs_read"), call("toolu__2", name="unknown")),
+            results(ToolResultBlock("toolu_ab", "1"), ToolResultBlock("toolu__2", "2")),
+            user("b"),
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("image", "why"),
+    [
+        (picture(media_type="image/tiff"), "image/tiff is not among image/gif, image/jpeg"),
+        (ImageBlock("image/png", "not base64!"), "it is not base64"),
+        (ImageBlock("image/png", "A" * (20 * 1024 * 1024 + 4)), "larger than 20 MB"),
+        (picture(9_000, 10), "wider or higher than 8000 pixels"),
+    ],
+)
+def test_an_image_that_would_be_refused_is_left_out(image: ImageBlock, why: str) -> None:
+    found = fit(Conversation((user("see", image),)), RULES)
+    (turn,) = found.conversation.turns
+    assert isinstance(turn.blocks[1], TextBlock)
+    assert why in turn.blocks[1].text
+    assert why in found.repairs[0]
+
+
+def test_the_oldest_of_too_many_images_are_left_out() -> None:
+    found = fit(Conversation((user(picture(1)), said("a"), user(picture(2), picture(3)))), RULES)
+    kept = [
+        block for turn in found.conversation.turns for block in turn.blocks if isinstance(block, ImageBlock)
+    ]
+    assert kept == [picture(2), picture(3)]
+
+
+def test_after_a_refusal_reasoning_is_left_out_up_to_there() -> None:
+    def thought(number: int) -> AssistantTurn:
+        return said(ThinkingBlock("t", f"mine{number}"), f"s{number}")
+
+    check(
+        [user("a"), thought(1), user("b"), thought(2), user("c"), thought(3), user("d")],
+        [user("a"), said("s1"), user("b"), said("s2"), user("c"), thought(3), user("d")],
+        refused=frozenset({"mine2"}),
+    )
+
+
+texts_ = st.text(max_size=3) | st.just("\udfff")
+ids = st.sampled_from(["c1", "c2", "toolu:abcdefgh1", "toolu:abcdefgh2", ""])
+blocks = st.one_of(
+    st.builds(TextBlock, texts_),
+    st.builds(ThinkingBlock, texts_, st.sampled_from([None, "mine", "other"])),
+    st.builds(ToolCallBlock, ids, st.sampled_from(["read", "a.b", ""]), st.sampled_from([{}, "{x", None, 3])),
+    st.builds(ToolResultBlock, ids, texts_ | st.dictionaries(texts_, texts_), st.booleans()),
+    st.builds(CommandBlock, texts_),
+    st.just(picture()),
+)
+turns_ = st.lists(
+    st.one_of(
+        *(
+            st.builds(kind, st.lists(blocks, max_size=4).map(tuple))
+            for kind in (UserTurn, AssistantTurn, ToolTurn)
+        )
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=300)
+@given(turns_)
+def test_whatever_is_given_what_is_sent_is_valid(turns: list[Turn]) -> None:
+    sent = fit(Conversation(tuple(turns)), RULES).conversation.turns
+    assert isinstance(sent[0], UserTurn)
+    assert not isinstance(sent[-1], AssistantTurn)
+    assert all(type(one) is not type(other) for one, other in pairwise(sent))
+    for index, turn in enumerate(sent):
+        assert turn.blocks
+        calls = [block.id for block in turn.blocks if isinstance(block, ToolCallBlock)]
+        after = sent[index + 1] if index + 1 < len(sent) else UserTurn(())
+        answers = [block.call_id for block in after.blocks if isinstance(block, ToolResultBlock)]
+        assert sorted(calls) == sorted(answers) if calls else not answers
+        assert len(set(calls)) == len(calls)
+    assert all(isinstance(b.input, dict) for t in sent for b in t.blocks if isinstance(b, ToolCallBlock))
+    json.dumps([repr(block) for turn in sent for block in turn.blocks], ensure_ascii=False)
+
+
+@settings(max_examples=100)
+@given(turns_)
+def test_what_was_mended_needs_no_mending(turns: list[Turn]) -> None:
+    once = fit(Conversation(tuple(turns)), RULES)
+    again = fit(once.conversation, RULES)
+    assert again.conversation == once.conversation
+    assert all("image" in repair for repair in again.repairs)
+
+
+@pytest.mark.parametrize(
+    ("data", "size"),
+    [
+        (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x02\x80\x00\x00\x01\xe0", (640, 480)),
+        (b"\xff\xd8\xff\xe0\x00\x04ab\xff\xc0\x00\x0b\x08\x01\xe0\x02\x80\x03", (640, 480)),
+        (b"RIFF\x00\x00\x00\x00WEBPVP8X\x00\x00\x00\x00\x00\x00\x00\x00\x7f\x02\x00\xdf\x01\x00", (640, 480)),
+        (b"RIFF\x00\x00\x00\x00WEBPVP8 \x00\x00\x00\x00\x00\x00\x00\x9d\x01\x2a\x80\x02\xe0\x01", (640, 480)),
+        (b"RIFF\x00\x00\x00\x00WEBPVP8L\x00\x00\x00\x00\x2f\x7f\xc2\x77\x00", (640, 480)),
+        (b"\xff\xd8\xff", None),
+        (b"\xff\xd8\x00\x00", None),
+        (b"BM......", None),
+        (b"", None),
+    ],
+)
+def test_the_size_of_an_image_is_read_from_its_head(data: bytes, size: tuple[int, int] | None) -> None:
+    assert image_size(data) == size
+
+
+@pytest.mark.parametrize("module", [claude, openai_sdk, pictures, signatures, texts, usage])
+def test_the_examples_hold(module: Any) -> None:
+    assert doctest.testmod(module).failed == 0

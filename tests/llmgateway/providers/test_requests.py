@@ -1,0 +1,363 @@
+"""What each provider is sent: valid in its own terms, with its own reasoning and marks for its own cache."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Conversation,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolTurn,
+    UserTurn,
+)
+from sidecar.llmgateway.providers.fakes import Called, Ended, Said, Scene, Thought
+
+SAYS_OK: Scene = (Said(("ok",)), Ended())
+PIXEL = ImageBlock("image/png", "iVBORw0KGgo=")
+CACHED = {"type": "ephemeral"}
+
+
+def talk(*turns: Any, system: str | None = None) -> Conversation:
+    return Conversation(turns, system=system)
+
+
+def asked(*blocks: Any) -> UserTurn:
+    return UserTurn(tuple(TextBlock(block) if isinstance(block, str) else block for block in blocks))
+
+
+CALLED = AssistantTurn((TextBlock("look"), ToolCallBlock("c1", "read", {"path": "a"})))
+RESULT = ToolTurn((ToolResultBlock("c1", "data"),))
+FAILED = ToolTurn((ToolResultBlock("c1", {"why": "gone"}, is_error=True), PIXEL))
+
+
+@pytest.mark.parametrize(
+    ("api", "name", "messages"),
+    [
+        pytest.param(
+            "openai-chat",
+            "messages",
+            [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "hi"},
+                {
+                    "role": "assistant",
+                    "content": "look",
+                    "tool_calls": [
+                        {
+                            "id": "c1",
+                            "type": "function",
+                            "function": {"name": "read", "arguments": '{"path":"a"}'},
+                        }
+                    ],
+                },
+                {"role": "tool", "tool_call_id": "c1", "content": '{"why":"gone"}'},
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+                    ],
+                },
+                {"role": "user", "content": "go on"},
+            ],
+            id="chat",
+        ),
+        pytest.param(
+            "openai-responses",
+            "input",
+            [
+                {"role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+                {"role": "assistant", "content": "look"},
+                {"type": "function_call", "call_id": "c1", "name": "read", "arguments": '{"path":"a"}'},
+                {"type": "function_call_output", "call_id": "c1", "output": '{"why":"gone"}'},
+                {
+                    "role": "user",
+                    "content": [
+                        {
+                            "type": "input_image",
+                            "image_url": "data:image/png;base64,iVBORw0KGgo=",
+                            "detail": "auto",
+                        }
+                    ],
+                },
+                {"role": "user", "content": [{"type": "input_text", "text": "go on"}]},
+            ],
+            id="responses",
+        ),
+        pytest.param(
+            "anthropic-messages",
+            "messages",
+            [
+                {"role": "user", "content": [{"type": "text", "text": "hi", "cache_control": CACHED}]},
+                {
+                    "role": "assistant",
+                    "content": [
+                        {"type": "text", "text": "look"},
+                        {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a"}},
+                    ],
+                },
+                {
+                    "role": "user",
+                    "content": [
+                        {
+                            "type": "tool_result",
+                            "tool_use_id": "c1",
+                            "content": '{"why":"gone"}',
+                            "is_error": True,
+                        },
+                        {
+                            "type": "image",
+                            "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="},
+                        },
+                        {"type": "text", "text": "go on", "cache_control": CACHED},
+                    ],
+                },
+            ],
+            id="anthropic: roles alternate, results first, the stable prefix marked",
+        ),
+        pytest.param(
+            "google-generate",
+            "contents",
+            [
+                {"role": "user", "parts": [{"text": "hi"}]},
+                {
+                    "role": "model",
+                    "parts": [
+                        {"text": "look"},
+                        {
+                            "functionCall": {"id": "c1", "name": "read", "args": {"path": "a"}},
+                            "thoughtSignature": "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=",
+                        },
+                    ],
+                },
+                {
+                    "role": "user",
+                    "parts": [
+                        {
+                            "functionResponse": {
+                                "id": "c1",
+                                "name": "read",
+                                "response": {"error": {"why": "gone"}},
+                            }
+                        },
+                        {"inlineData": {"data": "iVBORw0KGgo=", "mime_type": "image/png"}},
+                        {"text": "go on"},
+                    ],
+                },
+            ],
+            id="google: a call of another model gets the signature that Google names for it",
+        ),
+    ],
+)
+async def test_a_conversation_with_tools_and_images(
+    on_stage: Any, api: str, name: str, messages: list[Any]
+) -> None:
+    async with on_stage(api, SAYS_OK) as stage:
+        await stage.play(talk(asked("hi"), CALLED, FAILED, asked("go on"), system="Be brief."))
+    assert stage.fake.sent[0][name] == messages
+    assert stage.repairs == []
+
+
+@pytest.mark.parametrize(
+    ("api", "part"),
+    [
+        ("openai-responses", {"instructions": "Be brief.", "store": False}),
+        ("anthropic-messages", {"system": [{"type": "text", "text": "Be brief.", "cache_control": CACHED}]}),
+    ],
+)
+async def test_the_system_prompt_has_its_own_place(on_stage: Any, api: str, part: Any) -> None:
+    async with on_stage(api, SAYS_OK) as stage:
+        await stage.play(talk(asked("hi"), system="Be brief."))
+    assert part.items() <= stage.fake.sent[0].items()
+
+
+@pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic-messages", "google-generate"])
+async def test_reasoning_goes_back_to_who_gave_it(on_stage: Any, api: str, hello: Conversation) -> None:
+    """Within one question; the proof unchanged, and before the call it led to."""
+    scene: Scene = (Thought(("hm",), "c2ln"), Called("c1", "read", ("{}",)), Ended("tool_calls"))
+    async with on_stage(api, scene, SAYS_OK) as stage:
+        *_, done = await stage.play()
+        turns = (*hello.turns, AssistantTurn(done.reply.blocks), RESULT)
+        await stage.play(Conversation(turns))
+    sent = stage.fake.sent[1]
+    match api:
+        case "openai-chat":
+            assert sent["messages"][1]["reasoning_content"] == "hm"
+        case "openai-responses":
+            summary = [{"type": "summary_text", "text": "hm"}]
+            item = {"type": "reasoning", "id": "rs_0", "summary": summary, "encrypted_content": "c2ln"}
+            assert sent["input"][1:3] == [
+                item,
+                {"type": "function_call", "call_id": "c1", "name": "read", "arguments": "{}"},
+            ]
+        case "anthropic-messages":
+            thinking = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+            call = {"type": "tool_use", "id": "c1", "name": "read", "input": {}}
+            assert sent["messages"][1]["content"] == [thinking, call]
+        case _:
+            part = {"functionCall": {"id": "c1", "name": "read", "args": {}}, "thoughtSignature": "c2ln"}
+            assert sent["contents"][1]["parts"] == [part]
+
+
+FOREIGN = {
+    "openai-chat": ThinkingBlock("secret", "EqQB"),
+    "openai-responses": ThinkingBlock("secret", "google:c2ln"),
+    "anthropic-messages": ThinkingBlock("secret", 'openai:{"id": "rs_0", "summary": []}'),
+    "google-generate": ThinkingBlock("secret", "chat:reasoning"),
+}
+
+
+@pytest.mark.parametrize("api", FOREIGN)
+async def test_reasoning_of_another_provider_is_left_out_whole(on_stage: Any, api: str) -> None:
+    said = AssistantTurn((FOREIGN[api], TextBlock("so"), ThinkingBlock("unsigned")))
+    async with on_stage(api, SAYS_OK) as stage:
+        await stage.play(talk(asked("hi"), said, asked("go on")))
+    assert "secret" not in json.dumps(stage.fake.sent[0])
+    assert "unsigned" not in json.dumps(stage.fake.sent[0])
+    assert stage.repairs == []
+
+
+async def test_encrypted_reasoning_goes_back_as_it_came(on_stage: Any) -> None:
+    said = AssistantTurn((ThinkingBlock("", "redacted:b2s="), TextBlock("so")))
+    async with on_stage("anthropic-messages", SAYS_OK) as stage:
+        await stage.play(talk(asked("hi"), said, asked("go on")))
+    content = stage.fake.sent[0]["messages"][1]["content"]
+    assert content == [{"type": "redacted_thinking", "data": "b2s="}, {"type": "text", "text": "so"}]
+
+
+async def test_chat_reasoning_goes_back_only_within_its_question(on_stage: Any) -> None:
+    said = AssistantTurn((ThinkingBlock("hm", "chat:reasoning_content"), TextBlock("so")))
+    async with on_stage("openai-chat", SAYS_OK) as stage:
+        await stage.play(talk(asked("hi"), said, asked("go on")))
+    assert stage.fake.sent[0]["messages"][1] == {"role": "assistant", "content": "so"}
+
+
+async def test_a_signature_on_text_goes_back_behind_it(on_stage: Any, hello: Conversation) -> None:
+    async with on_stage("google-generate", (Thought(("hm",), "c2ln"), Said(("so",)), Ended())) as stage:
+        *_, done = await stage.play()
+        await stage.play(Conversation((*hello.turns, AssistantTurn(done.reply.blocks), asked("go on"))))
+    parts = stage.fake.sent[1]["contents"][1]["parts"]
+    assert parts == [{"text": "so"}, {"text": "", "thoughtSignature": "c2ln"}]
+
+
+@pytest.mark.parametrize(
+    ("api", "model", "options", "expected"),
+    [
+        pytest.param(
+            "openai-chat",
+            "m",
+            {"max_output_tokens": 9},
+            {"max_tokens": 9},
+            id="chat: the older name elsewhere",
+        ),
+        pytest.param(
+            "openai-chat",
+            "gpt-5",
+            {"thinking": "medium", "tool_choice": "required"},
+            {"reasoning_effort": "medium", "tool_choice": "required"},
+            id="chat: effort",
+        ),
+        pytest.param(
+            "openai-responses",
+            "gpt-5.5",
+            {"thinking": "max", "max_output_tokens": 9},
+            {"reasoning": {"effort": "xhigh", "summary": "auto"}, "max_output_tokens": 9},
+            id="responses: effort and a summary of the reasoning",
+        ),
+        pytest.param(
+            "anthropic-messages",
+            "claude-opus-5",
+            {"thinking": "high", "temperature": 0.5},
+            {
+                "thinking": {"type": "adaptive", "display": "summarized"},
+                "output_config": {"effort": "high"},
+                "max_tokens": 8_000,
+            },
+            id="anthropic: effort, no sampling beside it",
+        ),
+        pytest.param(
+            "anthropic-messages",
+            "claude-haiku-4-5",
+            {"thinking": "low", "max_output_tokens": 4_000},
+            {"thinking": {"type": "enabled", "budget_tokens": 2_048}, "max_tokens": 4_000},
+            id="anthropic: a budget for older models",
+        ),
+        pytest.param(
+            "anthropic-messages",
+            "claude-haiku-4-5",
+            {"temperature": 0.5, "tool_choice": "required"},
+            {"temperature": 0.5, "tool_choice": {"type": "any"}},
+            id="anthropic: sampling where it is taken",
+        ),
+    ],
+)
+async def test_knobs(
+    on_stage: Any, api: str, model: str, options: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    async with on_stage(api, SAYS_OK, model=model) as stage:
+        await stage.play(**options)
+    sent = stage.fake.sent[0]
+    assert {name: sent.get(name) for name in expected} == expected
+    assert "temperature" not in sent or "temperature" in expected
+
+
+@pytest.mark.parametrize(
+    ("model", "thinking", "config"),
+    [
+        ("gemini-2.5-flash", "low", {"include_thoughts": True, "thinking_budget": 2_048}),
+        ("gemini-2.5-flash", "off", {"include_thoughts": False, "thinking_budget": 0}),
+        ("gemini-3.8-flash", "max", {"include_thoughts": True, "thinking_level": "HIGH"}),
+    ],
+)
+async def test_google_thinks_by_budget_or_by_level(
+    on_stage: Any, model: str, thinking: Any, config: dict[str, Any]
+) -> None:
+    async with on_stage("google-generate", SAYS_OK, model=model) as stage:
+        await stage.play(thinking=thinking, max_output_tokens=7, temperature=0.1)
+    sent = stage.fake.sent[0]["generationConfig"]
+    assert (sent["maxOutputTokens"], sent["temperature"]) == (7, 0.1)
+    assert json.dumps(sent["thinkingConfig"]).lower().replace("_", "") == json.dumps(config).lower().replace(
+        "_", ""
+    )
+
+
+@pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic-messages", "google-generate"])
+async def test_a_model_that_does_not_reason_is_not_asked_to(on_stage: Any, api: str) -> None:
+    async with on_stage(api, SAYS_OK, reasoning=False) as stage:
+        await stage.play(thinking="high")
+    assert not {"reasoning", "reasoning_effort", "thinking", "include"} & set(stage.fake.sent[0])
+    assert "thinkingConfig" not in stage.fake.sent[0].get("generationConfig", {})
+
+
+@pytest.mark.parametrize(
+    ("api", "header"),
+    [
+        ("openai-chat", "authorization"),
+        ("openai-responses", "authorization"),
+        ("anthropic-messages", "authorization"),
+        ("google-generate", "x-goog-api-key"),
+    ],
+)
+async def test_the_key_of_the_call_goes_before_the_users(
+    on_stage: Any, api: str, header: str, key: str
+) -> None:
+    async with on_stage(api, SAYS_OK) as stage:
+        await stage.play()
+        await stage.play(api_key="sk-of-this-call")
+    first, second = (asked.headers.get(header, "") for asked in stage.fake.calls)
+    assert (key in first, "sk-of-this-call" in second) == (True, True)
+
+
+@pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic-messages", "google-generate"])
+async def test_an_image_is_not_sent_to_a_model_that_sees_none(on_stage: Any, api: str) -> None:
+    async with on_stage(api, SAYS_OK, modalities=("text",)) as stage:
+        await stage.play(talk(asked("what is this?", PIXEL)))
+    assert "iVBORw0KGgo=" not in json.dumps(stage.fake.sent[0])
+    assert stage.repairs == ["an image was left out: this model sees no images"]

@@ -1,0 +1,269 @@
+"""However a provider fails, the call ends in one typed error; it is tried again where that may help."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Conversation,
+    DoneEmission,
+    Emission,
+    ErrorEmission,
+    GatewayError,
+    TextBlock,
+    TextEmission,
+    ThinkingBlock,
+    UserTurn,
+)
+from sidecar.llmgateway.providers.fakes import Broken, Called, Cut, Ended, Refused, Said, Scene, Until
+
+APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")
+OK: Scene = (Said(("ok",)), Ended())
+
+
+def error_of(emissions: Sequence[Emission]) -> GatewayError:
+    last = emissions[-1]
+    assert isinstance(last, ErrorEmission)
+    return last.error
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize(
+    ("status", "message", "kind"),
+    [
+        (401, "invalid key", "auth"),
+        (403, "not for you", "auth"),
+        (404, "no such model", "unsupported"),
+        (400, "bad schema", "http"),
+        (422, "bad shape", "http"),
+    ],
+)
+async def test_what_will_not_get_better_is_told_at_once(
+    on_stage: Any, api: str, status: int, message: str, kind: str
+) -> None:
+    async with on_stage(api, [Refused(status, message)]) as stage:
+        error = error_of(await stage.play())
+    assert (error.kind, error.status, error.retryable, error.is_overflow) == (kind, status, False, False)
+    assert message in error.message
+    assert (len(stage.fake.calls), stage.retries) == (1, [])
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize(
+    ("status", "kind"), [(429, "rate_limit"), (500, "http"), (503, "http"), (529, "http")]
+)
+async def test_what_may_get_better_is_tried_again_and_told(
+    on_stage: Any, api: str, status: int, kind: str
+) -> None:
+    async with on_stage(api, [Refused(status, "busy")], OK) as stage:
+        played = await stage.play()
+    assert isinstance(played[-1], DoneEmission)
+    assert (stage.retries, stage.pauses) == ([(1, 3, 500, kind)], [0.5])
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_the_pause_a_server_asks_for_is_made(on_stage: Any, api: str) -> None:
+    refused = Refused(429, "slow down", headers=(("retry-after", "7"),))
+    async with on_stage(api, [refused], OK) as stage:
+        await stage.play()
+    assert stage.pauses == [7.0]
+
+
+async def test_google_asks_for_a_pause_in_the_body(on_stage: Any) -> None:
+    info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "17s"}
+    refused = Refused(429, "quota", "RESOURCE_EXHAUSTED", details=(info,))
+    async with on_stage("google-generate", [refused], OK) as stage:
+        await stage.play()
+    assert stage.pauses == [17.0]
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_pause_beyond_all_patience_is_not_made(on_stage: Any, api: str) -> None:
+    refused = Refused(429, "come back tomorrow", headers=(("retry-after", "86400"),))
+    async with on_stage(api, [refused]) as stage:
+        error = error_of(await stage.play())
+    assert (error.kind, error.retry_after_ms, stage.pauses) == ("rate_limit", 86_400_000, [])
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_patience_ends(on_stage: Any, api: str) -> None:
+    async with on_stage(api, [Refused(500, "oops")]) as stage:
+        error = error_of(await stage.play())
+    assert (error.kind, len(stage.fake.calls), stage.pauses) == ("http", 3, [0.5, 1.0])
+
+
+@pytest.mark.parametrize("api", ["openai-chat", "openai-responses"])
+async def test_a_quota_that_is_used_up_is_no_rate_limit(on_stage: Any, api: str) -> None:
+    async with on_stage(api, [Refused(429, "you exceeded your quota", "insufficient_quota")]) as stage:
+        error = error_of(await stage.play())
+    assert (error.kind, error.retryable, len(stage.fake.calls)) == ("rate_limit", False, 1)
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_connection_cut_before_anything_was_shown_is_tried_again(on_stage: Any, api: str) -> None:
+    async with on_stage(api, [Cut()], OK) as stage:
+        played = await stage.play()
+    assert isinstance(played[-1], DoneEmission)
+    assert [kind for *_, kind in stage.retries] == ["transport"]
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_connection_cut_in_the_middle_is_the_end(on_stage: Any, api: str) -> None:
+    """What was shown cannot be taken back."""
+    async with on_stage(api, [Said(("half",)), Cut()]) as stage:
+        played = await stage.play()
+    assert played[0] == TextEmission("half")
+    assert (len(played), error_of(played).kind, len(stage.fake.calls)) == (2, "transport", 1)
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_stream_that_just_ends_was_cut_too(on_stage: Any, api: str) -> None:
+    """Half a call is never taken for a whole one."""
+    async with on_stage(api, [Called("c1", "read", ('{"path": "a"}',))]) as stage:
+        played = await stage.play()
+    assert not any(isinstance(emission, DoneEmission) for emission in played)
+    assert "hung up in the middle" in error_of(played).message
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_failure_in_the_middle_of_a_stream_has_its_kind(on_stage: Any, api: str) -> None:
+    async with on_stage(api, [Broken("overloaded_error", "too busy")], OK) as stage:
+        played = await stage.play()
+    assert isinstance(played[-1], DoneEmission)
+    assert [kind for *_, kind in stage.retries] == ["http"]
+
+
+@pytest.mark.parametrize(
+    ("api", "junk"),
+    [
+        ("openai-chat", b"data: {nonsense\n\n"),
+        ("openai-responses", b'event: x\ndata: {"type": "response.outp\n\n'),
+        ("anthropic-messages", b"event: message_start\ndata: {nonsense\n\n"),
+        ("google-generate", b"data: {nonsense\n\n"),
+        ("openai-chat", b'data: {"choices": [{"delta": "a string"}]}\n\n'),
+        ("openai-chat", b"data: \xff\xfe\n\n"),
+        ("google-generate", b'data: {"candidates": [{"content": {"parts": [7]}}]}\n\n'),
+    ],
+)
+async def test_garbage_is_a_parse_error(on_stage: Any, api: str, junk: bytes) -> None:
+    async with on_stage(api, [junk, Ended()]) as stage:
+        error = error_of(await stage.play())
+    assert (error.kind, error.retryable) == ("parse", False)
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_page_instead_of_a_stream_is_no_answer(on_stage: Any, api: str) -> None:
+    async with on_stage(api, [b"<html>Log in to this network</html>\n\n"]) as stage:
+        error = error_of(await stage.play())
+    assert error.kind in ("transport", "parse")
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_slow_drip_is_read_to_its_end(on_stage: Any, api: str) -> None:
+    import asyncio
+
+    drips = [asyncio.Event() for _ in range(3)]
+    scene = [Said(("a",)), Until(drips[0]), Said(("b",)), Until(drips[1]), Until(drips[2]), Ended()]
+    async with on_stage(api, scene) as stage:
+        heard: list[Emission] = []
+        async for emission in stage.call():
+            heard.append(emission)
+            next((drip for drip in drips if not drip.is_set()), drips[0]).set()
+            if isinstance(emission, TextEmission) and emission.delta == "b":
+                drips[2].set()
+    assert heard[:2] == [TextEmission("a"), TextEmission("b")]
+    assert isinstance(heard[-1], DoneEmission)
+
+
+OVERFLOWS = {
+    "openai-chat": (
+        400,
+        "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.",
+        "context_length_exceeded",
+    ),
+    "openai-responses": (400, "Your input exceeds the context window of this model.", "invalid_request"),
+    "anthropic-messages": (
+        400,
+        "prompt is too long: 233153 tokens > 200000 maximum",
+        "invalid_request_error",
+    ),
+    "google-generate": (
+        400,
+        "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+        "INVALID_ARGUMENT",
+    ),
+}
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_conversation_that_does_not_fit_says_so(on_stage: Any, api: str) -> None:
+    async with on_stage(api, [Refused(*OVERFLOWS[api])]) as stage:
+        error = error_of(await stage.play())
+    assert (error.kind, error.is_overflow, error.retryable) == ("http", True, False)
+    assert error.message.startswith("the conversation does not fit the model's window")
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_no_key_gets_into_an_error(on_stage: Any, api: str, key: str) -> None:
+    async with on_stage(api, [Refused(401, f"Incorrect API key provided: {key}")]) as stage:
+        error = error_of(await stage.play())
+    assert key not in f"{error!r} {error} {vars(error)}"
+    assert "set FAKE_KEY, or put" in error.message
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_no_sdk_type_leaves_an_adapter(on_stage: Any, api: str) -> None:
+    async with on_stage(api, [Refused(500, "oops")]) as stage:
+        error = error_of(await stage.play())
+    assert (error.cause, error.__cause__, error.__context__) == (None, None, None)
+
+
+async def test_nobody_there_is_a_transport_error(on_stage: Any) -> None:
+    async with on_stage("openai-chat", OK) as stage:
+        pass
+    error = error_of(await stage.play())
+    assert (error.kind, error.status) == ("transport", None)
+    await stage.serving.aclose()
+
+
+@pytest.mark.parametrize(
+    ("api", "message", "signature"),
+    [
+        (
+            "anthropic-messages",
+            "messages.1.content.0: Invalid `signature` in `thinking` block. It is bound elsewhere.",
+            "EqQB",
+        ),
+        (
+            "openai-responses",
+            "The encrypted content for item rs_0 could not be verified.",
+            'openai:{"id": "rs_0", "summary": [], "encrypted_content": "x"}',
+        ),
+        ("google-generate", "Thought signature is not valid", "google:c2ln"),
+    ],
+)
+async def test_reasoning_that_is_refused_is_left_out_and_told_once(
+    on_stage: Any, api: str, message: str, signature: str
+) -> None:
+    """As after a compaction: what the reasoning was signed over is gone. The next call leaves it out."""
+    said = AssistantTurn((ThinkingBlock("hm", signature), TextBlock("so")))
+    turns = (UserTurn((TextBlock("hi"),)), said, UserTurn((TextBlock("go on"),)))
+    async with on_stage(api, [Refused(400, message)], OK) as stage:
+        for _ in range(2):
+            *_, done = await stage.play(Conversation(turns))
+            assert isinstance(done, DoneEmission)
+    assert stage.repairs == ["earlier reasoning was left out, since what precedes it has changed"]
+    assert len(stage.fake.calls) == 3
+
+
+async def test_a_listener_that_fails_changes_nothing(on_stage: Any) -> None:
+    def fails(*_: Any) -> None:
+        raise RuntimeError("no")
+
+    async with on_stage("openai-chat", [Refused(500, "oops")], OK) as stage:
+        *_, done = await stage.play(on_retry=fails)
+    assert isinstance(done, DoneEmission)
