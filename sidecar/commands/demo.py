@@ -129,6 +129,11 @@ class _Demo:
         await self._client.did_change(files.in_buffer, buffer)
         for file, where in ((files.in_buffer, "buffer"), (files.on_disk, "disk")):
             stale = await _wait_for_stale(session, file)
+            if stale is None:
+                self._checks.check(
+                    f"the change of {files.name(file)} ({where}) was noticed", False, "nothing"
+                )
+                continue
             self._screen.note(
                 f"· {files.name(file)} changed, seen in the {where}: what the model read is stale"
             )
@@ -233,12 +238,17 @@ async def _noting_text(events: Any, texts: list[str]) -> Any:
         yield event
 
 
-async def _wait_for_stale(session: Session, file: Path) -> Mapping[str, Any]:
+async def _wait_for_stale(session: Session, file: Path) -> Mapping[str, Any] | None:
+    """Return what the daemon told of *file*, None when it told nothing in time."""
+
     def is_ours(event: ClientEvent) -> bool:
         return bool(event.data["uri"] == file.as_uri())
 
     start = session.seq
-    event = await session.wait_for("fileStale", is_ours, timeout_s=_WAIT_S)
+    try:
+        event = await session.wait_for("fileStale", is_ours, timeout_s=_WAIT_S)
+    except TimeoutError:
+        return None
     session.seq = start
     return event.data
 
@@ -254,7 +264,7 @@ def _citations(answer: str, folder: Path) -> tuple[int, int]:
 
 def _holds(file: Path, number: int, quoted: str) -> bool:
     lines = _read(file).split("\n") if file.is_file() else []
-    start = quoted.rstrip("… ").strip()
+    start = " ".join(quoted.rstrip("… ").split())
     return 0 < number <= len(lines) and start in " ".join(lines[number - 1].split())
 
 

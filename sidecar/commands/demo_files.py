@@ -39,8 +39,9 @@ class DemoFiles:
     word: str
 
     def name(self, file: Path) -> str:
-        """Return *file* as the user would write it."""
-        return file.relative_to(self.folder).as_posix()
+        """Return *file* as the user would write it, and so that nobody takes it for anything but a path."""
+        path = file.relative_to(self.folder).as_posix()
+        return path if "/" in path else f"./{path}"
 
 
 def choose_files(folder: Path) -> DemoFiles | None:

@@ -44,6 +44,11 @@ def check(prompt: str, intent: Intent) -> None:
             Intent(words=("timeout", "request", "configured")),
             id="otherwise the longest words, singular",
         ),
+        pytest.param(
+            "what is in ExtUtils/MM_AIX.pm?",
+            Intent(paths=(PathRef("ExtUtils/MM_AIX.pm"),)),
+            id="a folder and a name of any ending",
+        ),
         pytest.param("設定ファイルはどこ", Intent(words=("設定ファイルはどこ",)), id="no spaces"),
         pytest.param(
             "please run `make test`, then run `git diff`",

@@ -37,6 +37,7 @@ _QUOTED: Final = re.compile(r"`([^`\n]+)`|\"([^\"\n]{2,80})\"|(?<!\w)'([^'\n]{2,
 _LINE_SUFFIX: Final = re.compile(
     r"\A(?P<path>.+?)(?::(?P<line>\d+)(?:[-:]\d+)?|#L(?P<hash>\d+)(?:-L?\d+)?)?\Z"
 )
+_FILE_NAME: Final = re.compile(r"[\w+-]+(?:\.\w{1,8})+")
 _CODE_LIKE: Final = re.compile(
     r"\A(?:--[a-z][\w-]+"
     r"|_*[A-Za-z][A-Za-z0-9]*_\w+|_[A-Za-z]\w*"
@@ -149,6 +150,8 @@ def _is_path(token: str) -> bool:
         return False
     name = path.replace("\\", "/").rstrip("/").rpartition("/")[2]
     if name in FILE_NAMES or ("." in name.strip(".") and name.rpartition(".")[2].lower() in FILE_EXTENSIONS):
+        return True
+    if "/" in path and _FILE_NAME.fullmatch(name):
         return True
     return path.startswith(("./", "../", "/", "~/")) or path.endswith("/") or path.count("/") > 1
 
