@@ -5,8 +5,11 @@ Setting a scene costs nothing; sorting it out costs what no notes cover, and is 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
+from itertools import accumulate
 from typing import Final
 
 from sidecar.conductor.contract import Microcompact
@@ -29,6 +32,9 @@ PINNED: Final = "pinnedPrompt"
 """In a standing's info: the turn of a prompt before its cut that the notes do not cover."""
 
 _NOBODY: Final = RoomEvent(id="", room_id="", source=EventSource("", ""), content=TextContent(""))
+_WORTH: Final = 2
+"""Events are worth notes when they take so many times what the notes may take."""
+
 _ITEM_SHARE: Final = 2
 """An item that takes more than one in so many tokens of the room is cut in the view."""
 
@@ -70,6 +76,11 @@ class Scene:
         return self.tokens <= min(self.limits.tier1_tokens, self.threshold)
 
     @property
+    def is_due(self) -> bool:
+        """Whether events must give way to notes before the next request."""
+        return not self.is_roomy and self.cut is not None
+
+    @property
     def prompt(self) -> RoomEvent | None:
         """The newest prompt, or its beginning where it alone takes too much of the room."""
         if self.room.prompt is None:
@@ -96,6 +107,22 @@ class Scene:
         """What each event of the reading's window takes."""
         return tuple(map(event_tokens, self.reading.window))
 
+    @cached_property
+    def cut(self) -> int | None:
+        """How many events of the window must give way now; None for none.
+
+        That is what the rooms' memory says, unless notes would hardly be shorter than those events: then it
+        is more of them, or none as long as everything still fits.
+        """
+        cut = self.reading.cut
+        worth = bisect_left(list(accumulate(self.costs)), self.limits.summary_max_tokens * _WORTH) + 1
+        if cut is None or cut >= worth:
+            return cut
+        if worth <= len(self.costs) - self.limits.min_events:
+            return worth
+        fits = self.sent_tokens() <= self.limits.max_context_tokens
+        return None if fits else max(cut, min(worth, len(self.costs) - 1))
+
     def sent_tokens(self, n_folded: int = 0) -> int:
         """Return what is sent when the first *n_folded* events of the window are not."""
         prompt = self.prompt
@@ -121,10 +148,11 @@ class Scene:
             notes = [] if self.notes is None else [summary_message(self.notes)]
             return view_of(self.room, _as_turns(notes), events, self.room.turn_of(self.first))
         reading = self.reading
-        if reading.cut is None:
+        if self.cut is None:
             return self._view(view_as_is(reading), ())
-        missing = stand_in(reading, Progress(failure="raised"))
-        return self._view(view_after(reading, missing), reading.material)
+        due = replace(reading, cut=self.cut)
+        missing = stand_in(due, Progress(failure="raised"))
+        return self._view(view_after(due, missing), due.material)
 
     def _view(self, result: MemoryResult, folded: Sequence[RoomEvent]) -> View:
         prompt = self.prompt

@@ -13,7 +13,7 @@ from sidecar.conductor.engines.room_view import fitted, limits_of, setting, view
 from sidecar.conductor.room import SessionRoom
 from sidecar.rooms import RoomEvent
 from sidecar.rooms.memory import SlidingWindowMemory
-from sidecar.rooms.memory.budget import fit_items
+from sidecar.rooms.memory.budget import fit_items, fitting_cut
 from sidecar.rooms.memory.estimate import event_tokens
 
 __all__ = ["SlidingWindowEngine"]
@@ -51,7 +51,10 @@ class SlidingWindowEngine:
         return self.plan(frame, ask)
 
     def view(self, frame: Frame, ask: CompactAsk) -> View:
-        """Return the newest events and the newest prompt; what does not fit the window is cut, visibly."""
+        """Return the newest events and the newest prompt, as many as the model's window holds.
+
+        What alone takes more than half of it is cut, visibly.
+        """
         window, limits = self._window(frame, ask), limits_of(frame, ask)
         room_tokens = limits.max_context_tokens if limits else 0
         if room_tokens and sum(map(event_tokens, window)) > room_tokens:
@@ -75,11 +78,11 @@ class SlidingWindowEngine:
         return [*memory.window([*others, prompt], prompt.id), prompt]
 
     def _fitted(self, window: list[RoomEvent], room_tokens: int) -> list[RoomEvent]:
-        """Return *window* in *room_tokens*: half of it is the prompt's where it needs that much."""
-        *others, newest = window
-        newest = fitted(newest, max(1, room_tokens // 2))
+        """Return the end of *window* that takes at most *room_tokens*, the newest prompt with it."""
+        *others, newest = [fitted(event, max(1, room_tokens // 2)) for event in window]
         left = room_tokens - event_tokens(newest)
-        return [*fit_items([], others, left)[1], newest]
+        kept = others[fitting_cut([event_tokens(event) for event in others], left) :]
+        return [*fit_items([], kept, left)[1], newest]
 
     def _is_prompt(self, event: RoomEvent) -> bool:
         prompt = self._room.prompt

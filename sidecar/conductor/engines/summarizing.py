@@ -62,10 +62,9 @@ class SummarizingEngine:
         scene = self._look(frame, ask)
         if scene is None or frame.card is None:
             return Gate(frame.context_tokens, 0, 0, over=False)
-        over = not scene.is_roomy and scene.reading.cut is not None
         tokens = scene.tokens if scene.is_roomy else scene.sent_tokens()
         limit, window = scene.threshold + frame.overhead_tokens, frame.card.context_window
-        return Gate(tokens + frame.overhead_tokens, limit, window, over)
+        return Gate(tokens + frame.overhead_tokens, limit, window, scene.is_due)
 
     def plan(self, frame: Frame, ask: CompactAsk) -> EnginePlan | NoOp:
         """Return which events would give way to notes."""
@@ -127,8 +126,7 @@ class SummarizingEngine:
         if scene is None:
             return _NO_CARD
         if not ask.force:
-            is_due = not scene.is_roomy and scene.reading.cut is not None
-            return (scene, scene.reading) if is_due else _UNDER
+            return (scene, replace(scene.reading, cut=scene.cut)) if scene.is_due else _UNDER
         cut = fitting_cut(scene.costs, sum(scene.costs) // _FORCED_SHARE)
         is_worth_it = sum(scene.costs[:cut]) >= _LEAST_FOLDED_TOKENS
         return (scene, replace(scene.reading, cut=cut)) if is_worth_it else _NOTHING

@@ -1,0 +1,275 @@
+"""Random conversations through every engine, followed turn by turn as a session would follow them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sidecar._internal.cancel import CancelToken
+from sidecar.conductor.contract import NoOp
+from sidecar.conductor.engines.agentcore import AgentcoreEngine
+from sidecar.conductor.engines.base import (
+    CompactAsk,
+    Condensed,
+    EnginePlan,
+    Frame,
+    FreshFile,
+    Helpers,
+    SessionEngine,
+    Standing,
+    SummaryFailed,
+)
+from sidecar.conductor.engines.runtime_memory import RuntimeEngine
+from sidecar.conductor.engines.sliding_window import SlidingWindowEngine
+from sidecar.conductor.engines.summarizing import SummarizingEngine
+from sidecar.conductor.engines.window_budget import WindowBudgetEngine
+from sidecar.conductor.room import SessionRoom
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    CostSheet,
+    ModelCard,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolTurn,
+    Turn,
+    UserTurn,
+)
+from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
+from sidecar.runtime.wire import OPENING, Outgoing
+
+ENGINES = (WindowBudgetEngine, RuntimeEngine, AgentcoreEngine, SummarizingEngine, SlidingWindowEngine)
+OVERHEAD = 300
+AUTO, FORCED = CompactAsk(force=False), CompactAsk(force=True)
+
+
+@dataclass(frozen=True)
+class Talk:
+    """Prompts with their rounds of tools, all as sizes in characters; *answers* says when the model fails."""
+
+    exchanges: Sequence[tuple[int, Sequence[Sequence[int]], int]]
+    window: int
+    answers: Sequence[bool]
+
+
+SIZES = st.one_of(st.integers(1, 300), st.integers(1, 6000))
+TALKS = st.builds(
+    Talk,
+    exchanges=st.lists(
+        st.tuples(SIZES, st.lists(st.lists(SIZES, min_size=1, max_size=3), max_size=4), SIZES), max_size=8
+    ),
+    window=st.sampled_from([4_000, 12_000, 100_000]),
+    answers=st.lists(st.booleans(), max_size=3).map(lambda some: [*some, True]),
+)
+
+
+def turns_of(talk: Talk) -> list[list[Turn]]:
+    """The turns of each exchange; what is said has its number at both ends."""
+    exchanges: list[list[Turn]] = []
+    for number, (prompt, rounds, answer) in enumerate(talk.exchanges):
+        turns: list[Turn] = [UserTurn((TextBlock(marked(f"p{number}", prompt)),))]
+        for each, sizes in enumerate(rounds):
+            ids = [f"c{number}.{each}.{k}" for k in range(len(sizes))]
+            turns.append(AssistantTurn(tuple(ToolCallBlock(i, "read", {"path": f"{i}.py"}) for i in ids)))
+            blocks = (ToolResultBlock(i, marked(i, size)) for i, size in zip(ids, sizes, strict=True))
+            turns.append(ToolTurn(tuple(blocks)))
+        turns.append(AssistantTurn((TextBlock(marked(f"a{number}", answer)),)))
+        exchanges.append(turns)
+    return exchanges
+
+
+def marked(name: str, size: int) -> str:
+    return f"<{name}>" + "x " * (size // 2) + f"</{name}>"
+
+
+def card(window: int) -> ModelCard:
+    return ModelCard(
+        "m",
+        "mock",
+        "mock",
+        "M",
+        context_window=window,
+        max_output_tokens=window // 8,
+        modalities=("text",),
+        reasoning=False,
+        cost=CostSheet(0, 0),
+    )
+
+
+async def no_files(paths: Sequence[str]) -> dict[str, FreshFile]:
+    return {path: FreshFile(path, None, None, "disk", "notFound") for path in paths}
+
+
+@dataclass
+class Follower:
+    """One engine in one session; it does with a compaction what the session does."""
+
+    engine: SessionEngine
+    card: ModelCard
+    model: ScriptedModel
+    turns: list[Turn] = field(default_factory=list)
+    standing: Standing | None = None
+    done: list[Condensed] = field(default_factory=list)
+
+    @property
+    def frame(self) -> Frame:
+        return Frame(self.turns, self.card, OVERHEAD, 0, self.standing)
+
+    async def compact(self, ask: CompactAsk) -> Condensed | NoOp | None:
+        plan = self.engine.plan(self.frame, ask)
+        helpers = Helpers(self.model, self.card, no_files, CancelToken(), 10.0)
+        before = self.sent()
+        try:
+            outcome = await self.engine.condense(self.frame, ask, helpers)
+        except SummaryFailed:
+            assert self.sent() == before
+            return None
+        if isinstance(plan, NoOp):
+            assert outcome == plan
+        if isinstance(outcome, Condensed):
+            self.check(plan, outcome)
+            self.take(outcome)
+        return outcome
+
+    def check(self, plan: EnginePlan | NoOp, outcome: Condensed) -> None:
+        """Strictly smaller, and cut where it was planned; before that where the model failed half way.
+
+        The window budget may also only shorten what alone is too large, and then cuts nowhere.
+        """
+        assert outcome.post_tokens < outcome.pre_tokens
+        assert isinstance(plan, EnginePlan)
+        assert plan.first <= outcome.cut <= plan.cut
+        assert plan.first < outcome.cut or self.engine.name == "windowBudget"
+        assert outcome.keeps_history == self.engine.shows_view
+
+    def take(self, outcome: Condensed) -> None:
+        self.done.append(outcome)
+        if outcome.keeps_history:
+            self.standing = Standing(outcome.cut, outcome.summary, outcome.info or {})
+        else:
+            self.turns = list(outcome.turns)
+
+    def sent(self) -> tuple[Turn, ...]:
+        return Outgoing().extended(self.engine.view(self.frame, AUTO).turns).turns()
+
+
+def check_sent(sent: Sequence[Turn], prompt: str) -> None:
+    """Calls and results are whole, a user opens, and the newest prompt is there, or its beginning."""
+    assert isinstance(sent[0], UserTurn)
+    waiting: list[str] = []
+    for turn in sent:
+        found = [block.call_id for block in turn.blocks if isinstance(block, ToolResultBlock)]
+        assert sorted(found) == sorted(waiting)
+        waiting = [block.id for block in turn.blocks if isinstance(block, ToolCallBlock)]
+    said = [
+        b.text for turn in sent if isinstance(turn, UserTurn) for b in turn.blocks if isinstance(b, TextBlock)
+    ]
+    assert any(prompt[:40] in text for text in said)
+
+
+async def follow(engine: SessionEngine, talk: Talk) -> Follower:
+    """Compact before each prompt and before each model call where the gate says so, as a session does."""
+    script: list[list[Any]] = [
+        [Say("notes " * 20)] if ok else [Raise(RuntimeError("boom"))] for ok in talk.answers
+    ]
+    follower = Follower(engine, card(talk.window), ScriptedModel(script, when_exhausted="repeat"))
+    for exchange in turns_of(talk):
+        prompt = exchange[0].blocks[0]
+        assert isinstance(prompt, TextBlock)
+        for turn in exchange:
+            if not isinstance(turn, ToolTurn) and engine.gate(follower.frame, AUTO).over:
+                await follower.compact(AUTO)
+            follower.turns.append(turn)
+            if not isinstance(turn, AssistantTurn):
+                check_sent(follower.sent(), prompt.text)
+    return follower
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
+@settings(max_examples=25)
+@given(talk=TALKS)
+def test_what_is_sent_is_whole_and_holds_the_newest_prompt(engine: type[SessionEngine], talk: Talk) -> None:
+    asyncio.run(follow(engine(), talk))
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
+@settings(max_examples=25)
+@given(talk=TALKS)
+def test_a_compaction_by_hand_keeps_the_promises_too(engine: type[SessionEngine], talk: Talk) -> None:
+    async def run() -> None:
+        follower = await follow(engine(), talk)
+        for _ in range(2):
+            await follower.compact(FORCED)
+        if follower.turns:
+            newest = turns_of(talk)[-1][0].blocks[0]
+            assert isinstance(newest, TextBlock)
+            check_sent(follower.sent(), newest.text)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("engine", [SummarizingEngine, SlidingWindowEngine], ids=lambda engine: engine.name)
+@settings(max_examples=25)
+@given(talk=TALKS)
+def test_a_view_fits_its_window_and_leaves_the_conversation_whole(
+    engine: type[SessionEngine], talk: Talk
+) -> None:
+    async def run() -> None:
+        follower = Follower(
+            engine(), card(talk.window), ScriptedModel([[Say("notes " * 20)]], when_exhausted="repeat")
+        )
+        whole: list[Turn] = []
+        for turn in (turn for exchange in turns_of(talk) for turn in exchange):
+            follower.turns.append(turn)
+            whole.append(turn)
+            if follower.engine.gate(follower.frame, AUTO).over:
+                await follower.compact(AUTO)
+            room = SessionRoom()
+            room.sync([turn for turn in follower.sent() if turn is not OPENING])
+            assert room.before[-1] + OVERHEAD <= talk.window
+            assert follower.turns == whole
+
+    asyncio.run(run())
+
+
+@settings(max_examples=25)
+@given(talk=TALKS)
+def test_what_notes_stand_for_was_shown_to_the_model_whole(talk: Talk) -> None:
+    """Whatever was said is in the view, or was shown to a summariser that answered, to its very end."""
+
+    async def run() -> None:
+        follower = await follow(SummarizingEngine(), talk)
+        for _ in range(1 + len(talk.answers)):
+            await follower.compact(FORCED)
+        view = follower.engine.view(follower.frame, AUTO)
+        first = view.first if follower.standing is None else follower.standing.cut
+        asked = "".join(str(call.conversation.turns) for call in follower.model.calls)
+        hidden = [turn for index, turn in enumerate(follower.turns[:first]) if index not in view.pinned]
+        names = re.findall(r"</([pac][\d.]+)>", str(hidden))
+        assert [name for name in names if f"</{name}>" not in asked] == []
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
+def test_an_engine_that_was_fed_bit_by_bit_judges_like_one_that_sees_all_at_once(
+    engine: type[SessionEngine],
+) -> None:
+    talk = Talk([(200, [[300, 40], [900]], 700)] * 6, 8_000, [True])
+    turns: list[Turn] = []
+    slow = engine()
+    for turn in (turn for exchange in turns_of(talk) for turn in exchange):
+        turns.append(turn)
+        frame = Frame(turns, card(8_000), OVERHEAD, 0)
+        assert slow.gate(frame, AUTO) == engine().gate(frame, AUTO)
+    frame = Frame(turns, card(8_000), OVERHEAD, 0)
+    assert slow.plan(frame, FORCED) == engine().plan(frame, FORCED)
+    other = replace(frame, turns=turns[:2])
+    assert slow.gate(other, AUTO) == engine().gate(other, AUTO)

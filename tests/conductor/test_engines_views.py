@@ -1,0 +1,390 @@
+"""The engines that leave the stored conversation whole: what the model is sent of it, and when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sidecar.capabilities.read import READ
+from sidecar.conductor.contract import Compaction
+from sidecar.conductor.events import Notice, Phase, Settled
+from sidecar.conductor.session import CompactRequest, Content, Session
+from sidecar.llmgateway.contract import (
+    Conversation,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    Usage,
+    UsageEmission,
+    UserTurn,
+)
+from sidecar.llmgateway.scripted import Call, Hang, Raise, Say
+from sidecar.rooms.memory.marks import SUMMARY_HEADER
+from sidecar.runtime.wire import OPENING
+
+NO_TRUNCATION = {"reserveTokens": 1_000, "tier1Ratio": 1}
+FILE = "value = 1  # a line of a file\n" * 100
+LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
+
+
+def text(prompt: str) -> Content:
+    return ({"type": "text", "text": prompt},)
+
+
+def texts(sent: Conversation) -> list[str]:
+    return [block.text for turn in sent.turns for block in turn.blocks if isinstance(block, TextBlock)]
+
+
+def last_sent(stage: Any) -> Conversation:
+    sent: Conversation = stage.model.calls[-1].conversation
+    return sent
+
+
+def data(session: Session, kind: type) -> list[Any]:
+    return [event.data for event in session.log.after(0, limit=10_000) if isinstance(event.data, kind)]
+
+
+def check_sound(sent: Conversation) -> None:
+    assert isinstance(sent.turns[0], UserTurn)
+    waiting: list[str] = []
+    for turn in sent.turns:
+        found = [block.call_id for block in turn.blocks if isinstance(block, ToolResultBlock)]
+        assert sorted(found) == sorted(waiting)
+        waiting = [block.id for block in turn.blocks if isinstance(block, ToolCallBlock)]
+
+
+async def talk(stage: Any, engine: str, n_prompts: int, **wanted: Any) -> Session:
+    session: Session = await stage.session(engine=engine, **wanted)
+    for number in range(n_prompts):
+        await stage.ask(session, f"prompt {number}")
+    return session
+
+
+def reads(n_rounds: int) -> list[list[Any]]:
+    """Calls that read a file each."""
+    return [[Call("read", {"path": f"f{number}.py"})] for number in range(n_rounds)]
+
+
+def put_files(stage: Any, n_files: int, body: str) -> None:
+    for number in range(n_files):
+        stage.workspace.put(stage.folder / f"f{number}.py", body)
+
+
+# slidingWindow
+
+
+async def test_the_model_is_sent_the_newest_events_and_the_store_keeps_all(make_stage: Any) -> None:
+    stage = await make_stage([[Say("answer")]], repeat=True)
+    session = await talk(stage, "slidingWindow", 5, policy={"maxEvents": 4})
+    assert texts(last_sent(stage)) == [
+        "[earlier turns are not shown]",
+        "answer",
+        "prompt 3",
+        "answer",
+        "prompt 4",
+    ]
+    assert len(session.history.turns) == 10
+    assert session.compactions == ()
+
+
+async def test_the_window_holds_fifty_events_unless_told_otherwise(make_stage: Any) -> None:
+    stage = await make_stage([[Say("answer")]], repeat=True)
+    session = await talk(stage, "slidingWindow", 25)
+    assert len(last_sent(stage).turns) == 49
+    await stage.ask(session, "the 26th")
+    sent = last_sent(stage).turns
+    assert sent[0] == OPENING
+    assert len(sent) == 51
+
+
+async def test_the_newest_prompt_stays_however_long_the_tool_loop(make_stage: Any) -> None:
+    stage = await make_stage([*reads(6), [Say("done")]], tools=[READ])
+    put_files(stage, 6, "x = 1\n")
+    session = await stage.session(engine="slidingWindow", policy={"maxEvents": 3})
+    assert (await stage.ask(session, "read them all")).text == "done"
+    sent = last_sent(stage)
+    check_sound(sent)
+    assert [turn.role for turn in sent.turns] == ["user", "assistant", "tool", "assistant", "tool"]
+    assert texts(sent) == ["read them all"]
+    assert len(session.history.turns) == 14
+
+
+async def test_what_its_tools_said_last_is_always_shown(make_stage: Any) -> None:
+    """A window of nothing would have the model call its tools for ever."""
+    stage = await make_stage([*reads(1), [Say("done")]], tools=[READ])
+    put_files(stage, 1, "x = 1\n")
+    session = await stage.session(engine="slidingWindow", policy={"maxEvents": 0})
+    await stage.ask(session, "read it")
+    assert [turn.role for turn in last_sent(stage).turns] == ["user", "assistant", "tool"]
+
+
+async def test_a_window_that_is_too_large_for_the_model_is_cut_visibly(make_stage: Any) -> None:
+    stage = await make_stage([*reads(2), [Say("done")]], tools=[READ], window=8_000)
+    put_files(stage, 2, "value = 1  # a line of a very long file\n" * 600)
+    session = await stage.session(engine="slidingWindow")
+    assert (await stage.ask(session, "read them")).text == "done"
+    sent = last_sent(stage)
+    check_sound(sent)
+    outputs = [b.output for turn in sent.turns for b in turn.blocks if isinstance(b, ToolResultBlock)]
+    assert all("[... truncated from" in output for output in outputs)
+    assert sum(map(len, outputs)) < 4 * 8_000
+    stored = [
+        b.output for turn in session.history.turns for b in turn.blocks if isinstance(b, ToolResultBlock)
+    ]
+    assert all("truncated from" not in output for output in stored)
+    assert session.usage().used <= 8_000
+
+
+async def test_a_prompt_that_is_larger_than_the_window_shows_its_beginning(make_stage: Any) -> None:
+    stage = await make_stage([[Say("answer")]], window=4_000)
+    session = await stage.session(engine="slidingWindow")
+    prompt = "a log line\n" * 4_000
+    await stage.ask(session, prompt)
+    (shown,) = texts(last_sent(stage))
+    assert shown.startswith("a log line\n")
+    assert shown.endswith("[... truncated from 44000 chars ...]")
+    assert len(shown) < 4 * 4_000
+    assert session.history.turns[0] == UserTurn((TextBlock(prompt),))
+
+
+async def test_a_sliding_window_never_compacts_and_says_why(make_stage: Any) -> None:
+    stage = await make_stage([[Say(LONG)]], repeat=True)
+    session = await talk(stage, "slidingWindow", 3)
+    started = session.compact(CompactRequest())
+    assert started.disposition == "noop"
+    assert started.reason == (
+        "a sliding window condenses nothing: the model is sent the newest 50 events, "
+        "and the stored conversation stays whole"
+    )
+    assert (await started.outcome).status == "noop"
+    assert session.preview(CompactRequest()).noop is not None
+    assert not session.preview(CompactRequest()).gate.over
+
+
+async def test_the_meter_shows_what_is_sent_and_not_what_is_stored(make_stage: Any) -> None:
+    stage = await make_stage([[Say(LONG)]], repeat=True)
+    session = await talk(stage, "slidingWindow", 12, policy={"maxEvents": 4})
+    usage = session.usage(detail=True)
+    assert usage.used < 3 * 1000 + 500
+    assert usage.by is not None
+    assert usage.by.assistant < 3 * 1000
+    assert usage.engine_view["slidingWindow"].limit == 32_000
+
+
+async def test_the_meter_of_a_view_rests_on_the_providers_figure(make_stage: Any) -> None:
+    """It counted 1000 tokens more than the estimate; so does the next request."""
+    stage = await make_stage([[Say("one"), UsageEmission(Usage(1_200, 5))]])
+    session = await stage.session(engine="slidingWindow")
+    await stage.ask(session, "hi")
+    usage = session.usage()
+    assert usage.source == "provider"
+    assert 1_200 < usage.used < 1_230
+    assert usage.engine_view["slidingWindow"].used > 1_150
+
+
+# summarizing
+
+
+async def test_the_first_notes_are_taken_when_tier_two_is_crossed(make_stage: Any) -> None:
+    stage = await make_stage([[Say(LONG)]], window=8_000, repeat=True)
+    session = await stage.session(engine="summarizing", policy=NO_TRUNCATION)
+    gates = []
+    while not session.compactions:
+        gates.append(session.preview(CompactRequest(force=False)).gate)
+        await stage.ask(session, "another prompt")
+    assert [gate.over for gate in gates] == [False] * (len(gates) - 1) + [True]
+    assert gates[-2].tokens <= gates[-1].limit < gates[-1].tokens
+    made = session.compactions[0]
+    assert (made.trigger, made.status, made.summary) == ("auto", "completed", LONG.strip())
+    assert made.before_head == made.after_head, "the stored conversation stays as it is"
+    assert len(session.history.turns) == made.pre_count + 2
+    sent = last_sent(stage)
+    assert texts(sent)[0] == f"{SUMMARY_HEADER}\n{LONG.strip()}"
+    assert texts(sent)[-1] == "another prompt"
+    check_sound(sent)
+    assert made.info is not None
+    assert made.info["eventsSummarised"] == made.dropped_count
+
+
+async def test_notes_stand_until_the_window_is_full_again(make_stage: Any) -> None:
+    """One crossing, one call: the place of the cut stands between two summaries (failure B-K3)."""
+    stage = await make_stage([[Say(LONG)]], window=16_000, repeat=True)
+    session = await talk(stage, "summarizing", 30, policy=NO_TRUNCATION)
+    made = session.compactions
+    assert 2 <= len(made) <= 8
+    assert len(stage.model.calls) == 30 + len(made)
+    assert [done.info["isIncremental"] for done in made if done.info] == [False] + [True] * (len(made) - 1)
+    assert [done.cut for done in made] == sorted({done.cut for done in made})
+    for call in stage.model.calls:
+        assert sum(map(len, texts(call.conversation))) < 4 * 16_000
+
+
+async def test_each_notes_go_on_from_the_notes_before(make_stage: Any) -> None:
+    script = [[Say(LONG)]] * 3 + [[Say("first notes")], *[[Say(LONG)]] * 2, [Say("second notes")], [Say("x")]]
+    stage = await make_stage(script)
+    session = await talk(stage, "summarizing", 3)
+    await session.compact(CompactRequest()).outcome
+    for prompt in ("four", "five"):
+        await stage.ask(session, prompt)
+    plan = session.preview(CompactRequest())
+    done = await session.compact(CompactRequest()).outcome
+    asked = "\n".join(texts(last_sent(stage)))
+    assert "first notes" in asked
+    assert "[user]: one" not in asked, "what the notes cover is not shown again"
+    assert "[user]: prompt 2" in asked
+    assert plan.prompt is not None
+    assert plan.prompt.endswith(asked)
+    assert plan.dropped is not None
+    assert plan.dropped.nodes == tuple(session.history.node_ids[4 : done.cut])
+    await stage.ask(session, "six")
+    sent = texts(last_sent(stage))
+    assert sent[0] == f"{SUMMARY_HEADER}\nsecond notes"
+    assert "first notes" not in "\n".join(sent)
+
+
+async def test_notes_are_taken_in_the_middle_of_a_long_tool_loop(make_stage: Any) -> None:
+    rounds = reads(7)
+    script = [*rounds[:6], [Say("the notes")], *rounds[6:], [Say("done")]]
+    stage = await make_stage(script, tools=[READ], window=8_000)
+    put_files(stage, 7, FILE)
+    session = await stage.session(engine="summarizing", policy={"reserveTokens": 1_000, "minEvents": 2})
+    outcome = await stage.ask(session, "read them all")
+    assert outcome.text == "done"
+    (made,) = session.compactions
+    assert made.status == "completed"
+    assert made.info is not None
+    assert made.info["pinnedPrompt"] == 0
+    kinds = [event.kind for event in session.log.after(0, limit=10_000)]
+    assert kinds.index("compaction") < kinds.index("settled")
+    phases = [each.phase for each in data(session, Phase)]
+    assert phases[phases.index("compacting") + 1] == "invoking"
+    sent = last_sent(stage)
+    check_sound(sent)
+    assert texts(sent)[:2] == [f"{SUMMARY_HEADER}\nthe notes", "read them all"]
+    assert len(session.history.turns) == 16
+
+
+async def test_a_prompt_that_the_notes_passed_over_is_in_the_next_ones(make_stage: Any) -> None:
+    after = [[Say("notes 1")], [Say(LONG)], [Say(LONG)], [Say("notes 2")], [Say("x")]]
+    stage = await make_stage([*reads(4), [Say("done")], *after], tools=[READ])
+    put_files(stage, 4, FILE)
+    session = await stage.session(engine="summarizing")
+    await stage.ask(session, "the question of the loop")
+    first = await session.compact(CompactRequest()).outcome
+    assert first.info is not None
+    assert first.info["pinnedPrompt"] == 0
+    for prompt in ("two", "three"):
+        await stage.ask(session, prompt)
+        assert "the question of the loop" in "\n".join(texts(last_sent(stage)))
+    second = await session.compact(CompactRequest()).outcome
+    assert "[user]: the question of the loop" in "\n".join(texts(last_sent(stage)))
+    assert second.info is not None
+    assert "pinnedPrompt" not in second.info
+    await stage.ask(session, "four")
+    assert "the question of the loop" not in "\n".join(texts(last_sent(stage)))
+
+
+async def test_a_turn_that_is_stopped_while_notes_are_taken_ends_both(make_stage: Any) -> None:
+    stage = await make_stage([*reads(6), [Hang()]], tools=[READ], window=8_000)
+    put_files(stage, 6, FILE)
+    session = await stage.session(engine="summarizing", policy={"reserveTokens": 1_000, "minEvents": 2})
+    started = await session.submit(text("read them all"))
+    while len(stage.model.calls) < 7:
+        await stage.settle()
+    assert session.interrupt(started.turn_id, "keep").accepted
+    assert (await started.outcome).stop_reason == "cancelled"
+    assert [done.status for done in data(session, Compaction)] == ["in_progress", "cancelled"]
+    assert session.log.after(0, limit=10_000)[-1].data == data(session, Settled)[-1]
+    assert session.compactions == ()
+
+
+async def test_old_long_texts_are_truncated_in_the_view_alone(make_stage: Any) -> None:
+    stage = await make_stage([[Say(LONG * 2)]], window=32_000, repeat=True)
+    session = await talk(stage, "summarizing", 12)
+    assert session.compactions == ()
+    sent = texts(last_sent(stage))
+    assert "[... truncated from" in sent[1]
+    assert len(sent[1]) == 2_000
+    assert sent[-2] == LONG * 2, "the newer half is as it was"
+    stored = {
+        block.text for turn in session.history.turns for block in turn.blocks if isinstance(block, TextBlock)
+    }
+    assert stored == {LONG * 2, *(f"prompt {number}" for number in range(12))}
+    plan = session.preview(CompactRequest())
+    assert plan.microcompact is not None
+    assert plan.microcompact.blanked > 0
+
+
+async def test_while_notes_cannot_be_had_a_placeholder_stands_and_nothing_is_lost(make_stage: Any) -> None:
+    """Three failures end the asking; by hand it is tried again, with all that was left out meanwhile."""
+    boom = [Raise(RuntimeError("boom"))]
+    rest = [boom, boom, [Say(LONG)], boom, [Say(LONG)], [Say(LONG)], [Say("at last")]]
+    stage = await make_stage([[Say(LONG)]] * 7 + rest, window=8_000)
+    session = await talk(stage, "summarizing", 7, policy=NO_TRUNCATION)
+    assert (await stage.ask(session, "prompt 7")).fault is None
+    sent = texts(last_sent(stage))
+    assert "summary unavailable]" in sent[0]
+    assert sent[-1] == "prompt 7"
+    assert sum(map(len, sent)) < 4 * 8_000
+    await stage.ask(session, "prompt 8")
+    statuses = [done.status for done in data(session, Compaction)]
+    assert statuses == ["in_progress", "failed"] * 3
+    assert [notice.title for notice in data(session, Notice)] == ["Automatic compaction is off"]
+    await stage.ask(session, "prompt 9")
+    done = await session.compact(CompactRequest()).outcome
+    assert (done.status, done.summary) == ("completed", "at last")
+    asked = [text for call in stage.model.calls[-2:] for text in texts(call.conversation)]
+    assert "[user]: prompt 0" in "\n".join(asked)
+
+
+async def test_notes_do_not_outlive_the_turns_they_cover(make_stage: Any) -> None:
+    stage = await make_stage([[Say(LONG)]] * 3 + [[Say("the notes")], [Say("new")]])
+    session = await talk(stage, "summarizing", 3)
+    await session.compact(CompactRequest()).outcome
+    await session.rewind(session.history.node_ids[1], expect_head=None)
+    await stage.ask(session, "another way")
+    assert texts(last_sent(stage)) == ["prompt 0", LONG, "another way"]
+
+
+async def test_another_engine_starts_from_the_whole_conversation(make_stage: Any) -> None:
+    stage = await make_stage([[Say(LONG)]] * 3 + [[Say("the notes")], [Say("new")], [Say("newer")]])
+    session = await talk(stage, "summarizing", 3)
+    await session.compact(CompactRequest()).outcome
+    session.options.choose("engine", "none")
+    await stage.ask(session, "four")
+    assert len(last_sent(stage).turns) == 7
+    session.options.choose("engine", "summarizing")
+    await stage.ask(session, "five")
+    assert texts(last_sent(stage))[0] == f"{SUMMARY_HEADER}\nthe notes"
+
+
+async def test_notes_are_for_sessions_whose_engine_it_is(make_stage: Any) -> None:
+    stage = await make_stage([[Say(LONG)]] * 3)
+    session = await talk(stage, "windowBudget", 3)
+    started = session.compact(CompactRequest(engine="summarizing"))
+    assert started.disposition == "noop"
+    assert started.reason is not None
+    assert "choose it first" in started.reason
+    assert session.preview(CompactRequest(engine="summarizing")).noop is None, "a plan can be looked at"
+
+
+async def test_a_model_that_reasons_is_asked_without_a_temperature(make_stage: Any) -> None:
+    from dataclasses import replace
+
+    stage = await make_stage([[Say(LONG)]] * 3 + [[Say("the notes")]])
+    session = await talk(stage, "summarizing", 3)
+    card = stage.models.card("scripted-1")
+    stage.models.catalog = stage.models.catalog.with_cards([replace(card, reasoning=True)])
+    await session.compact(CompactRequest()).outcome
+    options = stage.model.calls[-1].options
+    assert (options.temperature, options.max_output_tokens) == (None, 1000)
+
+
+@pytest.mark.parametrize("engine", ["slidingWindow", "summarizing"])
+async def test_a_short_conversation_is_sent_as_it_is(make_stage: Any, engine: str) -> None:
+    stage = await make_stage([[Say("one")], [Say("two")]])
+    session = await talk(stage, engine, 2)
+    sent = last_sent(stage).turns
+    assert all(a is b for a, b in zip(sent, session.history.turns, strict=False))
+    assert session.usage().source == "estimate"
