@@ -30,6 +30,7 @@ from sidecar.conductor.log import KEEP_EVENTS
 from sidecar.conductor.stored import OpenedSession, Report
 from sidecar.llmgateway.registry import ModelRegistry
 from sidecar.protocol.handshake import ServerInfo
+from sidecar.protocol.stamp import SCHEMA_HASH
 from sidecar.runtime.store import (
     SessionGraph,
     SessionJournal,
@@ -38,6 +39,7 @@ from sidecar.runtime.store import (
     journal_in_memory,
 )
 from sidecar.service.service import Service
+from sidecar.service.tracing import Tracer
 from sidecar.service.vitals import Vitals
 from sidecar.workspace.roots import resolve_path
 from sidecar.workspace.workspace import Workspace
@@ -86,7 +88,8 @@ def build(home: Path | None = None, lifetime: Lifetime = "client") -> Daemon:
     """
     workspace, models = Workspace(), ModelRegistry()
     vitals = Vitals(workspace, _clock_ms)
-    shelf = SessionShelf(SessionStore((home or indusagi_home()) / "sessions"))
+    home = home or indusagi_home()
+    shelf = SessionShelf(SessionStore(home / "sessions"))
     parts = SessionParts(
         models=models,
         workspace=workspace,
@@ -98,7 +101,8 @@ def build(home: Path | None = None, lifetime: Lifetime = "client") -> Daemon:
         clock_ms=_clock_ms,
         new_id=_new_id,
     )
-    service = Service(Hub(shelf, parts, DEFAULT_ENGINE), vitals, _new_id)
+    tracer = Tracer(home / "traces", _clock_ms)
+    service = Service(Hub(shelf, parts, DEFAULT_ENGINE), vitals, tracer, _new_id)
     return Daemon(service, workspace, models, lifetime)
 
 
@@ -111,6 +115,7 @@ def server_info(daemon: Daemon, socket: str | None = None) -> ServerInfo:
         engines=daemon.service.hub.engines,
         faces=("lsp",),
         event_buffer=KEEP_EVENTS,
+        schema_hash=SCHEMA_HASH,
         socket=socket,
     )
 

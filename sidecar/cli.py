@@ -72,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_compact(commands)
     _add_sessions(commands)
     _add_doctor(commands)
+    _add_schema(commands)
     return parser
 
 
@@ -192,3 +193,14 @@ def _add_sessions(commands: _Commands) -> None:
 
 def _add_doctor(commands: _Commands) -> None:
     commands.add_parser("doctor", help="say what was found on this machine and what to set")
+
+
+def _add_schema(commands: _Commands) -> None:
+    schema = commands.add_parser(
+        "schema",
+        help="print the protocol",
+        description="Print the protocol, or write it into a folder: all its forms, or one.",
+    )
+    forms = ("jsonschema", "ts", "markdown")
+    schema.add_argument("--format", choices=forms, help="the form (jsonschema; with --out all of them)")
+    schema.add_argument("--out", metavar="DIR", help="write files there")

@@ -37,6 +37,8 @@ from sidecar.conductor.queue import JobQueue
 from sidecar.conductor.restoring import Restoration
 from sidecar.conductor.slash import COMMANDS
 from sidecar.conductor.turns import TurnRunner
+from sidecar.conductor.watching import watch_files
+from sidecar.workspace.contract import Dispose
 
 __all__ = ["CompactRequest", "Content", "Session"]
 
@@ -74,6 +76,7 @@ class Session:
         commands = Commands(self._core, self._changes, self.options)
         self._runner = TurnRunner(self._core, commands.run)
         self.prompts = Prompts(self._core, self._queue, self._runner)
+        self._watches: list[Dispose] = []
 
     async def start(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Load what is stored of this session; *records* are the store's records that are no nodes."""
@@ -93,6 +96,8 @@ class Session:
         self._core.narrator.flush()
         await self._core.store_meta(self.log.seq)
         self._core.files.close()
+        for dispose in self._watches:
+            dispose()
 
     # What a client may look at.
 
@@ -181,6 +186,12 @@ class Session:
     def connect(self, servers: Sequence[McpServer]) -> None:
         """Let *servers* be the session's tool servers from now on; they start in the background."""
         self._core.connect(servers)
+
+    def watch(self, globs: Sequence[str], tell: Callable[[Sequence[str]], None]) -> Dispose:
+        """Tell of files in the session's folders that change, until disposed or closed."""
+        dispose = watch_files(self._core.parts.workspace, self._core.roots, globs, tell)
+        self._watches.append(dispose)
+        return dispose
 
     def introduce(self) -> None:
         """Tell whoever begins to follow what they may do here, and how full the window is."""

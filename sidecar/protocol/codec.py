@@ -18,7 +18,7 @@ from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, overrid
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.events import Event
 
-__all__ = ["camel", "event_to_wire", "from_wire", "result_from_wire", "to_wire"]
+__all__ = ["camel", "event_to_wire", "from_wire", "result_from_wire", "to_wire", "wire_name"]
 
 T = TypeVar("T")
 
@@ -88,19 +88,20 @@ def _converter(*, is_open: bool = False) -> Converter:
 
 
 def _structure_hook(converter: Converter, kind: Any) -> Any:
-    renames = {field.name: override(rename=_wire_name(field)) for field in fields(kind)}
+    renames = {field.name: override(rename=wire_name(field)) for field in fields(kind)}
     return make_dict_structure_fn(kind, converter, _cattrs_detailed_validation=True, **renames)  # type: ignore[arg-type]
 
 
 def _unstructure_hook(converter: Converter, kind: Any) -> Any:
     overrides = {
-        field.name: override(rename=_wire_name(field), omit_if_default=field.default is None)
+        field.name: override(rename=wire_name(field), omit_if_default=field.default is None)
         for field in fields(kind)
     }
     return make_dict_unstructure_fn(kind, converter, **overrides)  # type: ignore[arg-type]
 
 
-def _wire_name(field: Field[Any]) -> str:
+def wire_name(field: Field[Any]) -> str:
+    """Return the name of *field* on the wire."""
     return str(field.metadata.get("wire", camel(field.name)))
 
 

@@ -6,11 +6,14 @@ specification has nearest to it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from sidecar._internal.errors import SidecarError
 
 __all__ = [
+    "ERROR_KINDS",
+    "ErrorKind",
     "MethodNotFound",
     "ParseProblem",
     "RequestCancelled",
@@ -21,36 +24,53 @@ __all__ = [
 ]
 
 REQUEST_FAILED: Final = -32803
-_LSP: Final[dict[str, int]] = {
-    "parse": -32700,
-    "invalidRequest": -32600,
-    "methodNotFound": -32601,
-    "invalidParams": -32602,
-    "notInitialized": -32002,
-    "alreadyInitialized": -32600,
-    "headMoved": -32801,
-    "messageTooLarge": -32600,
-    "cancelled": -32800,
-    "internal": -32603,
-}
-_ACP: Final[dict[str, int]] = {
-    "parse": -32700,
-    "invalidRequest": -32600,
-    "methodNotFound": -32601,
-    "invalidParams": -32602,
-    "notInitialized": -32600,
-    "alreadyInitialized": -32600,
-    "sessionNotFound": -32002,
-    "nodeNotFound": -32002,
-    "compactionNotFound": -32002,
-    "busy": -32600,
-    "notSteerable": -32600,
-    "headMoved": -32600,
-    "overloaded": -32001,
-    "messageTooLarge": -32600,
-    "cancelled": -32800,
-    "authRequired": -32000,
-}
+_INTERNAL: Final = -32603
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorKind:
+    """One row of the table: an error's code on either face, when it comes, and whether to try again."""
+
+    kind: str
+    lsp: int
+    acp: int
+    doc: str
+    retryable: bool = False
+
+
+_ROWS: Final = (
+    ErrorKind("parse", -32700, -32700, "The body is no JSON."),
+    ErrorKind("invalidRequest", -32600, -32600, "The message is none, or comes at the wrong moment."),
+    ErrorKind("methodNotFound", -32601, -32601, "There is no such method."),
+    ErrorKind("invalidParams", -32602, -32602, "A parameter is missing, of another type or out of range."),
+    ErrorKind("notInitialized", -32002, -32600, "A request came before `initialize`."),
+    ErrorKind("alreadyInitialized", -32600, -32600, "`initialize` came a second time."),
+    ErrorKind("messageTooLarge", -32600, -32600, "The body is over `limits.maxMessageBytes`."),
+    ErrorKind("overloaded", REQUEST_FAILED, -32001, "Too many requests are open.", retryable=True),
+    ErrorKind("cancelled", -32800, -32800, "The client cancelled the request."),
+    ErrorKind("authRequired", REQUEST_FAILED, -32000, "The daemon wants to know who asks."),
+    ErrorKind("sessionNotFound", REQUEST_FAILED, -32002, "No session is stored, or loaded, under the id."),
+    ErrorKind("nodeNotFound", REQUEST_FAILED, -32002, "The session has no such node."),
+    ErrorKind("compactionNotFound", REQUEST_FAILED, -32002, "The session has no such compaction."),
+    ErrorKind("itemNotFound", REQUEST_FAILED, -32002, "Nothing waits in the queue under the id."),
+    ErrorKind("modelNotFound", REQUEST_FAILED, _INTERNAL, "Nobody serves the model."),
+    ErrorKind("busy", REQUEST_FAILED, -32600, "The session is at work, here or elsewhere.", retryable=True),
+    ErrorKind("notSteerable", REQUEST_FAILED, -32600, "The turn the words were meant for is over."),
+    ErrorKind(
+        "headMoved", -32801, -32600, "The session moved on since `expectHead` or `planId`.", retryable=True
+    ),
+    ErrorKind("wouldExceedWindow", REQUEST_FAILED, _INTERNAL, "What would come back does not fit."),
+    ErrorKind("storeUnavailable", REQUEST_FAILED, _INTERNAL, "The disk refuses.", retryable=True),
+    ErrorKind("fileProblem", REQUEST_FAILED, _INTERNAL, "A file cannot be read or written."),
+    ErrorKind("modelFailed", REQUEST_FAILED, _INTERNAL, "The model's call failed, or it fell silent."),
+    ErrorKind("toolFailed", REQUEST_FAILED, _INTERNAL, "A tool broke the run."),
+    ErrorKind("compactionFailed", REQUEST_FAILED, _INTERNAL, "Making room in the middle of a run failed."),
+    ErrorKind("turnBudget", REQUEST_FAILED, _INTERNAL, "The run needed more model calls than it may make."),
+    ErrorKind("invalidState", REQUEST_FAILED, _INTERNAL, "What was asked does not fit how things stand."),
+    ErrorKind("internal", _INTERNAL, _INTERNAL, "A defect of the daemon; its log says more."),
+)
+ERROR_KINDS: Final[dict[str, ErrorKind]] = {row.kind: row for row in _ROWS}
+"""Every kind of error that a client may get."""
 
 
 class MethodNotFound(SidecarError):
@@ -59,9 +79,7 @@ class MethodNotFound(SidecarError):
     kind: ClassVar[str] = "methodNotFound"
 
     def __init__(self, method: str) -> None:
-        super().__init__(
-            f"no method {method!r}", hint="sidecar/status is a good first call; see README", method=method
-        )
+        super().__init__(f"no method {method!r}", hint="sidecar/schema names the methods", method=method)
 
 
 class ParseProblem(SidecarError):
@@ -91,7 +109,7 @@ def lsp_code(kind: str) -> int:
     >>> lsp_code("headMoved"), lsp_code("sessionNotFound")
     (-32801, -32803)
     """
-    return _LSP.get(kind, REQUEST_FAILED)
+    return ERROR_KINDS[kind].lsp if kind in ERROR_KINDS else REQUEST_FAILED
 
 
 def acp_code(kind: str) -> int:
@@ -100,7 +118,7 @@ def acp_code(kind: str) -> int:
     >>> acp_code("sessionNotFound"), acp_code("modelFailed")
     (-32002, -32603)
     """
-    return _ACP.get(kind, -32603)
+    return ERROR_KINDS[kind].acp if kind in ERROR_KINDS else _INTERNAL
 
 
 def error_data(error: SidecarError) -> dict[str, Any]:

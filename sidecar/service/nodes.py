@@ -1,15 +1,19 @@
-"""Stored nodes as clients see them, and the paths through them. Pure."""
+"""Stored nodes as clients see them, and which of them a view shows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from sidecar.conductor.branching import node_kind
+from sidecar.conductor.context import turn_tokens
+from sidecar.conductor.errors import CompactionNotFound
 from sidecar.conductor.history import GraphPort
-from sidecar.protocol.messages import NodeView
+from sidecar.conductor.hub import Hub
+from sidecar.protocol.messages import NodeView, TreeNode
 from sidecar.runtime.contract import SessionNode
 from sidecar.runtime.store import turn_to_record
 
-__all__ = ["node_view", "path_to"]
+__all__ = ["node_view", "path_to", "tree_node", "viewed_nodes"]
 
 
 def node_view(node: SessionNode) -> NodeView:
@@ -18,6 +22,28 @@ def node_view(node: SessionNode) -> NodeView:
     return NodeView(node.id, node.parent, record["role"], tuple(record["blocks"]), node.created_at)
 
 
+def tree_node(node: SessionNode) -> TreeNode:
+    """Return *node* as a tree shows it."""
+    return TreeNode(node.id, node.parent, node_kind(node.turn), turn_tokens(node.turn), node.created_at)
+
+
 def path_to(graph: GraphPort, head: str | None) -> Sequence[SessionNode]:
     """Return the nodes from the root to *head*; none where that is before everything."""
     return () if head is None else graph.node_path(head)
+
+
+async def viewed_nodes(hub: Hub, sid: str, view: str | Mapping[str, str]) -> Sequence[SessionNode]:
+    """Return the nodes of the active path, of all branches, or as they were before ``{compactionId}``.
+
+    Raises SessionNotFound, CompactionNotFound.
+    """
+    graph = await hub.graph(sid)
+    if view == "full":
+        return graph.nodes
+    if not isinstance(view, Mapping):
+        return path_to(graph, graph.leaf)
+    wanted = view.get("compactionId", "")
+    for done in await hub.compactions(sid):
+        if done.compaction_id == wanted:
+            return path_to(graph, done.before_head)
+    raise CompactionNotFound(sid, wanted)

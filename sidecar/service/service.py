@@ -6,30 +6,47 @@ A handler translates and never decides. What it returns is sent before any event
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.session import Session
 from sidecar.protocol.codec import from_wire, to_wire
 from sidecar.protocol.errors import MethodNotFound
-from sidecar.protocol.messages import ClientInfo
+from sidecar.protocol.messages import (
+    ClientInfo,
+    FsChangedNotification,
+    PermissionResolvedNotification,
+    SessionsChangedNotification,
+)
 from sidecar.protocol.methods import METHODS
 from sidecar.service.contract import Answer, FaceLink
 from sidecar.service.handlers import HANDLERS
+from sidecar.service.lanes import Lanes
+from sidecar.service.traced import TracedLink
+from sidecar.service.tracing import Direction, Tracer
 from sidecar.service.vitals import Vitals
+from sidecar.workspace.contract import Dispose
 
 __all__ = ["Connection", "Service"]
 
 
 class Service:
-    """The service of one daemon. *new_id* names connections."""
+    """The service of one daemon. *new_id* names connections and what they ask for.
 
-    def __init__(self, hub: Hub, vitals: Vitals, new_id: Callable[[], str]) -> None:
+    Attributes:
+        lanes: the requests that must not overtake each other, of every client.
+        tracer: what is written down of everything that passes.
+    """
+
+    def __init__(self, hub: Hub, vitals: Vitals, tracer: Tracer, new_id: Callable[[], str]) -> None:
         self.hub = hub
         self.vitals = vitals
-        self._new_id = new_id
+        self.tracer = tracer
+        self.lanes = Lanes()
+        self.new_id = new_id
         self._connections: dict[str, Connection] = {}
 
     @property
@@ -39,7 +56,7 @@ class Service:
 
     def connect(self, link: FaceLink) -> Connection:
         """Add one client."""
-        connection = Connection(self, link, self._new_id())
+        connection = Connection(self, link, self.new_id())
         self._connections[connection.client_id] = connection
         self.hub.audience.join(connection)
         return connection
@@ -53,6 +70,7 @@ class Service:
         """Cancel turns, settle, store, end children."""
         await self.hub.aclose()
         await self.vitals.aclose()
+        await self.tracer.aclose()
 
 
 class Connection:
@@ -60,9 +78,11 @@ class Connection:
 
     def __init__(self, service: Service, link: FaceLink, client_id: str) -> None:
         self._service = service
-        self.link = link
         self._client_id = client_id
         self._gone = asyncio.Event()
+        self._watches: dict[str, Dispose] = {}
+        self._n_calls = 0
+        self.link = TracedLink(link, service.tracer, client_id)
 
     @property
     def client_id(self) -> str:
@@ -90,21 +110,54 @@ class Connection:
 
     def call(self, method: str, params: Any) -> Answer | Awaitable[Answer]:
         """Answer one request; see :class:`~sidecar.service.contract.ConnectionPort`."""
-        row, handler = METHODS.get(method), HANDLERS.get(method)
-        if row is None or handler is None:
-            raise MethodNotFound(method)
-        outcome = handler(self, from_wire(row.params, {} if params is None else params))
-        return _finish_later(outcome) if isinstance(outcome, Awaitable) else _finish(outcome)
+        if not self._service.tracer.is_on:
+            return self._call(method, params)
+        self._n_calls += 1
+        what = {"method": method, "id": self._n_calls}
+        self._note("in", what, params)
+        try:
+            outcome = self._call(method, params)
+        except Exception as error:
+            self._note("out", {**what, "error": _kind_of(error)})
+            raise
+        if isinstance(outcome, Answer):
+            self._note("out", {**what, "answer": True}, outcome.value)
+            return outcome
+        return self._traced(what, outcome)
 
     def close(self) -> None:
         """The client is gone."""
         self._gone.set()
+        for watch_id in tuple(self._watches):
+            self.unwatch(watch_id)
+        self.link.close()
         self._service.forget(self)
 
-    def follow(self, session: Session, after_seq: int) -> None:
-        """Send the session's events after *after_seq*, and its questions, to this client."""
-        self.hub.audience.attach(self, session.sid, controls=True)
+    def follow(self, session: Session, after_seq: int, *, controls: bool = True) -> None:
+        """Send the session's events after *after_seq* to this client, and its questions if it *controls*."""
+        self.hub.audience.attach(self, session.sid, controls=controls)
         self.link.follow(session.log, after_seq)
+
+    def unfollow(self, sid: str) -> None:
+        """Send nothing of session *sid* any more."""
+        self.hub.audience.detach(self, sid)
+        self.link.unfollow(sid)
+
+    def watch(self, session: Session, globs: Sequence[str]) -> str:
+        """Tell this client of files that change, and return the name of the watch."""
+        watch_id = self._service.new_id()
+
+        def tell(uris: Sequence[str]) -> None:
+            self._notify("sidecar/fs/changed", FsChangedNotification(session.sid, watch_id, tuple(uris)))
+
+        self._watches[watch_id] = session.watch(globs, tell)
+        return watch_id
+
+    def unwatch(self, watch_id: str) -> None:
+        """End a watch. Raises InvalidInput for one this client has not."""
+        if watch_id not in self._watches:
+            raise InvalidInput(f"no watch {watch_id!r}", hint="sidecar/fs/watch names what it begins")
+        self._watches.pop(watch_id)()
 
     async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:
         """Put a question to the user; a client that leaves meanwhile has not answered."""
@@ -120,12 +173,51 @@ class Connection:
 
     def permission_resolved(self, sid: str, permission_id: str, outcome: str, by: str) -> None:
         """Tell the client that a question is answered."""
-        params = {"sid": sid, "permissionId": permission_id, "outcome": outcome, "by": by}
-        self.link.notify("sidecar/permission/resolved", params)
+        told = PermissionResolvedNotification(sid, permission_id, outcome, by)
+        self._notify("sidecar/permission/resolved", told)
 
     def sessions_changed(self) -> None:
         """Tell the client that the list of sessions changed."""
-        self.link.notify("sidecar/sessions/changed", {})
+        self._notify("sidecar/sessions/changed", SessionsChangedNotification())
+
+    def _call(self, method: str, params: Any) -> Answer | Awaitable[Answer]:
+        row, handler = METHODS.get(method), HANDLERS.get(method)
+        if row is None or handler is None:
+            raise MethodNotFound(method)
+        typed = from_wire(row.params, {} if params is None else params)
+
+        def begin() -> Answer | Awaitable[Answer]:
+            outcome = handler(self, typed)
+            return _finish_later(outcome) if isinstance(outcome, Awaitable) else _finish(outcome)
+
+        match row.scope:
+            case "daemon":
+                return begin()
+            case "session":
+                return self._service.lanes.join(typed.sid, begin)
+            case "exclusive":
+                return self._service.lanes.hold(typed.sid, begin)
+
+    async def _traced(self, what: dict[str, Any], outcome: Awaitable[Answer]) -> Answer:
+        try:
+            answer = await outcome
+        except BaseException as error:
+            self._note("out", {**what, "error": _kind_of(error)})
+            raise
+        self._note("out", {**what, "answer": True}, answer.value)
+        return answer
+
+    def _note(self, direction: Direction, what: dict[str, Any], content: Any = None) -> None:
+        self._service.tracer.note(self.client_id, direction, what, content)
+
+    def _notify(self, method: str, params: Any) -> None:
+        self.link.notify(method, to_wire(params))
+
+
+def _kind_of(error: BaseException) -> str:
+    if isinstance(error, asyncio.CancelledError):
+        return "cancelled"
+    return error.kind if isinstance(error, SidecarError) else "internal"
 
 
 def _finish(outcome: Any) -> Answer:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
 from sidecar.protocol.messages import ChildInfo, WatchInfo
+from sidecar.service.logbook import LogBook
 from sidecar.workspace.contract import WorkspacePort
 
-__all__ = ["Children", "LastErrors", "Vitals", "rss_bytes"]
-
-_ERRORS_KEPT = 20
+__all__ = ["Children", "Vitals", "rss_bytes"]
 
 
 class Children:
@@ -35,19 +33,6 @@ class Children:
         self._running.pop(pid, None)
 
 
-class LastErrors(logging.Handler):
-    """Keeps the last errors that were logged: where and what kind, without prompt text."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.lines: deque[str] = deque(maxlen=_ERRORS_KEPT)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep one line of *record*."""
-        cause = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
-        self.lines.append(f"{record.name}: {record.msg}" + (f" ({cause})" if cause else ""))
-
-
 class Vitals:
     """The signs of life of one daemon."""
 
@@ -56,8 +41,8 @@ class Vitals:
         self._clock_ms = clock_ms
         self._started_ms = clock_ms()
         self.children = Children()
-        self.errors = LastErrors()
-        logging.getLogger("sidecar").addHandler(self.errors)
+        self.log = LogBook()
+        logging.getLogger("sidecar").addHandler(self.log)
 
     @property
     def pid(self) -> int:
@@ -76,7 +61,7 @@ class Vitals:
 
     async def aclose(self) -> None:
         """Let go of the workspace and the log."""
-        logging.getLogger("sidecar").removeHandler(self.errors)
+        logging.getLogger("sidecar").removeHandler(self.log)
         await self._workspace.close()
 
 

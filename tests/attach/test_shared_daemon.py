@@ -366,9 +366,10 @@ async def test_two_editors_follow_one_session_and_one_of_them_has_the_buffers(ru
         await writer.did_open(uri, "in_buffer = 2\n")
         mine = await writer.start_session(project)
         theirs = await reader.load_session(mine.sid)
+        both_follow = theirs.seq
         done = await theirs.run("what is in a.py?")
         assert "in_buffer = 2" in done.text
-        seen = [await collect(client, mine.sid, mine.seq) for client in (writer, reader)]
+        seen = [await collect(client, mine.sid, both_follow) for client in (writer, reader)]
         assert seen[0][-1] == "settled"
         assert seen[0] == seen[1]
         assert [(file.source, file.stale) for file in await reader_files(reader, mine.sid)] == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
@@ -107,9 +108,9 @@ class Recorder(Calls):
 @pytest.mark.parametrize("row", METHODS.values(), ids=METHODS.keys())
 async def test_every_row_of_the_table_is_a_method(row: Method) -> None:
     """``sidecar/turn/start`` is ``turn_start``, with the fields of its params as arguments; blocking too."""
-    name = row.name.removeprefix("sidecar/").replace("/", "_")
-    given = {"sid": "s", "cwd": "/w", "input": (), "compaction_id": "k"}
-    required = {field.name: given[field.name] for field in fields(row.params) if field.default is MISSING}
+    words = re.sub("([A-Z])", r"_\1", row.name.removeprefix("sidecar/")).replace("/", "_")
+    name = words.lower()
+    required = {field.name: f"a {field.name}" for field in fields(row.params) if field.default is MISSING}
     assert await getattr(Recorder(), name)(**required) == (row.name, row.params(**required), row.result)
     assert getattr(sync.SidecarClient, name).__doc__ == getattr(SidecarClient, name).__doc__
 

@@ -177,6 +177,12 @@ class SidecarClient(Calls, Documents):
         self._inbox.forget(sid)
         return answer
 
+    async def session_delete(self, sid: str) -> Empty:
+        """Remove a session for good. Its event streams come to their end."""
+        answer = await Calls.session_delete(self, sid)
+        self._inbox.forget(sid)
+        return answer
+
     async def start_session(
         self,
         cwd: str | Path = ".",

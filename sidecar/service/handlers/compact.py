@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from sidecar.conductor.contract import Plan
-from sidecar.conductor.session import CompactRequest
+from sidecar.conductor.contract import Compaction, Plan
+from sidecar.conductor.session import CompactRequest, Session
 from sidecar.protocol.messages import (
     CancelResult,
     CompactCancelParams,
+    CompactCompareParams,
+    CompactCompareResult,
     CompactListResult,
     CompactPreviewParams,
     CompactReadParams,
@@ -25,7 +28,7 @@ from sidecar.service.progress import show_compaction
 if TYPE_CHECKING:
     from sidecar.service.service import Connection
 
-__all__ = ["cancel", "list_compactions", "preview", "read", "start", "undo"]
+__all__ = ["cancel", "compare", "list_compactions", "preview", "read", "start", "undo"]
 
 
 def preview(connection: Connection, params: CompactPreviewParams) -> Plan:
@@ -37,6 +40,15 @@ def preview(connection: Connection, params: CompactPreviewParams) -> Plan:
         instructions=params.instructions,
     )
     return connection.hub.session(params.sid).preview(request)
+
+
+def compare(connection: Connection, params: CompactCompareParams) -> CompactCompareResult:
+    """Tell what several engines would do."""
+    session, force = connection.hub.session(params.sid), params.mode == "force"
+    engines = session.compacting_engines() if params.engines is None else params.engines
+    return CompactCompareResult(
+        tuple(session.preview(CompactRequest(engine=engine, force=force)) for engine in engines)
+    )
 
 
 def start(connection: Connection, params: CompactStartParams) -> CompactStartResult:
@@ -64,13 +76,11 @@ def cancel(connection: Connection, params: CompactCancelParams) -> CancelResult:
     return CancelResult(connection.hub.session(params.sid).cancel_compaction(params.compaction_id))
 
 
-async def undo(connection: Connection, params: CompactUndoParams) -> CompactUndoResult:
+def undo(connection: Connection, params: CompactUndoParams) -> Awaitable[CompactUndoResult]:
     """Take a compaction back."""
     session = connection.hub.session(params.sid)
-    before = session.usage().used
-    await session.undo(params.compaction_id, force=params.force, expect_head=params.expect_head)
-    restored = max(0, session.usage().used - before)
-    return CompactUndoResult(session.history.head, restored, session.log.seq)
+    undoing = session.undo(params.compaction_id, force=params.force, expect_head=params.expect_head)
+    return _undone(session, undoing, session.usage().used)
 
 
 def list_compactions(connection: Connection, params: SidParams) -> CompactListResult:
@@ -89,3 +99,9 @@ async def read(connection: Connection, params: CompactReadParams) -> CompactRead
     graph = await connection.hub.graph(params.sid)
     views = tuple(map(node_view, path_to(graph, found.before_head)[: found.cut]))
     return CompactReadResult(f"{len(views)} turns", views)
+
+
+async def _undone(session: Session, undoing: Awaitable[Compaction], used_before: int) -> CompactUndoResult:
+    await undoing
+    restored = max(0, session.usage().used - used_before)
+    return CompactUndoResult(session.history.head, restored, session.log.seq)

@@ -1,14 +1,15 @@
-"""``sidecar/session/*``: make, load, list, read and close sessions."""
+"""``sidecar/session/*``: make, load, list, look at, fork, rewind, name, store away and set up sessions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sidecar._internal.errors import InvalidInput
+from sidecar.conductor.changes import Moved
 from sidecar.conductor.contract import SessionSummary
-from sidecar.conductor.errors import CompactionNotFound
-from sidecar.conductor.hub import NewSession
+from sidecar.conductor.hub import ForkOf, NewSession
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import Turn
 from sidecar.protocol.codec import event_to_wire
@@ -16,6 +17,7 @@ from sidecar.protocol.messages import (
     Empty,
     Integrity,
     NodeView,
+    SessionForkParams,
     SessionListParams,
     SessionListResult,
     SessionLoadParams,
@@ -24,17 +26,36 @@ from sidecar.protocol.messages import (
     SessionNewResult,
     SessionReadParams,
     SessionReadResult,
+    SessionRenameParams,
+    SessionRewindParams,
+    SessionRewindResult,
+    SessionTreeResult,
+    SetConfigOptionParams,
+    SetConfigOptionResult,
     SidParams,
 )
-from sidecar.runtime.contract import SessionNode
 from sidecar.service.contract import Answer
-from sidecar.service.nodes import node_view, path_to
+from sidecar.service.nodes import node_view, tree_node, viewed_nodes
 from sidecar.service.replay import last_turns, replay_events
 
 if TYPE_CHECKING:
     from sidecar.service.service import Connection
 
-__all__ = ["close", "list_sessions", "load", "new", "read"]
+__all__ = [
+    "archive",
+    "close",
+    "delete",
+    "fork",
+    "list_sessions",
+    "load",
+    "new",
+    "read",
+    "rename",
+    "rewind",
+    "set_config_option",
+    "tree",
+    "unarchive",
+]
 
 _MOST = 1000
 
@@ -53,9 +74,13 @@ async def new(connection: Connection, params: SessionNewParams) -> Answer:
             parent=params.parent,
         )
     )
-    seq = session.log.seq
-    result = SessionNewResult(session.sid, session.snapshot(), session.options.all(), session.usage(), seq)
-    return Answer(result, lambda: connection.follow(session, seq))
+    return _begun(connection, session)
+
+
+async def fork(connection: Connection, params: SessionForkParams) -> Answer:
+    """Start a session with the turns of another; the client follows it from its first event."""
+    wanted = ForkOf(params.sid, params.at_node, params.title, params.cwd)
+    return _begun(connection, await connection.hub.fork(wanted))
 
 
 async def load(connection: Connection, params: SessionLoadParams) -> Answer:
@@ -79,11 +104,50 @@ async def list_sessions(connection: Connection, params: SessionListParams) -> Se
 
 
 async def read(connection: Connection, params: SessionReadParams) -> SessionReadResult:
-    """Read a session's stored nodes, without loading or locking it."""
-    nodes = await _viewed(connection, params)
+    """Read a session's nodes, without loading or locking it."""
+    nodes = await viewed_nodes(connection.hub, params.sid, params.view)
     start, limit = _cursor(params.cursor), max(1, min(params.limit, _MOST))
     page: tuple[NodeView, ...] = tuple(map(node_view, nodes[start : start + limit]))
     return SessionReadResult(page, str(start + limit) if len(nodes) > start + limit else None)
+
+
+async def tree(connection: Connection, params: SidParams) -> SessionTreeResult:
+    """Show every branch of a session."""
+    graph = await connection.hub.graph(params.sid)
+    parents = {node.parent for node in graph.nodes}
+    leaves = tuple(node.id for node in graph.nodes if node.id not in parents)
+    return SessionTreeResult(tuple(map(tree_node, graph.nodes)), graph.leaf, leaves)
+
+
+def rewind(connection: Connection, params: SessionRewindParams) -> Awaitable[SessionRewindResult]:
+    """Move the end of the conversation."""
+    session = connection.hub.session(params.sid)
+    return _rewound(session, session.rewind(params.to_node, expect_head=params.expect_head))
+
+
+async def rename(connection: Connection, params: SessionRenameParams) -> Empty:
+    """Give a session a title."""
+    await connection.hub.amend(params.sid, lambda info: replace(info, title=params.title))
+    return Empty()
+
+
+async def archive(connection: Connection, params: SidParams) -> Empty:
+    """Leave a session out of lists."""
+    await connection.hub.amend(params.sid, lambda info: replace(info, archived=True))
+    return Empty()
+
+
+async def unarchive(connection: Connection, params: SidParams) -> Empty:
+    """Put a session into lists again."""
+    await connection.hub.amend(params.sid, lambda info: replace(info, archived=False))
+    return Empty()
+
+
+async def delete(connection: Connection, params: SidParams) -> Empty:
+    """Remove a session for good."""
+    await connection.hub.delete(params.sid)
+    connection.link.unfollow(params.sid)
+    return Empty()
 
 
 async def close(connection: Connection, params: SidParams) -> Empty:
@@ -93,17 +157,33 @@ async def close(connection: Connection, params: SidParams) -> Empty:
     return Empty()
 
 
-async def _viewed(connection: Connection, params: SessionReadParams) -> Sequence[SessionNode]:
-    graph = await connection.hub.graph(params.sid)
-    if params.view == "full":
-        return graph.nodes
-    if params.view == "active":
-        return path_to(graph, graph.leaf)
-    wanted = params.view.get("compactionId", "")
-    for done in await connection.hub.compactions(params.sid):
-        if done.compaction_id == wanted:
-            return path_to(graph, done.before_head)
-    raise CompactionNotFound(params.sid, wanted)
+def set_config_option(
+    connection: Connection, params: SetConfigOptionParams
+) -> Awaitable[SetConfigOptionResult]:
+    """Set one knob of a session."""
+    session = connection.hub.session(params.sid)
+    return _chosen(session, session.choose(params.config_id, params.value))
+
+
+def _begun(connection: Connection, session: Session) -> Answer:
+    seq = session.log.seq
+    result = SessionNewResult(session.sid, session.snapshot(), session.options.all(), session.usage(), seq)
+
+    def follow() -> None:
+        connection.follow(session, seq)
+        session.introduce()
+
+    return Answer(result, follow)
+
+
+async def _rewound(session: Session, rewinding: Awaitable[Moved]) -> SessionRewindResult:
+    moved = await rewinding
+    return SessionRewindResult(moved.head, moved.removed, session.log.seq)
+
+
+async def _chosen(session: Session, storing: Awaitable[None]) -> SetConfigOptionResult:
+    await storing
+    return SetConfigOptionResult(session.options.all(), session.log.seq)
 
 
 def _matches(found: SessionSummary, params: SessionListParams) -> bool:
@@ -134,14 +214,19 @@ def _check_replay(replay: object) -> None:
 def _replay(connection: Connection, session: Session, replay: str | Mapping[str, int], seq: int) -> None:
     """Send the past asked for, then follow."""
     if isinstance(replay, Mapping) and "fromSeq" in replay:
-        connection.follow(session, min(replay["fromSeq"], seq))
-        return
+        seq = min(replay["fromSeq"], seq)
+    else:
+        for event in _past(session, replay):
+            connection.link.notify("sidecar/event", event)
+    connection.follow(session, seq)
+    session.introduce()
+
+
+def _past(session: Session, replay: str | Mapping[str, int]) -> Sequence[dict[str, object]]:
     turns: Sequence[Turn] = session.history.turns
     ids = session.history.node_ids
     if replay == "none":
-        turns = []
-    elif isinstance(replay, Mapping):
+        return ()
+    if isinstance(replay, Mapping):
         turns, ids = last_turns(turns, ids, replay["lastTurns"])
-    for event in replay_events(session.sid, turns, ids):
-        connection.link.notify("sidecar/event", event_to_wire(event))
-    connection.follow(session, seq)
+    return [event_to_wire(event) for event in replay_events(session.sid, turns, ids)]

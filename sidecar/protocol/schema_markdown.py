@@ -1,0 +1,151 @@
+"""The protocol as a page for people: ``REFERENCE.md`` beside this module, which a test keeps true. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from sidecar.protocol.errors import ERROR_KINDS
+from sidecar.protocol.handshake import PROTOCOL
+from sidecar.protocol.methods import CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS, Method
+from sidecar.protocol.schema_model import Property, Shape
+from sidecar.protocol.schema_ts import ts_type
+
+__all__ = ["markdown"]
+
+_INTRODUCTION: Final = f"""\
+# The sidecar protocol, number {PROTOCOL}
+
+This page is written by `sidecar schema --format markdown`; a test compares it with the code.
+
+JSON-RPC 2.0. On the LSP face the methods stand beside those of the Language Server Protocol; on the ACP
+face they have a leading underscore (`_sidecar/turn/start`), and where the Agent Client Protocol has a
+method of its own that one is used. Members nobody knows are ignored, and every object may carry `_meta`.
+Words to choose from may grow: take one you do not know for one you need not act on. Members with a `?` may
+be absent; `= x` is what stands for an absent one. Times are epoch milliseconds, `tokens` are estimates
+unless a provider counted them, hashes are `sha256:` and 64 hex digits. What a client needs to know of a
+change, an event tells it.
+
+**Order.** A request takes effect in the order it came among those of its session (`session`). While an
+`exclusive` one is at work, the later ones of its session wait until it is answered. Those of the `daemon`
+wait for nothing. A result is sent before any event that it introduces, and `settled` or `faulted` is the
+last event of its turn.
+
+**Content blocks**, in `input` and in events, are `{{"type": "text", "text"}}`, `{{"type": "resource_link",
+"uri", "name"?}}`, `{{"type": "resource", "resource": {{"uri", "text"}}}}`, `{{"type": "image", "mimeType",
+"data"}}`; answers also have `{{"type": "thinking", "text"}}`.
+
+**Slash commands.** A prompt that is one text block and begins with `/compact [engine] [instructions]`,
+`/preview`, `/uncompact`, `/context`, `/fork`, `/rewind [n prompts | node]`, `/model [name]`, `/engine
+[name]`, `/status` or `/help` is carried out instead of sent to the model: a turn that settles, with its
+answer as a `message`. It is no part of the conversation, and is not stored. Any other word behind a slash
+is an ordinary prompt."""
+
+_LEFT_OUT: Final = (
+    ("`outputSchema` of a turn", "no provider here promises to keep to one, and a promise half kept is none"),
+    (
+        "`sidecar/elicit`",
+        "nothing in the daemon asks for forms; questions of permission have their own request",
+    ),
+    ("`face` of `sidecar/schema`", "the ACP face differs by one underscore"),
+    ("`session` of `sidecar/log/tail`", "a line of the log belongs to the daemon and names no session"),
+)
+
+
+def markdown(shapes: Mapping[str, Shape]) -> str:
+    """Return the page."""
+    return "\n\n".join(_parts(shapes)) + "\n"
+
+
+def _parts(shapes: Mapping[str, Shape]) -> Iterator[str]:
+    yield _INTRODUCTION
+    yield "## Methods"
+    yield _table(
+        ("method", "", "order"),
+        [(_link(row.name), row.doc, row.scope) for row in METHODS.values()],
+    )
+    for row in METHODS.values():
+        yield from _method(row, shapes)
+    yield "## What the daemon asks of a client"
+    for row in CLIENT_REQUESTS.values():
+        yield from _method(row, shapes)
+    yield "## What the daemon says by itself"
+    for notice in NOTIFICATIONS.values():
+        yield f"### `{notice.name}`"
+        yield notice.doc
+        yield _code(_signature("params", shapes[notice.params.__name__]))
+        yield shapes[notice.params.__name__].doc
+    yield "## Events"
+    yield "What `data` of a `sidecar/event` is, by its `kind`."
+    yield _table(
+        ("kind", "data", ""),
+        [
+            (f"`{kind}`", _shape_link(kind_.__name__), shapes[kind_.__name__].doc)
+            for kind, kind_ in EVENTS.items()
+        ],
+    )
+    yield "## Shapes"
+    for name in sorted(set(shapes) - _shown()):
+        yield f"### {name}"
+        yield shapes[name].doc
+        yield _code(_signature("", shapes[name]))
+    yield "## Errors"
+    yield "`error.data` is `{kind, retryable, sid?, turnId?, hint?, details?}`. Go by `kind`, not by code."
+    yield _table(
+        ("kind", "LSP", "ACP", "try again", ""),
+        [
+            (f"`{row.kind}`", str(row.lsp), str(row.acp), "yes" if row.retryable else "", row.doc)
+            for row in ERROR_KINDS.values()
+        ],
+    )
+    yield "## Left out"
+    yield _table(("what", "why"), _LEFT_OUT)
+
+
+def _method(row: Method, shapes: Mapping[str, Shape]) -> Iterator[str]:
+    params, result = shapes[row.params.__name__], shapes[row.result.__name__]
+    yield f"### `{row.name}`"
+    needs = f" Needs the capability `{row.capability}`." if row.capability else ""
+    yield f"{row.doc}{needs}"
+    yield _code([*_signature("params", params), *_signature("result", result)])
+    yield " ".join(shape.doc for shape in (params, result) if shape.properties)
+
+
+def _signature(name: str, shape: Shape) -> list[str]:
+    head = f"{name} {{" if name else "{"
+    if not shape.properties:
+        return [f"{head}}}"]
+    return [head, *(f"  {_member(each)}" for each in shape.properties), "}"]
+
+
+def _member(member: Property) -> str:
+    default = "" if member.default is None else f" = {json.dumps(member.default)}"
+    return f"{member.name}{'' if member.is_required else '?'}: {ts_type(member.type)}{default}"
+
+
+def _shown() -> set[str]:
+    """Return the shapes that are written out where they are used."""
+    rows = (*METHODS.values(), *CLIENT_REQUESTS.values())
+    names = {kind.__name__ for row in rows for kind in (row.params, row.result)}
+    notices = {row.params.__name__ for row in NOTIFICATIONS.values()}
+    return (names | notices) - {kind.__name__ for kind in EVENTS.values()}
+
+
+def _code(lines: Iterable[str]) -> str:
+    return "\n".join(("```ts", *lines, "```"))
+
+
+def _link(method: str) -> str:
+    return f"[`{method}`](#{method.replace('/', '').lower()})"
+
+
+def _shape_link(name: str) -> str:
+    return f"[{name}](#{name.lower()})"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = (
+        " | ".join(cell.replace("|", "\\|") for cell in row) for row in (head, ["---"] * len(head), *rows)
+    )
+    return "\n".join(f"| {line} |" for line in lines)

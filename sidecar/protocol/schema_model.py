@@ -1,0 +1,180 @@
+"""The messages of the method table as plain types, for whoever writes them down in another language. Pure.
+
+What a message is comes from its dataclass alone, as the codec reads it: wire names, optional fields, choices.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+from sidecar.protocol.codec import camel, wire_name
+
+__all__ = [
+    "AnyOf",
+    "Choice",
+    "ListOf",
+    "MapOf",
+    "Named",
+    "Property",
+    "Scalar",
+    "Shape",
+    "Type",
+    "shapes_of",
+    "type_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """``string``, ``integer``, ``number``, ``boolean``, ``null``, or ``any`` JSON value."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of some words."""
+
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """An array."""
+
+    item: Type
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf:
+    """An object with any names."""
+
+    value: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Another shape."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """One of several types."""
+
+    arms: tuple[Type, ...]
+
+
+Type: TypeAlias = Scalar | Choice | ListOf | MapOf | Named | AnyOf
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One member of a shape; *default* is the JSON value that stands for an absent one, None for nothing."""
+
+    name: str
+    type: Type
+    is_required: bool
+    default: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One object of the wire; *doc* speaks of its members by their wire names."""
+
+    name: str
+    doc: str
+    properties: tuple[Property, ...]
+
+
+def shapes_of(kinds: Iterable[type[Any]], *, are_sent_by_us: bool) -> dict[str, Shape]:
+    """Return the shapes of *kinds* and of all they hold, by name.
+
+    What is *sent by us* has every member that is not null; what a client sends may leave out defaults.
+    """
+    found: dict[str, Shape] = {}
+    waiting = list(kinds)
+    while waiting:
+        kind = waiting.pop(0)
+        if kind.__name__ not in found:
+            found[kind.__name__] = _shape(kind, are_sent_by_us)
+            waiting.extend(_dataclasses_in(get_type_hints(kind).values()))
+    return found
+
+
+def type_of(hint: Any) -> Type:
+    """Return the type of a field's annotation.
+
+    >>> type_of(tuple[str, ...])
+    ListOf(item=Scalar(name='string'))
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return Choice(arguments)
+    if origin in (Union, types.UnionType):
+        return AnyOf(tuple(map(type_of, arguments)))
+    if origin is tuple:
+        return ListOf(type_of(arguments[0]))
+    if origin is not None and issubclass(origin, Mapping):
+        return MapOf(type_of(arguments[1]))
+    if is_dataclass(hint):
+        return Named(hint.__name__)  # type: ignore[union-attr]  # an annotation names the class
+    return Scalar(_SCALARS[hint])
+
+
+_SCALARS: dict[Any, str] = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    type(None): "null",
+    Any: "any",
+}
+
+
+def _shape(kind: type[Any], are_sent_by_us: bool) -> Shape:
+    hints = get_type_hints(kind)
+    properties = (_property(field, hints[field.name], are_sent_by_us) for field in fields(kind))
+    return Shape(kind.__name__, _wire_doc(kind), tuple(properties))
+
+
+def _property(field: Field[Any], hint: Any, are_sent_by_us: bool) -> Property:
+    has_default = field.default is not MISSING
+    kind = type_of(hint)
+    if has_default and field.default is None:
+        kind = _without_null(kind)
+    is_required = not has_default or (are_sent_by_us and field.default is not None)
+    default = None if is_required or not has_default else _json(field.default)
+    return Property(wire_name(field), kind, is_required, default)
+
+
+def _without_null(kind: Type) -> Type:
+    """Return *kind* for a member that is left out when it is null."""
+    if not isinstance(kind, AnyOf):
+        return kind
+    arms = tuple(arm for arm in kind.arms if arm != Scalar("null"))
+    return arms[0] if len(arms) == 1 else AnyOf(arms)
+
+
+def _json(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _dataclasses_in(hints: Iterable[Any]) -> Iterator[type[Any]]:
+    for hint in hints:
+        if is_dataclass(hint) and isinstance(hint, type):
+            yield hint
+        else:
+            yield from _dataclasses_in(arm for arm in get_args(hint) if arm is not Ellipsis)
+
+
+def _wire_doc(kind: type[Any]) -> str:
+    """Return the docstring, members in code and spelled as on the wire."""
+    text = re.sub(r"\s+", " ", (kind.__doc__ or "").strip())
+    text = re.sub(r"\*(\w+)\*", lambda found: f"`{camel(found[1])}`", text)
+    return text.replace("``", "`")
