@@ -67,11 +67,15 @@ class AnthropicMessages:
     def connect(self, place: Place) -> Connected[AsyncAnthropic]:
         """Return the SDK's client; without a key of ours it looks for credentials of its own."""
         # Imported here, in the thread that connects: it takes more than a second.
-        from anthropic import AsyncAnthropic
+        from anthropic import AsyncAnthropic, CredentialsError
 
         key = place.key.value if place.key is not None else None
-        client = AsyncAnthropic(api_key=key, base_url=place.base_url, max_retries=0)
-        if not (client.api_key or client.auth_token or client.credentials):
+        try:
+            client = AsyncAnthropic(api_key=key, base_url=place.base_url, max_retries=0)
+            has_credentials = bool(client.api_key or client.auth_token or client.credentials)
+        except CredentialsError:
+            has_credentials = False
+        if not has_credentials:
             name = place.provider.id
             raise gateway_error("auth", f"no key for {name}; {how_to_set(place.provider)}", provider=name)
         # It loads its types when first looked at.

@@ -27,8 +27,8 @@ from sidecar.llmgateway.contract import (
     ThinkingBlock,
     gateway_error,
 )
-from sidecar.llmgateway.credentials import how_to_set
-from sidecar.llmgateway.providers.adapter import Adapter, Ask, Place
+from sidecar.llmgateway.credentials import Key, how_to_set
+from sidecar.llmgateway.providers.adapter import Adapter, Ask
 from sidecar.llmgateway.providers.connecting import Clients
 from sidecar.llmgateway.providers.failures import Failure, as_error, is_stale_thinking
 from sidecar.llmgateway.providers.fitting import fit
@@ -107,9 +107,9 @@ class ProviderModel(Generic[ClientT, ChunkT]):
     ) -> AsyncGenerator[Emission, None]:
         """Yield what one request comes to. Raises GatewayError for whatever goes wrong, or Interrupted."""
         fitted = self._fit(conversation, options)
-        place, connected = await waits.run(self._clients.get(options.api_key))
-        reader, failed = self._adapter.reader(), None
+        reader, place, failed = self._adapter.reader(), None, None
         try:
+            place, connected = await waits.run(self._clients.get(options.api_key))
             request = self._adapter.request(Ask(fitted, options, self._card, place))
             async with AsyncExitStack() as stack:
                 opening = self._adapter.open(connected.client, request)
@@ -124,7 +124,7 @@ class ProviderModel(Generic[ClientT, ChunkT]):
         except (GatewayError, Interrupted):
             raise
         except Exception as error:
-            failed = self._error(error, place)
+            failed = self._error(error, place.key if place is not None else None)
         if failed is not None:
             # Raised out here: an error of the SDK holds the request, and with it the key and the prompt.
             self._refuse_thinking(failed, fitted, options)
@@ -146,7 +146,7 @@ class ProviderModel(Generic[ClientT, ChunkT]):
             self._tell_repair(options, repair)
         return fitted.conversation
 
-    def _error(self, error: Exception, place: Place) -> GatewayError:
+    def _error(self, error: Exception, key: Key | None) -> GatewayError:
         """Return what went wrong as the error a call ends with."""
         name = self._card.provider
         failure = self._adapter.failure(error)
@@ -156,9 +156,8 @@ class ProviderModel(Generic[ClientT, ChunkT]):
             _log.debug("an answer of %s cannot be understood", name, exc_info=error)
             found = f"the answer of {name} cannot be understood ({type(error).__name__})"
             return gateway_error("parse", found, provider=name)
-        key = place.key.value if place.key is not None else None
-        hint = how_to_set(place.provider)
-        return as_error(failure, name, hint=hint, key=key, now_s=time.time())
+        hint, secret = how_to_set(self._clients.provider), key.value if key is not None else None
+        return as_error(failure, name, hint=hint, key=secret, now_s=time.time())
 
     def _refuse_thinking(self, failed: GatewayError, sent: Conversation, options: StreamOptions) -> None:
         """Send the reasoning of *sent* no more, when that is what the provider refused; then try again."""

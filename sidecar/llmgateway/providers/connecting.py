@@ -32,7 +32,7 @@ class Clients(Generic[ClientT]):
         credentials: Credentials,
         connect: Callable[[Place], Connected[ClientT]],
     ) -> None:
-        self._provider = provider
+        self.provider = provider
         self._base_url = base_url
         self._credentials = credentials
         self._connect = connect
@@ -63,7 +63,7 @@ class Clients(Generic[ClientT]):
         return self._by_loop[loop]
 
     def _make(self, api_key: str | None) -> _Connection[ClientT]:
-        provider = self._provider
+        provider = self.provider
         extra, _ = sdk_of(provider)
         if not is_installed(provider):
             message = f"{provider.id} needs the extra [{extra}]; run: pip install 'sidecar[{extra}]'"

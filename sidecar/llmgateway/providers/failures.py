@@ -24,7 +24,8 @@ _OVERFLOW_CODES: Final = frozenset(
 )
 _OVERFLOW: Final = re.compile(
     r"""
-    prompt\ is\ too\ long | input\ is\ too\ long | request\ too\ large | request\ exceeds\ the\ maximum\ size
+    prompt\ (?:is\ )?too\ long | input\ is\ too\ long | request\ too\ large
+  | request\ exceeds\ the\ maximum\ size
   | exceeds?\ (?:the\ )?(?:available\ |maximum\ |model'?s?\ )*context | maximum\ context\ length
   | context[ _](?:length|window|size|limit)\ (?:is\ )?exceeded | exceeds?\ context\ limit
   | exceeds\ the\ context\ window | larger\ than\ the\ (?:model'?s\ )?context | too\ large\ for\ model\ with

@@ -1,0 +1,153 @@
+"""An SDK is imported when it is first called, in a thread; the event loop goes on meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from sidecar.llmgateway.contract import GatewayError
+from sidecar.llmgateway.credentials import Credentials, Key
+from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider
+from sidecar.llmgateway.providers.adapter import Connected, Place
+from sidecar.llmgateway.providers.connecting import Clients
+from sidecar.llmgateway.providers.fakes import Ended, Said
+
+SDKS = ("openai", "anthropic", "google.genai", "pydantic_ai", "pydantic", "httpx2", "genai_prices", "keyring")
+
+IMPORTS = f"""
+import json, sys
+import sidecar.boot, sidecar.llmgateway.registry, sidecar.llmgateway.providers
+print(json.dumps([name for name in {SDKS!r} if name in sys.modules]))
+"""
+
+LAG = """
+import asyncio, json, sys, time
+from sidecar.llmgateway.credentials import Credentials
+from sidecar.llmgateway.names import Provider
+from sidecar.llmgateway.providers.connecting import Clients
+from sidecar.llmgateway.providers.serving import _ADAPTERS
+
+async def main(api):
+    longest, last, done = 0.0, time.perf_counter(), False
+    async def tick():
+        nonlocal longest, last
+        while not done:
+            await asyncio.sleep(0.001)
+            now = time.perf_counter()
+            longest, last = max(longest, now - last), now
+    ticking = asyncio.ensure_future(tick())
+    provider = Provider("fake", api, "http://127.0.0.1:9/v1", key_env=("FAKE_KEY",))
+    clients = Clients(provider, provider.base_url, Credentials(), _ADAPTERS[api]().connect)
+    began = time.perf_counter()
+    await clients.get("sk-fake")
+    took, done = time.perf_counter() - began, True
+    await ticking
+    await clients.aclose()
+    print(json.dumps([longest, took]))
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+def run(program: str, *arguments: str) -> Any:
+    found = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True, timeout=60
+    )
+    return json.loads(found.stdout)
+
+
+def test_nothing_is_imported_before_it_is_called() -> None:
+    assert run(IMPORTS) == []
+
+
+@pytest.mark.parametrize("api", ["openai-chat", "anthropic-messages", "google-generate", "pydantic-ai"])
+def test_the_event_loop_goes_on_while_an_sdk_is_imported(api: str) -> None:
+    """Coarse on purpose: the longest stall is a small part of what the import takes."""
+    longest_s, took_s = run(LAG, api)
+    assert longest_s < max(0.1, took_s / 3)
+
+
+async def test_one_client_serves_every_call(on_stage: Any) -> None:
+    async with on_stage("openai-chat", (Said(("x",)), Ended())) as stage:
+        await asyncio.gather(*(stage.play() for _ in range(3)))
+        assert len(stage.serving._clients) == 1
+        (clients,) = stage.serving._clients.values()
+        assert len(clients._pool()._tasks) == 1
+
+
+def clients_of(connect: Any, provider: Provider = PROVIDERS_BY_NAME["ollama"]) -> Clients[str]:
+    return Clients(provider, None, Credentials(), connect)
+
+
+async def _closed() -> None:
+    return None
+
+
+async def test_a_client_that_could_not_be_made_is_made_again() -> None:
+    """A key may be set meanwhile."""
+    places: list[Place] = []
+
+    def connect(place: Place) -> Connected[str]:
+        places.append(place)
+        if len(places) == 1:
+            raise GatewayError("auth", "no key")
+        return Connected("client", _closed)
+
+    clients = clients_of(connect)
+    with pytest.raises(GatewayError, match="no key"):
+        await clients.get()
+    _, connected = await clients.get("sk-call")
+    assert (connected.client, places[1].key) == ("client", Key("sk-call", "the call"))
+    assert (await clients.get())[1].client == "client"
+    await clients.aclose()
+
+
+async def test_a_refused_key_is_looked_up_again_and_its_client_closed_at_the_end() -> None:
+    made: list[str] = []
+    closed: list[str] = []
+
+    def connect(place: Place) -> Connected[str]:
+        name = f"client {len(made)}"
+        made.append(name)
+
+        async def close() -> None:
+            closed.append(name)
+
+        return Connected(name, close)
+
+    clients = clients_of(connect)
+    await clients.get()
+    clients.forget(None)
+    clients.forget(None)
+    await clients.get()
+    assert (made, closed) == (["client 0", "client 1"], [])
+    await clients.aclose()
+    assert sorted(closed) == made
+
+
+async def test_a_missing_sdk_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sidecar.llmgateway.providers.connecting.find_spec", lambda name: None)
+    with pytest.raises(GatewayError, match=r"pip install 'sidecar\[openai\]'") as caught:
+        await clients_of(lambda place: Connected("never", _closed)).get()
+    assert caught.value.kind == "unsupported"
+
+
+@pytest.mark.parametrize("name", ["openai", "anthropic", "google"])
+async def test_without_a_key_the_provider_says_what_to_set(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    from sidecar.llmgateway.providers.serving import _ADAPTERS
+
+    provider = PROVIDERS_BY_NAME[name]
+    for variable in (*provider.key_env, "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", str(tmp_path))
+    clients: Clients[Any] = Clients(provider, None, Credentials(), _ADAPTERS[provider.api]().connect)
+    with pytest.raises(GatewayError, match=f"no key for {name}; set ") as caught:
+        await clients.get()
+    assert caught.value.kind == "auth"

@@ -1,0 +1,129 @@
+"""Keys come from the environment, a private file, the keyring, in that order; and get nowhere else."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from sidecar.llmgateway import credentials
+from sidecar.llmgateway.contract import GatewayError
+from sidecar.llmgateway.credentials import Credentials, how_to_set, system_keyring
+from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider
+
+OPENAI = PROVIDERS_BY_NAME["openai"]
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "GROQ_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def write(home: Path, keys: object, mode: int = 0o600) -> Path:
+    path = home / "auth.json"
+    path.write_text(json.dumps(keys))
+    path.chmod(mode)
+    return path
+
+
+def found(where: Credentials, provider: Provider = OPENAI) -> tuple[str, str] | None:
+    key = where.find(provider)
+    return (key.value, key.source) if key is not None else None
+
+
+def test_the_environment_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, {"openai": "of-file"})
+    where = Credentials(tmp_path, lambda name: "of-keyring")
+    monkeypatch.setenv("OPENAI_API_KEY", " of-env ")
+    assert found(where) == ("of-env", "OPENAI_API_KEY")
+    monkeypatch.setenv("OPENAI_API_KEY", " ")
+    assert found(where) == ("of-file", "auth.json")
+    (tmp_path / "auth.json").unlink()
+    assert found(where) == ("of-keyring", "keyring")
+    assert found(Credentials(tmp_path)) is None
+
+
+def test_of_two_variables_the_first_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", "second")
+    assert found(Credentials(), PROVIDERS_BY_NAME["google"]) == ("second", "GEMINI_API_KEY")
+    monkeypatch.setenv("GOOGLE_API_KEY", "first")
+    assert found(Credentials(), PROVIDERS_BY_NAME["google"]) == ("first", "GOOGLE_API_KEY")
+
+
+def test_the_formats_of_one_provider_share_its_key(tmp_path: Path) -> None:
+    write(tmp_path, {"openai": "k", "groq": "g"})
+    where = Credentials(tmp_path)
+    assert found(where, PROVIDERS_BY_NAME["openai-chat"]) == ("k", "auth.json")
+    assert found(where, PROVIDERS_BY_NAME["groq"]) == ("g", "auth.json")
+    assert found(where, PROVIDERS_BY_NAME["deepseek"]) is None
+    assert found(where, Provider("mine", "openai-chat")) is None
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are of posix")
+def test_a_file_that_others_can_read_is_not_used(tmp_path: Path) -> None:
+    write(tmp_path, {"openai": "k"}, 0o644)
+    with pytest.raises(GatewayError, match="mode 0644") as caught:
+        Credentials(tmp_path).find(OPENAI)
+    assert caught.value.kind == "auth"
+    assert "chmod 600" in caught.value.message
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"openai": 7}', '{"openai": ""}', "\xff"])
+def test_a_file_that_is_wrong_says_so(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path, {})
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(GatewayError, match=r"auth\.json") as caught:
+        Credentials(tmp_path).find(OPENAI)
+    assert caught.value.kind == "auth"
+
+
+def test_a_key_shows_in_no_repr(tmp_path: Path) -> None:
+    write(tmp_path, {"openai": "sk-secret"})
+    assert "sk-secret" not in repr(Credentials(tmp_path).find(OPENAI))
+
+
+def fake_keyring(monkeypatch: pytest.MonkeyPatch, get_password: object) -> None:
+    module = types.ModuleType("keyring")
+    module.get_password = get_password  # type: ignore[attr-defined]  # the one function we call
+    monkeypatch.setitem(sys.modules, "keyring", module)
+    monkeypatch.setattr(credentials, "find_spec", lambda name: object())
+
+
+def test_the_systems_keyring_is_asked_under_our_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_keyring(monkeypatch, lambda service, name: f"{service}/{name}")
+    keyring = system_keyring()
+    assert keyring is not None
+    assert keyring("openai") == "sidecar/openai"
+
+
+def test_a_keyring_that_fails_or_waits_for_ever_holds_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(service: str, name: str) -> str:
+        raise RuntimeError("locked")
+
+    fake_keyring(monkeypatch, fails)
+    keyring = system_keyring()
+    assert keyring is not None
+    assert keyring("openai") is None
+
+    import threading
+
+    monkeypatch.setattr(credentials, "_KEYRING_DEADLINE_S", 0.01)
+    opened = threading.Event()
+    fake_keyring(monkeypatch, lambda service, name: opened.wait() and "late")
+    assert keyring("openai") is None
+    opened.set()
+
+
+def test_without_the_package_there_is_no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(credentials, "find_spec", lambda name: None)
+    assert system_keyring() is None
+
+
+def test_how_to_set_a_key_is_said() -> None:
+    assert how_to_set(OPENAI).startswith("set OPENAI_API_KEY, or put")
+    assert how_to_set(Provider("x", "openai-chat")).startswith('put {"x": "..."}')

@@ -1,0 +1,219 @@
+"""The registry: what a name comes to under the user's settings, and why another cannot be served."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sidecar.llmgateway import collect_reply, routing, stream
+from sidecar.llmgateway.contract import (
+    Conversation,
+    ErrorEmission,
+    StreamOptions,
+    TextBlock,
+    UserTurn,
+)
+from sidecar.llmgateway.providers.fakes import Ended, FakeProvider, Refused, Said, fake_provider
+from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
+
+HELLO = Conversation((UserTurn((TextBlock("hello"),)),))
+MINE = """
+[providers.mine]
+base_url = "{url}/v1"
+"""
+
+
+@pytest.fixture(autouse=True)
+def _clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("INDUSAGI_HOME", str(tmp_path))
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "INDUSAGI_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[FakeProvider]:
+    pages = {"/props": {"default_generation_settings": {"n_ctx": 4_000}}}
+    async with fake_provider("openai-chat", [(Said(("hi",)), Ended())], pages) as served:
+        yield served
+
+
+def registry(home: Path, config: str = "") -> ModelRegistry:
+    (home / "config.toml").write_text(config)
+    return ModelRegistry(setup=ModelSetup.of_user(home))
+
+
+def test_offline_1_is_the_default_when_nothing_is_set(tmp_path: Path) -> None:
+    models = registry(tmp_path)
+    assert (models.default, models.names()) == ("offline-1", ("offline-1", "mock-1"))
+    assert models.why_not("offline-1") is None
+
+
+def test_the_settings_name_the_default_and_the_environment_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = 'model = "openai:gpt-5"\n[models.fast]\nprovider = "openai"\nname = "gpt-5-mini"'
+    models = registry(tmp_path, config)
+    assert models.names() == ("openai:gpt-5", "offline-1", "mock-1", "fast")
+    monkeypatch.setenv("INDUSAGI_MODEL", "mock-1")
+    assert registry(tmp_path, config).default == "mock-1"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("openai:gpt-5", None),
+        ("gpt-5", None),
+        ("ollama:anything-at-all", None),
+        ("nobody-1", "nobody is known to serve it"),
+        ("nobody:x", "nobody is known to serve it"),
+    ],
+)
+def test_which_names_can_be_tried(tmp_path: Path, name: str, why: str | None) -> None:
+    assert registry(tmp_path).why_not(name) == why
+
+
+def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sidecar.llmgateway.registry.is_installed", lambda provider: False)
+    why = registry(tmp_path).why_not("anthropic:claude-opus-5")
+    assert why == "it needs the extra [anthropic]; run: pip install 'sidecar[anthropic]'"
+
+
+def test_what_the_user_says_of_a_model_goes_before_what_is_published(tmp_path: Path) -> None:
+    models = registry(
+        tmp_path,
+        """
+        [models."openai:gpt-4o"]
+        context_window = 9000
+        max_output_tokens = 500
+        reasoning = true
+        images = false
+        cost = { input = 7.0, output = 8.0 }
+        """,
+    )
+    card = models.card("openai:gpt-4o")
+    assert card is not None
+    assert (card.context_window, card.max_output_tokens, card.reasoning) == (9_000, 500, True)
+    assert (card.modalities, card.cost.input_per_mtok) == (("text",), 7.0)
+
+
+def test_a_model_nobody_publishes_has_no_card_unless_the_user_knows_it(tmp_path: Path) -> None:
+    assert registry(tmp_path).card("ollama:qwen3:8b") is None
+    models = registry(tmp_path, '[models."ollama:qwen3:8b"]\ncontext_window = 8192')
+    card = models.card("ollama:qwen3:8b")
+    assert card is not None
+    assert (card.context_window, card.max_output_tokens, card.wire_id) == (8_192, 2_048, "qwen3:8b")
+
+
+async def test_a_local_server_is_asked_for_its_window(tmp_path: Path, fake: FakeProvider) -> None:
+    models = registry(tmp_path, MINE.format(url=fake.http.url))
+    assert models.card("mine:gpt-4o") is not None
+    await models.ready("mine:gpt-4o")
+    card = models.card("mine:gpt-4o")
+    assert card is not None
+    assert (card.context_window, card.max_output_tokens) == (4_000, 1_000)
+    n_asked = len(fake.http.asked)
+    await models.ready("mine:gpt-4o")
+    assert len(fake.http.asked) == n_asked
+
+
+async def test_a_hosted_model_that_is_known_is_not_asked_about(
+    tmp_path: Path, fake: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sidecar.llmgateway.registry.is_local", lambda url: False)
+    models = registry(tmp_path, MINE.format(url=fake.http.url))
+    await models.ready("mine:gpt-4o")
+    await models.ready("openai:gpt-4o")
+    await models.ready("nobody:x")
+    await models.ready("mock-1")
+    assert fake.http.asked == []
+
+
+async def test_a_named_model_answers(tmp_path: Path, fake: FakeProvider) -> None:
+    config = f"{MINE.format(url=fake.http.url)}\n[models.fast]\nprovider = 'mine'\nname = 'qwen3:8b'"
+    models = registry(tmp_path, config)
+    reply = await collect_reply(models.invoker("fast")(HELLO, StreamOptions()))
+    assert (reply.model, reply.blocks) == ("fast", (TextBlock("hi"),))
+    assert fake.sent[0]["model"] == "qwen3:8b"
+    await models.aclose()
+
+
+async def test_the_knobs_of_the_settings_are_turned_where_a_call_leaves_them(
+    tmp_path: Path, fake: FakeProvider
+) -> None:
+    knobs = 'thinking = "low"\nmax_output_tokens = 77'
+    known = "[models.'mine:m']\nreasoning = true\ncontext_window = 9000"
+    models = registry(tmp_path, f"{knobs}\n{MINE.format(url=fake.http.url)}\n{known}")
+    for options in (StreamOptions(), StreamOptions(thinking="high", max_output_tokens=5)):
+        await collect_reply(models.invoker("mine:m")(HELLO, options))
+    assert [(sent["reasoning_effort"], sent["max_tokens"]) for sent in fake.sent] == [
+        ("low", 77),
+        ("high", 5),
+    ]
+    await models.aclose()
+
+
+async def test_a_folder_has_its_own_view(tmp_path: Path) -> None:
+    home, folder, other = tmp_path / "home", tmp_path / "folder", tmp_path / "other"
+    for each in (home, folder, other):
+        each.mkdir()
+    (folder / ".sidecar.toml").write_text('model = "mock-1"\n[providers.x]\nbase_url = "http://x"')
+    models = registry(home, 'model = "openai:gpt-5"')
+    view = await models.at(folder)
+    assert (view.default, models.default) == ("mock-1", "openai:gpt-5")
+    assert "not trusted" in view.problems[0]
+    assert await models.at(other) is models
+
+
+async def test_the_environments_word_counts_in_every_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".sidecar.toml").write_text('model = "mock-1"')
+    monkeypatch.setenv("INDUSAGI_MODEL", "openai:gpt-5")
+    assert (await registry(tmp_path).at(tmp_path)).default == "openai:gpt-5"
+
+
+async def test_condensing_has_a_model_of_its_own_and_falls_back(tmp_path: Path, fake: FakeProvider) -> None:
+    config = f'summarizer = "mine:small"\n{MINE.format(url=fake.http.url)}'
+    models = registry(tmp_path, config)
+    await models.ready("mine:small")
+    invoke, card = models.summarizer("mock-1")
+    assert card is not None
+    assert (card.id, card.context_window) == ("mine:small", 4_000)
+    assert (await collect_reply(invoke(HELLO, StreamOptions()))).model == "mine:small"
+    fake._scenes[:] = [[Refused(401, "no")]]
+    assert (await collect_reply(invoke(HELLO, StreamOptions()))).model == "mock-1"
+    await models.aclose()
+
+
+def test_without_one_the_sessions_model_condenses(tmp_path: Path) -> None:
+    for config in ("", 'summarizer = "mock-1"', 'summarizer = "nobody:x"'):
+        models = registry(tmp_path, config)
+        assert models.summarizer("mock-1")[1] == models.card("mock-1")
+
+
+async def test_a_program_without_a_registry_calls_by_name(
+    fake: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789abcdef")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{fake.http.url}/v1")
+    reply = await collect_reply(stream("openai:qwen", HELLO))
+    assert (reply.model, reply.blocks) == ("openai:qwen", (TextBlock("hi"),))
+    card = replace(routing.Routes().find("openai:qwen").bare_card, id="x")  # type: ignore[union-attr]
+    assert (await collect_reply(stream(card, HELLO))).model == "x"
+
+
+async def test_without_a_key_the_call_says_what_to_set(tmp_path: Path) -> None:
+    models = registry(tmp_path)
+    (only,) = [each async for each in models.invoker("openai:gpt-5")(HELLO, StreamOptions())]
+    assert isinstance(only, ErrorEmission)
+    assert only.error.kind == "auth"
+    assert only.error.message.startswith("no key for openai; set OPENAI_API_KEY, or put")
+
+
+async def test_an_unknown_name_is_an_error_emission(tmp_path: Path) -> None:
+    (only,) = [each async for each in registry(tmp_path).invoker("nobody:x")(HELLO, StreamOptions())]
+    assert isinstance(only, ErrorEmission)
+    assert "provider:model, such as openai:gpt-5" in only.error.message
