@@ -1,0 +1,145 @@
+"""What an engine costs a session for each prompt: its gate and its view, however long the conversation is."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from sidecar.conductor.engines.agentcore import AgentcoreEngine
+from sidecar.conductor.engines.base import CompactAsk, Frame, SessionEngine, Standing
+from sidecar.conductor.engines.runtime_memory import RuntimeEngine
+from sidecar.conductor.engines.sliding_window import SlidingWindowEngine
+from sidecar.conductor.engines.summarizing import SummarizingEngine
+from sidecar.conductor.engines.window_budget import WindowBudgetEngine
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    CostSheet,
+    ModelCard,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolTurn,
+    Turn,
+    UserTurn,
+)
+
+ENGINES = (WindowBudgetEngine, RuntimeEngine, AgentcoreEngine, SummarizingEngine, SlidingWindowEngine)
+VIEWS = (SummarizingEngine, SlidingWindowEngine)
+SHORT, LONG = 100, 10_000
+ROUNDS = 60
+AUTO = CompactAsk(force=False)
+
+T = TypeVar("T")
+
+
+def measured(benchmark: BenchmarkFixture, work: Callable[[], T]) -> T:
+    result: T = benchmark.pedantic(work, rounds=1)  # type: ignore[no-untyped-call]  # the plugin has no types
+    return result
+
+
+def tell(text: str) -> None:
+    sys.stdout.write(f"\n{text}\n")
+
+
+def card(window: int) -> ModelCard:
+    return ModelCard(
+        "m",
+        "mock",
+        "mock",
+        "M",
+        context_window=window,
+        max_output_tokens=8_000,
+        modalities=("text",),
+        reasoning=False,
+        cost=CostSheet(0, 0),
+    )
+
+
+def exchange(number: int) -> list[Turn]:
+    """A prompt, a round of tools and an answer: four turns of 300 tokens together."""
+    call = ToolCallBlock(f"c{number}", "read", {"path": f"src/file{number}.py"})
+    return [
+        UserTurn((TextBlock(f"prompt {number}: what does the parser do here? " * 3),)),
+        AssistantTurn((TextBlock("I look."), call)),
+        ToolTurn((ToolResultBlock(call.id, "value = 1  # a line\n" * 40),)),
+        AssistantTurn((TextBlock("It keeps a stack of brackets. " * 8),)),
+    ]
+
+
+class Session:
+    """One engine and a conversation of *n_turns*, which grows with every prompt."""
+
+    def __init__(self, engine: SessionEngine, n_turns: int, window: int) -> None:
+        self.engine = engine
+        self.turns = [turn for number in range(n_turns // 4) for turn in exchange(number)]
+        self.card = card(window)
+        self.standing: Standing | None = None
+        self.prompt()
+
+    @property
+    def frame(self) -> Frame:
+        return Frame(self.turns, self.card, 500, 0, self.standing)
+
+    def prompt(self) -> None:
+        """One more exchange, and the gate before the next."""
+        self.turns.extend(exchange(len(self.turns)))
+        self.engine.gate(self.frame, AUTO)
+
+    def call(self) -> None:
+        """One more exchange, and the view for a model call."""
+        self.turns.extend(exchange(len(self.turns)))
+        self.engine.view(self.frame, AUTO)
+
+
+def fastest(*works: Callable[[], object]) -> list[float]:
+    """The shortest run of each, in seconds; they take turns, so that what else runs weighs on all."""
+    times: list[list[float]] = [[] for _ in works]
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(ROUNDS):
+            for work, taken in zip(works, times, strict=True):
+                start = time.perf_counter()
+                work()
+                taken.append(time.perf_counter() - start)
+    finally:
+        gc.enable()
+    return [min(each) for each in times]
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
+def test_a_gate_costs_what_is_new(benchmark: BenchmarkFixture, engine: type[SessionEngine]) -> None:
+    """The same for the prompt after a hundred turns and after ten thousand."""
+    short, long = (Session(engine(), n_turns, 100_000_000) for n_turns in (SHORT, LONG))
+    short_s, long_s = fastest(short.prompt, long.prompt)
+    measured(benchmark, long.prompt)
+    tell(f"{engine.name} gate: {short_s * 1e6:.0f} us, {long_s * 1e6:.0f} us: {long_s / short_s:.2f}x")
+    assert long_s / short_s <= 2
+
+
+@pytest.mark.parametrize("engine", VIEWS, ids=lambda engine: engine.name)
+def test_a_view_costs_what_it_shows(benchmark: BenchmarkFixture, engine: type[SessionEngine]) -> None:
+    """With the notes a hundred turns back, as they are in a window that is full now and then."""
+    short, long = (Session(engine(), n_turns, 200_000) for n_turns in (SHORT, LONG))
+    long.standing = Standing(LONG - SHORT, "the notes", {})
+    short.standing = Standing(0, "the notes", {})
+    short_s, long_s = fastest(short.call, long.call)
+    measured(benchmark, long.call)
+    tell(f"{engine.name} view: {short_s * 1e6:.0f} us, {long_s * 1e6:.0f} us: {long_s / short_s:.2f}x")
+    assert long_s / short_s <= 2
+
+
+def test_a_full_window_is_sorted_out_in_milliseconds(benchmark: BenchmarkFixture) -> None:
+    """Between the tiers old texts are truncated anew before each call: what that costs beside a gate."""
+    full = Session(SummarizingEngine(), 2_000, 200_000)
+    gate_s, view_s = fastest(full.prompt, full.call)
+    measured(benchmark, full.call)
+    n_tokens = full.engine.gate(full.frame, AUTO).tokens
+    tell(f"summarizing, {n_tokens} tokens: gate {gate_s * 1e3:.1f} ms, view {view_s * 1e3:.1f} ms")
+    assert view_s <= 5 * gate_s
