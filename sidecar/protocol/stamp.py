@@ -10,5 +10,5 @@ from typing import Final
 
 __all__ = ["SCHEMA_HASH"]
 
-SCHEMA_HASH: Final = "sha256:dd908f4db742ce2a9137f98040da265b51c85f4be35df220ef36d71c3322cb83"
+SCHEMA_HASH: Final = "sha256:14514d1b6da45e78481cecdffeecaf6d9d4644391f0da236dd8d3953d9076af3"
 """What ``sidecar.protocol.schema.schema_hash`` returns."""

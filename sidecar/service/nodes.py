@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.branching import node_kind
 from sidecar.conductor.context import turn_tokens
 from sidecar.conductor.errors import CompactionNotFound
@@ -33,17 +34,20 @@ def path_to(graph: GraphPort, head: str | None) -> Sequence[SessionNode]:
 
 
 async def viewed_nodes(hub: Hub, sid: str, view: str | Mapping[str, str]) -> Sequence[SessionNode]:
-    """Return the nodes of the active path, of all branches, or as they were before ``{compactionId}``.
+    """Return the nodes of the active path, of all branches, or as they were at ``{compactionId, at}``.
 
-    Raises SessionNotFound, CompactionNotFound.
+    Raises SessionNotFound, CompactionNotFound, InvalidInput.
     """
     graph = await hub.graph(sid)
     if view == "full":
         return graph.nodes
     if not isinstance(view, Mapping):
         return path_to(graph, graph.leaf)
-    wanted = view.get("compactionId", "")
+    wanted, at = view.get("compactionId", ""), view.get("at", "before")
+    if at not in ("before", "after"):
+        raise InvalidInput(f"a view is before or after a compaction, not {at!r:.100}")
     for done in await hub.compactions(sid):
         if done.compaction_id == wanted:
-            return path_to(graph, done.before_head)
+            changed = at == "after" and done.after_head is not None
+            return path_to(graph, done.after_head if changed else done.before_head)
     raise CompactionNotFound(sid, wanted)

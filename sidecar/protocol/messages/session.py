@@ -113,7 +113,11 @@ class SessionListResult:
 
 @dataclass(frozen=True, slots=True)
 class SessionReadParams:
-    """The nodes of a stored session; *view* is ``"active"``, ``"full"`` or ``{"compactionId": id}``."""
+    """The nodes of a stored session; *view* is ``"active"``, ``"full"``, or a moment of its past.
+
+    Such a moment is ``{"compactionId": id, "at": "before" | "after"}``, before when *at* is left out; after
+    one that was undone, it is the conversation as the undoing left it.
+    """
 
     sid: str
     view: Literal["active", "full"] | Mapping[str, str] = "active"
@@ -203,12 +207,13 @@ class SessionRenameParams:
 class SessionExportParams:
     """A conversation as text: for people, one node a line, or one object.
 
-    *path*, absolute, is a file to make; without it the text is the result. A file that exists is kept.
+    *view* is that of ``sidecar/session/read``. *path*, absolute, is a file to make; without it the text is
+    the result. A file that exists is kept.
     """
 
     sid: str
     format: Literal["markdown", "jsonl", "json"] = "markdown"
-    view: Literal["active", "full"] = "active"
+    view: Literal["active", "full"] | Mapping[str, str] = "active"
     path: str | None = None
 
 
