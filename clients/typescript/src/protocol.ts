@@ -1,0 +1,1075 @@
+// The sidecar protocol, number 1. Written by `sidecar schema --format ts`.
+// Words to choose from may grow: take one you do not know for one you need not act on.
+
+/** Follow a loaded session: who controls it is asked for permissions, who observes it is not. `fromSeq` is the last event the client has; without it, events are sent from now on. */
+export interface AttachParams {
+  sid: string;
+  mode?: "observe" | "control";
+  fromSeq?: number;
+}
+
+/** The session as it stands; `gap` are the events asked for that are not kept any more. `controllers` are the names of the clients that may answer its questions, this one included. */
+export interface AttachResult {
+  snapshot: SessionSnapshot;
+  seq: number;
+  controllers: string[];
+  gap?: EventRange;
+}
+
+/** Whether there was something to stop. */
+export interface CancelResult {
+  accepted: boolean;
+}
+
+/** A process the daemon started. */
+export interface ChildInfo {
+  pid: number;
+  what: string;
+}
+
+/** A connected client. */
+export interface ClientInfo {
+  id: string;
+  name: string;
+  face: string;
+}
+
+/** The daemon ends in so many milliseconds. */
+export interface ClosingNotification {
+  reason: string;
+  inMs: number;
+}
+
+/** A slash command; `hint` says what may follow it. */
+export interface CommandInfo {
+  name: string;
+  description: string;
+  hint?: string;
+}
+
+/** The slash commands on offer, whole. */
+export interface CommandsChanged {
+  commands: CommandInfo[];
+}
+
+/** Stop a compaction; the conversation stays as it was. */
+export interface CompactCancelParams {
+  sid: string;
+  compactionId: string;
+}
+
+/** What compactions by several engines would do; without `engines` by all that ever compact. */
+export interface CompactCompareParams {
+  sid: string;
+  engines?: string[];
+  mode?: "auto" | "force";
+}
+
+/** One plan an engine, in the order asked for. */
+export interface CompactCompareResult {
+  plans: Plan[];
+}
+
+/** Every compaction of the session, oldest first. */
+export interface CompactListResult {
+  compactions: Compaction[];
+}
+
+/** What a compaction would do. */
+export interface CompactPreviewParams {
+  sid: string;
+  engine?: string;
+  mode?: "auto" | "force";
+  policy?: Record<string, number>;
+  instructions?: string;
+}
+
+/** One part of a compaction. */
+export interface CompactReadParams {
+  sid: string;
+  compactionId: string;
+  part?: "summary" | "dropped" | "prompt";
+}
+
+/** The part as text; for `dropped` also its nodes. */
+export interface CompactReadResult {
+  content: string;
+  nodes?: NodeView[];
+}
+
+/** Compact, as previewed in `planId` or as said here. */
+export interface CompactStartParams {
+  sid: string;
+  planId?: string;
+  engine?: string;
+  mode?: "auto" | "force";
+  policy?: Record<string, number>;
+  instructions?: string;
+  expectHead?: string;
+  whenBusy?: "afterTurn" | "reject";
+  workDoneToken?: string | number;
+}
+
+/** What became of the request; the outcome is a `compaction` event. */
+export interface CompactStartResult {
+  compactionId: string;
+  disposition: "started" | "queued" | "noop";
+  seq: number;
+  reason?: string;
+}
+
+/** Take a compaction back, the newest when none is named; `force` also when it will not fit the window. */
+export interface CompactUndoParams {
+  sid: string;
+  compactionId?: string;
+  expectHead?: string;
+  force?: boolean;
+}
+
+/** The new head, and the tokens that are back. */
+export interface CompactUndoResult {
+  head: string | null;
+  restoredTokens: number;
+  seq: number;
+}
+
+/** One compaction, from its start to its outcome; tokens are the engine's own. */
+export interface Compaction {
+  compactionId: string;
+  engine: string;
+  trigger: "manual" | "auto" | "overflow" | "undo";
+  status: "in_progress" | "completed" | "noop" | "failed" | "cancelled" | "undone";
+  preTokens: number;
+  preCount: number;
+  droppedCount: number;
+  cut: number;
+  microcompacted: number;
+  beforeHead: string | null;
+  undoable: boolean;
+  reason?: string;
+  postTokens?: number;
+  postCount?: number;
+  keptFrom?: string;
+  rehydrated: string[];
+  summarySource?: "model" | "localFallback";
+  summary?: string;
+  error?: string;
+  durationMs?: number;
+  afterHead?: string;
+  info?: Record<string, unknown>;
+}
+
+/** More of the digest while a model writes it. */
+export interface CompactionSummaryDelta {
+  compactionId: string;
+  delta: string;
+}
+
+/** The session's knobs, whole. */
+export interface ConfigChanged {
+  configOptions: ConfigOption[];
+}
+
+/** One value a config option may take. */
+export interface ConfigChoice {
+  value: string;
+  name: string;
+  description?: string;
+}
+
+/** One knob of a session, in the shape of the Agent Client Protocol. */
+export interface ConfigOption {
+  id: string;
+  name: string;
+  category: string;
+  currentValue: string;
+  options: ConfigChoice[];
+  type: "select";
+  description?: string;
+}
+
+/** Nodes of the conversation to go on without; a tool call and its results go together. `expectHead` is the head the client saw; null takes any. */
+export interface ContextDropParams {
+  sid: string;
+  nodeIds: string[];
+  expectHead: string | null;
+}
+
+/** The head now, and what went; `sidecar/session/rewind` to the former head brings it back. */
+export interface ContextDropResult {
+  head: string | null;
+  dropped: string[];
+  tokensFreed: number;
+  seq: number;
+}
+
+/** A file the model has read. `stale`: it is no longer what was read. `inWindow`: the model still sees it. `turnsAgo`: how many prompts came after the one for which it was read, None where the conversation does not hold that read. */
+export interface ContextFile {
+  uri: string;
+  hash: string;
+  source: string;
+  readAtNode: string | null;
+  tokens: number;
+  stale: boolean;
+  inWindow: boolean;
+  bufferVersion?: number;
+  turnsAgo?: number;
+}
+
+/** The files the model has read. */
+export interface ContextFilesResult {
+  files: ContextFile[];
+}
+
+/** How full the window is: `used` counts the next request, never a cumulative sum. `source` is `provider` only when `used` rests on a figure a provider reported; `pct` is of `window`. */
+export interface ContextUsage {
+  used: number;
+  window: number;
+  limit: number;
+  pct: number;
+  source: "provider" | "estimate";
+  asOfNode: string | null;
+  engineView: Record<string, EngineView>;
+  by?: UsageBy;
+  lastTurn?: TokenCounts;
+  sessionTotal?: TokenCounts;
+  cost?: number;
+}
+
+/** How full the window is; `detail` adds where the tokens come from. */
+export interface ContextUsageParams {
+  sid: string;
+  detail?: boolean;
+}
+
+/** Where the kept part begins; `nodeId` is None before anything is stored. */
+export interface Cut {
+  nodeId: string | null;
+  index: number;
+}
+
+/** A change of a file; `oldText` is None for a new one. */
+export interface DiffContent {
+  path: string;
+  oldText: string | null;
+  newText: string;
+}
+
+/** What a compaction folds away; `nodes` are ids, oldest first. */
+export interface Dropped {
+  count: number;
+  tokens: number;
+  nodes: string[];
+}
+
+/** An edit of open buffers, for a client without `workspace/applyEdit`. `edit` is a WorkspaceEdit of the Language Server Protocol, with versioned `documentChanges`. */
+export interface EditApplyParams {
+  label: string;
+  edit: Record<string, unknown>;
+}
+
+/** Whether the edit is in the buffers; a buffer of another version is left alone. */
+export interface EditApplyResult {
+  applied: boolean;
+}
+
+/** Nothing to say. */
+export interface Empty {
+}
+
+/** What one engine's own meter says: `used` of `limit` tokens. */
+export interface EngineView {
+  used: number;
+  limit: number;
+}
+
+/** One event of a session: `data` is what its `kind` carries. `seq` counts from 1 without gaps and goes on over processes; it is 0 for the past that a load sends again. */
+export interface EventNotification {
+  sid: string;
+  seq: number;
+  at: number;
+  kind: string;
+  data: Record<string, unknown>;
+  turnId?: string;
+}
+
+/** The events from one number to another, both included. */
+export interface EventRange {
+  from: number;
+  to: number;
+}
+
+/** The turn is over and failed; always the last event of its turn. */
+export interface Faulted {
+  turnId: string;
+  kind: string;
+  message: string;
+  head: string | null;
+  usage: ContextUsage;
+  durationMs: number;
+}
+
+/** A file told stale is so no more: it is again what was read, was read anew, or is forgotten. */
+export interface FileFresh {
+  uri: string;
+}
+
+/** A file the model has read is no longer what it read; `nowHash` is None when it was deleted. */
+export interface FileStale {
+  uri: string;
+  readHash: string;
+  nowHash: string | null;
+  source: string;
+}
+
+/** Files under a watch may have changed, in an editor or on disk; a folder stands for all below it. */
+export interface FsChangedNotification {
+  sid: string;
+  watchId: string;
+  uris: string[];
+}
+
+/** A watch of this client's. */
+export interface FsUnwatchParams {
+  watchId: string;
+}
+
+/** Which files of the session's folders to tell of: those that match one of `globs`. */
+export interface FsWatchParams {
+  sid: string;
+  globs: string[];
+}
+
+/** `sidecar/fs/changed` tells of them until the session is closed; `backend` as in the status. */
+export interface FsWatchResult {
+  watchId: string;
+  backend: string;
+}
+
+/** Events that this client will not get: it was too slow (`slowClient`), or they are `notKept`. */
+export interface GapNotification {
+  sid: string;
+  from: number;
+  to: number;
+  reason: string;
+}
+
+/** Whether the next request is over the engine's limit. */
+export interface Gate {
+  tokens: number;
+  limit: number;
+  window: number;
+  over: boolean;
+}
+
+/** The conversation ends elsewhere, by a rewind or a drop; `removed` are the nodes it held until then. */
+export interface HeadChanged {
+  head: string | null;
+  removed: string[];
+  cause: "rewind" | "drop";
+}
+
+/** The session's title or place in the list changed. */
+export interface InfoChanged {
+  title: string;
+  updatedAt: number;
+  archived: boolean;
+}
+
+/** What the store found: `repaired` was mended, `missing` could not be. */
+export interface Integrity {
+  ok: boolean;
+  repaired: string[];
+  missing: string[];
+}
+
+/** Stop the turn `turnId`, else the running one; `queue` says what becomes of waiting prompts. */
+export interface InterruptParams {
+  sid: string;
+  turnId?: string;
+  queue?: "keep" | "drop" | "return";
+}
+
+/** Whether there was such a turn; `returned` holds the prompts taken out of the queue. */
+export interface InterruptResult {
+  accepted: boolean;
+  returned?: Record<string, unknown>[][];
+}
+
+/** What a compaction leaves as it is. */
+export interface Kept {
+  count: number;
+  tokens: number;
+}
+
+/** One line of the daemon's log; `line` counts from 1. It holds no prompt, file content or key. */
+export interface LogLine {
+  line: number;
+  at: number;
+  level: string;
+  logger: string;
+  text: string;
+}
+
+/** Which lines: those from number `fromLine` on, the newest for none; of `level` and above. */
+export interface LogTailParams {
+  fromLine?: number;
+  level?: "info" | "warning" | "error";
+}
+
+/** The lines, oldest first; `next` is the `fromLine` that goes on from here. */
+export interface LogTailResult {
+  lines: LogLine[];
+  next: number;
+}
+
+/** One finished answer of the model, whole. */
+export interface Message {
+  messageId: string;
+  content: Record<string, unknown>[];
+}
+
+/** Old tool results blanked in what is kept, and the tokens that frees. */
+export interface Microcompact {
+  blanked: number;
+  tokens: number;
+}
+
+/** Why nothing would be, or was, done. */
+export interface NoOp {
+  reason: string;
+}
+
+/** One stored turn; `blocks` are the gateway's blocks as JSON. */
+export interface NodeView {
+  id: string;
+  parent: string | null;
+  role: string;
+  blocks: Record<string, unknown>[];
+  createdAt: number;
+}
+
+/** Something the user should know. */
+export interface Notice {
+  severity: "info" | "warning" | "error";
+  title: string;
+  description: string;
+}
+
+/** The user's answer; anything but `selected` with a known option counts as a rejection. */
+export interface PermissionAnswer {
+  outcome: string;
+  optionId?: string;
+}
+
+/** One answer the user may give. */
+export interface PermissionOption {
+  optionId: string;
+  name: string;
+  kind: "allow_once" | "allow_always" | "reject_once" | "reject_always";
+}
+
+/** A question to the user; unanswered by `expiresAt` it counts as rejected. */
+export interface PermissionRequest {
+  sid: string;
+  turnId: string | null;
+  permissionId: string;
+  title: string;
+  subject: PermissionSubject;
+  options: PermissionOption[];
+  expiresAt: number;
+  description?: string;
+}
+
+/** A question is answered, or ran out; `outcome` is the option, or `expired`, or `cancelled`. */
+export interface PermissionResolvedNotification {
+  sid: string;
+  permissionId: string;
+  outcome: string;
+  by: string;
+}
+
+/** What the question is about; `type` is `toolCall`, `command` or `path`. */
+export interface PermissionSubject {
+  type: string;
+  toolCallId: string;
+  tool: string;
+  detail: string;
+  diffs: Record<string, unknown>[];
+}
+
+/** The session moved into another phase. */
+export interface Phase {
+  phase: string;
+}
+
+/** What a compaction would do. Made without a model call. */
+export interface Plan {
+  planId: string;
+  expectHead: string | null;
+  engine: string;
+  gate: Gate;
+  cut?: Cut;
+  dropped?: Dropped;
+  kept?: Kept;
+  microcompact?: Microcompact;
+  rehydrate: RehydrateCandidate[];
+  projected?: Projected;
+  noop?: NoOp;
+  prompt?: string;
+}
+
+/** The model's todo list, whole. */
+export interface PlanChanged {
+  entries: PlanItem[];
+}
+
+/** One line of the model's todo list. */
+export interface PlanItem {
+  content: string;
+  status: string;
+  priority: string;
+}
+
+/** The size after the compaction, about; `pct` is of the window. */
+export interface Projected {
+  tokens: number;
+  pct: number;
+}
+
+/** The prompts that wait, whole. */
+export interface QueueChanged {
+  items: QueueItem[];
+}
+
+/** Requests being answered, and bytes on their way out. */
+export interface QueueCounts {
+  requests: number;
+  outBytes: number;
+}
+
+/** Other words for a prompt that waits. */
+export interface QueueEditParams {
+  sid: string;
+  itemId: string;
+  input: Record<string, unknown>[];
+}
+
+/** A prompt that waits for its turn; `input` is its content as it was given. */
+export interface QueueItem {
+  itemId: string;
+  turnId: string;
+  input: Record<string, unknown>[];
+}
+
+/** A prompt that is not wanted any more; its turn ends as cancelled. */
+export interface QueueRemoveParams {
+  sid: string;
+  itemId: string;
+}
+
+/** The prompts that wait, the next one first. */
+export interface QueueResult {
+  items: QueueItem[];
+  seq: number;
+}
+
+/** A dropped read that would come back; `stale` when its file has changed since. */
+export interface RehydrateCandidate {
+  uri: string;
+  tokens: number;
+  stale: boolean;
+}
+
+/** Files the model has read: `uris` of them, or all it does not see as they are now; `budget` in tokens. Nothing is put beyond the engine's limit, whatever the budget. */
+export interface RehydrateParams {
+  sid: string;
+  uris?: string[];
+  budget?: number;
+}
+
+/** What would come back; `missing` says why the others would not. */
+export interface RehydratePreviewResult {
+  files: RestoredFile[];
+  missing: string[];
+  tokens: number;
+}
+
+/** What came back, behind the conversation as it was; a rewind takes it away again. */
+export interface RehydrateRunResult {
+  files: RestoredFile[];
+  missing: string[];
+  tokens: number;
+  head: string | null;
+  seq: number;
+}
+
+/** Files came back into the conversation as they are now. */
+export interface Rehydrated {
+  files: RestoredFile[];
+  missing: string[];
+}
+
+/** A file that came back after a compaction, as it was at that moment. */
+export interface RestoredFile {
+  uri: string;
+  hash: string;
+  source: string;
+  tokens: number;
+}
+
+/** A model call failed and is tried again after `delayMs`. */
+export interface Retry {
+  attempt: number;
+  max: number;
+  delayMs: number;
+  error: string;
+}
+
+/** In which form the protocol is wanted: JSON Schema, TypeScript, or the reference for people. */
+export interface SchemaParams {
+  format?: "jsonschema" | "ts" | "markdown";
+}
+
+/** The protocol; `hash` is that of its JSON Schema, whatever the form: the handshake's `schemaHash`. */
+export interface SchemaResult {
+  text: string;
+  hash: string;
+}
+
+/** Sessions in memory, and those at work. */
+export interface SessionCounts {
+  loaded: number;
+  running: number;
+}
+
+/** A conversation as text: for people, one node a line, or one object. `view` is that of `sidecar/session/read`. `path`, absolute, is a file to make; without it the text is the result. A file that exists is kept. */
+export interface SessionExportParams {
+  sid: string;
+  format?: "markdown" | "jsonl" | "json";
+  view?: "active" | "full" | Record<string, string>;
+  path?: string;
+}
+
+/** The text, or where it was written. */
+export interface SessionExportResult {
+  path?: string;
+  text?: string;
+}
+
+/** A session to go on from elsewhere: from `atNode`, its head for none. It need not be loaded. */
+export interface SessionForkParams {
+  sid: string;
+  atNode?: string;
+  title?: string;
+  cwd?: string;
+}
+
+/** Which sessions: of a folder, by words of the title, archived ones too or not; page by `cursor`. */
+export interface SessionListParams {
+  cwd?: string;
+  query?: string;
+  archived?: boolean;
+  cursor?: string;
+  limit?: number;
+}
+
+/** The newest first. */
+export interface SessionListResult {
+  sessions: SessionSummary[];
+  nextCursor?: string;
+}
+
+/** A stored session, and how much of its past to send again after the result. `replay` is `"none"`, `"full"`, `{"fromSeq": n}` or `{"lastTurns": n}`. */
+export interface SessionLoadParams {
+  sid: string;
+  cwd?: string;
+  replay?: "none" | "full" | Record<string, number>;
+}
+
+/** The session as it stands. */
+export interface SessionLoadResult {
+  snapshot: SessionSnapshot;
+  configOptions: ConfigOption[];
+  usage: ContextUsage;
+  integrity: Integrity;
+  seq: number;
+}
+
+/** A new session. `cwd` is an absolute folder; `roots` are further folders the tools may use. `policy` overrides the engine's thresholds: `triggerRatio`, `keepRecent`, `reserveTokens`. */
+export interface SessionNewParams {
+  cwd: string;
+  roots?: string[];
+  title?: string;
+  model?: string;
+  engine?: string;
+  policy?: Record<string, number>;
+  ephemeral?: boolean;
+  parent?: string;
+}
+
+/** The new session. */
+export interface SessionNewResult {
+  sid: string;
+  snapshot: SessionSnapshot;
+  configOptions: ConfigOption[];
+  usage: ContextUsage;
+  seq: number;
+}
+
+/** The nodes of a stored session; `view` is `"active"`, `"full"`, or a moment of its past. Such a moment is `{"compactionId": id, "at": "before" | "after"}`, before when `at` is left out; after one that was undone, it is the conversation as the undoing left it. */
+export interface SessionReadParams {
+  sid: string;
+  view?: "active" | "full" | Record<string, string>;
+  cursor?: string;
+  limit?: number;
+}
+
+/** Nodes, oldest first. */
+export interface SessionReadResult {
+  nodes: NodeView[];
+  nextCursor?: string;
+}
+
+/** Another title. */
+export interface SessionRenameParams {
+  sid: string;
+  title: string;
+}
+
+/** Where the conversation is to end: at `toNode`, on any branch; before everything for null. `expectHead` is the head the client saw; null takes any. */
+export interface SessionRewindParams {
+  sid: string;
+  toNode: string | null;
+  expectHead: string | null;
+}
+
+/** The head now, which is another node when a torn tool call had to be mended; `undone` stay stored. */
+export interface SessionRewindResult {
+  head: string | null;
+  undone: string[];
+  seq: number;
+}
+
+/** A session at one moment: what a client needs to draw it before it follows the events after `seq`. */
+export interface SessionSnapshot {
+  sid: string;
+  cwd: string;
+  roots: string[];
+  title: string;
+  model: string;
+  engine: string;
+  phase: string;
+  head: string | null;
+  messages: number;
+  seq: number;
+  createdAt: number;
+  updatedAt: number;
+  turnId?: string;
+  queue: QueueItem[];
+  parent?: string;
+  archived: boolean;
+  ephemeral: boolean;
+  plan: PlanItem[];
+}
+
+/** One line of a session list. */
+export interface SessionSummary {
+  sid: string;
+  cwd: string;
+  title: string;
+  updatedAt: number;
+  phase: string;
+  messages: number;
+  tokens: number;
+  lastCompactionAt?: number;
+  archived: boolean;
+}
+
+/** Every node of every branch, oldest first; `leaves` are those that nothing follows. */
+export interface SessionTreeResult {
+  nodes: TreeNode[];
+  head: string | null;
+  leaves: string[];
+}
+
+/** What `sidecar/session/list` returns has changed. */
+export interface SessionsChangedNotification {
+}
+
+/** One knob of a session: `model`, `engine`, `thinking` or `permissions`. */
+export interface SetConfigOptionParams {
+  sid: string;
+  configId: string;
+  value: string;
+}
+
+/** All the knobs, as they stand now. */
+export interface SetConfigOptionResult {
+  configOptions: ConfigOption[];
+  seq: number;
+}
+
+/** The turn is over; always the last event of its turn. */
+export interface Settled {
+  turnId: string;
+  stopReason: "end_turn" | "max_tokens" | "max_turn_requests" | "refusal" | "cancelled";
+  head: string | null;
+  usage: ContextUsage;
+  durationMs: number;
+}
+
+/** A session. */
+export interface SidParams {
+  sid: string;
+}
+
+/** How the daemon is. */
+export interface StatusResult {
+  pid: number;
+  version: string;
+  uptimeMs: number;
+  clients: ClientInfo[];
+  sessions: SessionCounts;
+  queues: QueueCounts;
+  rssBytes: number;
+  watch: WatchInfo;
+  children: ChildInfo[];
+  lastErrors: string[];
+}
+
+/** More of the answer `messageId`; the `message` event restates it whole. */
+export interface TextDelta {
+  messageId: string;
+  delta: string;
+}
+
+/** More of the reasoning in `messageId`; the `message` event restates it whole. */
+export interface ThinkingDelta {
+  messageId: string;
+  delta: string;
+}
+
+/** Tokens of one call or of many added up, as the provider reported them. */
+export interface TokenCounts {
+  input: number;
+  output: number;
+  cacheRead: number;
+  cacheWrite: number;
+}
+
+/** A tool call has its one result. */
+export interface ToolFinished {
+  toolCallId: string;
+  name: string;
+  title: string;
+  kind: string;
+  content: unknown;
+  isError: boolean;
+  locations: ToolLocation[];
+  diffs: DiffContent[];
+}
+
+/** A file a tool works on; `line` counts from 1. */
+export interface ToolLocation {
+  path: string;
+  line?: number;
+}
+
+/** A tool has more to show while it runs. */
+export interface ToolProgress {
+  toolCallId: string;
+  content: string;
+}
+
+/** A tool call begins. */
+export interface ToolStarted {
+  toolCallId: string;
+  name: string;
+  title: string;
+  kind: string;
+  input?: unknown;
+  locations: ToolLocation[];
+}
+
+/** What is traced of every client: nothing, which messages pass, or also their redacted content. `toFile` is an absolute path; without one a file of its own is begun below the state directory. */
+export interface TraceSetParams {
+  level: "off" | "messages" | "verbose";
+  toFile?: string;
+}
+
+/** Where the trace goes; nothing when it is off. */
+export interface TraceSetResult {
+  path?: string;
+}
+
+/** One node; `tokens` is an estimate. */
+export interface TreeNode {
+  id: string;
+  parent: string | null;
+  kind: "user" | "assistant" | "tool" | "summary" | "file";
+  tokens: number;
+  at: number;
+}
+
+/** A prompt. `input` is a list of content blocks (text, resource_link, resource, image). A second request with the `idempotencyKey` of an earlier one answers as that one did. */
+export interface TurnParams {
+  sid: string;
+  input: Record<string, unknown>[];
+  expectHead?: string;
+  whenBusy?: "queue" | "steer" | "reject";
+  idempotencyKey?: string;
+  workDoneToken?: string | number;
+  partialResultToken?: string | number;
+}
+
+/** How the turn ended; `text` is the last answer. */
+export interface TurnRunResult {
+  turnId: string;
+  stopReason: string;
+  head: string | null;
+  usage: ContextUsage;
+  text: string;
+  seq: number;
+}
+
+/** What became of the prompt; `position` counts from 1 in the queue. */
+export interface TurnStartResult {
+  turnId: string;
+  userNodeId: string | null;
+  disposition: "started" | "queued" | "steered";
+  seq: number;
+  position?: number;
+}
+
+/** Words for the turn `expectTurnId` while it runs, as content blocks. */
+export interface TurnSteerParams {
+  sid: string;
+  expectTurnId: string;
+  input: Record<string, unknown>[];
+}
+
+/** Whether they entered that turn, wait behind it, or began a turn of their own because it was over. */
+export interface TurnSteerResult {
+  outcome: "injected" | "queued" | "startedNewTurn";
+  turnId: string;
+  seq: number;
+}
+
+/** Where the tokens of the next request come from. */
+export interface UsageBy {
+  system: number;
+  toolDefs: number;
+  user: number;
+  assistant: number;
+  thinking: number;
+  toolResults: number;
+  images: number;
+  summary: number;
+  files: number;
+}
+
+/** A prompt entered the conversation; `content` is as it was given. */
+export interface UserMessage {
+  nodeId: string | null;
+  content: Record<string, unknown>[];
+}
+
+/** Who watches the disk: `client`, `watchfiles` or `none`. */
+export interface WatchInfo {
+  backend: string;
+  roots: number;
+  dropped: number;
+}
+
+/** What a client may ask of the daemon. */
+export interface Methods {
+  "sidecar/status": { params: Empty; result: StatusResult };
+  "sidecar/schema": { params: SchemaParams; result: SchemaResult };
+  "sidecar/log/tail": { params: LogTailParams; result: LogTailResult };
+  "sidecar/trace/set": { params: TraceSetParams; result: TraceSetResult };
+  "sidecar/attach": { params: AttachParams; result: AttachResult };
+  "sidecar/detach": { params: SidParams; result: Empty };
+  "sidecar/session/new": { params: SessionNewParams; result: SessionNewResult };
+  "sidecar/session/load": { params: SessionLoadParams; result: SessionLoadResult };
+  "sidecar/session/list": { params: SessionListParams; result: SessionListResult };
+  "sidecar/session/read": { params: SessionReadParams; result: SessionReadResult };
+  "sidecar/session/tree": { params: SidParams; result: SessionTreeResult };
+  "sidecar/session/fork": { params: SessionForkParams; result: SessionNewResult };
+  "sidecar/session/rewind": { params: SessionRewindParams; result: SessionRewindResult };
+  "sidecar/session/rename": { params: SessionRenameParams; result: Empty };
+  "sidecar/session/archive": { params: SidParams; result: Empty };
+  "sidecar/session/unarchive": { params: SidParams; result: Empty };
+  "sidecar/session/delete": { params: SidParams; result: Empty };
+  "sidecar/session/close": { params: SidParams; result: Empty };
+  "sidecar/session/export": { params: SessionExportParams; result: SessionExportResult };
+  "sidecar/session/setConfigOption": { params: SetConfigOptionParams; result: SetConfigOptionResult };
+  "sidecar/turn/start": { params: TurnParams; result: TurnStartResult };
+  "sidecar/turn/run": { params: TurnParams; result: TurnRunResult };
+  "sidecar/turn/steer": { params: TurnSteerParams; result: TurnSteerResult };
+  "sidecar/turn/interrupt": { params: InterruptParams; result: InterruptResult };
+  "sidecar/queue/list": { params: SidParams; result: QueueResult };
+  "sidecar/queue/edit": { params: QueueEditParams; result: QueueResult };
+  "sidecar/queue/remove": { params: QueueRemoveParams; result: QueueResult };
+  "sidecar/context/usage": { params: ContextUsageParams; result: ContextUsage };
+  "sidecar/context/files": { params: SidParams; result: ContextFilesResult };
+  "sidecar/context/drop": { params: ContextDropParams; result: ContextDropResult };
+  "sidecar/rehydrate/preview": { params: RehydrateParams; result: RehydratePreviewResult };
+  "sidecar/rehydrate/run": { params: RehydrateParams; result: RehydrateRunResult };
+  "sidecar/fs/watch": { params: FsWatchParams; result: FsWatchResult };
+  "sidecar/fs/unwatch": { params: FsUnwatchParams; result: Empty };
+  "sidecar/compact/preview": { params: CompactPreviewParams; result: Plan };
+  "sidecar/compact/compare": { params: CompactCompareParams; result: CompactCompareResult };
+  "sidecar/compact/start": { params: CompactStartParams; result: CompactStartResult };
+  "sidecar/compact/cancel": { params: CompactCancelParams; result: CancelResult };
+  "sidecar/compact/undo": { params: CompactUndoParams; result: CompactUndoResult };
+  "sidecar/compact/list": { params: SidParams; result: CompactListResult };
+  "sidecar/compact/read": { params: CompactReadParams; result: CompactReadResult };
+}
+
+/** What the daemon may ask of a client. */
+export interface ClientRequests {
+  "sidecar/permission/request": { params: PermissionRequest; result: PermissionAnswer };
+  "sidecar/edit/apply": { params: EditApplyParams; result: EditApplyResult };
+}
+
+/** What the daemon says by itself, by method. */
+export interface Notifications {
+  "sidecar/event": EventNotification;
+  "sidecar/gap": GapNotification;
+  "sidecar/sessions/changed": SessionsChangedNotification;
+  "sidecar/permission/resolved": PermissionResolvedNotification;
+  "sidecar/fs/changed": FsChangedNotification;
+  "sidecar/closing": ClosingNotification;
+}
+
+/** What an event carries, by kind. */
+export interface EventData {
+  "phase": Phase;
+  "userMessage": UserMessage;
+  "textDelta": TextDelta;
+  "thinkingDelta": ThinkingDelta;
+  "message": Message;
+  "toolStarted": ToolStarted;
+  "toolProgress": ToolProgress;
+  "toolFinished": ToolFinished;
+  "plan": PlanChanged;
+  "usage": ContextUsage;
+  "compaction": Compaction;
+  "compactionSummaryDelta": CompactionSummaryDelta;
+  "rehydrated": Rehydrated;
+  "headMoved": HeadChanged;
+  "fileStale": FileStale;
+  "fileFresh": FileFresh;
+  "retry": Retry;
+  "notice": Notice;
+  "queue": QueueChanged;
+  "configChanged": ConfigChanged;
+  "commandsChanged": CommandsChanged;
+  "infoChanged": InfoChanged;
+  "settled": Settled;
+  "faulted": Faulted;
+}
+
+/** What `error.data.kind` may be. */
+export type ErrorKind = "parse" | "invalidRequest" | "methodNotFound" | "invalidParams" | "notInitialized" | "alreadyInitialized" | "messageTooLarge" | "overloaded" | "cancelled" | "authRequired" | "sessionNotFound" | "nodeNotFound" | "compactionNotFound" | "itemNotFound" | "modelNotFound" | "busy" | "notSteerable" | "headMoved" | "wouldExceedWindow" | "storeUnavailable" | "fileProblem" | "modelFailed" | "toolFailed" | "compactionFailed" | "turnBudget" | "invalidState" | "internal";
