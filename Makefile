@@ -8,13 +8,18 @@ BIN := $(VENV)/bin
 endif
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench format clean
+.PHONY: demo test test-typescript lint bench format clean
 
 demo: $(READY)
 	$(BIN)/sidecar demo
 
 test: $(READY)
 	$(BIN)/python -m pytest -q
+
+# Apart from the suite, which fetches nothing from npm.
+test-typescript: $(READY)
+	npm install --prefix clients/typescript --no-package-lock --no-audit --no-fund
+	$(BIN)/python -m pytest -q tests/clients/test_typescript.py
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
