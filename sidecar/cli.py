@@ -63,7 +63,8 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"sidecar {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    # With its name given, argparse does not load what measures the terminal.
+    commands = parser.add_subparsers(prog="sidecar", dest="command", required=True, metavar="COMMAND")
     _add_serve(commands)
     _add_acp(commands)
     _add_demo(commands)

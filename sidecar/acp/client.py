@@ -19,7 +19,7 @@ from sidecar.acp.link import AcpLink
 from sidecar.acp.params import content, fields, session_id, text
 from sidecar.acp.prompts import Prompts
 from sidecar.acp.sessions import Sessions
-from sidecar.conductor.errors import SessionNotFound
+from sidecar.conductor.errors import NotSteerable, SessionNotFound
 from sidecar.conductor.log import EventLog
 from sidecar.protocol.errors import MethodNotFound
 from sidecar.protocol.jsonrpc import Id
@@ -34,6 +34,7 @@ _log = logging.getLogger("sidecar.acp")
 Handler: TypeAlias = Callable[[Mapping[str, Any], Id], Answer | Awaitable[Answer]]
 
 _OURS: Final = "_sidecar/"
+_PROMPT_REQUIRED: Final = {"outcome": "promptRequired", "reason": "noRunningTurn"}
 
 
 class AcpClient:
@@ -110,11 +111,15 @@ class AcpClient:
         """Put a message into the turn that runs; without one it stays the client's, to send as a prompt."""
         sid = session_id(params)
         self._log(sid)
-        if self._prompts.running(sid) is None:
-            return Answer({"outcome": "promptRequired", "reason": "noRunningTurn"})
-        given = {"sid": sid, "input": content(params), "whenBusy": "steer"}
-        started = (await self._ask("sidecar/turn/start", given)).value
-        return Answer({"outcome": "injected" if started["disposition"] == "steered" else "startedNewTurn"})
+        running = self._prompts.running(sid)
+        if running is None:
+            return Answer(_PROMPT_REQUIRED)
+        given = {"sid": sid, "expectTurnId": running.turn_id, "input": content(params)}
+        try:
+            outcome = (await self._ask("sidecar/turn/steer", given)).value["outcome"]
+        except NotSteerable:
+            return Answer(_PROMPT_REQUIRED)
+        return Answer({"outcome": "injected" if outcome == "injected" else "startedNewTurn"})
 
     async def _left(self, closing: Awaitable[Answer], params: Mapping[str, Any]) -> Answer:
         """Let go of a session once it is closed."""

@@ -212,7 +212,8 @@ async def drained(panel: FakePanel) -> None:
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: str(seed.get("method") or sorted(seed)))
 async def test_odd_params_are_answered(stage: Stage, seed: dict[str, Any]) -> None:
     panel = stage.panel
-    for n, params in enumerate((None, [], "x", 7, {}, {"sessionId": None}, {"sessionId": []})):
+    odd: list[Any] = [None, [], "x", 7, {}, {"sessionId": None}, {"sessionId": []}]
+    for n, params in enumerate(odd):
         message = {"jsonrpc": "2.0", "id": n, **seed}
         if "method" in seed:
             message["params"] = params

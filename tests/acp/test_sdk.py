@@ -1,0 +1,189 @@
+"""The protocol's own Python SDK drives the real process through a whole session, as an editor would."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import acp
+import pytest
+import pytest_asyncio
+from acp import schema
+from acp.stdio import spawn_agent_process
+
+pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
+
+MODEL = "scripted-1"
+PATIENCE_S = 20.0
+LINE_BYTES = 32 * 1024 * 1024
+MODELS = {
+    MODEL: {
+        "scripted": [
+            [{"thinking": "look"}, {"toolCall": {"name": "read", "input": {"path": "a.py"}}}],
+            [
+                {
+                    "toolCall": {
+                        "name": "edit",
+                        "input": {"path": "a.py", "old_text": "unsaved", "new_text": "edited"},
+                    }
+                }
+            ],
+            [{"text": "done"}],
+            [{"text": "never ends"}, {"hang": True}],
+            [{"text": "again"}],
+        ]
+    }
+}
+
+
+class Panel:
+    """An editor's side of the SDK: keeps what it is told, has unsaved text, and says yes."""
+
+    def __init__(self) -> None:
+        self.updates: list[Any] = []
+        self.asked: list[str] = []
+        self.unsaved: dict[str, str] = {}
+        self._news = asyncio.Event()
+
+    async def session_update(self, session_id: str, update: Any, **kwargs: Any) -> None:
+        self.updates.append(update)
+        self._news.set()
+
+    async def request_permission(
+        self, session_id: str, tool_call: Any, options: list[Any], **kwargs: Any
+    ) -> schema.RequestPermissionResponse:
+        self.asked.append(str(tool_call.title))
+        chosen = next(option for option in options if option.kind == "allow_once")
+        outcome = schema.AllowedOutcome(outcome="selected", option_id=chosen.option_id)
+        return schema.RequestPermissionResponse(outcome=outcome)
+
+    async def read_text_file(self, session_id: str, path: str, **kwargs: Any) -> schema.ReadTextFileResponse:
+        if path not in self.unsaved:
+            raise acp.RequestError(-32002, "no such file")
+        return schema.ReadTextFileResponse(content=self.unsaved[path])
+
+    async def write_text_file(self, session_id: str, path: str, content: str, **kwargs: Any) -> None:
+        self.unsaved.pop(path, None)
+        write(Path(path), content)
+
+    async def heard(self, text: str) -> None:
+        """Return once the agent has said *text*."""
+        async with asyncio.timeout(PATIENCE_S):
+            while text not in self.said():
+                self._news.clear()
+                await self._news.wait()
+
+    def told(self, kind: str) -> list[Any]:
+        return [update for update in self.updates if update.session_update == kind]
+
+    def said(self) -> str:
+        return "".join(update.content.text for update in self.told("agent_message_chunk"))
+
+
+def write(path: Path, text: str) -> None:
+    path.write_text(text)
+
+
+def read(path: Path) -> str:
+    return path.read_text()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("project").resolve()
+    write(folder / "a.py", "saved\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def panel() -> Panel:
+    return Panel()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def agent(panel: Panel, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Any]:
+    """A running agent that has shaken hands; it ends with 0 when its input does."""
+    env = {**os.environ, "INDUSAGI_HOME": str(tmp_path_factory.mktemp("home"))}
+    command = (sys.executable, "-m", "sidecar", "acp")
+    client: Any = panel
+    limits = {"limit": LINE_BYTES}
+    async with spawn_agent_process(client, *command, env=env, transport_kwargs=limits) as (agent, process):
+        files = schema.FileSystemCapabilities(read_text_file=True, write_text_file=True)
+        capabilities = schema.ClientCapabilities(fs=files)
+        options = {"models": MODELS}
+        answer = await agent.initialize(65535, client_capabilities=capabilities, sidecar=options)
+        assert answer.protocol_version == 1
+        yield agent
+    assert process.returncode == 0
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def sid(agent: Any, folder: Path) -> str:
+    """A session with a first turn: it reads what is unsaved, and edits it through the editor."""
+    session = await agent.new_session(cwd=str(folder), mcp_servers=[], sidecar={"model": MODEL})
+    return str(session.session_id)
+
+
+async def test_a_turn_reads_what_is_unsaved_and_edits_through_the_editor(
+    agent: Any, panel: Panel, folder: Path, sid: str
+) -> None:
+    panel.unsaved[str(folder / "a.py")] = "unsaved\n"
+    answer = await agent.prompt(session_id=sid, prompt=[acp.text_block("edit a.py")])
+    assert (answer.stop_reason, panel.said()) == ("end_turn", "done")
+    assert (read(folder / "a.py"), panel.asked) == ("edited\n", ["Edit a.py"])
+    assert [update.status for update in panel.told("tool_call")] == ["in_progress", "in_progress"]
+    ended = [update for update in panel.told("tool_call_update") if update.status == "completed"]
+    assert [item.type for update in ended for item in update.content] == ["content", "diff"]
+    assert panel.told("usage_update")
+    assert {command.name for command in panel.told("available_commands_update")[0].available_commands}
+
+
+async def test_a_cancelled_turn_is_cancelled(agent: Any, panel: Panel, sid: str) -> None:
+    running = asyncio.ensure_future(agent.prompt(session_id=sid, prompt=[acp.text_block("go on")]))
+    await panel.heard("never ends")
+    await agent.cancel(session_id=sid)
+    assert (await running).stop_reason == "cancelled"
+
+
+async def test_a_mode_and_an_option_are_set(agent: Any, panel: Panel, sid: str) -> None:
+    await agent.set_session_mode(session_id=sid, mode_id="allowEdits")
+    answer = await agent.set_config_option(session_id=sid, config_id="engine", value="none")
+    values = {option.id: option.current_value for option in answer.config_options}
+    assert (values["engine"], values["permissions"]) == ("none", "allowEdits")
+    assert panel.told("current_mode_update")[-1].current_mode_id == "allowEdits"
+
+
+async def test_a_closed_session_is_listed_and_loaded_with_its_past(
+    agent: Any, panel: Panel, folder: Path, sid: str
+) -> None:
+    await agent.close_session(session_id=sid)
+    listed = (await agent.list_sessions(cwd=str(folder))).sessions
+    assert [session.session_id for session in listed] == [sid]
+    panel.updates.clear()
+    await agent.load_session(session_id=sid, cwd=str(folder), mcp_servers=[])
+    prompts = [update.content.text for update in panel.told("user_message_chunk")]
+    assert prompts == ["edit a.py", "go on"]
+    assert len(panel.told("tool_call")) == 2
+
+
+async def test_a_fork_goes_on_by_itself(agent: Any, panel: Panel, folder: Path, sid: str) -> None:
+    forked = await agent.fork_session(session_id=sid, cwd=str(folder), mcp_servers=[])
+    assert forked.session_id != sid
+    panel.updates.clear()
+    answer = await agent.prompt(session_id=forked.session_id, prompt=[acp.text_block("more")])
+    assert (answer.stop_reason, panel.said()) == ("end_turn", "again")
+
+
+async def test_what_is_not_there_is_an_error_with_its_code(agent: Any, folder: Path) -> None:
+    with pytest.raises(acp.RequestError) as caught:
+        await agent.load_session(session_id="nothing", cwd=str(folder), mcp_servers=[])
+    assert caught.value.code == -32002
+
+
+async def test_our_methods_are_extensions(agent: Any) -> None:
+    status = await agent.ext_method("sidecar/status", {})
+    assert status["sessions"]["loaded"] == 2
