@@ -23,8 +23,9 @@ TESTS = sorted(path.stem for path in (ROOT / "test").glob("*.test.ts"))
 
 
 def test_the_types_are_those_of_the_daemon() -> None:
-    """When this fails: ``sidecar schema --format ts > clients/typescript/src/protocol.ts``."""
-    assert (ROOT / "src" / "protocol.ts").read_text(encoding="utf-8") == schema_text("ts")
+    written = (ROOT / "src" / "protocol.ts").read_text(encoding="utf-8")
+    is_current = written == schema_text("ts")
+    assert is_current, "run: sidecar schema --format ts > clients/typescript/src/protocol.ts"
 
 
 @functools.cache

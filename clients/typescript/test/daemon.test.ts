@@ -1,18 +1,19 @@
 /** The client against the real daemon: prompts, buffers, permissions, a compaction and back, a reload. */
 
 import assert from "node:assert/strict";
-import { existsSync, mkdtempSync, realpathSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
 
 import { SidecarClient, SidecarRequestError, allow, reject, type SpawnOptions } from "sidecar-client";
 
+import { newFolder } from "./folders.js";
+
 const QUESTION = "What is in README.md?";
 const OPTIONS: SpawnOptions = {
   command: JSON.parse(process.env["SIDECAR_COMMAND"] ?? '["sidecar"]') as string[],
-  env: { INDUSAGI_HOME: mkdtempSync(join(tmpdir(), "sidecar-home-")) },
+  env: { INDUSAGI_HOME: newFolder() },
   permission: (request) => (request.subject.detail.includes("forbidden") ? reject(request) : allow(request)),
 };
 
@@ -27,7 +28,7 @@ after(async () => {
 
 /** A folder with one file about a parrot. */
 function folder(): string {
-  const path = realpathSync(mkdtempSync(join(tmpdir(), "sidecar-")));
+  const path = newFolder();
   writeFileSync(join(path, "README.md"), "# Parrot\n\nThe parrot is blue.\n");
   return path;
 }

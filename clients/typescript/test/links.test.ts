@@ -1,15 +1,15 @@
 /** Daemons that misbehave, and sockets: what a client learns, and that it always ends. */
 
 import assert from "node:assert/strict";
-import { mkdtempSync, realpathSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
-import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { createMessageConnection } from "vscode-jsonrpc/node";
 
 import { ConnectionLost, SidecarClient, SidecarRequestError, allow, type SpawnOptions } from "sidecar-client";
+
+import { newFolder } from "./folders.js";
 
 const PROGRAM = fileURLToPath(new URL("fake-daemon.js", import.meta.url));
 
@@ -31,7 +31,7 @@ function assertLost(error: unknown, reason: RegExp): asserts error is Connection
 }
 
 test("a daemon runs where and with what it is told, and ends with its client", async () => {
-  const cwd = realpathSync(mkdtempSync(join(tmpdir(), "sidecar-")));
+  const cwd = newFolder();
   const { said, exitCode } = await ask("plain", { cwd, env: { EXTRA: "yes" } });
   assert.deepEqual({ said, exitCode }, { said: { cwd, extra: "yes" }, exitCode: 0 });
 });
@@ -153,11 +153,11 @@ test("a daemon that hangs up is told at once", async () => {
 });
 
 test("nobody at the socket is named", async () => {
-  await assert.rejects(SidecarClient.connect(join(tmpdir(), "nobody")), /no daemon answers at/);
+  await assert.rejects(SidecarClient.connect(join(newFolder(), "nobody")), /no daemon answers at/);
 });
 
 function whereToListen(): string {
-  const folder = mkdtempSync(join(tmpdir(), "s-"));
+  const folder = newFolder();
   return process.platform === "win32" ? `\\\\.\\pipe\\${basename(folder)}` : join(folder, "s");
 }
 
