@@ -1,5 +1,9 @@
 """Models behind one contract: catalogue, channels, the embedded model and the fake."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from sidecar.llmgateway.channel import channel_of, collect_reply, fold_reply
 from sidecar.llmgateway.contract import (
     ApiKind,
@@ -40,7 +44,9 @@ from sidecar.llmgateway.contract import (
     UserTurn,
     gateway_error,
 )
-from sidecar.llmgateway.gateway import stream
+
+if TYPE_CHECKING:
+    from sidecar.llmgateway.gateway import stream
 
 __all__ = [
     "ApiKind",
@@ -85,3 +91,12 @@ __all__ = [
     "gateway_error",
     "stream",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when first used: whoever wants the contract alone should not pay for the way to a model.
+    if name == "stream":
+        from sidecar.llmgateway.gateway import stream
+
+        return stream
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

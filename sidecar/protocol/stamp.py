@@ -1,7 +1,7 @@
 """The hash of the protocol, as it is told in every handshake.
 
-Written down, so that a start need not work it out, and so that no message changes unnoticed: a test compares it
-with what the method table says, and is satisfied by whoever changes both.
+Written down, so that a start need not work it out, and so that no message changes unnoticed: a test compares
+it with what the method table says, and is satisfied by whoever changes both.
 """
 
 from __future__ import annotations
@@ -10,5 +10,5 @@ from typing import Final
 
 __all__ = ["SCHEMA_HASH"]
 
-SCHEMA_HASH: Final = "sha256:14514d1b6da45e78481cecdffeecaf6d9d4644391f0da236dd8d3953d9076af3"
+SCHEMA_HASH: Final = "sha256:70ccead780456c65dd611d03a04d5526a8919c593dfee78951533bbc64f1eeb8"
 """What ``sidecar.protocol.schema.schema_hash`` returns."""
