@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final, get_args
 
@@ -24,6 +24,7 @@ from sidecar.conductor.events import Notice, PlanChanged
 from sidecar.conductor.files import SessionFiles
 from sidecar.conductor.history import History, JournalPort
 from sidecar.conductor.info import SessionInfo
+from sidecar.conductor.knowledge import Knowledge, Library, NoLibrary, with_knowledge
 from sidecar.conductor.log import EventLog
 from sidecar.conductor.narrator import Narrator
 from sidecar.conductor.permissions import PermissionDesk
@@ -62,7 +63,8 @@ class SessionParts:
 
     *toolbox* builds the tools of one session from its context maker and observer, *tool_servers* what runs
     the servers that clients name for it. *resolve* makes a path that the model wrote absolute. A model call
-    that says nothing for *model_silence_s* seconds has failed.
+    that says nothing for *model_silence_s* seconds has failed; a knowledge source that finds nothing for
+    *knowledge_timeout_s* seconds is not waited for.
     """
 
     models: Models
@@ -74,9 +76,11 @@ class SessionParts:
     child_started: Callable[[int, str], Callable[[], None]]
     clock_ms: Callable[[], int]
     new_id: Callable[[], str]
+    library: Library = field(default_factory=NoLibrary)
     permission_timeout_ms: int = 300_000
     summary_deadline_s: float = 120.0
     model_silence_s: float = 300.0
+    knowledge_timeout_s: float = 5.0
     max_output_chars: int = 30_000
 
 
@@ -111,6 +115,14 @@ class Core:
         self.desk = PermissionDesk(info.sid, host, parts.new_id, parts.clock_ms, parts.permission_timeout_ms)
         self.tools: SessionTools = parts.toolbox(self._tool_context, self.narrator.on_tool)
         self.servers = SessionServers(parts.tool_servers, self._server_host(), info.mcp_servers)
+        self.knowledge = Knowledge(
+            parts.library,
+            info.sid,
+            self.roots,
+            self.narrator.tell,
+            is_kept=not info.ephemeral,
+            timeout_s=parts.knowledge_timeout_s,
+        )
         self.compactor = Compactor(info.sid, self.history, self.narrator, self._surroundings())
         self._turn_engine = info.engine
         self._configured = self._agent_config()
@@ -129,6 +141,8 @@ class Core:
             self.agent.reseat(turns, stored=True)
         self.compactor.load([record for record in records if record.get("type") == "compaction"])
         self.files.load([record for record in records if record.get("type") == "reads"])
+        on_offer = self.parts.library.names
+        await self.knowledge.open([name for name in self.info.knowledge if name in on_offer])
 
     def connect(self, servers: Sequence[McpServer]) -> None:
         """Let *servers* be the session's tool servers from now on. Returns at once."""
@@ -181,14 +195,15 @@ class Core:
         """Return the conversation as an engine is to judge it, the entering prompt included."""
         turns, overhead = self.history.turns, self.overhead()
         entering = turn_tokens(self.entering) if self.entering is not None else 0
+        beside, finds = overhead.total + entering, self.knowledge.max_tokens(self._window())
         if self.engine(self.info.engine).shows_view:
             # Not all of this is sent, so the provider's figure tells only how far the estimate is off.
-            beside = overhead.total + entering + self.meter.surplus(overhead)
+            beside += max(finds, self.meter.surplus(overhead))
             return Frame(turns, self.card, beside, 0, company=self._company())
         self.meter.sync(turns)
         anchored = self.meter.anchored_tokens
         known = anchored + entering if anchored else 0
-        return Frame(turns, self.card, overhead.total + entering, known, company=self._company())
+        return Frame(turns, self.card, beside + finds, known, company=self._company())
 
     def usage(self, *, detail: bool = False) -> ContextUsage:
         """Return how full the window is."""
@@ -241,6 +256,7 @@ class Core:
         total = asdict(self.meter.session_total)
         self.info = replace(self.info, seq=seq, session_total=total, plan=tuple(map(asdict, self._todo)))
         await self.history.note(to_record("meta", self.info), self.files.to_record())
+        self.knowledge.listen(self.history.turns, self.parts.clock_ms())
 
     def _make_agent(self) -> Agent:
         deps = AgentDeps(
@@ -273,18 +289,23 @@ class Core:
             channel = self.parts.models.invoker(self.agent.snapshot().model)(prepared, options)
             return bounded_silence(channel, self.parts.model_silence_s)
 
-        if not self.engine(self._turn_engine).shows_view:
+        if not self.engine(self._turn_engine).shows_view and not self.knowledge.is_on:
             return call(conversation)
         return call_when_ready(lambda: self._prepare(conversation), call)
 
     async def _prepare(self, conversation: Conversation) -> Conversation:
-        """Return what is sent of *conversation*, by the engine that the turn began with."""
+        """Return what is sent of *conversation*, by the engine that the turn began with, finds included."""
         engine, ask = self._turn_engine, self.ask(force=False)
-        await self.compactor.make_room(engine, ask)
-        view = self.compactor.view(engine, ask)
-        if view.turns is self.history.turns:
-            return conversation
-        return replace(conversation, turns=Outgoing().extended(view.turns).turns())
+        if self.engine(engine).shows_view:
+            await self.compactor.make_room(engine, ask)
+        view, turns = self.compactor.view(engine, ask), conversation.turns
+        if view.turns is not self.history.turns:
+            turns = Outgoing().extended(view.turns).turns()
+        found = await self.knowledge.recall(self.history.turns, view, self._window())
+        return replace(conversation, turns=with_knowledge(turns, found))
+
+    def _window(self) -> int:
+        return self.card.context_window if self.card is not None else 0
 
     def _on_usage(self, usage: Usage) -> None:
         self._weigh()

@@ -95,6 +95,7 @@ class Session:
             await self._core.servers.aclose()
         self._core.narrator.flush()
         await self._core.store_meta(self.log.seq)
+        await self._core.knowledge.aclose()
         self._core.files.close()
         for dispose in self._watches:
             dispose()
