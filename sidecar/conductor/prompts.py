@@ -113,11 +113,14 @@ class Prompts:
         return Steered("queued" if started.disposition == "queued" else "startedNewTurn", started.turn_id)
 
     def interrupt(self, turn_id: str | None, queue: Literal["keep", "drop", "return"]) -> Interrupted:
-        """Stop the running turn, or the waiting one named; *queue* is for the other waiting prompts.
+        """Stop the turn named, or the one at hand; *queue* is for the prompts that wait besides.
 
         A prompt that steered the running turn and was not let in yet waits again, and goes the same way.
         """
         running = self.running
+        if turn_id is None and self._queue.current is None:
+            # Taken a moment ago, and not begun: it is the turn at hand all the same.
+            turn_id = next((job.turn_id for job in self._waiting()), None)
         runs = running is not None and turn_id in (None, running.turn_id)
         if runs:
             self._queue.put_back(self._withdraw_steered())

@@ -42,7 +42,7 @@ class Tracer:
         """Trace at *level* from now on, and return where to; None for ``off``. Raises InvalidInput."""
         old, self._file, self._level = self._file, None, "off"
         if old is not None:
-            await old.aclose()
+            await old.drain()
         if level == "off":
             return None
         path = self._path(to_file)
@@ -63,6 +63,11 @@ class Tracer:
         if self._level == "verbose" and content is not None:
             line["content"] = redact(content)
         self._file.add(json.dumps(line, ensure_ascii=False, separators=(",", ":"), default=str))
+
+    async def drain(self) -> None:
+        """Return once what was noted is in the file."""
+        if self._file is not None:
+            await self._file.drain()
 
     async def aclose(self) -> None:
         """Write what waits, and trace no more."""
@@ -94,7 +99,7 @@ class _TraceFile:
         if self._writing is None or self._writing.done():
             self._writing = asyncio.ensure_future(self._write())
 
-    async def aclose(self) -> None:
+    async def drain(self) -> None:
         if self._writing is not None:
             await self._writing
 

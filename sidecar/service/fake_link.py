@@ -1,0 +1,114 @@
+"""A face without a client, for the tests of the service: what was sent stays in lists, answers are given."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.events import Event
+from sidecar.conductor.log import EventLog
+
+__all__ = ["FakeLink", "FakeProgress"]
+
+
+class FakeLink:
+    """A :class:`~sidecar.service.contract.FaceLink` that remembers.
+
+    Attributes:
+        events: the events of every followed session, in the order they came.
+        notices: what else was sent, as method and params.
+        progresses: what was shown of work, by token.
+        answer: what the user says to every question.
+    """
+
+    def __init__(self, name: str = "editor", face: str = "lsp") -> None:
+        self.client_name = name
+        self.face = face
+        self.events: list[Event] = []
+        self.notices: list[tuple[str, dict[str, Any]]] = []
+        self.asked: list[PermissionRequest] = []
+        self.progresses: list[FakeProgress] = []
+        self.answer = PermissionAnswer("cancelled")
+        self._following: dict[str, Callable[[], None]] = {}
+        self._cursors: dict[str, int] = {}
+        self._heard = asyncio.Event()
+
+    def load(self) -> tuple[int, int]:
+        """Return the requests being answered and the bytes on their way out."""
+        return 1, 0
+
+    def follow(self, log: EventLog, after_seq: int) -> None:
+        """Take the events of *log* after *after_seq*; again only moves on."""
+        self._cursors[log.sid] = max(after_seq, self._cursors.get(log.sid, 0))
+        if log.sid not in self._following:
+            self._following[log.sid] = log.follow(self._take)
+        self._take(log)
+
+    def unfollow(self, sid: str) -> None:
+        """Take no events of *sid* any more."""
+        self._cursors.pop(sid, None)
+        self._following.pop(sid, lambda: None)()
+
+    def notify(self, method: str, params: dict[str, Any]) -> None:
+        """Take one notification."""
+        self.notices.append((method, params))
+
+    async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:
+        """Answer a question."""
+        self.asked.append(request)
+        return self.answer
+
+    def progress(self, token: str | int | None) -> FakeProgress:
+        """Return the progress of *token*."""
+        self.progresses.append(FakeProgress(token))
+        return self.progresses[-1]
+
+    async def until(self, kind: str, n: int = 1) -> Event:
+        """Return the *n*-th event of *kind*, once it is there."""
+        while True:
+            found = [event for event in self.events if event.kind == kind]
+            if len(found) >= n:
+                return found[n - 1]
+            self._heard.clear()
+            await self._heard.wait()
+
+    def said(self, method: str) -> list[dict[str, Any]]:
+        """Return the params of every notification *method*."""
+        return [params for name, params in self.notices if name == method]
+
+    def _take(self, log: EventLog) -> None:
+        for event in log.after(self._cursors[log.sid], limit=100_000):
+            self._cursors[log.sid] = event.seq
+            self.events.append(event)
+            self._heard.set()
+
+
+@dataclass
+class FakeProgress:
+    """A progress that remembers; *ended* is how it ended."""
+
+    token: str | int | None
+    title: str | None = None
+    reports: list[tuple[str, int | None]] = field(default_factory=list)
+    ended: str | None = None
+    cancel: Callable[[], None] = lambda: None
+
+    def begin(self, title: str, *, cancellable: bool) -> None:
+        """Open the progress."""
+        self.title = title
+
+    def on_cancel(self, cancelled: Callable[[], None]) -> None:
+        """Remember what Cancel calls."""
+        self.cancel = cancelled
+
+    def report(self, message: str, percentage: int | None = None) -> None:
+        """Say how it goes."""
+        self.reports.append((message, percentage))
+
+    def end(self, message: str) -> None:
+        """Close the progress."""
+        if self.ended is None:
+            self.ended = message

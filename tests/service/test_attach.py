@@ -1,0 +1,109 @@
+"""Several clients at one session: who follows, who is asked, what a late one gets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sidecar._internal.errors import SidecarError
+from sidecar.conductor.contract import PermissionAnswer
+from sidecar.llmgateway.scripted import Call, Say
+
+YES = PermissionAnswer("selected", "allow_once")
+
+
+def kinds(client: Any) -> list[str]:
+    return [event.kind for event in client.link.events]
+
+
+async def test_a_client_attaches_and_hears_from_then_on(make_desk: Any) -> None:
+    desk = make_desk([[Say("one")], [Say("two")]])
+    first, second = desk.client("first"), desk.client("second")
+    sid = await desk.talk(first, "1")
+    attached = await second.call("attach", sid=sid)
+    assert (attached["snapshot"]["messages"], attached["controllers"]) == (2, ["first", "second"])
+    assert "gap" not in attached
+    assert (kinds(second), second.link.events[0].seq) == (["commandsChanged", "usage"], attached["seq"] + 1)
+    await desk.ask(first, sid, "2")
+    assert second.events("settled") == first.events("settled")[1:]
+
+
+async def test_a_late_client_gets_what_it_missed(make_desk: Any) -> None:
+    desk = make_desk([[Say("one")]])
+    first, second = desk.client("first"), desk.client("second")
+    sid = await desk.talk(first, "1")
+    attached = await second.call("attach", sid=sid, fromSeq=0)
+    assert [event.seq for event in second.link.events] == list(range(1, attached["seq"] + 3))
+    assert second.link.events[: attached["seq"]] == first.link.events[: attached["seq"]]
+
+
+async def test_a_client_may_hear_again_what_it_has_lost(make_desk: Any) -> None:
+    desk = make_desk([[Say("one")]])
+    client = desk.client()
+    sid = await desk.talk(client, "1")
+    seen = list(client.link.events)
+    client.link.events.clear()
+    await client.call("attach", sid=sid, fromSeq=0)
+    assert client.link.events[: len(seen)] == seen
+
+
+async def test_what_is_not_kept_is_told_as_a_gap(make_desk: Any) -> None:
+    """A session loaded by another process begins its log where the last one ended."""
+    desk = make_desk([[Say("one")]])
+    client = desk.client()
+    sid = await desk.talk(client, "1")
+    await client.call("session/close", sid=sid)
+    loaded = await client.call("session/load", sid=sid)
+    attached = await client.call("attach", sid=sid, fromSeq=3)
+    assert attached["gap"] == {"from": 4, "to": loaded["seq"]}
+    ahead = await client.call("attach", sid=sid, fromSeq=10_000)
+    assert "gap" not in ahead, "a number from another life is as good as the newest"
+
+
+async def test_an_observer_hears_everything_and_is_asked_nothing(make_desk: Any) -> None:
+    desk = make_desk([[Call("write", {"path": "a.txt", "content": "x"})], [Say("done")]])
+    owner, observer = desk.client("owner"), desk.client("observer")
+    owner.link.answer = observer.link.answer = YES
+    sid = await desk.talk(owner)
+    attached = await observer.call("attach", sid=sid, mode="observe")
+    assert attached["controllers"] == ["owner"]
+    await desk.ask(owner, sid, "write it")
+    assert (len(owner.link.asked), observer.link.asked) == (1, [])
+    assert (desk.folder / "a.txt").exists()
+    (told,) = observer.link.said("sidecar/permission/resolved")
+    assert (told["outcome"], told["by"]) == ("allow_once", "owner")
+    assert observer.events("settled") == owner.events("settled")
+
+
+async def test_who_detaches_is_neither_told_nor_asked(make_desk: Any) -> None:
+    desk = make_desk([[Call("write", {"path": "a.txt", "content": "x"})], [Say("done")]])
+    client, other = desk.client(), desk.client("other")
+    client.link.answer = YES
+    sid = await desk.talk(client)
+    await other.call("attach", sid=sid)
+    await client.call("detach", sid=sid)
+    n_seen = len(client.link.events)
+    await desk.ask(other, sid, "write it")
+    assert (len(client.link.events), client.link.asked) == (n_seen, [])
+    assert not (desk.folder / "a.txt").exists(), "the other one said no"
+
+
+async def test_permissions_may_be_given_in_advance(make_desk: Any) -> None:
+    desk = make_desk([[Call("write", {"path": "a.txt", "content": "x"})], [Say("done")]])
+    client = desk.client()
+    sid = await desk.talk(client)
+    await client.call("session/setConfigOption", sid=sid, configId="permissions", value="allowEdits")
+    await desk.ask(client, sid, "write it")
+    assert client.link.asked == []
+    assert (desk.folder / "a.txt").exists()
+
+
+async def test_only_a_loaded_session_can_be_attached_to(make_desk: Any) -> None:
+    desk = make_desk([[Say("one")]])
+    client = desk.client()
+    sid = await desk.talk(client, "1")
+    await client.call("session/close", sid=sid)
+    with pytest.raises(SidecarError) as raised:
+        await client.call("attach", sid=sid)
+    assert raised.value.kind == "sessionNotFound"

@@ -1,0 +1,345 @@
+"""Every method of the table has its handler, and does what its row says; from JSON to JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar._internal.errors import SidecarError
+from sidecar.llmgateway.scripted import Call, Hang, Say, WaitFor
+from sidecar.protocol.methods import METHODS
+from sidecar.protocol.stamp import SCHEMA_HASH
+from sidecar.service.handlers import HANDLERS
+
+LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
+DIGEST = "# Objective\nFix the parser.\n# Guardrails\nnone\n# Carryover\nnone"
+
+
+def in_file(path: Path) -> Any:
+    return json.loads(path.read_bytes())
+
+
+def text(prompt: str) -> list[dict[str, str]]:
+    return [{"type": "text", "text": prompt}]
+
+
+async def refused(asking: Any) -> SidecarError:
+    with pytest.raises(SidecarError) as raised:
+        await asking
+    return raised.value
+
+
+def test_the_handlers_are_exactly_the_methods() -> None:
+    assert list(HANDLERS) == list(METHODS)
+
+
+# Sessions.
+
+
+async def test_a_session_is_told_after_its_result_and_with_what_may_be_done_in_it(make_desk: Any) -> None:
+    desk = make_desk()
+    client = desk.client()
+    new = await client.call("session/new", cwd=str(desk.folder), model="scripted-1")
+    assert (new["snapshot"]["sid"], new["snapshot"]["plan"]) == (new["sid"], [])
+    assert [event.kind for event in client.link.events] == ["commandsChanged", "usage"]
+    assert client.link.events[0].seq == new["seq"] + 1
+
+
+async def test_a_loaded_session_is_introduced_again(make_desk: Any) -> None:
+    desk = make_desk([[Say("one")]])
+    client = desk.client()
+    sid = await desk.talk(client, "1")
+    await client.call("session/close", sid=sid)
+    client.link.events.clear()
+    loaded = await client.call("session/load", sid=sid, replay="full")
+    assert loaded["integrity"]["ok"]
+    assert [params["kind"] for params in client.link.said("sidecar/event")] == ["userMessage", "message"]
+    assert [event.kind for event in client.link.events] == ["commandsChanged", "usage"]
+
+
+async def test_a_fork_is_a_session_of_its_own(make_desk: Any) -> None:
+    desk = make_desk([[Say("one")], [Say("two")]])
+    client = desk.client()
+    sid = await desk.talk(client, "1")
+    forked = await client.call("session/fork", sid=sid, title="Other way")
+    assert forked["sid"] != sid
+    snapshot = forked["snapshot"]
+    assert (snapshot["parent"], snapshot["title"], snapshot["messages"]) == (sid, "Other way", 2)
+    assert (await desk.ask(client, forked["sid"], "2"))["text"] == "two"
+    assert (await client.call("session/load", sid=sid))["snapshot"]["messages"] == 2
+
+
+async def test_rewind_and_tree(make_desk: Any) -> None:
+    desk = make_desk([[Say("one")], [Say("two")], [Say("three")]])
+    client = desk.client()
+    sid = await desk.talk(client, "1", "2")
+    tree = await client.call("session/tree", sid=sid)
+    ids = [node["id"] for node in tree["nodes"]]
+    assert [node["kind"] for node in tree["nodes"]] == ["user", "assistant"] * 2
+    assert (tree["head"], tree["leaves"]) == (ids[3], [ids[3]])
+    rewound = await client.call("session/rewind", sid=sid, toNode=ids[1], expectHead=ids[3])
+    assert (rewound["head"], rewound["undone"]) == (ids[1], ids[2:])
+    await desk.ask(client, sid, "3")
+    tree = await client.call("session/tree", sid=sid)
+    assert sorted(tree["leaves"]) == sorted([ids[3], tree["head"]])
+    assert (await refused(client.call("session/rewind", sid=sid, toNode="x", expectHead=None))).kind == (
+        "nodeNotFound"
+    )
+
+
+async def test_titles_archive_and_removal(make_desk: Any) -> None:
+    desk = make_desk([[Say("one")]])
+    client = desk.client()
+    sid = await desk.talk(client, "1")
+    await client.call("session/rename", sid=sid, title="Parser")
+    await client.call("session/close", sid=sid)
+    assert [each["title"] for each in (await client.call("session/list", query="parser"))["sessions"]] == [
+        "Parser"
+    ]
+    await client.call("session/archive", sid=sid)
+    assert (await client.call("session/list"))["sessions"] == []
+    assert len((await client.call("session/list", archived=True))["sessions"]) == 1
+    await client.call("session/unarchive", sid=sid)
+    assert len((await client.call("session/list"))["sessions"]) == 1
+    await client.call("session/delete", sid=sid)
+    assert (await client.call("session/list", archived=True))["sessions"] == []
+    assert (await refused(client.call("session/load", sid=sid))).kind == "sessionNotFound"
+
+
+async def test_a_session_that_works_can_be_deleted(make_desk: Any) -> None:
+    desk = make_desk([[Hang()]])
+    client = desk.client()
+    sid = await desk.talk(client)
+    await client.call("turn/start", sid=sid, input=text("1"))
+    await client.call("session/delete", sid=sid)
+    assert client.events("settled")[0].stop_reason == "cancelled"
+    assert (await client.call("session/list"))["sessions"] == []
+
+
+async def test_export_as_text_and_into_a_file(make_desk: Any, tmp_path: Path) -> None:
+    desk = make_desk([[Say("one")]])
+    client = desk.client()
+    sid = await desk.talk(client, "1")
+    shown = await client.call("session/export", sid=sid)
+    assert shown == {"text": "# 1\n\n## You\n\n1\n\n## Assistant\n\none\n"}
+    await client.call("session/close", sid=sid)
+    file = tmp_path / "talk.json"
+    path = str(file)
+    assert await client.call("session/export", sid=sid, format="json", path=path) == {"path": path}
+    written = in_file(file)
+    assert (written["sid"], [node["role"] for node in written["nodes"]]) == (sid, ["user", "assistant"])
+    again = await refused(client.call("session/export", sid=sid, format="json", path=path))
+    assert (again.kind, again.message) == ("invalidParams", f"cannot write {path!r}: File exists")
+    assert (await refused(client.call("session/export", sid=sid, path="talk.md"))).kind == "invalidParams"
+
+
+async def test_a_knob_is_set_and_told(make_desk: Any) -> None:
+    desk = make_desk()
+    client = desk.client()
+    sid = await desk.talk(client)
+    done = await client.call("session/setConfigOption", sid=sid, configId="permissions", value="allowEdits")
+    assert {option["id"]: option["currentValue"] for option in done["configOptions"]} == {
+        "model": "scripted-1",
+        "engine": "windowBudget",
+        "thinking": "default",
+        "permissions": "allowEdits",
+    }
+    (told,) = client.events("configChanged")
+    assert [option.current_value for option in told.config_options][3] == "allowEdits"
+    refusal = await refused(client.call("session/setConfigOption", sid=sid, configId="x", value="y"))
+    assert refusal.kind == "invalidParams"
+
+
+# Turns and the queue.
+
+
+async def test_a_command_settles_as_a_turn(make_desk: Any) -> None:
+    desk = make_desk()
+    client = desk.client()
+    sid = await desk.talk(client)
+    ran = await desk.ask(client, sid, "/status")
+    assert (ran["stopReason"], ran["text"].startswith(f"Session {sid}")) == ("end_turn", True)
+    assert desk.model.calls == []
+
+
+async def test_steer_and_the_queue(make_desk: Any) -> None:
+    desk = make_desk([[Say("on"), WaitFor("go"), Say("e")], [Say("two")], [Say("three")]])
+    client = desk.client()
+    sid = await desk.talk(client)
+    started = await client.call("turn/start", sid=sid, input=text("1"))
+    await client.until("textDelta")
+    queued = await client.call("turn/start", sid=sid, input=text("3"))
+    assert (queued["disposition"], queued["position"]) == ("queued", 1)
+    steered = await client.call("turn/steer", sid=sid, expectTurnId=started["turnId"], input=text("2"))
+    assert (steered["outcome"], steered["turnId"]) == ("injected", started["turnId"])
+    (item,) = (await client.call("queue/list", sid=sid))["items"]
+    assert (item["turnId"], item["input"]) == (queued["turnId"], text("3"))
+    edited = await client.call("queue/edit", sid=sid, itemId=item["itemId"], input=text("/engine"))
+    assert edited["items"][0]["input"] == text("/engine")
+    assert (await client.call("queue/remove", sid=sid, itemId=item["itemId"]))["items"] == []
+    gone = await refused(client.call("queue/remove", sid=sid, itemId=item["itemId"]))
+    assert gone.kind == "itemNotFound"
+    desk.model.gate("go").set()
+    assert (await client.until("settled", 2)).turn_id == started["turnId"]
+
+
+async def test_steering_another_turn_is_refused(make_desk: Any) -> None:
+    desk = make_desk([[Hang()]])
+    client = desk.client()
+    sid = await desk.talk(client)
+    await client.call("turn/start", sid=sid, input=text("1"))
+    refusal = await refused(client.call("turn/steer", sid=sid, expectTurnId="another", input=text("2")))
+    assert refusal.kind == "notSteerable"
+
+
+# The context.
+
+
+async def test_nodes_are_dropped_and_brought_back(make_desk: Any) -> None:
+    desk = make_desk([[Say("one")], [Say("two")]])
+    client = desk.client()
+    sid = await desk.talk(client, "1", "2")
+    read = await client.call("session/read", sid=sid)
+    ids = [node["id"] for node in read["nodes"]]
+    dropped = await client.call("context/drop", sid=sid, nodeIds=ids[:2], expectHead=ids[3])
+    assert (dropped["dropped"], dropped["tokensFreed"] > 0) == (ids[:2], True)
+    assert len((await client.call("session/read", sid=sid))["nodes"]) == 2
+    await client.call("session/rewind", sid=sid, toNode=ids[3], expectHead=dropped["head"])
+    assert await client.call("session/read", sid=sid) == read
+
+
+async def test_files_come_back_as_they_are_now(make_desk: Any) -> None:
+    desk = make_desk([[Call("read", {"path": "a.py"})], [Say("read")]])
+    file = desk.folder / "a.py"
+    file.write_text("old = 1\n")
+    client = desk.client()
+    sid = await desk.talk(client, "read it")
+    uri = file.as_uri()
+    assert (await client.call("rehydrate/preview", sid=sid))["files"] == [], "the model sees it as it is"
+    file.write_text("new = 2\n")
+    desk.daemon.workspace.disk_changed((file,))
+    await client.until("fileStale")
+    previewed = await client.call("rehydrate/preview", sid=sid)
+    restored = await client.call("rehydrate/run", sid=sid, uris=[uri], budget=500)
+    assert previewed["files"] == restored["files"]
+    assert [file["uri"] for file in restored["files"]] == [uri]
+    last = (await client.call("session/read", sid=sid))["nodes"][-1]
+    assert last["id"] == restored["head"]
+    assert "new = 2" in last["blocks"][0]["text"]
+
+
+async def test_a_watch_tells_of_what_it_was_asked_for_until_it_ends(make_desk: Any) -> None:
+    desk = make_desk()
+    client = desk.client()
+    sid = await desk.talk(client)
+    watch = await client.call("fs/watch", sid=sid, globs=["*.py"])
+    changed = [desk.folder / name for name in ("a.py", "b.txt", "sub/c.py")]
+    desk.daemon.workspace.disk_changed([*changed, desk.folder.parent / "outside.py"])
+    await asyncio.sleep(0)
+    assert client.link.said("sidecar/fs/changed") == [
+        {"sid": sid, "watchId": watch["watchId"], "uris": [changed[0].as_uri(), changed[2].as_uri()]}
+    ]
+    await client.call("fs/unwatch", watchId=watch["watchId"])
+    desk.daemon.workspace.disk_changed(changed)
+    await asyncio.sleep(0)
+    assert len(client.link.said("sidecar/fs/changed")) == 1
+    assert (await refused(client.call("fs/unwatch", watchId=watch["watchId"]))).kind == "invalidParams"
+    assert (await refused(client.call("fs/watch", sid=sid, globs=[]))).kind == "invalidParams"
+
+
+async def test_a_watch_ends_with_its_client_and_with_its_session(make_desk: Any) -> None:
+    desk = make_desk()
+    leaving, staying = desk.client("leaving"), desk.client("staying")
+    sid = await desk.talk(leaving)
+    await leaving.call("fs/watch", sid=sid, globs=["**"])
+    await staying.call("fs/watch", sid=sid, globs=["**"])
+    leaving.connection.close()
+    file = desk.folder / "a.py"
+    desk.daemon.workspace.disk_changed((file,))
+    await asyncio.sleep(0)
+    assert (leaving.link.said("sidecar/fs/changed"), len(staying.link.said("sidecar/fs/changed"))) == ([], 1)
+    await staying.call("session/close", sid=sid)
+    desk.daemon.workspace.disk_changed((file,))
+    await asyncio.sleep(0)
+    assert len(staying.link.said("sidecar/fs/changed")) == 1
+
+
+# Compactions.
+
+
+async def test_engines_side_by_side(make_desk: Any) -> None:
+    desk = make_desk([[Say(LONG)]] * 3)
+    client = desk.client()
+    sid = await desk.talk(client, "one", "two", "three")
+    before = await client.call("session/read", sid=sid)
+    n_calls = len(desk.model.calls)
+    compared = await client.call("compact/compare", sid=sid)
+    engines = [plan["engine"] for plan in compared["plans"]]
+    assert engines[0] == "windowBudget"
+    assert "none" not in engines
+    asked = await client.call("compact/compare", sid=sid, engines=["none", "windowBudget"], mode="auto")
+    assert [plan["engine"] for plan in asked["plans"]] == ["none", "windowBudget"]
+    assert all("noop" in plan for plan in asked["plans"])
+    assert (await client.call("session/read", sid=sid), len(desk.model.calls)) == (before, n_calls)
+    unknown = await refused(client.call("compact/compare", sid=sid, engines=["steam"]))
+    assert unknown.kind == "invalidParams"
+
+
+async def test_a_plan_is_carried_out_undone_and_stale(make_desk: Any) -> None:
+    desk = make_desk([[Say(LONG)]] * 3 + [[Say(DIGEST)]])
+    client = desk.client()
+    sid = await desk.talk(client, "one", "two", "three")
+    plan = await client.call("compact/preview", sid=sid, mode="force")
+    started = await client.call("compact/start", sid=sid, planId=plan["planId"])
+    done = await client.until("compaction", 2)
+    assert (done.compaction_id, done.status) == (started["compactionId"], "completed")
+    again = await refused(client.call("compact/start", sid=sid, planId=plan["planId"]))
+    assert again.kind == "headMoved"
+    summary = await client.call("compact/read", sid=sid, compactionId=done.compaction_id, part="summary")
+    assert "Fix the parser." in summary["content"]
+    folded = await client.call("compact/read", sid=sid, compactionId=done.compaction_id, part="dropped")
+    assert len(folded["nodes"]) == done.cut
+    view = {"compactionId": done.compaction_id}
+    assert len((await client.call("session/read", sid=sid, view=view))["nodes"]) == 6
+    undone = await client.call("compact/undo", sid=sid)
+    assert undone["restoredTokens"] > 0
+    listed = await client.call("compact/list", sid=sid)
+    assert [each["status"] for each in listed["compactions"]] == ["undone"]
+
+
+# The daemon.
+
+
+async def test_status_counts_sessions_and_clients(make_desk: Any) -> None:
+    desk = make_desk([[Hang()]])
+    one = desk.client("one")
+    two = desk.client("two")
+    sid = await desk.talk(one)
+    await one.call("turn/start", sid=sid, input=text("1"))
+    status = await two.call("status")
+    assert status["sessions"] == {"loaded": 1, "running": 1}
+    assert [client["name"] for client in status["clients"]] == ["one", "two"]
+
+
+@pytest.mark.parametrize("form", ["jsonschema", "ts", "markdown"])
+async def test_the_daemon_describes_its_protocol(make_desk: Any, form: str) -> None:
+    schema = await make_desk().client().call("schema", format=form)
+    assert schema["hash"] == SCHEMA_HASH
+    assert "sidecar/turn/start" in schema["text"]
+
+
+async def test_what_every_method_refuses_has_a_kind(make_desk: Any) -> None:
+    client = make_desk().client()
+    for name, row in METHODS.items():
+        if row.scope == "session" or row.scope == "exclusive":
+            error = await refused(asyncio.ensure_future(_as_awaitable(client, name, {"sid": 5})))
+            assert error.kind == "invalidParams", name
+    assert (await refused(_as_awaitable(client, "sidecar/nope", {}))).kind == "methodNotFound"
+
+
+async def _as_awaitable(client: Any, method: str, params: Any) -> Any:
+    return client.connection.call(method, params)

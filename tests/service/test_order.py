@@ -1,0 +1,116 @@
+"""Requests take effect in the order they came, also when nobody waits for the answers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sidecar._internal.errors import SidecarError
+from sidecar.llmgateway.scripted import Hang, Say
+from sidecar.service.contract import Answer
+from sidecar.service.lanes import Lanes
+
+
+def text(prompt: str) -> list[dict[str, str]]:
+    return [{"type": "text", "text": prompt}]
+
+
+async def test_an_interrupt_right_behind_a_prompt_stops_it(make_desk: Any) -> None:
+    desk = make_desk([[Hang()]])
+    client = desk.client()
+    sid = await desk.talk(client)
+    started = client.begin("turn/start", sid=sid, input=text("1"))
+    stopped = client.begin("turn/interrupt", sid=sid)
+    assert (await stopped)["accepted"]
+    assert (await started)["disposition"] == "started"
+    assert (await client.until("settled")).stop_reason == "cancelled"
+    assert not (await client.call("turn/interrupt", sid=sid))["accepted"]
+    assert desk.model.calls == []
+
+
+async def test_prompts_begin_in_the_order_they_came(make_desk: Any) -> None:
+    desk = make_desk([[Say("one")], [Say("two")], [Say("three")]])
+    client = desk.client()
+    sid = await desk.talk(client)
+    ran = [client.begin("turn/run", sid=sid, input=text(str(n))) for n in range(3)]
+    assert [(await each)["text"] for each in ran] == ["one", "two", "three"]
+
+
+async def test_a_prompt_behind_a_rewind_goes_on_from_there(make_desk: Any) -> None:
+    desk = make_desk([[Say("one")], [Say("two")], [Say("three")]])
+    client = desk.client()
+    sid = await desk.talk(client, "1", "2")
+    nodes = (await client.call("session/read", sid=sid))["nodes"]
+    rewound = client.begin("session/rewind", sid=sid, toNode=nodes[1]["id"], expectHead=nodes[3]["id"])
+    ran = client.begin("turn/run", sid=sid, input=text("3"))
+    assert (await rewound)["head"] == nodes[1]["id"]
+    assert (await ran)["text"] == "three"
+    roles = [node["role"] for node in (await client.call("session/read", sid=sid))["nodes"]]
+    assert roles == ["user", "assistant"] * 2
+
+
+async def test_what_follows_a_load_waits_for_it(make_desk: Any) -> None:
+    desk = make_desk([[Say("one")], [Say("two")]])
+    client = desk.client()
+    sid = await desk.talk(client, "1")
+    await client.call("session/close", sid=sid)
+    asked = [
+        client.begin("session/load", sid=sid),
+        client.begin("session/rename", sid=sid, title="Two"),
+        client.begin("turn/run", sid=sid, input=text("2")),
+        client.begin("session/close", sid=sid),
+        client.begin("session/load", sid=sid),
+    ]
+    _, _, ran, _, loaded = await asyncio.gather(*asked)
+    assert ran["stopReason"] == "cancelled", "it was closed before its turn began"
+    assert (loaded["snapshot"]["title"], loaded["snapshot"]["messages"]) == ("Two", 2)
+
+
+async def test_sessions_do_not_wait_for_each_other(make_desk: Any) -> None:
+    desk = make_desk([[Say("one")], [Say("two")]])
+    client = desk.client()
+    one, two = await desk.talk(client, "1"), await desk.talk(client)
+    closing = client.begin("session/close", sid=one)
+    assert (await desk.ask(client, two, "2"))["text"] == "two"
+    await closing
+
+
+async def done(value: str) -> Answer:
+    return Answer(value)
+
+
+async def test_a_failing_or_cancelled_holder_lets_the_next_one_in() -> None:
+    lanes = Lanes()
+
+    def fail() -> Answer:
+        raise ValueError("boom")
+
+    failing, waiting = lanes.hold("s", fail), lanes.join("s", lambda: done("next"))
+    assert not isinstance(waiting, Answer)
+    with pytest.raises(ValueError, match="boom"):
+        await failing
+    assert (await waiting).value == "next"
+
+    hanging = asyncio.ensure_future(lanes.hold("s", asyncio.get_running_loop().create_future))
+    waiting = lanes.join("s", lambda: Answer("next"))
+    assert not isinstance(waiting, Answer)
+    hanging.cancel()
+    assert (await waiting).value == "next"
+    assert lanes.join("s", lambda: Answer("at once")) == Answer("at once")
+
+
+async def test_a_holder_that_is_cancelled_before_it_began_holds_nothing() -> None:
+    lanes = Lanes()
+    asyncio.ensure_future(lanes.hold("s", lambda: done("never"))).cancel()
+    waiting = lanes.join("s", lambda: Answer("next"))
+    assert not isinstance(waiting, Answer)
+    assert (await waiting).value == "next"
+
+
+async def test_a_request_that_was_refused_at_once_is_refused_by_its_call(make_desk: Any) -> None:
+    client = make_desk().client()
+    with pytest.raises(SidecarError) as raised:
+        client.connection.call("sidecar/turn/start", {"sid": "nobody", "input": text("1")})
+    assert raised.value.kind == "sessionNotFound"
