@@ -25,7 +25,10 @@ _SESSION_METHODS: Final = ("list", "resume", "close", "delete", "fork", "additio
 
 @dataclass(frozen=True, slots=True)
 class AgentInfo:
-    """What the daemon says of itself; *faces* are all it has, *socket* is where more clients may attach."""
+    """What the daemon says of itself; *faces* are all it has, *socket* is where more clients may attach.
+
+    *reaches_mcp*: it can use servers of the Model Context Protocol that run elsewhere.
+    """
 
     name: str
     title: str
@@ -33,6 +36,7 @@ class AgentInfo:
     build: str
     faces: tuple[str, ...]
     socket: str | None = None
+    reaches_mcp: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ def welcome(info: AgentInfo, limits: Limits) -> dict[str, Any]:
         "agentCapabilities": {
             "loadSession": True,
             "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
-            "mcpCapabilities": {"http": False, "sse": False},
+            "mcpCapabilities": {"http": info.reaches_mcp, "sse": info.reaches_mcp},
             "sessionCapabilities": {name: {} for name in _SESSION_METHODS},
             "auth": {},
             "_meta": {"sidecar": _sidecar(info, limits), "steering": _STEERING},

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from sidecar._internal.errors import InvalidInput
 
-__all__ = ["content", "fields", "optional_text", "session_id", "text", "texts"]
+__all__ = ["content", "fields", "optional_text", "session_id", "text", "texts", "tool_servers"]
+
+_SERVER_TYPES: Final = (None, "stdio", "http", "sse")
 
 
 def fields(params: Any) -> Mapping[str, Any]:
@@ -55,3 +57,12 @@ def texts(params: Mapping[str, Any], name: str) -> list[str]:
     """Return the strings of the list *name*; the schema asks to leave out what is none, and not to fail."""
     value = params.get(name)
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def tool_servers(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``mcpServers`` as a param where the client gave them, without those of a type unknown here."""
+    value = params.get("mcpServers")
+    if not isinstance(value, list):
+        return {}
+    servers = [each for each in value if isinstance(each, Mapping) and each.get("type") in _SERVER_TYPES]
+    return {"mcpServers": servers}

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.acp.params import optional_text, session_id, text, texts
+from sidecar.acp.params import optional_text, session_id, text, texts, tool_servers
 from sidecar.acp.shapes import iso_time, mode_option, mode_state
 from sidecar.service.contract import Answer
 
@@ -37,7 +37,8 @@ class Sessions:
 
     async def new(self, params: Mapping[str, Any]) -> Answer:
         """Answer ``session/new``; what the session has to say comes behind the answer."""
-        given = {"cwd": text(params, "cwd"), "roots": texts(params, "additionalDirectories")}
+        given: dict[str, Any] = {"cwd": text(params, "cwd"), "roots": texts(params, "additionalDirectories")}
+        given |= tool_servers(params)
         return _opened(await self._ask("sidecar/session/new", {**_extras(params), **given}))
 
     async def load(self, params: Mapping[str, Any]) -> Answer:
@@ -54,7 +55,7 @@ class Sessions:
 
     async def fork(self, params: Mapping[str, Any]) -> Answer:
         """Answer ``session/fork`` with a session that goes on from where another stands."""
-        given = {"sid": session_id(params), "cwd": text(params, "cwd")}
+        given = {"sid": session_id(params), "cwd": text(params, "cwd"), **tool_servers(params)}
         return _opened(await self._ask("sidecar/session/fork", {**_extras(params), **given}))
 
     async def list(self, params: Mapping[str, Any]) -> Answer:
@@ -97,7 +98,7 @@ class Sessions:
     async def _load(self, params: Mapping[str, Any], replay: str) -> Answer:
         given = {"sid": session_id(params), "cwd": text(params, "cwd"), "replay": replay}
         roots = texts(params, "additionalDirectories")
-        return await self._ask("sidecar/session/load", {**given, "roots": roots})
+        return await self._ask("sidecar/session/load", {**given, "roots": roots, **tool_servers(params)})
 
 
 def _opened(answer: Answer) -> Answer:

@@ -51,11 +51,13 @@ def _user_message(_: Teller, event: WireEvent) -> Iterator[Update]:
             yield _chunk("user_message_chunk", block, event["data"].get("nodeId"))
 
 
-def _delta(kind: str) -> Callable[[Teller, WireEvent], Iterator[Update]]:
-    def tell(teller: Teller, event: WireEvent) -> Iterator[Update]:
+def _delta(kind: str) -> Callable[[Teller, WireEvent], tuple[Update, ...]]:
+    update = _CHUNKS[kind]
+
+    def tell(teller: Teller, event: WireEvent) -> tuple[Update, ...]:
         message_id, delta = event["data"]["messageId"], event["data"]["delta"]
         teller.speech.tell(message_id, kind, delta)
-        yield _chunk(_CHUNKS[kind], text_block(delta), message_id)
+        return ({"sessionUpdate": update, "content": text_block(delta), "messageId": message_id},)
 
     return tell
 

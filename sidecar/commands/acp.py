@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
+import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from sidecar import __version__
 from sidecar.transport.stdio import ProtocolFds, take_stdio
 
 if TYPE_CHECKING:
@@ -20,7 +24,9 @@ __all__ = ["agent_info", "run", "serve_agent"]
 def run(options: argparse.Namespace) -> int:
     """Serve; the process ends from within."""
     fds = take_stdio()
+    gc.disable()  # until run_to_end: nothing that is imported will ever be garbage
     # Imported once nothing but the protocol can reach the client any more.
+    import sidecar.acp  # noqa: F401  # loaded before the loop runs
     from sidecar.transport.lifetime import run as run_to_end
 
     logging.basicConfig(level=options.log.upper(), format="%(asctime)s %(name)s %(levelname)s %(message)s")
@@ -43,19 +49,22 @@ async def serve_agent(stream: ByteStream, lifetime: Lifetime) -> int:
 
 def agent_info() -> AgentInfo:
     """Return what the daemon says of itself before it has loaded anything that it could be asked."""
-    import sys
-
-    from sidecar import __version__
     from sidecar.acp import AgentInfo
+    from sidecar.protocol.handshake import FACES
 
     build = f"python-{'.'.join(map(str, sys.version_info[:3]))}"
-    return AgentInfo("sidecar", "Sidecar", __version__, build, faces=("lsp", "acp1"))
+    has_mcp = find_spec("mcp") is not None
+    return AgentInfo("sidecar", "Sidecar", __version__, build, FACES, reaches_mcp=has_mcp)
 
 
 def _open_backend(options: Mapping[str, Any]) -> Backend:
     from sidecar.acp import Backend
+
+    gc.disable()
     from sidecar.boot import build
 
+    gc.freeze()
+    gc.enable()
     daemon = build()
     daemon.configure(options)
     return Backend(daemon.service, daemon.workspace)

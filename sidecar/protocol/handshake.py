@@ -10,9 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["PROTOCOL", "ClientWishes", "ServerInfo", "advertise", "client_wishes"]
+__all__ = ["FACES", "PROTOCOL", "ClientWishes", "ServerInfo", "advertise", "client_wishes"]
 
 PROTOCOL: Final = 1
+FACES: Final = ("lsp", "acp1")
+"""The protocols a client may speak; behind each is the same service."""
+
 _MAX_COALESCE_MS: Final = 1000
 
 

@@ -62,7 +62,7 @@ async def test_why_a_turn_ended(stage: Stage, stop: str, reason: str) -> None:
 
 
 async def test_a_turn_that_fails_is_an_error_with_its_kind(stage: Stage) -> None:
-    sid = await stage.session([{"error": {"kind": "auth", "message": "no key"}}], DONE)
+    sid = await stage.session([{"error": {"kind": "unsupported", "message": "not this one"}}], DONE)
     error = (await stage.run(1, sid))["error"]
     assert (error["code"], error["data"]["kind"], error["data"]["sid"]) == (-32603, "modelFailed", sid)
     assert stop_reason(await stage.run(2, sid)) == "end_turn"

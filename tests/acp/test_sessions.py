@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sidecar.acp.fake import FakePanel
+from sidecar.service.fake import FakeService
+
 if TYPE_CHECKING:
     from tests.acp.conftest import Stage
 
@@ -71,6 +74,19 @@ async def test_more_folders_may_be_given(stage: Stage) -> None:
 async def test_a_session_needs_a_folder(stage: Stage, cwd: Any) -> None:
     answer = await stage.call("session/new", {"cwd": cwd, "mcpServers": []})
     assert (answer["error"]["code"], answer["error"]["data"]["kind"]) == (-32602, "invalidParams")
+
+
+async def test_tool_servers_are_handed_on(panel: FakePanel) -> None:
+    """Those of a type that nobody knows are left out, as the protocol's schema asks."""
+    process = {"name": "files", "command": "/bin/files", "args": ["--stdio"], "env": []}
+    remote = {"type": "http", "name": "web", "url": "http://localhost/mcp", "headers": []}
+    odd = [{"type": "acp", "name": "odd", "id": "x"}, 7]
+    await panel.initialize()
+    params = {"cwd": "/p", "mcpServers": [process, remote, *odd]}
+    await panel.request(1, "session/new", params)
+    expected = {"cwd": "/p", "roots": [], "mcpServers": [process, remote]}
+    assert isinstance(panel.service, FakeService)
+    assert panel.service.calls == [("sidecar/session/new", expected)]
 
 
 async def test_what_is_on_offer_comes_behind_the_answer(stage: Stage) -> None:
