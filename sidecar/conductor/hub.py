@@ -45,12 +45,16 @@ class NewSession:
 
 @dataclass(frozen=True, slots=True)
 class ForkOf:
-    """A session that begins as the branch of *sid* which ends at *at_node*, its head for None."""
+    """A session that begins as the branch of *sid* which ends at *at_node*, its head for None.
+
+    Its tool servers are *servers*, with None those of *sid* when that is in memory.
+    """
 
     sid: str
     at_node: str | None = None
     title: str | None = None
     cwd: str | None = None
+    servers: tuple[McpServer, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +156,9 @@ class Hub:
             raise
         session = await self._add(info, replace(opened, records=[reads]))
         await session.settle_fork(is_whole=wanted.at_node in (None, graph.leaf))
-        if wanted.sid in self._sessions:
+        if wanted.servers is not None:
+            session.connect(wanted.servers)
+        elif wanted.sid in self._sessions:
             session.connect(self._sessions[wanted.sid].servers)
         self.changed()
         return session

@@ -10,5 +10,5 @@ from typing import Final
 
 __all__ = ["SCHEMA_HASH"]
 
-SCHEMA_HASH: Final = "sha256:70ccead780456c65dd611d03a04d5526a8919c593dfee78951533bbc64f1eeb8"
+SCHEMA_HASH: Final = "sha256:99166dd32707b9f2b1779e321832baad4711352fae66b6327ef236a919ec1d4f"
 """What ``sidecar.protocol.schema.schema_hash`` returns."""

@@ -26,8 +26,10 @@ _KEPT: Final = frozenset((
 """Names of fields whose strings say nothing of what a conversation is about."""
 
 
-_CONTENT: Final = frozenset(("input", "output", "content", "blocks", "diffs", "edit", "info"))
-"""Names of fields that hold what somebody said, in whatever shape; only a ``type`` is kept below them."""
+_CONTENT: Final = frozenset(
+    ("input", "output", "content", "blocks", "diffs", "edit", "info", "env", "headers", "args")
+)
+"""Names of fields that hold what somebody said, or secrets; only a ``type`` is kept below them."""
 
 
 def redact(value: Any, name: str = "", *, is_content: bool = False) -> Any:

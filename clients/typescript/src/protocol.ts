@@ -423,6 +423,17 @@ export interface LogTailResult {
   next: number;
 }
 
+/** A server of the Model Context Protocol, whose tools stand beside the daemon's own. One of type `stdio` is started as a process: it needs `command`, an absolute path or a program in the daemon's path. The others need `url`; `sse` is the older way to speak over HTTP. */
+export interface McpServerConfig {
+  name: string;
+  type?: "stdio" | "http" | "sse";
+  command?: string;
+  args?: string[];
+  env?: NamedValue[];
+  url?: string;
+  headers?: NamedValue[];
+}
+
 /** One finished answer of the model, whole. */
 export interface Message {
   messageId: string;
@@ -433,6 +444,12 @@ export interface Message {
 export interface Microcompact {
   blanked: number;
   tokens: number;
+}
+
+/** An environment variable, or a header. */
+export interface NamedValue {
+  name: string;
+  value: string;
 }
 
 /** Why nothing would be, or was, done. */
@@ -657,12 +674,13 @@ export interface SessionExportResult {
   text?: string;
 }
 
-/** A session to go on from elsewhere: from `atNode`, its head for none. It need not be loaded. */
+/** A session to go on from elsewhere: from `atNode`, its head for none. It need not be loaded. Without `mcpServers` the new session has those of one that is in memory. */
 export interface SessionForkParams {
   sid: string;
   atNode?: string;
   title?: string;
   cwd?: string;
+  mcpServers?: McpServerConfig[];
 }
 
 /** Which sessions: of a folder, by words of the title, archived ones too or not; page by `cursor`. */
@@ -680,11 +698,12 @@ export interface SessionListResult {
   nextCursor?: string;
 }
 
-/** A stored session, and how much of its past to send again after the result. `replay` is `"none"`, `"full"`, `{"fromSeq": n}` or `{"lastTurns": n}`. */
+/** A stored session, and how much of its past to send again after the result. `replay` is `"none"`, `"full"`, `{"fromSeq": n}` or `{"lastTurns": n}`. `mcpServers` are its tool servers from now on; how to start them is not stored, so without them a session that was not in memory has none. */
 export interface SessionLoadParams {
   sid: string;
   cwd?: string;
   replay?: "none" | "full" | Record<string, number>;
+  mcpServers?: McpServerConfig[];
 }
 
 /** The session as it stands. */
@@ -696,7 +715,7 @@ export interface SessionLoadResult {
   seq: number;
 }
 
-/** A new session. `cwd` is an absolute folder; `roots` are further folders the tools may use. `policy` overrides the engine's thresholds: `triggerRatio`, `keepRecent`, `reserveTokens`. */
+/** A new session. `cwd` is an absolute folder; `roots` are further folders the tools may use. `policy` overrides the engine's thresholds: `triggerRatio`, `keepRecent`, `reserveTokens`. The `mcpServers` start in the background: a prompt that comes at once waits for them, for some seconds. */
 export interface SessionNewParams {
   cwd: string;
   roots?: string[];
@@ -706,6 +725,7 @@ export interface SessionNewParams {
   policy?: Record<string, number>;
   ephemeral?: boolean;
   parent?: string;
+  mcpServers?: McpServerConfig[];
 }
 
 /** The new session. */

@@ -53,6 +53,8 @@ from sidecar.protocol.messages.daemon import (
 )
 from sidecar.protocol.messages.session import (
     Integrity,
+    McpServerConfig,
+    NamedValue,
     NodeView,
     SessionExportParams,
     SessionExportResult,
@@ -134,6 +136,8 @@ __all__ = [
     "LogLine",
     "LogTailParams",
     "LogTailResult",
+    "McpServerConfig",
+    "NamedValue",
     "NodeView",
     "PermissionResolvedNotification",
     "QueueCounts",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from sidecar.conductor.contract import ConfigOption, ContextUsage, SessionSnapshot, SessionSummary
 
 __all__ = [
     "Integrity",
+    "McpServerConfig",
+    "NamedValue",
     "NodeView",
     "SessionExportParams",
     "SessionExportResult",
@@ -33,10 +35,36 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
+class NamedValue:
+    """An environment variable, or a header."""
+
+    name: str
+    value: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class McpServerConfig:
+    """A server of the Model Context Protocol, whose tools stand beside the daemon's own.
+
+    One of type ``stdio`` is started as a process: it needs *command*, an absolute path or a program in the
+    daemon's path. The others need *url*; ``sse`` is the older way to speak over HTTP.
+    """
+
+    name: str
+    type: Literal["stdio", "http", "sse"] = "stdio"
+    command: str | None = None
+    args: tuple[str, ...] = field(default=(), repr=False)
+    env: tuple[NamedValue, ...] = ()
+    url: str | None = field(default=None, repr=False)
+    headers: tuple[NamedValue, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class SessionNewParams:
     """A new session. *cwd* is an absolute folder; *roots* are further folders the tools may use.
 
-    *policy* overrides the engine's thresholds: ``triggerRatio``, ``keepRecent``, ``reserveTokens``.
+    *policy* overrides the engine's thresholds: ``triggerRatio``, ``keepRecent``, ``reserveTokens``. The
+    *mcp_servers* start in the background: a prompt that comes at once waits for them, for some seconds.
     """
 
     cwd: str
@@ -47,6 +75,7 @@ class SessionNewParams:
     policy: Mapping[str, float] | None = None
     ephemeral: bool = False
     parent: str | None = None
+    mcp_servers: tuple[McpServerConfig, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +93,15 @@ class SessionNewResult:
 class SessionLoadParams:
     """A stored session, and how much of its past to send again after the result.
 
-    *replay* is ``"none"``, ``"full"``, ``{"fromSeq": n}`` or ``{"lastTurns": n}``.
+    *replay* is ``"none"``, ``"full"``, ``{"fromSeq": n}`` or ``{"lastTurns": n}``. *mcp_servers* are its tool
+    servers from now on; how to start them is not stored, so without them a session that was not in memory
+    has none.
     """
 
     sid: str
     cwd: str | None = None
     replay: Literal["none", "full"] | Mapping[str, int] = "none"
+    mcp_servers: tuple[McpServerConfig, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +178,16 @@ class SessionReadResult:
 
 @dataclass(frozen=True, slots=True)
 class SessionForkParams:
-    """A session to go on from elsewhere: from *at_node*, its head for none. It need not be loaded."""
+    """A session to go on from elsewhere: from *at_node*, its head for none. It need not be loaded.
+
+    Without *mcp_servers* the new session has those of one that is in memory.
+    """
 
     sid: str
     at_node: str | None = None
     title: str | None = None
     cwd: str | None = None
+    mcp_servers: tuple[McpServerConfig, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from sidecar.protocol.messages import (
     SidParams,
 )
 from sidecar.service.contract import Answer
+from sidecar.service.handlers.tool_servers import tool_servers
 from sidecar.service.nodes import node_view, tree_node, viewed_nodes
 from sidecar.service.replay import last_turns, replay_events
 
@@ -72,6 +73,7 @@ async def new(connection: Connection, params: SessionNewParams) -> Answer:
             policy=params.policy or {},
             ephemeral=params.ephemeral,
             parent=params.parent,
+            servers=tool_servers(params.mcp_servers),
         )
     )
     return _begun(connection, session)
@@ -79,14 +81,16 @@ async def new(connection: Connection, params: SessionNewParams) -> Answer:
 
 async def fork(connection: Connection, params: SessionForkParams) -> Answer:
     """Start a session with the turns of another; the client follows it from its first event."""
-    wanted = ForkOf(params.sid, params.at_node, params.title, params.cwd)
+    servers = None if params.mcp_servers is None else tool_servers(params.mcp_servers)
+    wanted = ForkOf(params.sid, params.at_node, params.title, params.cwd, servers)
     return _begun(connection, await connection.hub.fork(wanted))
 
 
 async def load(connection: Connection, params: SessionLoadParams) -> Answer:
     """Load a stored session; the client follows it, after as much of its past as it asked for."""
     _check_replay(params.replay)
-    loaded = await connection.hub.load(params.sid, params.cwd)
+    servers = None if params.mcp_servers is None else tool_servers(params.mcp_servers)
+    loaded = await connection.hub.load(params.sid, params.cwd, servers)
     session, report = loaded.session, loaded.report
     integrity = Integrity(report.ok, report.repaired, report.missing)
     seq = session.log.seq
