@@ -12,11 +12,10 @@ from typing import Any, Final, TypeAlias
 from lsprotocol import types
 
 from sidecar._internal.errors import SidecarError
-from sidecar.conductor.contract import Compaction
-from sidecar.conductor.events import Event, Faulted, FileFresh, FileStale, HeadChanged, Rehydrated, Settled
+from sidecar.conductor.events import Event, FileFresh, FileStale
 from sidecar.server.attention import Attention
 from sidecar.server.commands import COMMANDS
-from sidecar.server.views import Views
+from sidecar.server.views import Views, is_change
 from sidecar.workspace.files import real_path
 from sidecar.workspace.uris import uri_to_path
 
@@ -25,7 +24,6 @@ __all__ = ["Ask", "ContextLenses", "lens_title"]
 Ask: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
 """Calls a method of the service and returns its result. Raises SidecarError."""
 
-_CHANGES: Final = (Settled, Faulted, Compaction, Rehydrated, HeadChanged, FileStale, FileFresh)
 _TOP: Final = types.Range(types.Position(0, 0), types.Position(0, 0))
 
 
@@ -55,7 +53,8 @@ class ContextLenses:
 
     def saw(self, event: Event) -> None:
         """Let the client ask again if what it was shown may have changed."""
-        if self._attention is not None and isinstance(event.data, _CHANGES):
+        is_seen = is_change(event) or isinstance(event.data, FileStale | FileFresh)
+        if is_seen and self._attention is not None:
             self._attention.all_changed()
 
     def left(self, sid: str) -> None:

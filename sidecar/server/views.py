@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
-from sidecar.conductor.events import Event
+from sidecar.conductor.contract import Compaction
+from sidecar.conductor.events import Event, Faulted, HeadChanged, Rehydrated, Settled
 from sidecar.conductor.log import EventLog
 
-__all__ = ["SessionView", "Views"]
+__all__ = ["SessionView", "Views", "is_change"]
+
+_CHANGES: Final = (Settled, Faulted, Rehydrated, HeadChanged)
 
 
 class SessionView(Protocol):
@@ -85,3 +88,9 @@ class Views:
             for event in events:
                 for view in self._views:
                     view.saw(event)
+
+
+def is_change(event: Event) -> bool:
+    """Whether the conversation is another one after *event*, so that what is shown of it may be too."""
+    data = event.data
+    return isinstance(data, _CHANGES) or (isinstance(data, Compaction) and data.status != "in_progress")

@@ -10,10 +10,10 @@ from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.conductor.contract import Compaction
-from sidecar.conductor.events import Event, Faulted, HeadChanged, Rehydrated, Settled
+from sidecar.conductor.events import Event
 from sidecar.server.attention import Attention
 from sidecar.server.lenses import Ask
+from sidecar.server.views import is_change
 
 __all__ = ["SCHEME", "SessionDocuments", "transcript_uri"]
 
@@ -22,7 +22,6 @@ SCHEME: Final = "sidecar-session"
 _SHAPE: Final = re.compile(
     r"sidecar-session:/*(?P<sid>[^/?#]+)/(?:transcript|compaction/(?P<id>[^/?#]+)/(?P<at>before|after))\.md"
 )
-_CHANGES: Final = (Settled, Faulted, Compaction, Rehydrated, HeadChanged)
 
 
 class SessionDocuments:
@@ -49,7 +48,7 @@ class SessionDocuments:
 
     def saw(self, event: Event) -> None:
         """Let the client read the transcript again if it shows it."""
-        if isinstance(event.data, _CHANGES):
+        if is_change(event):
             self._attention.changed(transcript_uri(event.sid))
 
     def left(self, sid: str) -> None:

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from sidecar.conductor.events import FileFresh, FileStale, Notice, Payload, Rehydrated
+from sidecar.conductor.contract import Compaction, CompactionStatus
+from sidecar.conductor.events import Event, FileFresh, FileStale, Notice, Payload, Rehydrated
 from sidecar.conductor.log import EventLog
 from sidecar.server.commands import COMMANDS
 from sidecar.server.fake import FakeEditor
 from sidecar.server.lenses import lens_title
+from sidecar.server.views import is_change
 from sidecar.server.virtual import transcript_uri
 
 A, B = "file:///p/a.py", "file:///p/b.py"
@@ -248,6 +250,16 @@ async def test_an_open_transcript_is_read_again_when_its_session_went_on() -> No
     editor.reply(call["id"], None)
     await editor.request(3, "sidecar/fake/echo")
     assert len(editor.calls(CONTENT_REFRESH)) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"), [("in_progress", False), ("completed", True), ("undone", True)]
+)
+def test_a_compaction_changes_the_conversation_once_it_is_over(
+    status: CompactionStatus, expected: bool
+) -> None:
+    done = Compaction("c", "none", "manual", status, 0, 0, 0, 0, 0, None, False)
+    assert is_change(Event("s", 1, 0, done)) is expected
 
 
 # Only for clients that can.
