@@ -212,7 +212,8 @@ export class SidecarClient {
     if (error instanceof ResponseError && !(error.code >= NOT_ANSWERED.first && error.code <= NOT_ANSWERED.last)) {
       return new SidecarRequestError(error.code, error.message, error.data ?? {});
     }
-    return this.#link.isEnding ? await this.ended : error;
+    const isOver = this.#link.isEnding || this.#leaving !== undefined;
+    return isOver ? await this.ended : error;
   }
 
   #handle<M extends keyof ClientRequests>(method: M, handler: Handler<M>): void {

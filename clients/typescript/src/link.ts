@@ -75,7 +75,7 @@ export class ProcessLink implements Link {
     child.on("exit", () => this.#endSoon());
     child.on("close", () => this.fail(this.#howItEnded()));
     child.stdout.on("close", () => this.#endSoon());
-    child.stdin.on("error", () => this.#endSoon()).on("close", () => this.#endSoon());
+    child.stdin.on("error", () => this.#endSoon());
   }
 
   get input(): Readable {

@@ -75,12 +75,14 @@ test("what a daemon says before it dies is heard", async () => {
   await client.close();
 });
 
-test("streams end with their client", async () => {
+test("streams end with their client, and nothing more can be asked", async () => {
   const client = await start("plain");
   const next = client.events("s").next();
   await client.close();
   assert.equal((await next).done, true);
   assert.equal((await client.events("s").next()).done, true);
+  assertLost(await client.ended, /exit code 0/);
+  await assert.rejects(client.request("sidecar/status", {}), ConnectionLost);
 });
 
 test("a daemon that listens to nothing is killed in bounded time", { timeout: 20_000 }, async () => {
