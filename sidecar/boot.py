@@ -24,13 +24,17 @@ from sidecar.conductor.engines.agentcore import AgentcoreEngine
 from sidecar.conductor.engines.base import SessionEngine
 from sidecar.conductor.engines.none import NoEngine
 from sidecar.conductor.engines.runtime_memory import RuntimeEngine
+from sidecar.conductor.engines.sliding_window import SlidingWindowEngine
+from sidecar.conductor.engines.summarizing import SummarizingEngine
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.log import KEEP_EVENTS
+from sidecar.conductor.past import PastSessions
 from sidecar.conductor.stored import OpenedSession, Report
 from sidecar.llmgateway.registry import ModelRegistry
 from sidecar.protocol.handshake import ServerInfo
 from sidecar.protocol.stamp import SCHEMA_HASH
+from sidecar.rooms.knowledge.library import KnowledgeLibrary
 from sidecar.runtime.store import (
     SessionGraph,
     SessionJournal,
@@ -100,6 +104,7 @@ def build(home: Path | None = None, lifetime: Lifetime = "client") -> Daemon:
         child_started=vitals.children.started,
         clock_ms=_clock_ms,
         new_id=_new_id,
+        library=KnowledgeLibrary(workspace, PastSessions(shelf), home / "knowledge"),
     )
     tracer = Tracer(home / "traces", _clock_ms)
     service = Service(Hub(shelf, parts, DEFAULT_ENGINE), vitals, tracer, _new_id)
@@ -177,6 +182,8 @@ def _engines() -> dict[str, Callable[[], SessionEngine]]:
         "windowBudget": WindowBudgetEngine,
         "runtime": RuntimeEngine,
         "agentcore": AgentcoreEngine,
+        "slidingWindow": SlidingWindowEngine,
+        "summarizing": SummarizingEngine,
         "none": NoEngine,
     }
 

@@ -38,6 +38,7 @@ class NewSession:
     model: str | None = None
     engine: str | None = None
     policy: Mapping[str, float] = field(default_factory=dict)
+    knowledge: tuple[str, ...] = ()
     ephemeral: bool = False
     parent: str | None = None
     servers: tuple[McpServer, ...] = ()
@@ -118,6 +119,7 @@ class Hub:
             roots=roots,
             title=wanted.title or "",
             policy=dict(wanted.policy),
+            knowledge=self._sources(wanted.knowledge),
             ephemeral=wanted.ephemeral,
             parent=wanted.parent,
         )
@@ -206,6 +208,7 @@ class Hub:
         elif not await self._store.exists(sid):
             raise SessionNotFound(sid)
         await self._store.delete(sid)
+        self._parts.library.forget(sid)
         self.changed()
 
     async def amend(self, sid: str, change: Callable[[SessionInfo], SessionInfo]) -> None:
@@ -270,6 +273,15 @@ class Hub:
         """Tell every client that the list of sessions changed."""
         for client in self.audience.clients:
             client.sessions_changed()
+
+    def _sources(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
+        """Return *wanted*, each once. Raises InvalidInput for a knowledge source that is not on offer."""
+        known = self._parts.library.names
+        for name in wanted:
+            if name not in known:
+                hint = f"known sources: {', '.join(known) or 'none'}"
+                raise InvalidInput(f"no knowledge source {name!r}", hint=hint)
+        return tuple(dict.fromkeys(wanted))
 
     def _summary(self, info: SessionInfo) -> SessionSummary:
         live = self._sessions.get(info.sid)
