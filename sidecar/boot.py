@@ -31,8 +31,8 @@ from sidecar.conductor.hub import Hub
 from sidecar.conductor.log import KEEP_EVENTS
 from sidecar.conductor.past import PastSessions
 from sidecar.conductor.stored import OpenedSession, Report
-from sidecar.llmgateway.registry import ModelRegistry
-from sidecar.protocol.handshake import ServerInfo
+from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
+from sidecar.protocol.handshake import FACES, ServerInfo
 from sidecar.protocol.stamp import SCHEMA_HASH
 from sidecar.rooms.knowledge.library import KnowledgeLibrary
 from sidecar.runtime.store import (
@@ -90,9 +90,9 @@ def build(home: Path | None = None, lifetime: Lifetime = "client") -> Daemon:
 
     *lifetime* says whether it is one client's, or shared by several.
     """
-    workspace, models = Workspace(), ModelRegistry()
-    vitals = Vitals(workspace, _clock_ms)
     home = home or indusagi_home()
+    workspace, models = Workspace(), ModelRegistry(setup=ModelSetup.of_user(home))
+    vitals = Vitals(workspace, _clock_ms)
     shelf = SessionShelf(SessionStore(home / "sessions"))
     parts = SessionParts(
         models=models,
@@ -118,7 +118,7 @@ def server_info(daemon: Daemon, socket: str | None = None) -> ServerInfo:
         version=__version__,
         build=f"python-{platform.python_version()}",
         engines=daemon.service.hub.engines,
-        faces=("lsp",),
+        faces=FACES,
         event_buffer=KEEP_EVENTS,
         schema_hash=SCHEMA_HASH,
         socket=socket,

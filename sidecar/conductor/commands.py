@@ -102,6 +102,7 @@ class Commands:
 
     async def _choose(self, config_id: str, rest: str) -> str:
         if rest:
+            await self._options.prepare(config_id, rest)
             self._options.choose(config_id, rest)
         return _knob(next(option for option in self._options.all() if option.id == config_id))
 

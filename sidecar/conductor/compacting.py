@@ -31,7 +31,7 @@ from sidecar.conductor.events import Notice, Rehydrated
 from sidecar.conductor.history import History
 from sidecar.conductor.narrator import Narrator
 from sidecar.conductor.records import from_record, to_record
-from sidecar.llmgateway.contract import TextBlock, Turn
+from sidecar.llmgateway.contract import ModelCard, TextBlock, Turn
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.runtime.memory import LiveCompaction
 
@@ -41,6 +41,8 @@ Trigger = Literal["manual", "auto", "overflow"]
 
 _log = logging.getLogger(__name__)
 _STRIKES = 3
+_OVERFLOW_SHARE = 0.5
+"""How much is kept of a conversation that did not fit: a provider rarely says by how much it was over."""
 _PLANS_KEPT = 16
 _NOT_SHOWN = NoOp("this engine shortens only what is sent in sessions whose engine it is; choose it first")
 
@@ -57,7 +59,7 @@ class Surroundings:
     own_engine: Callable[[], str]
     engine: Callable[[str], SessionEngine]
     reseat: Callable[[Sequence[Turn]], None]
-    invoke: Callable[[], ModelInvoker | None]
+    summarizer: Callable[[], tuple[ModelInvoker | None, ModelCard | None]]
     fresh: FreshFiles
     uri_of: Callable[[str], str]
     restored: Callable[[Sequence[str], str], None]
@@ -143,6 +145,22 @@ class Compactor:
         if self._auto_strikes >= _STRIKES or not self.gate(engine, ask).over:
             return False
         done = await self.run(self._around.new_id(), engine, ask, "auto")
+        return done.status == "completed"
+
+    async def relieve_overflow(self, engine: str, ask: CompactAsk) -> bool:
+        """Compact because the provider says that the conversation does not fit, whatever the gate says.
+
+        The engine is told that it is over: its limit is put below what it counts now.
+
+        Returns:
+            Whether the conversation changed. Never raises for a failure.
+        """
+        gate = self.gate(engine, ask)
+        policy = dict(ask.policy)
+        if gate.window and gate.tokens:
+            policy["triggerRatio"] = min(gate.limit, gate.tokens * _OVERFLOW_SHARE) / gate.window
+        forced = replace(ask, force=True, policy=policy)
+        done = await self.run(self._around.new_id(), engine, forced, "overflow")
         return done.status == "completed"
 
     def nothing_to_do(self, engine: str, ask: CompactAsk) -> NoOp | None:
@@ -306,7 +324,8 @@ class Compactor:
     def _helpers(self) -> Helpers:
         around = self._around
         cancel = self._cancel or CancelToken()
-        return Helpers(around.invoke(), around.frame().card, around.fresh, cancel, around.deadline_s)
+        invoke, card = around.summarizer()
+        return Helpers(invoke, card, around.fresh, cancel, around.deadline_s)
 
     async def _accept(self, begun: Compaction, outcome: Condensed) -> Compaction:
         """Make *outcome* the conversation, on disk first and then for the agent, or only what is sent."""

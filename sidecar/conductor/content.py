@@ -89,7 +89,7 @@ def _item(block: Block) -> Mapping[str, Any] | None:
     match block:
         case TextBlock(text=text):
             return {"type": "text", "text": text}
-        case ThinkingBlock(text=text):
+        case ThinkingBlock(text=text) if text:
             return {"type": "thinking", "text": text}
         case ImageBlock(media_type=media_type, data_base64=data):
             return {"type": "image", "mimeType": media_type, "data": data}

@@ -20,7 +20,7 @@ from sidecar.conductor.context import ContextMeter, Overhead, overhead_of, turn_
 from sidecar.conductor.contract import ContextUsage, EngineView, PlanItem, TokenCounts
 from sidecar.conductor.engines.base import CompactAsk, Frame, SessionEngine
 from sidecar.conductor.errors import HeadMoved
-from sidecar.conductor.events import Notice, PlanChanged
+from sidecar.conductor.events import Notice, PlanChanged, Retry
 from sidecar.conductor.files import SessionFiles
 from sidecar.conductor.history import History, JournalPort
 from sidecar.conductor.info import SessionInfo
@@ -38,6 +38,7 @@ from sidecar.conductor.silence import bounded_silence
 from sidecar.llmgateway.contract import (
     Channel,
     Conversation,
+    GatewayError,
     ModelCard,
     StreamOptions,
     ThinkingLevel,
@@ -108,6 +109,8 @@ class Core:
         self._todo = tuple(entry for entry in stored_plan if entry is not None)
         self._engines: dict[str, SessionEngine] = {}
         self._rules = ""
+        self._problems = tuple(parts.models.problems)
+        self._repairs: set[str] = set()
         self._weighed: tuple[str, Sequence[ToolDescriptor], Overhead] | None = None
         self.cwd = Path(info.cwd)
         self.roots = (self.cwd, *map(Path, info.roots))
@@ -148,6 +151,12 @@ class Core:
         """Let *servers* be the session's tool servers from now on. Returns at once."""
         self.info = replace(self.info, mcp_servers=tuple(server.without_secrets() for server in servers))
         self.servers.use(servers)
+
+    def tell_problems(self) -> None:
+        """Tell, once, which settings are not used and why."""
+        problems, self._problems = self._problems, ()
+        for problem in problems:
+            self.narrator.tell(Notice("warning", "Some settings are not used", problem))
 
     def configure_agent(self) -> None:
         """Give the agent the setup as it is now. An unchanged one is not given again: it would weigh anew."""
@@ -286,7 +295,8 @@ class Core:
 
     def _invoke(self, conversation: Conversation, options: StreamOptions) -> Channel:
         def call(prepared: Conversation) -> Channel:
-            channel = self.parts.models.invoker(self.agent.snapshot().model)(prepared, options)
+            heard = replace(options, on_retry=self._on_retry, on_repair=self._on_repair)
+            channel = self.parts.models.invoker(self.agent.snapshot().model)(prepared, heard)
             return bounded_silence(channel, self.parts.model_silence_s)
 
         if not self.engine(self._turn_engine).shows_view and not self.knowledge.is_on:
@@ -306,6 +316,15 @@ class Core:
 
     def _window(self) -> int:
         return self.card.context_window if self.card is not None else 0
+
+    def _on_retry(self, attempt: int, max_attempts: int, delay_ms: int, error: GatewayError) -> None:
+        self.narrator.tell(Retry(attempt, max_attempts, delay_ms, error.message))
+
+    def _on_repair(self, repair: str) -> None:
+        # A conversation that stays broken is mended at every call; the user hears of it once.
+        if repair not in self._repairs:
+            self._repairs.add(repair)
+            self.narrator.tell(Notice("warning", "The conversation was mended before it was sent", repair))
 
     def _on_usage(self, usage: Usage) -> None:
         self._weigh()
@@ -333,7 +352,7 @@ class Core:
             own_engine=lambda: self.info.engine,
             engine=self.engine,
             reseat=lambda turns: self.agent.reseat(turns, stored=True),
-            invoke=lambda: self.parts.models.invoker(self.info.model),
+            summarizer=lambda: self.parts.models.summarizer(self.info.model),
             fresh=self.files.fresh,
             uri_of=self.files.uri_of,
             restored=self.files.mark_restored,

@@ -62,12 +62,16 @@ class CompactionNotFound(SidecarError):
 
 
 class ModelNotFound(SidecarError):
-    """Nobody serves the model."""
+    """The model cannot be called; *why* says what it lacks."""
 
     kind: ClassVar[str] = "modelNotFound"
 
-    def __init__(self, model_id: str, known: tuple[str, ...]) -> None:
-        super().__init__(f"no model {model_id!r}", hint=f"known models: {', '.join(known)}", model=model_id)
+    def __init__(self, model_id: str, known: tuple[str, ...], why: str) -> None:
+        examples = "openai:gpt-5, anthropic:claude-sonnet-5, google:gemini-2.5-pro, ollama:qwen3"
+        hint = (
+            f"known models: {', '.join(known)}; one of a provider is named provider:model, such as {examples}"
+        )
+        super().__init__(f"no model {model_id!r}: {why}", hint=hint, model=model_id)
 
 
 class FolderNotFound(SidecarError):

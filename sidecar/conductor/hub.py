@@ -102,9 +102,7 @@ class Hub:
         """Start a session."""
         cwd = _folder(wanted.cwd)
         roots = tuple(map(_folder, wanted.roots))
-        model = wanted.model or self._parts.models.default
-        if model not in self._parts.models.names() and self._parts.models.card(model) is None:
-            raise ModelNotFound(model, tuple(self._parts.models.names()))
+        model = await self._model(wanted.model, cwd)
         engine = wanted.engine or self._default_engine
         if engine not in self.engines:
             raise InvalidInput(f"no engine {engine!r}", hint=f"known engines: {', '.join(self.engines)}")
@@ -170,22 +168,27 @@ class Hub:
         return (await self.fork(ForkOf(sid))).sid
 
     async def load(
-        self, sid: str, cwd: str | None = None, servers: Sequence[McpServer] | None = None
+        self,
+        sid: str,
+        cwd: str | None = None,
+        servers: Sequence[McpServer] | None = None,
+        roots: Sequence[str] | None = None,
     ) -> Loaded:
         """Return a stored session, loading it when it is not in memory. Raises SessionNotFound.
 
-        *servers* are its tool servers from now on; with None it keeps those that run, if any do.
+        *cwd* and *roots* are other folders than it had, where it is not in memory already. *servers* are its
+        tool servers from now on; with None it keeps those that run, if any do.
         """
-        loaded = await self._loaded(sid, cwd)
+        loaded = await self._loaded(sid, cwd, roots)
         if servers is not None:
             loaded.session.connect(servers)
         return loaded
 
-    async def _loaded(self, sid: str, cwd: str | None) -> Loaded:
+    async def _loaded(self, sid: str, cwd: str | None, roots: Sequence[str] | None) -> Loaded:
         if sid in self._sessions:
             return Loaded(self._sessions[sid], Report())
         if sid not in self._loading:
-            task = asyncio.ensure_future(self._load(sid, cwd))
+            task = asyncio.ensure_future(self._load(sid, cwd, roots))
             task.add_done_callback(lambda _: self._loading.pop(sid, None))
             self._loading[sid] = task
         return await asyncio.shield(self._loading[sid])
@@ -227,6 +230,7 @@ class Hub:
     async def aclose(self) -> None:
         """Close every session, all at once."""
         await asyncio.gather(*(self.close(sid) for sid in tuple(self._sessions)), return_exceptions=True)
+        await self._parts.models.aclose()
 
     # What is stored, whether it is in memory or not.
 
@@ -297,6 +301,15 @@ class Hub:
             archived=info.archived,
         )
 
+    async def _model(self, wanted: str | None, cwd: str) -> str:
+        """Return the model of a session in *cwd*. Raises ModelNotFound."""
+        models = await self._parts.models.at(Path(cwd))
+        model = wanted or models.default
+        await models.ready(model)
+        if (why := models.why_not(model)) is not None:
+            raise ModelNotFound(model, tuple(models.names()), why)
+        return model
+
     async def _open(self, info: SessionInfo) -> OpenedSession:
         if info.ephemeral:
             return await self._store.open_in_memory(info.sid)
@@ -306,11 +319,14 @@ class Hub:
         await self._check_stored(sid)
         return await self._store.open(sid, create=False)
 
-    async def _load(self, sid: str, cwd: str | None) -> Loaded:
+    async def _load(self, sid: str, cwd: str | None, roots: Sequence[str] | None) -> Loaded:
+        folder = None if cwd is None else _folder(cwd)
+        folders = None if roots is None else tuple(map(_folder, roots))
         opened = await self._open_stored(sid)
         info = self._info_in(sid, opened.records)
-        if cwd is not None:
-            info = replace(info, cwd=_folder(cwd))
+        info = replace(
+            info, cwd=info.cwd if folder is None else folder, roots=info.roots if folders is None else folders
+        )
         return Loaded(await self._add(info, opened), opened.report)
 
     async def _check_stored(self, sid: str) -> None:
@@ -340,7 +356,9 @@ class Hub:
 
     async def _add(self, info: SessionInfo, opened: OpenedSession) -> Session:
         try:
-            session = Session(info, opened.journal, self._parts, self)
+            models = await self._parts.models.at(Path(info.cwd))
+            await models.ready(info.model)
+            session = Session(info, opened.journal, replace(self._parts, models=models), self)
             await session.start(opened.records)
         except BaseException:
             opened.release()

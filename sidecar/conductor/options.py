@@ -36,7 +36,8 @@ class Options:
     def all(self) -> tuple[ConfigOption, ...]:
         """Return the knobs, how they stand and what they may be set to."""
         core, info = self._core, self._core.info
-        models = tuple(ConfigChoice(name, self._model_name(name)) for name in core.parts.models.names())
+        names = dict.fromkeys((*core.parts.models.names(), info.model))
+        models = tuple(ConfigChoice(name, self._model_name(name)) for name in names)
         engines = tuple(map(_plain, core.parts.engines))
         levels = self._levels()
         thinking = info.thinking if info.thinking in levels else _UNSAID
@@ -47,6 +48,11 @@ class Options:
             ConfigOption("thinking", "Thinking", "thought_level", thinking, tuple(map(_plain, levels))),
             ConfigOption("permissions", "Permissions", "mode", core.desk.mode, modes),
         )
+
+    async def prepare(self, config_id: str, value: str) -> None:
+        """Learn what takes time to learn of a choice, before it is made."""
+        if config_id == "model":
+            await self._core.parts.models.ready(value)
 
     def choose(self, config_id: str, value: str) -> None:
         """Set one knob, and tell how all of them stand. Raises InvalidInput, ModelNotFound."""
@@ -68,8 +74,8 @@ class Options:
 
     def _choose_model(self, model: str) -> None:
         models = self._core.parts.models
-        if model not in models.names() and models.card(model) is None:
-            raise ModelNotFound(model, tuple(models.names()))
+        if (why := models.why_not(model)) is not None:
+            raise ModelNotFound(model, tuple(models.names()), why)
         self._core.info = replace(self._core.info, model=model)
 
     def _model_name(self, model: str) -> str:

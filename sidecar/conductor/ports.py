@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 from sidecar.capabilities.contract import Tool
@@ -51,16 +52,41 @@ class Models(Protocol):
         """The id used when nothing is chosen."""
         ...
 
+    @property
+    def problems(self) -> Sequence[str]:
+        """What the user should know about settings that are not used."""
+        ...
+
     def card(self, model_id: str) -> ModelCard | None:
         """Return what is known of *model_id*, or None."""
         ...
 
+    def why_not(self, model_id: str) -> str | None:
+        """Return why *model_id* cannot be called, None when it can be tried."""
+        ...
+
     def invoker(self, model_id: str) -> ModelInvoker:
-        """Return how to call *model_id*. Raises ``ModelNotFound`` for one nobody serves."""
+        """Return how to call *model_id*; one that nobody serves answers with an error emission."""
+        ...
+
+    def summarizer(self, model_id: str) -> tuple[ModelInvoker, ModelCard | None]:
+        """Return who condenses the conversations of *model_id*, and the card of what they can read."""
         ...
 
     def names(self) -> Sequence[str]:
         """Return the ids on offer, the default first."""
+        ...
+
+    async def ready(self, model_id: str) -> None:
+        """Learn of *model_id* what takes time to learn. Bounded, off the event loop; never raises."""
+        ...
+
+    async def at(self, folder: Path) -> Models:
+        """Return the models as a session in *folder* sees them: with the settings of that folder."""
+        ...
+
+    async def aclose(self) -> None:
+        """Give up connections."""
         ...
 
 

@@ -196,6 +196,7 @@ class Session:
 
     def introduce(self) -> None:
         """Tell whoever begins to follow what they may do here, and how full the window is."""
+        self._core.tell_problems()
         self._core.narrator.tell(CommandsChanged(COMMANDS))
         self._core.narrator.tell(self.usage())
 
@@ -209,10 +210,11 @@ class Session:
         """Stop a turn; see :meth:`Prompts.interrupt`."""
         return self.prompts.interrupt(turn_id, queue)
 
-    def choose(self, config_id: str, value: str) -> Awaitable[None]:
-        """Set one knob at once; on disk when awaited. Raises InvalidInput, ModelNotFound."""
+    async def choose(self, config_id: str, value: str) -> None:
+        """Set one knob; on disk when this returns. Raises InvalidInput, ModelNotFound."""
+        await self.options.prepare(config_id, value)
         self.options.choose(config_id, value)
-        return self._core.store_meta(self.log.seq)
+        await self._core.store_meta(self.log.seq)
 
     def amend(self, change: Callable[[SessionInfo], SessionInfo]) -> Awaitable[None]:
         """Change the session's title or place in the list at once; on disk when awaited."""

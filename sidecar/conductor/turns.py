@@ -19,7 +19,7 @@ from sidecar.conductor.core import Core
 from sidecar.conductor.events import Faulted, InfoChanged, Settled, UserMessage
 from sidecar.conductor.jobs import PromptJob, TurnFault, TurnOutcome
 from sidecar.conductor.slash import SlashCommand
-from sidecar.llmgateway.contract import AssistantTurn, UserTurn
+from sidecar.llmgateway.contract import AssistantTurn, GatewayError, UserTurn
 from sidecar.runtime.contract import RunSnapshot
 
 __all__ = ["TurnRunner", "resolve"]
@@ -112,7 +112,18 @@ class TurnRunner:
         if self._was_stopped():
             core.agent.reseat(core.history.turns, stored=True)
             return None
-        return await core.agent.submit((job.turn,))
+        return await self._made_to_fit(await core.agent.submit((job.turn,)))
+
+    async def _made_to_fit(self, snapshot: RunSnapshot) -> RunSnapshot | None:
+        """Return *snapshot*; where it failed for want of room, make room, once, and let the agent go on."""
+        core = self._core
+        if not _overflowed(snapshot) or self._was_stopped():
+            return snapshot
+        if not await core.compactor.relieve_overflow(core.info.engine, core.ask(force=False)):
+            return snapshot
+        if self._was_stopped():
+            return None
+        return await core.agent.submit(())
 
     def _was_stopped(self) -> bool:
         return self._stop.cancelled
@@ -162,7 +173,16 @@ def _fault(snapshot: RunSnapshot | None) -> TurnFault | None:
     """Return why *snapshot* failed; a run that was stopped on request did not fail."""
     if snapshot is None or snapshot.error is None or snapshot.error.kind == "aborted":
         return None
-    return TurnFault(_FAULT_KINDS.get(snapshot.error.kind, "invalidState"), snapshot.error.message)
+    cause, kind = snapshot.error.cause, _FAULT_KINDS.get(snapshot.error.kind, "invalidState")
+    if isinstance(cause, GatewayError) and cause.kind == "auth":
+        kind = "authRequired"
+    return TurnFault(kind, snapshot.error.message)
+
+
+def _overflowed(snapshot: RunSnapshot) -> bool:
+    """Whether the provider refused the conversation because it does not fit the model's window."""
+    cause = snapshot.error.cause if snapshot.error is not None else None
+    return isinstance(cause, GatewayError) and cause.is_overflow
 
 
 def _stop_reason(snapshot: RunSnapshot | None) -> StopReasonName:

@@ -129,15 +129,17 @@ class ModelRegistry:
         return tuple(dict.fromkeys(known))
 
     async def ready(self, model_id: str) -> None:
-        """Learn of *model_id* what takes time: what is published, what its server tells. Never raises."""
-        if self.catalog.get(model_id) is not None:
-            return
-        card = await asyncio.to_thread(self.card, model_id)
-        route = self._routes.find(model_id)
+        """Learn what takes time: what is published, what the server of *model_id* tells. Never raises."""
+        asked = {model_id, self.settings.summarizer or model_id}
+        await asyncio.to_thread(lambda: [self.card(name) for name in {*asked, *self.names()}])
+        await asyncio.gather(*(self._ask_window(name) for name in asked))
+
+    async def _ask_window(self, model_id: str) -> None:
+        route = self._routes.find(model_id) if self.catalog.get(model_id) is None else None
         address = address_of(route.provider).base_url if route is not None else None
         if route is None or address is None or route in self._setup.windows:
             return
-        if is_local(address) or card is None:
+        if is_local(address) or self.card(model_id) is None:
             key = await asyncio.to_thread(self._key, route)
             window = await ask_window(address, route.model, key)
             if window is not None:

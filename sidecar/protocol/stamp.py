@@ -10,5 +10,5 @@ from typing import Final
 
 __all__ = ["SCHEMA_HASH"]
 
-SCHEMA_HASH: Final = "sha256:99166dd32707b9f2b1779e321832baad4711352fae66b6327ef236a919ec1d4f"
+SCHEMA_HASH: Final = "sha256:19441501aab9d20cf3a07ee8489d1e66583f7a0a37c95f5b594e7c14f39d80d3"
 """What ``sidecar.protocol.schema.schema_hash`` returns."""

@@ -7,6 +7,7 @@ hands on it; :class:`MemoryClient` speaks JSON-RPC with those hands. Nothing her
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -29,7 +30,8 @@ class MemoryStream(StreamBase):
         self.received_bytes = bytearray()
         """What the client has read."""
         self.is_reading_paused = False
-        self._unread: list[bytes] = []
+        self._unread: deque[bytes] = deque()
+        self._is_delivering = False
         self._stalled: bytearray | None = None
         self._changed = asyncio.Event()
 
@@ -45,8 +47,14 @@ class MemoryStream(StreamBase):
     def resume_reading(self) -> None:
         """Go on reading."""
         self.is_reading_paused = False
-        while self._unread and not self.is_reading_paused:
-            self._take(self._unread.pop(0))
+        if self._is_delivering:
+            return  # asked by who is just being given something
+        self._is_delivering = True
+        try:
+            while self._unread and not self.is_reading_paused:
+                self._take(self._unread.popleft())
+        finally:
+            self._is_delivering = False
 
     def write(self, data: bytes) -> None:
         """Send *data* to the client."""
@@ -64,10 +72,9 @@ class MemoryStream(StreamBase):
 
     def send(self, data: bytes) -> None:
         """Send bytes as the client."""
-        if self.is_reading_paused:
-            self._unread.append(data)
-        else:
-            self._take(data)
+        self._unread.append(data)
+        if not self.is_reading_paused:
+            self.resume_reading()
 
     def stall(self) -> None:
         """Stop reading as the client; one write more fills the pipe."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import inspect
 import itertools
 from collections.abc import Awaitable, Callable
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
     from sidecar.service.contract import Answer
 
 __all__ = ["Dialect", "Face", "Limits", "Peer", "PeerGone", "PeerRefused"]
+
+
+_LARGE_BYTES: Final = 256 * 1024
+
+_SLICE_S: Final = 0.0005
+"""How long one client's messages are handled at a stretch while others wait for theirs."""
 
 
 class PeerGone(SidecarError):
@@ -101,6 +108,9 @@ class Peer:
         self._is_input_over = False
         self._is_closing = False
         self._ended = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._soon: asyncio.Handle | None = None
+        self._next: Frame | None = None
 
     @property
     def requests_open(self) -> int:
@@ -200,23 +210,45 @@ class Peer:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Handle what is there, as long as the client reads what it gets for it."""
-        while not self._is_closing and not self.outbox.is_full:
-            frame = self._decoder.next()
-            if frame is None:
-                break
-            self._take_frame(frame)
-        if self._is_input_over:
+        """Handle what is there, as long as the client reads what it gets for it and others do not wait."""
+        self._unschedule()
+        is_all = self._take_frames()
+        if not is_all:
+            self._stream.pause_reading()
+            self._soon = self._loop.call_soon(self._go_on)
+        elif self._is_input_over:
             self._ended.set()
         elif self.outbox.is_full or self._is_closing:
             self._stream.pause_reading()
         else:
             self._stream.resume_reading()
 
+    def _take_frames(self) -> bool:
+        """Handle frames, one at least and more for a slice of time; False when it was over before."""
+        until = self._loop.time() + _SLICE_S
+        while not self._is_closing and not self.outbox.is_full and self._find_frame():
+            frame, self._next = self._next, None
+            assert frame is not None
+            self._take_frame(frame)
+            if self._loop.time() >= until and self._find_frame():
+                return False
+        return True
+
+    def _find_frame(self) -> bool:
+        """Whether there is a next frame."""
+        if self._next is None:
+            self._next = self._decoder.next()
+        return self._next is not None
+
+    def _unschedule(self) -> None:
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
+
     def _take_frame(self, frame: Frame) -> None:
         match frame:
             case bytes():
-                self._take_message(jsonrpc.decode(frame))
+                self._take_message(_decode(frame))
             case Oversized(id=request_id, is_response=True):
                 self._take_response(jsonrpc.Response(request_id, None, {}))
             case Oversized(size, request_id):
@@ -323,6 +355,21 @@ class Peer:
         for method, future in self._asked.values():
             if not future.done():
                 future.set_exception(PeerGone(f"the client is gone and did not answer {method!r}"))
+
+
+def _decode(frame: bytes) -> jsonrpc.Message:
+    """Return the message in *frame*.
+
+    The garbage collector would look again and again at what a large one is just being made of, and everybody
+    would wait three times as long.
+    """
+    if len(frame) < _LARGE_BYTES or not gc.isenabled():
+        return jsonrpc.decode(frame)
+    gc.disable()
+    try:
+        return jsonrpc.decode(frame)
+    finally:
+        gc.enable()
 
 
 _UNKNOWN_CODE: Final = -32603

@@ -176,7 +176,11 @@ async def test_rewind_to_a_node(make_stage: Any) -> None:
     [
         pytest.param("/rewind 9", "There are 3 prompts in the conversation, and 9", id="too far"),
         pytest.param("/rewind nowhere", "Session 'id1' has no node 'nowhere'; ", id="an unknown node"),
-        pytest.param("/model steam", "No model 'steam'; known models: scripted-1", id="an unknown model"),
+        pytest.param(
+            "/model steam",
+            "No model 'steam': nobody is known to serve it; known models: scripted-1",
+            id="an unknown model",
+        ),
         pytest.param("/engine steam", "No engine 'steam'; known engines:", id="an unknown engine"),
         pytest.param("/help me", "/help stands alone", id="something behind a command that takes nothing"),
     ],

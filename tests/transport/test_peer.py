@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import random
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,10 @@ SUITE = Path(__file__).parents[2].parent / "shared" / "data" / "dev" / "json-tes
 
 
 class ObedientFace:
-    """Answers by the method's name; ``wait`` until released, ``big`` with as many bytes as asked."""
+    """Answers by the method's name; ``wait`` until released, ``big`` with as many bytes as asked.
+
+    ``burn`` takes as many seconds.
+    """
 
     def __init__(self) -> None:
         self.notifications: list[tuple[str, Any]] = []
@@ -45,6 +50,11 @@ class ObedientFace:
                 return self._wait(params)
             case "big":
                 return Answer("x" * params)
+            case "burn":
+                until = time.perf_counter() + params
+                while time.perf_counter() < until:
+                    pass
+                return Answer(None)
             case "invalid":
                 raise InvalidInput("no such thing", hint="try another", sid="s1")
             case "crash":
@@ -360,6 +370,8 @@ async def test_a_full_queue_pauses_the_input_and_no_answer_is_lost() -> None:
     wire.client.stream.stall()
     for n in range(20):
         wire.client.ask(n, "big", HIGH_WATER_BYTES // 4)
+    for _ in range(20):
+        await asyncio.sleep(0)  # each message may take a slice of its own
     assert wire.client.stream.is_reading_paused
     assert 4 <= len(wire.face.asked) < 8, "what was asked further has not been looked at"
     for n in range(20):
@@ -376,6 +388,28 @@ async def test_frames_of_one_chunk_wait_too_while_the_queue_is_full() -> None:
     assert len(wire.face.asked) < 5
     wire.client.stream.read_on()
     await wire.client.answer(9)
+
+
+async def test_a_client_that_floods_lets_others_in_between() -> None:
+    busy, other = Wire(), Wire()
+    burn = b'{"jsonrpc":"2.0","id":%d,"method":"burn","params":0.002}'
+    busy.client.stream.send(b"".join(frame_with_header(burn % n) for n in range(20)))
+    busy.client.stream.hang_up()
+    assert (await other.client.request(1, "echo", "x"))["result"] == "x"
+    assert 1 <= len(busy.face.asked) < 10
+    await busy.peer.wait_ended()
+    assert len(busy.face.asked) == 20, "the end of the input comes after all of it"
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+async def test_a_large_message_is_read_without_the_collector_which_stays_as_it_was(is_enabled: bool) -> None:
+    wire, rows = Wire(), [{"n": n} for n in range(50_000)]
+    (gc.enable if is_enabled else gc.disable)()
+    try:
+        assert (await wire.client.request(1, "echo", rows))["result"] == rows
+        assert gc.isenabled() is is_enabled
+    finally:
+        gc.enable()
 
 
 async def test_end_of_input_ends_and_open_requests_may_finish() -> None:

@@ -698,10 +698,11 @@ export interface SessionListResult {
   nextCursor?: string;
 }
 
-/** A stored session, and how much of its past to send again after the result. `replay` is `"none"`, `"full"`, `{"fromSeq": n}` or `{"lastTurns": n}`. `mcpServers` are its tool servers from now on; how to start them is not stored, so without them a session that was not in memory has none. */
+/** A stored session, and how much of its past to send again after the result. `cwd` and `roots` are other folders than it had, where it is not in memory. `replay` is `"none"`, `"full"`, `{"fromSeq": n}` or `{"lastTurns": n}`. `mcpServers` are its tool servers from now on; how to start them is not stored, so without them a session that was not in memory has none. */
 export interface SessionLoadParams {
   sid: string;
   cwd?: string;
+  roots?: string[];
   replay?: "none" | "full" | Record<string, number>;
   mcpServers?: McpServerConfig[];
 }

@@ -65,7 +65,8 @@ class RuntimeEngine(WholeView):
             return found if isinstance(found, NoOp) else _NO_CARD
         if helpers.invoke is None:
             return _NO_MODEL
-        done = await compact_live(frame.turns, found, helpers.invoke, model=frame.card, cancel=helpers.cancel)
+        reader = helpers.summarizer_card or frame.card
+        done = await compact_live(frame.turns, found, helpers.invoke, model=reader, cancel=helpers.cancel)
         if done is None:
             return _NO_GAIN
         turns = (done.summary, *frame.turns[done.cut :])

@@ -93,13 +93,15 @@ class SessionNewResult:
 class SessionLoadParams:
     """A stored session, and how much of its past to send again after the result.
 
-    *replay* is ``"none"``, ``"full"``, ``{"fromSeq": n}`` or ``{"lastTurns": n}``. *mcp_servers* are its tool
+    *cwd* and *roots* are other folders than it had, where it is not in memory. *replay* is ``"none"``,
+    ``"full"``, ``{"fromSeq": n}`` or ``{"lastTurns": n}``. *mcp_servers* are its tool
     servers from now on; how to start them is not stored, so without them a session that was not in memory
     has none.
     """
 
     sid: str
     cwd: str | None = None
+    roots: tuple[str, ...] | None = None
     replay: Literal["none", "full"] | Mapping[str, int] = "none"
     mcp_servers: tuple[McpServerConfig, ...] | None = None
 

@@ -90,7 +90,7 @@ async def load(connection: Connection, params: SessionLoadParams) -> Answer:
     """Load a stored session; the client follows it, after as much of its past as it asked for."""
     _check_replay(params.replay)
     servers = None if params.mcp_servers is None else tool_servers(params.mcp_servers)
-    loaded = await connection.hub.load(params.sid, params.cwd, servers)
+    loaded = await connection.hub.load(params.sid, params.cwd, servers, params.roots)
     session, report = loaded.session, loaded.report
     integrity = Integrity(report.ok, report.repaired, report.missing)
     seq = session.log.seq

@@ -1,0 +1,172 @@
+"""What is in ``editors/``: what it says is so, it compiles, and it works in the real editors there are."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar.server.commands import COMMANDS
+
+EDITORS = Path(__file__).parents[2] / "editors"
+VSCODE = EDITORS / "vscode"
+DAEMON = (sys.executable, "-m", "sidecar", "serve")
+_TOO_OLD = 77
+
+
+def program(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"no {name} on this machine")
+    return found
+
+
+def node_modules() -> Path:
+    folder = VSCODE / "node_modules"
+    if not (folder / "typescript").is_dir():
+        pytest.skip("editors/vscode has no node_modules; npm install makes them")
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path.resolve() / "project"
+    folder.mkdir()
+    (folder / "a.py").write_text("answer = 42\n")
+    return folder
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    private = {name: str(tmp_path / "home") for name in ("HOME", "INDUSAGI_HOME", "XDG_STATE_HOME")}
+    return {**os.environ, **private, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+def drive(command: list[str], folder: Path, environment: dict[str, str]) -> str:
+    """Run an editor in *folder* and return what it printed."""
+    ran = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    if ran.returncode == _TOO_OLD:
+        pytest.skip(f"{Path(command[0]).name} is too old: {(ran.stdout + ran.stderr).splitlines()[-1]}")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+# What they say.
+
+
+def manifest() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((VSCODE / "package.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_every_command_of_the_vscode_extension_is_offered_and_carried_out() -> None:
+    offered = {entry["command"] for entry in manifest()["contributes"]["commands"]}
+    source = (VSCODE / "src" / "extension.ts").read_text(encoding="utf-8")
+    carried_out = {f"sidecar.ui.{name}" for name in re.findall(r'register\("(\w+)"', source)}
+    assert offered == carried_out
+    assert offered.isdisjoint(COMMANDS), "the client library registers the daemon's own"
+    readme = (VSCODE / "README.md").read_text(encoding="utf-8")
+    assert all(f"Sidecar: {entry['title']}" in readme for entry in manifest()["contributes"]["commands"])
+
+
+def test_every_command_of_the_neovim_plugin_is_described_and_carried_out() -> None:
+    plugin = (EDITORS / "neovim" / "plugin" / "sidecar.lua").read_text(encoding="utf-8")
+    module = (EDITORS / "neovim" / "lua" / "sidecar.lua").read_text(encoding="utf-8")
+    readme = (EDITORS / "neovim" / "README.md").read_text(encoding="utf-8")
+    offered = re.findall(r'command\("(\w+)", "(\w+)"', plugin)
+    assert offered
+    assert all(f"`:Sidecar{name}" in readme and f"function M.{run}(" in module for name, run in offered)
+
+
+def test_every_command_of_the_emacs_package_is_described() -> None:
+    source = (EDITORS / "emacs" / "sidecar.el").read_text(encoding="utf-8")
+    readme = (EDITORS / "emacs" / "README.md").read_text(encoding="utf-8")
+    offered = re.findall(r"\(defun (sidecar-[a-z]+) .*\n.*\n  \(interactive", source)
+    assert len(offered) > 5
+    assert all(f"`{name}`" in readme for name in offered)
+
+
+@pytest.mark.parametrize("path", ["neovim/lua/sidecar.lua", "emacs/sidecar.el"])
+def test_every_command_an_editor_executes_is_one_of_the_daemon_s(path: str) -> None:
+    executed = re.findall(
+        r'execute\S*\s+?"?\(?.*?"(sidecar\.\w+)"', (EDITORS / path).read_text(encoding="utf-8")
+    )
+    assert len(executed) > 4
+    assert set(executed) <= set(COMMANDS)
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("path", ["zed/settings.json", "jetbrains/acp.json"])
+def test_the_settings_of_an_agent_panel_start_an_agent(
+    path: str, project: Path, environment: dict[str, str]
+) -> None:
+    server = json.loads((EDITORS / path).read_text(encoding="utf-8"))["agent_servers"]["Sidecar"]
+    assert server["command"] == "sidecar"
+    asked = {"protocolVersion": 1, "clientCapabilities": {}}
+    hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": asked}
+    ran = subprocess.run(
+        [sys.executable, "-m", "sidecar", *server["args"]],
+        cwd=project,
+        env=environment,
+        input=json.dumps(hello) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert json.loads(ran.stdout.splitlines()[0])["result"]["protocolVersion"] == 1
+
+
+# What they do.
+
+
+@pytest.mark.e2e
+def test_the_vscode_extension_compiles_and_works_on_the_daemon(
+    tmp_path: Path, project: Path, environment: dict[str, str]
+) -> None:
+    node, modules, out = program("node"), node_modules(), tmp_path / "out"
+    compiler = modules / "typescript" / "bin" / "tsc"
+    drive([node, str(compiler), "-p", str(VSCODE), "--outDir", str(out)], VSCODE, environment)
+    stand_in = [node, str(VSCODE / "test" / "stand_in.js"), str(out), str(project), *DAEMON]
+    seen = json.loads(drive(stand_in, project, {**environment, "NODE_PATH": str(modules)}))
+    assert seen["output"].count("`a.py:1` answer = 42") == 2
+    assert "· Read a.py" in seen["output"]
+    assert any(re.fullmatch(r"\$\(dashboard\) \d+%", text) for text in seen["gauge"])
+    assert [files for _, files in seen["picks"]] == [["a.py"]]
+    assert [text.split(":")[0] for text in seen["messages"]] == ["Compacted", "Undone"]
+    (_, before, after, _), (transcript,) = seen["executed"][0], seen["opened"]
+    texts = seen["documents"]
+    assert texts[before] != texts[after]
+    assert texts[transcript] == texts[before], "it was undone"
+
+
+@pytest.mark.e2e
+def test_the_neovim_plugin_works_on_the_daemon(project: Path, environment: dict[str, str]) -> None:
+    script = EDITORS / "neovim" / "test" / "headless.lua"
+    drive([program("nvim"), "--clean", "--headless", "-l", str(script), *DAEMON], project, environment)
+
+
+@pytest.mark.e2e
+def test_the_emacs_package_compiles_without_a_warning_and_works_on_the_daemon(
+    project: Path, environment: dict[str, str]
+) -> None:
+    script = EDITORS / "emacs" / "test" / "batch.el"
+    drive([program("emacs"), "--batch", "-l", str(script), *DAEMON], project, environment)
+
+
+@pytest.mark.parametrize("path", sorted(EDITORS.glob("neovim/**/*.lua")), ids=lambda path: path.name)
+def test_the_lua_compiles(path: Path) -> None:
+    compiler = next((found for name in ("luajit", "luac", "luac5.1") if (found := shutil.which(name))), None)
+    if compiler is None:
+        pytest.skip("no luajit or luac on this machine")
+    check = ["-b", str(path), os.devnull] if Path(compiler).name == "luajit" else ["-p", str(path)]
+    subprocess.run([compiler, *check], check=True, timeout=30)
