@@ -118,7 +118,7 @@ _SESSION: Final = (
         "sidecar/session/setConfigOption",
         m.SetConfigOptionParams,
         m.SetConfigOptionResult,
-        "session",
+        "exclusive",
         "Set one knob of a session.",
     ),
 )

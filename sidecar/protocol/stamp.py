@@ -10,5 +10,5 @@ from typing import Final
 
 __all__ = ["SCHEMA_HASH"]
 
-SCHEMA_HASH: Final = "sha256:19441501aab9d20cf3a07ee8489d1e66583f7a0a37c95f5b594e7c14f39d80d3"
+SCHEMA_HASH: Final = "sha256:28a88f515d91657713ecce6a0f12bc3d1f077e57d18cda612fc378203ff32902"
 """What ``sidecar.protocol.schema.schema_hash`` returns."""

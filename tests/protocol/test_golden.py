@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-import jsonschema  # type: ignore[import-untyped,unused-ignore]  # it has no types
+import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
 
 from sidecar._internal.errors import InvalidInput
