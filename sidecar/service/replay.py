@@ -7,11 +7,48 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from sidecar.conductor.branching import node_kind
 from sidecar.conductor.content import turn_content
+from sidecar.conductor.contract import Compaction
 from sidecar.conductor.events import Event, Message, Payload, ToolFinished, ToolStarted, UserMessage
+from sidecar.conductor.history import GraphPort
 from sidecar.llmgateway.contract import AssistantTurn, ToolCallBlock, ToolResultBlock, Turn, UserTurn
+from sidecar.runtime.contract import SessionNode
 
-__all__ = ["last_turns", "replay_events"]
+__all__ = ["last_turns", "replay_events", "replay_timeline", "timeline"]
+
+
+def timeline(
+    graph: GraphPort, compactions: Sequence[Compaction], head: str | None
+) -> list[SessionNode | Compaction]:
+    """Return the conversation that ends at *head* as its user saw it.
+
+    Where it was condensed, what was there before stands before the compaction, and the digest that the model
+    goes on with is left out.
+    """
+    made = {done.after_head: done for done in compactions if done.status == "completed" and done.before_head}
+    chapters: list[Sequence[SessionNode | Compaction]] = []
+    while head is not None:
+        path = graph.node_path(head)
+        start = next((n for n in reversed(range(len(path))) if path[n].id in made), None)
+        if start is None:
+            chapters.append(path)
+            break
+        done = made.pop(path[start].id)
+        chapters.append((done, *path[start + 1 :]))
+        head = done.before_head
+    return [each for chapter in reversed(chapters) for each in chapter]
+
+
+def replay_timeline(sid: str, parts: Sequence[SessionNode | Compaction]) -> Iterator[Event]:
+    """Yield the events that tell *parts* again; files that were put back for the model alone are none."""
+    names: dict[str, str] = {}
+    for part in parts:
+        if isinstance(part, Compaction):
+            yield Event(sid, 0, 0, part)
+        elif node_kind(part.turn) != "file":
+            for payload in _tell(part.turn, part.id, names):
+                yield Event(sid, 0, 0, payload)
 
 
 def last_turns(

@@ -140,6 +140,22 @@ class TestLoad:
         n_chunks = len(second.updates("agent_message_chunk"))
         assert shown(second.updates("agent_message_chunk")[n_chunks - 1]) == "agent_message_chunk: for both"
 
+    async def test_what_was_condensed_is_told_where_it_was(self, stage: Stage) -> None:
+        long = [[{"text": f"{word} " * 2_000}] for word in ("one", "two", "three")]
+        sid = await stage.session(
+            *long, [{"text": "in short"}], [{"text": "after"}], policy={"keepRecent": 100}
+        )
+        for n, text in enumerate(("1", "2", "3", "/compact", "4")):
+            await stage.run(f"p{n}", sid, text)
+        assert [each.status for each in stage.daemon.service.hub.session(sid).compactions] == ["completed"]
+        await stage.call("session/close", {"sessionId": sid})
+        panel = await stage.open()
+        await stage.call("session/load", params(stage, sid))
+        kinds = [update["sessionUpdate"] for update in panel.updates()]
+        turn = ["user_message_chunk", "agent_message_chunk"]
+        assert kinds[:9] == [*turn, *turn, *turn, "tool_call", *turn]
+        assert panel.updates("tool_call")[0]["_meta"]["contextCompaction"]["trigger"] == "manual"
+
     async def test_resume_tells_no_past(self, stage: Stage) -> None:
         sid = await conversation(stage)
         await stage.call("session/close", {"sessionId": sid})

@@ -11,7 +11,6 @@ from sidecar.conductor.changes import Moved
 from sidecar.conductor.contract import SessionSummary
 from sidecar.conductor.hub import ForkOf, NewSession
 from sidecar.conductor.session import Session
-from sidecar.llmgateway.contract import Turn
 from sidecar.protocol.codec import event_to_wire
 from sidecar.protocol.messages import (
     Empty,
@@ -37,7 +36,7 @@ from sidecar.protocol.messages import (
 from sidecar.service.contract import Answer
 from sidecar.service.handlers.tool_servers import tool_servers
 from sidecar.service.nodes import node_view, tree_node, viewed_nodes
-from sidecar.service.replay import last_turns, replay_events
+from sidecar.service.replay import last_turns, replay_events, replay_timeline, timeline
 
 if TYPE_CHECKING:
     from sidecar.service.service import Connection
@@ -227,10 +226,12 @@ def _replay(connection: Connection, session: Session, replay: str | Mapping[str,
 
 
 def _past(session: Session, replay: str | Mapping[str, int]) -> Sequence[dict[str, object]]:
-    turns: Sequence[Turn] = session.history.turns
-    ids = session.history.node_ids
     if replay == "none":
         return ()
+    history = session.history
     if isinstance(replay, Mapping):
-        turns, ids = last_turns(turns, ids, replay["lastTurns"])
-    return [event_to_wire(event) for event in replay_events(session.sid, turns, ids)]
+        turns, ids = last_turns(history.turns, history.node_ids, replay["lastTurns"])
+        return [event_to_wire(event) for event in replay_events(session.sid, turns, ids)]
+    stored = replay_timeline(session.sid, timeline(history.graph, session.compactions, history.head))
+    unstored = replay_events(session.sid, history.turns[len(history.node_ids) :], ())
+    return [event_to_wire(event) for event in (*stored, *unstored)]

@@ -1,0 +1,105 @@
+"""A conversation is told again as its user saw it, however often it was condensed since."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from sidecar.conductor.contract import Compaction
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolTurn,
+    Turn,
+    UserTurn,
+)
+from sidecar.runtime.contract import SessionNode
+from sidecar.service.replay import replay_timeline, timeline
+
+PARENTS = {
+    "a": None,
+    "b": "a",
+    "c": "b",
+    "digest-1": None,
+    "kept-1": "digest-1",
+    "d": "kept-1",
+    "digest-2": None,
+    "e": "digest-2",
+}
+
+
+class Graph:
+    """A conversation a, b, c that was condensed after c, went on with d, was condensed again, and has e."""
+
+    leaf = "e"
+
+    def __init__(self) -> None:
+        self._nodes = {
+            name: SessionNode(name, parent, UserTurn((TextBlock(name),)), 0)
+            for name, parent in PARENTS.items()
+        }
+
+    @property
+    def nodes(self) -> Sequence[SessionNode]:
+        return tuple(self._nodes.values())
+
+    def node_path(self, node_id: str) -> Sequence[SessionNode]:
+        node = self._nodes[node_id]
+        return (*(self.node_path(node.parent) if node.parent else ()), node)
+
+
+def compaction(name: str, before: str | None, after: str | None, status: Any = "completed") -> Compaction:
+    return Compaction(name, "none", "manual", status, 0, 0, 0, 0, 0, before, True, after_head=after)
+
+
+FIRST = compaction("1", "c", "kept-1")
+SECOND = compaction("2", "d", "digest-2")
+
+
+@pytest.mark.parametrize(
+    ("compactions", "head", "expected"),
+    [
+        pytest.param((), "c", "a b c", id="never condensed"),
+        pytest.param((), None, "", id="nothing yet"),
+        pytest.param((FIRST,), "d", "a b c [1] d", id="what was condensed stands before it"),
+        pytest.param((FIRST,), "kept-1", "a b c [1]", id="nothing said since"),
+        pytest.param((FIRST, SECOND), "e", "a b c [1] d [2] e", id="condensed twice"),
+        pytest.param((SECOND,), "e", "digest-1 kept-1 d [2] e", id="a digest nobody knows is told as it is"),
+        pytest.param((FIRST, SECOND), "c", "a b c", id="taken back"),
+        pytest.param(
+            (compaction("1", "c", "kept-1", "undone"),),
+            "d",
+            "digest-1 kept-1 d",
+            id="an undone one did nothing",
+        ),
+        pytest.param((compaction("n", None, "d"),), "d", "digest-1 kept-1 d", id="nor one of nothing"),
+        pytest.param(
+            (compaction("x", "d", "d"),), "d", "digest-1 kept-1 d [x]", id="one that ends where it began"
+        ),
+    ],
+)
+def test_the_timeline(compactions: tuple[Compaction, ...], head: str | None, expected: str) -> None:
+    parts = timeline(Graph(), compactions, head)
+    shown = (f"[{part.compaction_id}]" if isinstance(part, Compaction) else part.id for part in parts)
+    assert " ".join(shown) == expected
+
+
+def test_what_is_told_of_it() -> None:
+    turns: tuple[Turn, ...] = (
+        UserTurn((TextBlock("look"),)),
+        AssistantTurn((TextBlock("so"), ToolCallBlock("c1", "ls", {"path": "."}))),
+        ToolTurn((ToolResultBlock("c1", "a.py", is_error=False),)),
+    )
+    nodes = [SessionNode(str(n), None, turn, 0) for n, turn in enumerate(turns)]
+    events = list(replay_timeline("s", [*nodes, FIRST]))
+    assert [(event.seq, event.kind) for event in events] == [
+        (0, "userMessage"),
+        (0, "message"),
+        (0, "toolStarted"),
+        (0, "toolFinished"),
+        (0, "compaction"),
+    ]
