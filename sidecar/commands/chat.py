@@ -23,6 +23,10 @@ _HELP = """\
 /undo                     take the newest compaction back
 /context                  how full the window is, and with what
 /files                    the files the model has read
+/rewind [n]               go back to before the last prompts
+/fork                     a session that goes on from here
+/model, /engine [name]    which one it is, or choose another
+/status                   how the session stands
 /quit                     leave; the session stays stored"""
 
 
@@ -56,13 +60,18 @@ async def _answer(session: Session, line: str, screen: Screen) -> None:
     try:
         if command is not None:
             await command(session, rest.strip(), screen)
-        elif name.startswith("/"):
+        elif _is_slip(name):
             screen.note(f"there is no {name}\n{_HELP}")
         else:
             settled = await show_turn(session.stream(line), screen)
             screen.note(gauge(settled.data["usage"]))
     except (TurnFailed, SidecarRequestError) as error:
         screen.problem(str(error))
+
+
+def _is_slip(word: str) -> bool:
+    """Whether *word* was meant for a command that there is not; a path was not."""
+    return word.startswith("/") and "/" not in word[1:] and word not in _DAEMON_COMMANDS
 
 
 async def _help(_session: Session, _rest: str, screen: Screen) -> None:
@@ -116,6 +125,10 @@ _COMMANDS: dict[str, Callable[[Session, str, Screen], Awaitable[None]]] = {
     "/context": _context,
     "/files": _files,
 }
+
+
+_DAEMON_COMMANDS = frozenset({"/rewind", "/fork", "/model", "/engine", "/status", "/uncompact"})
+"""Commands that sessions carry out themselves: sent as prompts, answered as such."""
 
 
 async def _ask(request: PermissionRequest, screen: Screen) -> PermissionAnswer:
