@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from inspect import isawaitable
 from typing import Any, Final, TypeAlias
 
@@ -149,11 +150,24 @@ class AcpClient:
     def _noted(self, answer: Answer) -> Answer:
         """Lend the files of a session the client is about to hear of, however it asked for it."""
         result = answer.value
-        if isinstance(result, Mapping) and "snapshot" in result:
-            snapshot = result["snapshot"]
-            self._sessions.introduced(snapshot["sid"], result.get("configOptions", ()))
-            self._files.offer(snapshot["sid"], (snapshot["cwd"], *snapshot["roots"]))
-        return answer
+        if not isinstance(result, Mapping) or "snapshot" not in result:
+            return answer
+        snapshot = result["snapshot"]
+        self._sessions.introduced(snapshot["sid"], result.get("configOptions", ()))
+        self._files.offer(snapshot["sid"], (snapshot["cwd"], *snapshot["roots"]))
+        return self._with_plan(answer, snapshot) if snapshot.get("plan") else answer
+
+    def _with_plan(self, answer: Answer, snapshot: Mapping[str, Any]) -> Answer:
+        """Tell the plan that a session comes with; its log has it before what the client follows."""
+        data = {"entries": snapshot["plan"]}
+        event = {"sid": snapshot["sid"], "seq": 0, "at": 0, "kind": "plan", "data": data}
+
+        def then() -> None:
+            if answer.then is not None:
+                answer.then()
+            self._link.notify("sidecar/event", event)
+
+        return replace(answer, then=then)
 
     def _interrupt(self, params: dict[str, Any]) -> None:
         """Stop a turn; a session that is not there has none."""

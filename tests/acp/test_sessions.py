@@ -156,6 +156,16 @@ class TestLoad:
         assert kinds[:9] == [*turn, *turn, *turn, "tool_call", *turn]
         assert panel.updates("tool_call")[0]["_meta"]["contextCompaction"]["trigger"] == "manual"
 
+    @pytest.mark.parametrize("method", ["session/load", "session/resume"])
+    async def test_the_plan_comes_back(self, stage: Stage, method: str) -> None:
+        entry = {"content": "one", "status": "in_progress", "priority": "high"}
+        todo = [{"toolCall": {"name": "todo", "input": {"entries": [entry]}}}]
+        sid = await stage.session(todo, DONE)
+        await stage.run(1, sid)
+        await stage.open()
+        await stage.call(method, params(stage, sid))
+        assert (await stage.panel.update("plan"))["entries"] == [entry]
+
     async def test_resume_tells_no_past(self, stage: Stage) -> None:
         sid = await conversation(stage)
         await stage.call("session/close", {"sessionId": sid})
