@@ -217,6 +217,8 @@ async def _open_http(server: HttpServer) -> AsyncIterator[tuple[JSONRPCDispatche
         if server.is_sse or response.request.method == "POST":  # a refused GET is an offer that is not made
             said = f"HTTP {response.status_code} {response.reason_phrase}"
             refusal = said if response.is_error else None
+        if response.headers.get("content-type", "").startswith("application/json"):
+            response.stream = _Bounded(response.stream)
 
     async def trouble() -> str | None:
         return refusal
@@ -240,6 +242,25 @@ async def _open_http(server: HttpServer) -> AsyncIterator[tuple[JSONRPCDispatche
             streamable_http_client(server.url, http_client=client, max_sse_event_size=MESSAGE_CAP) as streams,
         ):
             yield JSONRPCDispatcher(*streams), trouble
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body that fails when it is too long, before it fills the memory."""
+
+    def __init__(self, inner: object) -> None:
+        assert isinstance(inner, httpx2.AsyncByteStream)
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        n_bytes = 0
+        async for part in self._inner:
+            n_bytes += len(part)
+            if n_bytes > MESSAGE_CAP:
+                raise httpx2.StreamError(f"it is longer than {MESSAGE_CAP // 1024 // 1024} MiB")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
 
 
 def _listed(tool: Tool) -> ListedTool:

@@ -1,0 +1,104 @@
+"""Servers over HTTP that do what the package's own never would, played by a few lines on a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sidecar.capabilities.mcp import HttpServer
+from sidecar.capabilities.mcp.connection import Patience
+
+if TYPE_CHECKING:
+    from tests.capabilities.conftest import Desk
+    from tests.capabilities.mcp.conftest import Rig
+
+pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
+
+MiB = 1024 * 1024
+
+
+class Web:
+    """Answers with plain JSON: a tool that returns *text*, behind *status*; a DELETE it leaves hanging."""
+
+    def __init__(self, text: str = "", status: str = "200 OK") -> None:
+        self.text = text
+        self.status = status
+        self.is_asked_to_forget = asyncio.Event()
+
+    @asynccontextmanager
+    async def serve(self) -> AsyncIterator[HttpServer]:
+        server = await asyncio.start_server(self._handle, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            yield HttpServer("web", f"http://127.0.0.1:{port}/mcp?key=s3cret")
+
+    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+            if head.startswith("delete"):
+                self.is_asked_to_forget.set()
+                await reader.read()
+            length = head.partition("content-length: ")[2].partition("\r\n")[0]
+            message = json.loads(await reader.readexactly(int(length))) if length else {}
+            writer.write(self._response(message))
+            await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            return  # who is asked for no more than that has got it
+        finally:
+            writer.close()
+
+    def _response(self, message: Mapping[str, Any]) -> bytes:
+        results: dict[str, Any] = {
+            "initialize": {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "web", "version": "1"},
+            },
+            "tools/list": {"tools": [{"name": "page", "inputSchema": {"type": "object"}}]},
+            "tools/call": {"content": [{"type": "text", "text": self.text}]},
+        }
+        result = results.get(message.get("method", ""))
+        answer = {"jsonrpc": "2.0", "id": message.get("id"), "result": result}
+        body = b"" if result is None else json.dumps(answer).encode()
+        status = self.status if body else "202 Accepted" if message else "405 Method Not Allowed"
+        head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nMcp-Session-Id: s1\r\n"
+        return f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
+
+
+async def test_an_answer_of_some_size_is_cut(rig: Rig, desk: Desk) -> None:
+    async with Web("x" * 8 * MiB).serve() as server:
+        await rig.start(server)
+        output = await desk.output(rig.offered["mcp__web__page"])
+        assert len(output) <= desk.max_output_chars + 100
+        await rig.made[0].aclose()
+
+
+async def test_an_answer_beyond_all_bounds_is_not_read_to_its_end(rig: Rig, desk: Desk) -> None:
+    async with Web("x" * 40 * MiB).serve() as server:
+        await rig.start(server)
+        failed = await desk.failure(rig.offered["mcp__web__page"])
+        assert failed.endswith("it is longer than 16 MiB")
+        assert rig.told == []
+        await rig.made[0].aclose()
+
+
+async def test_an_address_is_quoted_to_nobody(rig: Rig) -> None:
+    async with Web(status="500 Internal Server Error").serve() as server:
+        await rig.start(server)
+    ((_, why),) = rig.told
+    assert "HTTP 500 Internal Server Error" in why
+    assert "s3cret" not in why
+
+
+async def test_a_server_that_cannot_let_go_is_let_go_of(rig: Rig) -> None:
+    web = Web()
+    async with web.serve() as server:
+        servers = await rig.start(server, patience=Patience(prompt_s=30, close_s=0.2))
+        async with asyncio.timeout(30):
+            await servers.aclose()
+            await web.is_asked_to_forget.wait()
