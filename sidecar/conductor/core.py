@@ -148,9 +148,10 @@ class Core:
         await self.knowledge.open([name for name in self.info.knowledge if name in on_offer])
 
     def connect(self, servers: Sequence[McpServer]) -> None:
-        """Let *servers* be the session's tool servers from now on. Returns at once."""
-        self.info = replace(self.info, mcp_servers=tuple(server.without_secrets() for server in servers))
-        self.servers.use(servers)
+        """Let *servers* be among the session's tool servers from now on. Returns at once."""
+        self.servers.add(servers)
+        kept = tuple(server.without_secrets() for server in self.servers.named)
+        self.info = replace(self.info, mcp_servers=kept)
 
     def tell_problems(self) -> None:
         """Tell, once, which settings are not used and why."""

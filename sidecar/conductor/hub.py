@@ -176,8 +176,8 @@ class Hub:
     ) -> Loaded:
         """Return a stored session, loading it when it is not in memory. Raises SessionNotFound.
 
-        *cwd* and *roots* are other folders than it had, where it is not in memory already. *servers* are its
-        tool servers from now on; with None it keeps those that run, if any do.
+        *cwd* and *roots* are other folders than it had, where it is not in memory already. *servers* are
+        among its tool servers from now on.
         """
         loaded = await self._loaded(sid, cwd, roots)
         if servers is not None:

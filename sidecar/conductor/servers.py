@@ -33,10 +33,15 @@ class SessionServers:
         self._host = host
         self._missing = ", ".join(str(server.get("name", "?")) for server in kept)
 
-    def use(self, servers: Sequence[McpServer]) -> None:
-        """Let *servers* be the ones from now on. Returns at once."""
-        self.named, self._missing = tuple(servers), ""
-        self._servers.use(servers)
+    def add(self, servers: Sequence[McpServer]) -> None:
+        """Let *servers* be among them from now on. Returns at once.
+
+        One of the same name makes way, and no other: who loads a session takes nothing from other clients.
+        """
+        names = {server.name for server in servers}
+        others = (server for server in self.named if server.name not in names)
+        self.named, self._missing = (*others, *servers), ""
+        self._servers.use(self.named)
 
     async def ready(self, cancel: CancelToken) -> None:
         """Tell which servers are missing, and wait for the others; see ``ToolServers.ready``."""

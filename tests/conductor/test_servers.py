@@ -107,8 +107,17 @@ async def test_a_client_that_loads_a_session_names_its_servers_again(make_stage:
     await stage.ask(loaded, "2")
     assert (again, loaded.servers, stage.servers[1].used) == (loaded, (A,), [(A,)])
     assert of_kind(loaded, Notice) == []
+
+
+async def test_who_loads_a_session_in_memory_adds_servers_and_takes_none_away(make_stage: Any) -> None:
+    stage = await make_stage()
+    session = await stage.session(servers=(A, B))
+    other_a, c = StdioServer("a", "/bin/other"), StdioServer("c", "/bin/c")
     await stage.hub.load(session.sid, servers=())
-    assert (loaded.servers, loaded.info.mcp_servers) == ((), ())
+    await stage.hub.load(session.sid, servers=(other_a, c))
+    assert stage.servers[0].used == [(A, B), (A, B), (B, other_a, c)]
+    assert session.servers == (B, other_a, c)
+    assert [kept["name"] for kept in session.info.mcp_servers] == ["b", "a", "c"]
 
 
 async def test_a_fork_has_the_servers_of_a_session_in_memory(make_stage: Any) -> None:
