@@ -64,6 +64,10 @@ class SessionToolBox:
         """Return the tools on offer."""
         return self._descriptors
 
+    def describe(self, call: ToolCall) -> ToolActivity:
+        """Return what a client is shown of *call* as it begins; a tool that is gone has its name alone."""
+        return _started(call, self._tools.get(call.name))
+
     @property
     def runner(self) -> SessionToolBox:
         """The runner of the calls: this box."""
@@ -72,7 +76,7 @@ class SessionToolBox:
     async def run(self, call: ToolCall, cancel: CancelToken) -> ToolOutcome:
         """Run *call* and return its outcome, whatever becomes of it."""
         tool = self._tools.get(call.name)
-        started = _started(call, tool)
+        started = self.describe(call)
         self._observe(started)
         reply = _cancelled(call.name)
         try:

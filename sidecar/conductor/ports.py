@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from sidecar.capabilities.contract import Tool
+from sidecar.capabilities.contract import Tool, ToolActivity
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.llmgateway.contract import ModelCard
-from sidecar.runtime.contract import ModelInvoker, ToolBox
+from sidecar.runtime.contract import ModelInvoker, ToolBox, ToolCall
 
 __all__ = ["ClientPort", "Models", "SessionHost", "SessionTools"]
 
@@ -115,4 +115,8 @@ class SessionTools(ToolBox, Protocol):
 
     def offer_also(self, tools: Sequence[Tool]) -> None:
         """Offer *tools* besides those of our own from now on, instead of any offered so before."""
+        ...
+
+    def describe(self, call: ToolCall) -> ToolActivity:
+        """Return what a client is shown of *call* as it begins."""
         ...

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, Unpack
 
+from sidecar.capabilities.contract import ToolActivity
 from sidecar.capabilities.mcp.contract import McpServer
 from sidecar.conductor.changes import Changes, Moved
 from sidecar.conductor.commands import Commands
@@ -38,6 +39,7 @@ from sidecar.conductor.restoring import Restoration
 from sidecar.conductor.slash import COMMANDS
 from sidecar.conductor.turns import TurnRunner
 from sidecar.conductor.watching import watch_files
+from sidecar.runtime.contract import ToolCall
 from sidecar.workspace.contract import Dispose
 
 __all__ = ["CompactRequest", "Content", "Session"]
@@ -185,7 +187,7 @@ class Session:
         return self._core.servers.named
 
     def connect(self, servers: Sequence[McpServer]) -> None:
-        """Let *servers* be the session's tool servers from now on; they start in the background."""
+        """Let *servers* be among the session's tool servers from now on; they start in the background."""
         self._core.connect(servers)
 
     def watch(self, globs: Sequence[str], tell: Callable[[Sequence[str]], None]) -> Dispose:
@@ -193,6 +195,10 @@ class Session:
         dispose = watch_files(self._core.parts.workspace, self._core.roots, globs, tell)
         self._watches.append(dispose)
         return dispose
+
+    def describe(self, call: ToolCall) -> ToolActivity:
+        """Return what a client is shown of a tool call as it begins."""
+        return self._core.tools.describe(call)
 
     def introduce(self) -> None:
         """Tell whoever begins to follow what they may do here, and how full the window is."""

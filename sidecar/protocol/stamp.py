@@ -10,5 +10,5 @@ from typing import Final
 
 __all__ = ["SCHEMA_HASH"]
 
-SCHEMA_HASH: Final = "sha256:28a88f515d91657713ecce6a0f12bc3d1f077e57d18cda612fc378203ff32902"
+SCHEMA_HASH: Final = "sha256:877688cd5f965359198b531dde4ba7f63ec28ff8b09a5fc5c054220887e89c8e"
 """What ``sidecar.protocol.schema.schema_hash`` returns."""

@@ -5,17 +5,22 @@ A replayed event has ``seq`` 0: it is history, from before the log the client fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
+from sidecar.capabilities.contract import ToolActivity
 from sidecar.conductor.branching import node_kind
 from sidecar.conductor.content import turn_content
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.events import Event, Message, Payload, ToolFinished, ToolStarted, UserMessage
 from sidecar.conductor.history import GraphPort
 from sidecar.llmgateway.contract import AssistantTurn, ToolCallBlock, ToolResultBlock, Turn, UserTurn
-from sidecar.runtime.contract import SessionNode
+from sidecar.runtime.contract import SessionNode, ToolCall
 
-__all__ = ["last_turns", "replay_events", "replay_timeline", "timeline"]
+__all__ = ["Describe", "last_turns", "replay_events", "replay_timeline", "timeline"]
+
+Describe: TypeAlias = Callable[[ToolCall], ToolActivity]
+"""Returns what a client is shown of a tool call."""
 
 
 def timeline(
@@ -40,17 +45,6 @@ def timeline(
     return [each for chapter in reversed(chapters) for each in chapter]
 
 
-def replay_timeline(sid: str, parts: Sequence[SessionNode | Compaction]) -> Iterator[Event]:
-    """Yield the events that tell *parts* again; files that were put back for the model alone are none."""
-    names: dict[str, str] = {}
-    for part in parts:
-        if isinstance(part, Compaction):
-            yield Event(sid, 0, 0, part)
-        elif node_kind(part.turn) != "file":
-            for payload in _tell(part.turn, part.id, names):
-                yield Event(sid, 0, 0, payload)
-
-
 def last_turns(
     turns: Sequence[Turn], ids: Sequence[str], n_prompts: int
 ) -> tuple[Sequence[Turn], Sequence[str]]:
@@ -62,16 +56,31 @@ def last_turns(
     return turns[start:], ids[start:]
 
 
-def replay_events(sid: str, turns: Sequence[Turn], ids: Sequence[str]) -> Iterator[Event]:
-    """Yield the events that tell *turns* again."""
-    names: dict[str, str] = {}
+def replay_timeline(
+    sid: str, parts: Sequence[SessionNode | Compaction], describe: Describe
+) -> Iterator[Event]:
+    """Yield the events that tell *parts* again; files that were put back for the model alone are none."""
+    calls: dict[str, ToolActivity] = {}
+    for part in parts:
+        if isinstance(part, Compaction):
+            yield Event(sid, 0, 0, part)
+        elif node_kind(part.turn) != "file":
+            for payload in _tell(part.turn, part.id, calls, describe):
+                yield Event(sid, 0, 0, payload)
+
+
+def replay_events(sid: str, turns: Sequence[Turn], ids: Sequence[str], describe: Describe) -> Iterator[Event]:
+    """Yield the events that tell *turns* again; *ids* are their nodes, as far as they are stored."""
+    calls: dict[str, ToolActivity] = {}
     for index, turn in enumerate(turns):
         node = ids[index] if index < len(ids) else None
-        for payload in _tell(turn, node, names):
+        for payload in _tell(turn, node, calls, describe):
             yield Event(sid, 0, 0, payload)
 
 
-def _tell(turn: Turn, node: str | None, names: dict[str, str]) -> Iterator[Payload]:
+def _tell(
+    turn: Turn, node: str | None, calls: dict[str, ToolActivity], describe: Describe
+) -> Iterator[Payload]:
     content = turn_content(turn)
     if isinstance(turn, UserTurn):
         yield UserMessage(node, content)
@@ -79,9 +88,13 @@ def _tell(turn: Turn, node: str | None, names: dict[str, str]) -> Iterator[Paylo
         yield Message(node or "unstored", content)
     for block in turn.blocks:
         if isinstance(block, ToolCallBlock):
-            names[block.id] = block.name
-            yield ToolStarted(block.id, block.name, block.name, "other", block.input)
+            call = calls[block.id] = describe(ToolCall(block.id, block.name, block.input))
+            yield ToolStarted(call.call_id, call.name, call.title, call.kind, block.input)
         elif isinstance(block, ToolResultBlock):
-            name = names.get(block.call_id, "tool")
-            failed = bool(block.is_error)
-            yield ToolFinished(block.call_id, name, name, "other", block.output, failed)
+            yield _finished(block, calls.get(block.call_id))
+
+
+def _finished(block: ToolResultBlock, call: ToolActivity | None) -> ToolFinished:
+    """Return how a call ended; one whose beginning is not told has no name."""
+    name, title, kind = ("tool", "tool", "other") if call is None else (call.name, call.title, call.kind)
+    return ToolFinished(block.call_id, name, title, kind, block.output, bool(block.is_error))

@@ -66,6 +66,11 @@ class Service:
         self._connections.pop(connection.client_id, None)
         self.hub.audience.leave(connection)
 
+    def unfollow(self, sid: str) -> None:
+        """Send nothing of session *sid*, which is over, to any client any more."""
+        for connection in self.connections:
+            connection.unfollow(sid)
+
     async def aclose(self) -> None:
         """Cancel turns, settle, store, end children."""
         await self.hub.aclose()

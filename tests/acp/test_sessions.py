@@ -114,6 +114,9 @@ class TestLoad:
         answer = await stage.call("session/load", params(stage, sid))
         past = [message["params"]["update"] for message in panel.messages if "params" in message]
         assert list(map(shown, past))[: len(PAST)] == PAST
+        assert [(call["title"], call["kind"]) for call in past if "title" in call][:2] == [
+            ("Read a.py", "read")
+        ] * 2
         position = panel.messages.index(answer)
         assert all("id" not in message for message in panel.messages[1:position])
         assert answer["result"]["_meta"]["sidecar"]["integrity"]["ok"]

@@ -8,6 +8,7 @@ import pytest
 
 from sidecar._internal.errors import SidecarError
 from sidecar.conductor.contract import PermissionAnswer
+from sidecar.conductor.events import Notice
 from sidecar.llmgateway.scripted import Call, Say
 
 YES = PermissionAnswer("selected", "allow_once")
@@ -107,3 +108,16 @@ async def test_only_a_loaded_session_can_be_attached_to(make_desk: Any) -> None:
     with pytest.raises(SidecarError) as raised:
         await client.call("attach", sid=sid)
     assert raised.value.kind == "sessionNotFound"
+
+
+@pytest.mark.parametrize("method", ["session/close", "session/delete"])
+async def test_a_session_that_one_client_closes_is_over_for_all(make_desk: Any, method: str) -> None:
+    desk = make_desk([[Say("one")]], repeat=True)
+    first, second = desk.client("first"), desk.client("second")
+    sid = await desk.talk(first, "1")
+    await second.call("attach", sid=sid)
+    log = desk.daemon.service.hub.session(sid).log
+    await first.call(method, sid=sid)
+    heard = len(first.link.events), len(second.link.events)
+    log.append(Notice("info", "nobody listens"))
+    assert (len(first.link.events), len(second.link.events)) == heard

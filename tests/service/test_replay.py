@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from sidecar.capabilities.contract import ToolActivity
 from sidecar.conductor.contract import Compaction
+from sidecar.conductor.events import Message, ToolFinished, ToolStarted, UserMessage
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,
@@ -17,8 +19,8 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
-from sidecar.runtime.contract import SessionNode
-from sidecar.service.replay import replay_timeline, timeline
+from sidecar.runtime.contract import SessionNode, ToolCall
+from sidecar.service.replay import replay_events, replay_timeline, timeline
 
 PARENTS = {
     "a": None,
@@ -88,6 +90,10 @@ def test_the_timeline(compactions: tuple[Compaction, ...], head: str | None, exp
     assert " ".join(shown) == expected
 
 
+def describe(call: ToolCall) -> ToolActivity:
+    return ToolActivity("started", call.id, call.name, f"List {call.input['path']}", "search", call.input)
+
+
 def test_what_is_told_of_it() -> None:
     turns: tuple[Turn, ...] = (
         UserTurn((TextBlock("look"),)),
@@ -95,11 +101,17 @@ def test_what_is_told_of_it() -> None:
         ToolTurn((ToolResultBlock("c1", "a.py", is_error=False),)),
     )
     nodes = [SessionNode(str(n), None, turn, 0) for n, turn in enumerate(turns)]
-    events = list(replay_timeline("s", [*nodes, FIRST]))
-    assert [(event.seq, event.kind) for event in events] == [
-        (0, "userMessage"),
-        (0, "message"),
-        (0, "toolStarted"),
-        (0, "toolFinished"),
-        (0, "compaction"),
+    told = [event.data for event in replay_timeline("s", [*nodes, FIRST], describe)]
+    assert told == [
+        UserMessage("0", ({"type": "text", "text": "look"},)),
+        Message("1", ({"type": "text", "text": "so"},)),
+        ToolStarted("c1", "ls", "List .", "search", {"path": "."}),
+        ToolFinished("c1", "ls", "List .", "search", "a.py", False),
+        FIRST,
     ]
+
+
+def test_a_result_whose_call_is_not_told_has_no_name() -> None:
+    turn = ToolTurn((ToolResultBlock("c1", "a.py", is_error=True),))
+    (event,) = replay_events("s", [turn], (), describe)
+    assert event.data == ToolFinished("c1", "tool", "tool", "other", "a.py", True)

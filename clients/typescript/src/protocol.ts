@@ -698,7 +698,7 @@ export interface SessionListResult {
   nextCursor?: string;
 }
 
-/** A stored session, and how much of its past to send again after the result. `cwd` and `roots` are other folders than it had, where it is not in memory. `replay` is `"none"`, `"full"`, `{"fromSeq": n}` or `{"lastTurns": n}`. `mcpServers` are its tool servers from now on; how to start them is not stored, so without them a session that was not in memory has none. */
+/** A stored session, and how much of its past to send again after the result. `cwd` and `roots` are other folders than it had, where it is not in memory. `replay` is `"none"`, `"full"`, `{"fromSeq": n}` or `{"lastTurns": n}`. `mcpServers` are among its tool servers from now on; how to start them is not stored, so a session that was not in memory has those named here alone. */
 export interface SessionLoadParams {
   sid: string;
   cwd?: string;
@@ -716,7 +716,7 @@ export interface SessionLoadResult {
   seq: number;
 }
 
-/** A new session. `cwd` is an absolute folder; `roots` are further folders the tools may use. `policy` overrides the engine's thresholds: `triggerRatio`, `keepRecent`, `reserveTokens`. The `mcpServers` start in the background: a prompt that comes at once waits for them, for some seconds. */
+/** A new session. `cwd` is an absolute folder; `roots` are further folders the tools may use. `policy` overrides the engine's thresholds: `triggerRatio`, `keepRecent`, `reserveTokens`; of `slidingWindow` `maxEvents`, of `summarizing` `tier1Ratio`, `tier2Ratio`, `truncateChars`, `summaryMaxTokens`, `minEvents`. `knowledge` names sources that are searched before each prompt is answered: `workspace`, the files of the session's folders, and `sessions`, what was said in sessions of `cwd`. The `mcpServers` start in the background: a prompt that comes at once waits for them, for some seconds. */
 export interface SessionNewParams {
   cwd: string;
   roots?: string[];
@@ -724,6 +724,7 @@ export interface SessionNewParams {
   model?: string;
   engine?: string;
   policy?: Record<string, number>;
+  knowledge?: string[];
   ephemeral?: boolean;
   parent?: string;
   mcpServers?: McpServerConfig[];

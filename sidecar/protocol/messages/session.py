@@ -63,8 +63,12 @@ class McpServerConfig:
 class SessionNewParams:
     """A new session. *cwd* is an absolute folder; *roots* are further folders the tools may use.
 
-    *policy* overrides the engine's thresholds: ``triggerRatio``, ``keepRecent``, ``reserveTokens``. The
-    *mcp_servers* start in the background: a prompt that comes at once waits for them, for some seconds.
+    *policy* overrides the engine's thresholds: ``triggerRatio``, ``keepRecent``, ``reserveTokens``; of
+    ``slidingWindow`` ``maxEvents``, of ``summarizing`` ``tier1Ratio``, ``tier2Ratio``, ``truncateChars``,
+    ``summaryMaxTokens``, ``minEvents``. *knowledge* names sources that are searched before each prompt is
+    answered: ``workspace``, the files of the session's folders, and ``sessions``, what was said in sessions
+    of *cwd*. The *mcp_servers* start in the background: a prompt that comes at once waits for them, for some
+    seconds.
     """
 
     cwd: str
@@ -73,6 +77,7 @@ class SessionNewParams:
     model: str | None = None
     engine: str | None = None
     policy: Mapping[str, float] | None = None
+    knowledge: tuple[str, ...] = ()
     ephemeral: bool = False
     parent: str | None = None
     mcp_servers: tuple[McpServerConfig, ...] = ()
@@ -94,9 +99,8 @@ class SessionLoadParams:
     """A stored session, and how much of its past to send again after the result.
 
     *cwd* and *roots* are other folders than it had, where it is not in memory. *replay* is ``"none"``,
-    ``"full"``, ``{"fromSeq": n}`` or ``{"lastTurns": n}``. *mcp_servers* are its tool
-    servers from now on; how to start them is not stored, so without them a session that was not in memory
-    has none.
+    ``"full"``, ``{"fromSeq": n}`` or ``{"lastTurns": n}``. *mcp_servers* are among its tool servers from now
+    on; how to start them is not stored, so a session that was not in memory has those named here alone.
     """
 
     sid: str

@@ -70,6 +70,7 @@ async def new(connection: Connection, params: SessionNewParams) -> Answer:
             model=params.model,
             engine=params.engine,
             policy=params.policy or {},
+            knowledge=params.knowledge,
             ephemeral=params.ephemeral,
             parent=params.parent,
             servers=tool_servers(params.mcp_servers),
@@ -149,14 +150,14 @@ async def unarchive(connection: Connection, params: SidParams) -> Empty:
 async def delete(connection: Connection, params: SidParams) -> Empty:
     """Remove a session for good."""
     await connection.hub.delete(params.sid)
-    connection.link.unfollow(params.sid)
+    connection.service.unfollow(params.sid)
     return Empty()
 
 
 async def close(connection: Connection, params: SidParams) -> Empty:
     """Close a session; it stays stored."""
     await connection.hub.close(params.sid)
-    connection.link.unfollow(params.sid)
+    connection.service.unfollow(params.sid)
     return Empty()
 
 
@@ -231,7 +232,8 @@ def _past(session: Session, replay: str | Mapping[str, int]) -> Sequence[dict[st
     history = session.history
     if isinstance(replay, Mapping):
         turns, ids = last_turns(history.turns, history.node_ids, replay["lastTurns"])
-        return [event_to_wire(event) for event in replay_events(session.sid, turns, ids)]
-    stored = replay_timeline(session.sid, timeline(history.graph, session.compactions, history.head))
-    unstored = replay_events(session.sid, history.turns[len(history.node_ids) :], ())
+        return [event_to_wire(event) for event in replay_events(session.sid, turns, ids, session.describe)]
+    parts = timeline(history.graph, session.compactions, history.head)
+    stored = replay_timeline(session.sid, parts, session.describe)
+    unstored = replay_events(session.sid, history.turns[len(history.node_ids) :], (), session.describe)
     return [event_to_wire(event) for event in (*stored, *unstored)]
