@@ -14,7 +14,7 @@ demo: $(READY)
 	$(BIN)/sidecar demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto
 
 # Apart from the suite, which fetches nothing from npm.
 test-typescript: $(READY)

@@ -143,7 +143,9 @@ async def test_a_process_that_is_gone_already_ends_it_at_once(wire: Wire) -> Non
     assert await wire.heard() == b""
 
 
-@pytest.mark.parametrize("pid", [None, 0, -1, 2**40, os.getpid()])
+@pytest.mark.parametrize(
+    "pid", [None, 0, -1, 2**40, os.getpid()], ids=["none", "zero", "negative", "too high", "our own"]
+)
 async def test_no_process_and_a_living_one_end_nothing(wire: Wire, pid: int | None) -> None:
     wire.stream.end_with(pid)
     await asyncio.sleep(0)

@@ -133,7 +133,9 @@ async def test_a_process_that_is_gone_already_ends_it(sleeper: subprocess.Popen[
     assert (await asyncio.wait_for(life.wait(), 10)).code == 1
 
 
-@pytest.mark.parametrize("pid", [None, 0, -1, 2**40, os.getpid()])
+@pytest.mark.parametrize(
+    "pid", [None, 0, -1, 2**40, os.getpid()], ids=["none", "zero", "negative", "too high", "our own"]
+)
 async def test_no_process_is_not_watched(pid: int | None) -> None:
     before = threading.active_count()
     Lifetime().watch_process(pid)
