@@ -76,6 +76,24 @@ async def test_what_is_let_go(pushed: list[int], limit: int, after: int, expecte
     await check(pushed, after, expected, limit)
 
 
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        pytest.param([], [(0, 0), 0, 0], id="where nothing came before"),
+        pytest.param([1, 2, 3, 4, 5], [(0, 0), 0, 0], id="where newer events had been let go before"),
+    ],
+)
+async def test_a_past_that_is_let_go_is_told_of(known: list[int], expected: list[Seen]) -> None:
+    feed = EventFeed(2)
+    for seq in known:
+        feed.push(event(seq), 1)
+    stream = feed.read(None)
+    for seq in [0, 0, 0, 0]:
+        feed.push(event(seq), 1)
+    feed.close()
+    assert seen(await read_all(stream)) == expected
+
+
 @given(st.lists(st.integers(1, 30), unique=True, max_size=30), st.integers(0, 12), st.integers(0, 30))
 def test_a_reader_gets_every_number_in_order_or_in_a_gap(pushed: list[int], limit: int, after: int) -> None:
     pushed.sort()

@@ -115,10 +115,14 @@ class EventStream(AsyncIterator[ClientEvent]):
             event = await anext(self._items)
             if event.seq > self._seq:
                 first, self._seq = self._seq + 1, event.seq
-                is_ours = event.kind == GAP and event.data["reason"] == UNREAD
-                return replace(event, data={**event.data, "from": first}) if is_ours else event
-            if event.seq == 0 and self._takes_past:
-                return event
+                return replace(event, data={**event.data, "from": first}) if _is_unread(event) else event
+            if self._takes_past and (event.seq == 0 or _is_unread(event)):
+                # What was let go and is not new to this reader is of the past, which has number 0.
+                return _gap(event.sid, 0, 0, UNREAD) if _is_unread(event) else event
+
+
+def _is_unread(event: ClientEvent) -> bool:
+    return event.kind == GAP and event.data["reason"] == UNREAD
 
 
 def _lose_event(before: ClientEvent | None, gone: ClientEvent) -> ClientEvent:
