@@ -60,6 +60,7 @@ class Narrator:
         self._turn_id: str | None = None
         self._message_index = 0
         self._message_open = False
+        self._answered: AssistantTurn | None = None
         self._told: set[str] = set()
         self._pending: list[str] = []
         self._pending_chars = 0
@@ -167,6 +168,7 @@ class Narrator:
             self._finish_message(snapshot)
         if snapshot.phase == "invoking":
             self._message_open = True
+            self._answered = _newest_answer(snapshot)
         self.enter(snapshot.phase)
 
     def _finish_message(self, snapshot: RunSnapshot) -> None:
@@ -174,12 +176,10 @@ class Narrator:
         if not self._message_open:
             return
         self._message_open = False
-        for turn in reversed(snapshot.messages[-_LOOK_BACK:]):
-            if isinstance(turn, AssistantTurn):
-                content = turn_content(turn)
-                if content:
-                    self.tell(Message(self._message_id(), content))
-                break
+        answer = _newest_answer(snapshot)
+        # A model that failed has said nothing, and what it had said before was told.
+        if answer is not None and answer is not self._answered and (content := turn_content(answer)):
+            self.tell(Message(self._message_id(), content))
         self._message_index += 1
 
     def _tool_without_activity(self, event: ToolFinishedEvent) -> None:
@@ -192,6 +192,11 @@ class Narrator:
 
     def _message_id(self) -> str:
         return f"{self._turn_id or 'none'}.{self._message_index}"
+
+
+def _newest_answer(snapshot: RunSnapshot) -> AssistantTurn | None:
+    newest = reversed(snapshot.messages[-_LOOK_BACK:])
+    return next((turn for turn in newest if isinstance(turn, AssistantTurn)), None)
 
 
 def _started(activity: ToolActivity) -> ToolStarted:

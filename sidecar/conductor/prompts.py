@@ -64,6 +64,7 @@ class Prompts:
         self._queue = queue
         self._runner = runner
         self._steered: list[PromptJob] = []
+        self._told: tuple[QueueItem, ...] = ()
         self._by_key: OrderedDict[str, TurnStarted] = OrderedDict()
 
     @property
@@ -159,8 +160,13 @@ class Prompts:
         core.log.append(Settled(job.turn_id, "cancelled", outcome.head, outcome.usage, 0), job.turn_id)
         job.outcome.set_result(outcome)
 
-    def forget_steered(self) -> None:
-        """The turn that was steered is over."""
+    def begun(self) -> None:
+        """A prompt is about to run; whoever was told that it waits is told that it does no more."""
+        if self._told != self.items():
+            self._tell_queue()
+
+    def ended(self) -> None:
+        """The turn that ran, and may have been steered, is over."""
         self._steered.clear()
 
     def _place(self, job: PromptJob, when_busy: str) -> TurnStarted:
@@ -210,4 +216,5 @@ class Prompts:
         raise ItemNotFound(self._core.info.sid, item_id)
 
     def _tell_queue(self) -> None:
-        self._core.narrator.tell(QueueChanged(self.items()))
+        self._told = self.items()
+        self._core.narrator.tell(QueueChanged(self._told))

@@ -309,8 +309,9 @@ class Session:
     async def _run(self, job: Job) -> None:
         match job:
             case PromptJob():
+                self.prompts.begun()
                 await self._runner.run(job)
-                self.prompts.forget_steered()
+                self.prompts.ended()
             case CompactJob():
                 done = await self._changes.compact(job.compaction_id, job.engine, job.ask)
                 job.outcome.set_result(done)

@@ -21,6 +21,8 @@ from sidecar.conductor.log import EventLog
 from sidecar.conductor.narrator import GATHER_CHARS, Narrator
 from sidecar.llmgateway.contract import AssistantTurn, TextBlock, ThinkingBlock, Usage, UserTurn
 from sidecar.runtime.contract import (
+    FaultedEvent,
+    RunError,
     RunSnapshot,
     SettledEvent,
     SnapshotEvent,
@@ -124,6 +126,15 @@ def test_an_answer_that_came_without_deltas_is_told_all_the_same() -> None:
     narrator.on_run_event(SnapshotEvent(IDLE))
     narrator.on_run_event(SettledEvent(with_answer("yes")))
     assert told(log)[-1] == Message("t.0", ({"type": "text", "text": "yes"},))
+
+
+def test_a_call_that_failed_without_a_word_restates_no_older_answer() -> None:
+    narrator, log, _ = make()
+    before = with_answer("said before", "invoking")
+    narrator.on_run_event(SnapshotEvent(before))
+    error = RunError("model_failed", "no")
+    narrator.on_run_event(FaultedEvent(error, replace(before, phase="faulted")))
+    assert told(log) == [Phase("invoking")]
 
 
 def test_the_message_of_a_tool_round_comes_before_its_tools() -> None:

@@ -57,6 +57,17 @@ async def test_waiting_prompts_are_listed_edited_and_removed(make_stage: Any) ->
     assert asked(session) == ["1", "2, but better"]
 
 
+async def test_a_prompt_that_begins_waits_no_more(make_stage: Any) -> None:
+    stage, session, _ = await at_work(make_stage, [Say("two")])
+    second = await session.submit(text("2"))
+    (item,) = session.prompts.items()
+    stage.model.gate("go").set()
+    await second.outcome
+    told = [event for event in session.log.after(0) if isinstance(event.data, QueueChanged)]
+    assert [event.data for event in told] == [QueueChanged((item,)), QueueChanged(())]
+    assert told[-1].turn_id is None
+
+
 async def test_a_waiting_prompt_may_become_a_command(make_stage: Any) -> None:
     stage, session, first = await at_work(make_stage)
     second = await session.submit(text("2"))
