@@ -24,6 +24,7 @@ __all__ = ["READ", "ReadArguments"]
 
 _DEFAULT_LIMIT = 2000
 _MARKER_CHARS = 120
+_UNSAVED = "[unsaved buffer]"
 _IMAGE_MARKS = ((b"\x89PNG\r\n", "png"), (b"\xff\xd8\xff", "jpeg"), (b"GIF8", "gif"), (b"RIFF", "webp"))
 
 
@@ -78,15 +79,12 @@ def _reply(view: FileView, page: _Page, first: int, context: ToolContext) -> Too
     context.reads.record(
         view, call_id=context.call_id, first_line=first, line_count=page.n_shown if is_cut else None
     )
-    parts = [_unsaved_note(view)] if view.unsaved else []
+    # What a model reads does not depend on who told the text: only one face knows versions.
+    parts = [_UNSAVED] if view.unsaved else []
     parts.append(page.text if view.text else "[empty file]")
     if is_cut:
         parts.append(f"[cut: lines {first}-{last} of {page.n_lines}; read with offset={last + 1} for more]")
     return ToolReply("\n".join(parts), locations=(Location(view.path, first),))
-
-
-def _unsaved_note(view: FileView) -> str:
-    return "[unsaved buffer]" if view.version is None else f"[unsaved buffer, version {view.version}]"
 
 
 def _describe_image(path: Path, problem: FileProblem) -> str | None:

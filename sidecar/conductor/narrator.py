@@ -23,7 +23,7 @@ from sidecar.conductor.events import (
     ToolStarted,
 )
 from sidecar.conductor.log import EventLog
-from sidecar.llmgateway.contract import AssistantTurn
+from sidecar.llmgateway.contract import AssistantTurn, UserTurn
 from sidecar.runtime.contract import (
     FaultedEvent,
     RunEvent,
@@ -168,7 +168,6 @@ class Narrator:
             self._finish_message(snapshot)
         if snapshot.phase == "invoking":
             self._message_open = True
-            self._answered = _newest_answer(snapshot)
         self.enter(snapshot.phase)
 
     def _finish_message(self, snapshot: RunSnapshot) -> None:
@@ -177,9 +176,10 @@ class Narrator:
             return
         self._message_open = False
         answer = _newest_answer(snapshot)
-        # A model that failed has said nothing, and what it had said before was told.
+        # Of a model that failed without a word the newest answer is one that was told before.
         if answer is not None and answer is not self._answered and (content := turn_content(answer)):
             self.tell(Message(self._message_id(), content))
+        self._answered = answer
         self._message_index += 1
 
     def _tool_without_activity(self, event: ToolFinishedEvent) -> None:
@@ -195,8 +195,13 @@ class Narrator:
 
 
 def _newest_answer(snapshot: RunSnapshot) -> AssistantTurn | None:
-    newest = reversed(snapshot.messages[-_LOOK_BACK:])
-    return next((turn for turn in newest if isinstance(turn, AssistantTurn)), None)
+    """Return the newest answer to the newest prompt, None as long as it has none."""
+    for turn in reversed(snapshot.messages[-_LOOK_BACK:]):
+        if isinstance(turn, AssistantTurn):
+            return turn
+        if isinstance(turn, UserTurn):
+            break
+    return None
 
 
 def _started(activity: ToolActivity) -> ToolStarted:

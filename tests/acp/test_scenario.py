@@ -1,81 +1,166 @@
-"""One scenario, played through each face and in the process itself, leaves the same log of events."""
+"""One scenario, played through each face and in the process itself, leaves the same logs of events."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final
 
 import pytest
 
 from sidecar.acp import AcpConnection, AcpOptions, AgentInfo, Backend
 from sidecar.boot import Daemon, build, server_info
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
-from sidecar.conductor.hub import NewSession
+from sidecar.conductor.events import Event
+from sidecar.conductor.hub import ForkOf, NewSession
+from sidecar.conductor.jobs import TurnOutcome
 from sidecar.conductor.log import EventLog
-from sidecar.conductor.session import Session
+from sidecar.conductor.session import CompactRequest, Content, Session
 from sidecar.protocol.codec import event_to_wire
 from sidecar.server import LspConnection, LspOptions
 from sidecar.transport.memory import MemoryClient
+from sidecar.workspace.contract import EditorPort, FileView, TextChange
 
-SCENARIO: dict[str, Any] = json.loads(Path(__file__).with_name("scenario.json").read_text())
-MODEL = "scripted-1"
-ALLOW = "allow_once"
-TIMES = {"at", "updatedAt", "durationMs", "createdAt", "seq"}
-
-
-class Player(Protocol):
-    """One way to a daemon."""
-
-    async def open(self, folder: Path) -> str:
-        """Start a session and return its id."""
-        ...
-
-    async def prompt(self, text: str, *, cancel: bool = False) -> None:
-        """Send a prompt and return once it has ended; *cancel* it once the model has begun to answer."""
-        ...
-
-    async def choose(self, option: str, value: str) -> None:
-        """Set one of the session's options."""
-        ...
+SCENARIO: Final[dict[str, Any]] = json.loads(Path(__file__).with_name("scenario.json").read_text())
+MODEL: Final = "scripted-1"
+POLICY: Final = {"keepRecent": 40}
+TIMES: Final = {"at", "updatedAt", "durationMs", "createdAt", "seq"}
+Asked = Callable[[], Awaitable[None]]
+"""What the user does while a question waits for the answer."""
 
 
-class HubPlayer:
+def text(prompt: str) -> Content:
+    return ({"type": "text", "text": prompt},)
+
+
+async def nothing() -> None:
+    """Think, and do nothing else."""
+
+
+@dataclass
+class Player:
+    """One way to a daemon; *sid* is the session it talks to."""
+
+    daemon: Daemon
+    folder: Path
+    sid: str = ""
+    answer: str = "allow_once"
+    asked: Asked = nothing
+    behind: list[Any] = field(default_factory=list)
+
+    @property
+    def session(self) -> Session:
+        """The session, looked at from inside."""
+        return self.daemon.service.hub.session(self.sid)
+
+    @property
+    def log(self) -> EventLog:
+        """What the session has told."""
+        return self.session.log
+
+    async def until(self, kind: str, after_seq: int) -> None:
+        """Return once the session has told something of *kind* that is no beginning."""
+        async with asyncio.timeout(20):
+            while not any(is_of(kind, event) for event in self.log.after(after_seq)):
+                await self.attend()
+
+    async def attend(self) -> None:
+        """Let the daemon go on, and answer what it asks."""
+        await asyncio.sleep(0)
+
+    async def open(self) -> None:
+        """Start a session."""
+        raise NotImplementedError
+
+    async def type(self, path: Path, typed: str) -> None:
+        """Open *path* and type, without saving."""
+        raise NotImplementedError
+
+    async def prompt(self, words: str) -> None:
+        """Send a prompt and return once it has ended."""
+        raise NotImplementedError
+
+    async def cancelled(self, words: str) -> None:
+        """Send a prompt, and cancel it once the model has begun to answer."""
+        raise NotImplementedError
+
+    async def steer(self, words: str) -> None:
+        """Say *words* to the running turn."""
+        raise NotImplementedError
+
+    async def queue(self, words: str) -> None:
+        """Send a prompt that has to wait; *behind* gets what ends with it."""
+        raise NotImplementedError
+
+    async def settle_behind(self) -> None:
+        """Return once the prompts that had to wait have ended."""
+        raise NotImplementedError
+
+    async def call(self, method: str, **params: Any) -> None:
+        """Do what *method* does about the session; a fork is gone on with."""
+        raise NotImplementedError
+
+
+@dataclass
+class HubPlayer(Player):
     """No face at all: a client of the hub in its own process."""
 
     client_id = "me"
     name = "in process"
+    editor: EditorPort | None = None
 
-    def __init__(self, daemon: Daemon) -> None:
-        self._hub = daemon.service.hub
-        self._session: Session | None = None
+    async def open(self) -> None:
+        self.editor = self.daemon.workspace.editor(self._apply)
+        hub = self.daemon.service.hub
+        self._follow(await hub.new(NewSession(str(self.folder), model=MODEL, policy=POLICY)))
 
-    @property
-    def session(self) -> Session:
-        assert self._session is not None
-        return self._session
+    async def type(self, path: Path, typed: str) -> None:
+        assert self.editor is not None
+        self.editor.open_buffer(path.as_uri(), version=1, text=typed)
 
-    async def open(self, folder: Path) -> str:
-        self._session = session = await self._hub.new(NewSession(str(folder), model=MODEL))
-        self._hub.audience.attach(self, session.sid, controls=True)
-        session.introduce()
-        return session.sid
+    async def prompt(self, words: str) -> None:
+        await (await self.session.submit(text(words))).outcome
 
-    async def prompt(self, text: str, *, cancel: bool = False) -> None:
-        started = await self.session.submit(({"type": "text", "text": text},))
-        if cancel:
-            await begun(self.session.log)
-            self.session.interrupt(None, "drop")
+    async def cancelled(self, words: str) -> None:
+        started = await self.session.submit(text(words))
+        await self.until("textDelta", self.log.seq)
+        self.session.interrupt(None, "drop")
         await started.outcome
 
-    async def choose(self, option: str, value: str) -> None:
-        await self.session.choose(option, value)
+    async def steer(self, words: str) -> None:
+        running = self.session.prompts.running
+        assert running is not None
+        self.session.prompts.steer(text(words), running.turn_id)
+
+    async def queue(self, words: str) -> None:
+        self.behind.append((await self.session.submit(text(words))).outcome)
+
+    async def settle_behind(self) -> None:
+        outcomes: list[TurnOutcome] = [await outcome for outcome in self.behind]
+        assert [each.stop_reason for each in outcomes] == ["end_turn"] * len(outcomes)
+        self.behind.clear()
+
+    async def call(self, method: str, **params: Any) -> None:
+        session = self.session
+        match method:
+            case "compact/start":
+                session.compact(CompactRequest(force=True, **params))
+            case "compact/undo":
+                await session.undo(None, force=False, expect_head=None)
+            case "session/rewind":
+                await session.rewind(params["toNode"], expect_head=None)
+            case "session/setConfigOption":
+                await session.choose(params["configId"], params["value"])
+            case "session/fork":
+                self._follow(await self.daemon.service.hub.fork(ForkOf(self.sid)))
 
     async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:
-        return PermissionAnswer("selected", ALLOW)
+        await self.asked()
+        return PermissionAnswer("selected", self.answer)
 
     def permission_resolved(self, sid: str, permission_id: str, outcome: str, by: str) -> None:
         """The answer was its own."""
@@ -83,160 +168,265 @@ class HubPlayer:
     def sessions_changed(self) -> None:
         """It looks at one."""
 
+    def _follow(self, session: Session) -> None:
+        self.sid = session.sid
+        self.daemon.service.hub.audience.attach(self, session.sid, controls=True)
+        session.introduce()
 
-class WirePlayer:
-    """What both faces have in common: a client that answers every question with a yes."""
+    async def _apply(self, before: FileView, new_text: str) -> bool:
+        assert self.editor is not None
+        version = (before.version or 0) + 1
+        self.editor.change_buffer(
+            before.uri, version=version, changes=[TextChange(new_text)], encoding="utf-8"
+        )
+        return True
 
-    def __init__(self, daemon: Daemon, client: MemoryClient) -> None:
-        self.daemon = daemon
-        self.client = client
-        self.sid = ""
-        self._n_asked = 0
-        self._n_answered = 0
+
+@dataclass
+class WirePlayer(Player):
+    """What the faces have in common: requests, and a client that answers the daemon's."""
+
+    lines = False
+    client: MemoryClient = field(init=False)
+    n_requests: int = 0
+    n_answered: int = 0
+    buffers: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.client = MemoryClient(lines=self.lines)
 
     async def request(self, method: str, params: Any) -> dict[str, Any]:
-        """Return the answer to a request; questions that come before it are answered."""
-        request_id = self.ask(method, params)
-        return await self.answered(request_id)
+        """Return the answer to a request; what the daemon asks before is answered."""
+        return await self.answered(self.ask(method, params))
 
     def ask(self, method: str, params: Any) -> str:
-        self._n_asked += 1
-        self.client.ask(f"r{self._n_asked}", method, params)
-        return f"r{self._n_asked}"
+        self.n_requests += 1
+        request_id = f"r{self.n_requests}"
+        self.client.ask(request_id, method, params)
+        return request_id
 
     async def answered(self, request_id: str) -> dict[str, Any]:
         while not self.client.answers(request_id):
-            questions = [m for m in self.client.messages if "method" in m and "id" in m]
-            for question in questions[self._n_answered :]:
-                self._n_answered += 1
-                self.client.reply(question["id"], self.reply(question["method"]))
             await self.client.stream.wait_until(
-                lambda: (
-                    bool(self.client.answers(request_id))
-                    or len([m for m in self.client.messages if "method" in m and "id" in m])
-                    > self._n_answered
-                )
+                lambda: bool(self.client.answers(request_id)) or bool(self._questions())
             )
+            await self._answer_all()
         return self.client.answers(request_id)[0]
 
-    def reply(self, method: str) -> Any:
-        raise NotImplementedError
+    async def attend(self) -> None:
+        await asyncio.sleep(0)
+        await self._answer_all()
 
-    @property
-    def log(self) -> EventLog:
-        return self.daemon.service.hub.session(self.sid).log
+    def _questions(self) -> Sequence[Mapping[str, Any]]:
+        return [m for m in self.client.messages if "method" in m and "id" in m][self.n_answered :]
+
+    async def _answer_all(self) -> None:
+        while questions := self._questions():
+            self.n_answered += 1
+            question = questions[0]
+            if question["method"].endswith(("permission/request", "request_permission")):
+                await self.asked()
+            reply = self.reply(question["method"], question["params"])
+            said = {"error": {"code": -32002, "message": "no such file"}} if reply is None else reply
+            self.client.send({"jsonrpc": "2.0", "id": question["id"], **said})
+
+    async def settle_behind(self) -> None:
+        for request_id in self.behind:
+            assert "result" in await self.answered(request_id)
+        self.behind.clear()
+
+    def reply(self, method: str, params: Any) -> dict[str, Any] | None:
+        """Return what the client says to a question of the daemon."""
+        raise NotImplementedError
 
 
 class LspPlayer(WirePlayer):
-    """A client of ours over the Language Server Protocol."""
+    """An editor's extension, over the Language Server Protocol."""
 
-    def __init__(self, daemon: Daemon) -> None:
-        super().__init__(daemon, MemoryClient())
-        options = LspOptions(server_info(daemon))
-        LspConnection(self.client.stream, daemon.service, daemon.workspace, options).start()
+    async def open(self) -> None:
+        options = LspOptions(server_info(self.daemon))
+        LspConnection(self.client.stream, self.daemon.service, self.daemon.workspace, options).start()
+        capabilities = {
+            "experimental": {"sidecar": {"protocol": [1], "permission": {}}},
+            "workspace": {"applyEdit": True, "workspaceEdit": {"documentChanges": True}},
+        }
+        await self.request("initialize", {"processId": None, "rootUri": None, "capabilities": capabilities})
+        given = {"cwd": str(self.folder), "model": MODEL, "policy": POLICY}
+        self.sid = (await self.request("sidecar/session/new", given))["result"]["sid"]
 
-    async def open(self, folder: Path) -> str:
-        experimental = {"sidecar": {"protocol": [1], "permission": {}}}
-        said = {"processId": None, "rootUri": None, "capabilities": {"experimental": experimental}}
-        await self.request("initialize", said)
-        answer = await self.request("sidecar/session/new", {"cwd": str(folder), "model": MODEL})
-        self.sid = answer["result"]["sid"]
-        return self.sid
+    async def type(self, path: Path, typed: str) -> None:
+        document = {"uri": path.as_uri(), "languageId": "python", "version": 1, "text": typed}
+        self.client.notify("textDocument/didOpen", {"textDocument": document})
 
-    async def prompt(self, text: str, *, cancel: bool = False) -> None:
-        given = {"sid": self.sid, "input": [{"type": "text", "text": text}]}
-        request_id = self.ask("sidecar/turn/run", given)
-        if cancel:
-            await begun(self.log)
-            await self.request("sidecar/turn/interrupt", {"sid": self.sid})
+    async def prompt(self, words: str) -> None:
+        await self.request("sidecar/turn/run", {"sid": self.sid, "input": text(words)})
+
+    async def cancelled(self, words: str) -> None:
+        request_id = self.ask("sidecar/turn/run", {"sid": self.sid, "input": text(words)})
+        await self.until("textDelta", self.log.seq)
+        await self.request("sidecar/turn/interrupt", {"sid": self.sid, "queue": "drop"})
         await self.answered(request_id)
 
-    async def choose(self, option: str, value: str) -> None:
-        given = {"sid": self.sid, "configId": option, "value": value}
-        await self.request("sidecar/session/setConfigOption", given)
+    async def steer(self, words: str) -> None:
+        turn_id = self.session.snapshot().turn_id
+        given = {"sid": self.sid, "expectTurnId": turn_id, "input": text(words)}
+        await self.request("sidecar/turn/steer", given)
 
-    def reply(self, method: str) -> Any:
-        return {"outcome": "selected", "optionId": ALLOW}
+    async def queue(self, words: str) -> None:
+        self.behind.append(self.ask("sidecar/turn/run", {"sid": self.sid, "input": text(words)}))
+
+    async def call(self, method: str, **params: Any) -> None:
+        answer = await self.request(f"sidecar/{method}", {"sid": self.sid, **params})
+        self.sid = answer["result"].get("sid", self.sid)
+
+    def reply(self, method: str, params: Any) -> dict[str, Any] | None:
+        if method == "sidecar/permission/request":
+            return {"result": {"outcome": "selected", "optionId": self.answer}}
+        assert method == "workspace/applyEdit"
+        (change,) = params["edit"]["documentChanges"]
+        (edit,), document = change["edits"], change["textDocument"]
+        moved = {**document, "version": document["version"] + 1}
+        changes = [{"range": edit["range"], "text": edit["newText"]}]
+        self.client.notify("textDocument/didChange", {"textDocument": moved, "contentChanges": changes})
+        return {"result": {"applied": True}}
 
 
 class AcpPlayer(WirePlayer):
-    """An agent panel."""
+    """An agent panel, over the Agent Client Protocol."""
 
-    def __init__(self, daemon: Daemon) -> None:
-        super().__init__(daemon, MemoryClient(lines=True))
+    lines = True
+
+    async def open(self) -> None:
         info = AgentInfo("sidecar", "Sidecar", "0", "test", ("acp1",))
-        options = AcpOptions(info, lambda _: Backend(daemon.service, daemon.workspace))
+        options = AcpOptions(info, lambda _: Backend(self.daemon.service, self.daemon.workspace))
         AcpConnection(self.client.stream, options).start()
-
-    async def open(self, folder: Path) -> str:
-        await self.request("initialize", {"protocolVersion": 1})
-        meta = {"sidecar": {"model": MODEL}}
-        given = {"cwd": str(folder), "mcpServers": [], "_meta": meta}
+        files = {"readTextFile": True, "writeTextFile": True}
+        await self.request("initialize", {"protocolVersion": 1, "clientCapabilities": {"fs": files}})
+        meta = {"sidecar": {"model": MODEL, "policy": POLICY}}
+        given = {"cwd": str(self.folder), "mcpServers": [], "_meta": meta}
         self.sid = (await self.request("session/new", given))["result"]["sessionId"]
-        return self.sid
 
-    async def prompt(self, text: str, *, cancel: bool = False) -> None:
-        given = {"sessionId": self.sid, "prompt": [{"type": "text", "text": text}]}
-        request_id = self.ask("session/prompt", given)
-        if cancel:
-            await begun(self.log)
-            self.client.notify("session/cancel", {"sessionId": self.sid})
+    async def type(self, path: Path, typed: str) -> None:
+        self.buffers[str(path)] = typed
+
+    async def prompt(self, words: str) -> None:
+        await self.request("session/prompt", self._prompt(words))
+
+    async def cancelled(self, words: str) -> None:
+        request_id = self.ask("session/prompt", self._prompt(words))
+        await self.until("textDelta", self.log.seq)
+        self.client.notify("session/cancel", {"sessionId": self.sid})
         await self.answered(request_id)
 
-    async def choose(self, option: str, value: str) -> None:
-        given = {"sessionId": self.sid, "modeId": value}
-        await self.request("session/set_mode", given)
+    async def steer(self, words: str) -> None:
+        await self.request("_session/steering", self._prompt(words))
 
-    def reply(self, method: str) -> Any:
-        return {"outcome": {"outcome": "selected", "optionId": ALLOW}}
+    async def queue(self, words: str) -> None:
+        self.behind.append(self.ask("session/prompt", self._prompt(words)))
+
+    async def call(self, method: str, **params: Any) -> None:
+        match method:
+            case "session/fork":
+                given = {"sessionId": self.sid, "cwd": str(self.folder), "mcpServers": []}
+                self.sid = (await self.request("session/fork", given))["result"]["sessionId"]
+            case "session/setConfigOption":
+                await self.request("session/set_config_option", {"sessionId": self.sid, **params})
+            case _:
+                await self.request(f"_sidecar/{method}", {"sid": self.sid, **params})
+
+    def reply(self, method: str, params: Any) -> dict[str, Any] | None:
+        match method:
+            case "session/request_permission":
+                return {"result": {"outcome": {"outcome": "selected", "optionId": self.answer}}}
+            case "fs/read_text_file":
+                return self._content(params["path"])
+            case "fs/write_text_file" if params["path"] in self.buffers:
+                self.buffers[params["path"]] = params["content"]
+            case "fs/write_text_file":
+                Path(params["path"]).write_text(params["content"])
+        return {"result": {}}
+
+    def _content(self, path: str) -> dict[str, Any] | None:
+        saved = Path(path).read_text() if Path(path).exists() else None
+        found = self.buffers.get(path, saved)
+        return None if found is None else {"result": {"content": found}}
+
+    def _prompt(self, words: str) -> dict[str, Any]:
+        return {"sessionId": self.sid, "prompt": text(words)}
 
 
-async def begun(log: EventLog) -> None:
-    """Return once the turn that has just been sent says something."""
-    said, start = asyncio.Event(), log.seq
-
-    def look(log: EventLog) -> None:
-        if any(event.kind == "textDelta" for event in log.after(start)):
-            said.set()
-
-    stop = log.follow(look)
-    look(log)
-    async with asyncio.timeout(20):
-        await said.wait()
-    stop()
-
-
-async def played(make: Callable[[Daemon], Player], home: Path, folder: Path) -> list[dict[str, Any]]:
-    """Return the log that the scenario leaves behind, without what differs from run to run."""
-    lay_out(folder)
-    daemon = build(home)
-    daemon.models.add_scripted({MODEL: {"scripted": SCENARIO["script"], "contextWindow": 50_000}})
-    daemon.workspace.watched_by_client([folder])
-    player = make(daemon)
-    sid = await player.open(folder)
-    log = daemon.service.hub.session(sid).log
-    for step in SCENARIO["steps"]:
-        await play(player, step)
-    events = [event_to_wire(event) for event in log.after(0, 10_000)]
-    await daemon.service.aclose()
-    return merged(nameless(events))
+def is_of(kind: str, event: Event) -> bool:
+    return event.kind == kind and getattr(event.data, "status", None) != "in_progress"
 
 
 def lay_out(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
-    for name, text in SCENARIO["files"].items():
-        (folder / name).write_text(text)
+    for name, content in SCENARIO["files"].items():
+        (folder / name).write_text(content)
 
 
-def play(player: Player, step: Mapping[str, str]) -> Awaitable[None]:
+async def played(make: type[Player], home: Path, folder: Path) -> list[dict[str, Any]]:
+    """Return the logs that the scenario leaves behind, without what differs from run to run."""
+    lay_out(folder)
+    daemon = build(home)
+    daemon.models.add_scripted({MODEL: {"scripted": SCENARIO["script"], "contextWindow": 50_000}})
+    daemon.workspace.watched_by_client([folder])
+    player = make(daemon, folder)
+    await player.open()
+    logs = [player.log]
+    for step in SCENARIO["steps"]:
+        await play(player, step)
+        if player.log is not logs[-1]:
+            logs.append(player.log)
+    events = [event_to_wire(event) for log in logs for event in log.after(0, 10_000)]
+    await daemon.service.aclose()
+    return merged(nameless(events))
+
+
+async def play(player: Player, step: Mapping[str, Any]) -> None:
     match step:
-        case {"prompt": text} | {"failed": text}:
-            return player.prompt(text)
-        case {"cancelled": text}:
-            return player.prompt(text, cancel=True)
-        case {"option": option, "value": value}:
-            return player.choose(option, value)
-    raise AssertionError(f"no such step: {step}")
+        case {"prompt": words, "steered": steered, "queued": queued}:
+            player.asked = interfere(player, steered, queued)
+            await player.prompt(words)
+            await player.settle_behind()
+        case {"prompt": words}:
+            await player.prompt(words)
+        case {"refused": words}:
+            player.answer = "reject_once"
+            await player.prompt(words)
+        case {"cancelled": words}:
+            await player.cancelled(words)
+        case {"unsaved": typed, "in": name}:
+            await player.type(player.folder / name, typed)
+        case {"choose": option, "value": value}:
+            await player.call("session/setConfigOption", configId=option, value=value)
+        case {"compact": instructions}:
+            seq = player.log.seq
+            await player.call("compact/start", instructions=instructions)
+            await player.until("compaction", seq)
+        case {"undo": True}:
+            await player.call("compact/undo")
+        case {"rewindTo": index}:
+            node = player.session.history.node_ids[index]
+            await player.call("session/rewind", toNode=node, expectHead=None)
+        case {"fork": True}:
+            await player.call("session/fork")
+        case _:
+            raise AssertionError(f"no such step: {step}")
+
+
+def interfere(player: Player, steered: str, queued: str) -> Asked:
+    """Return what steers the turn that asks, and sends another prompt behind it."""
+
+    async def act() -> None:
+        player.asked = nothing
+        seq = player.log.seq
+        await player.steer(steered)
+        await player.until("userMessage", seq)
+        await player.queue(queued)
+        await player.until("queue", seq)
+
+    return act
 
 
 def nameless(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -261,7 +451,7 @@ def merged(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = []
     for event in events:
         last: dict[str, Any] = out[-1] if out else {"kind": None}
-        if event["kind"] in ("textDelta", "thinkingDelta") and last["kind"] == event["kind"]:
+        if "Delta" in event["kind"].title() and last["kind"] == event["kind"]:
             last["data"]["delta"] += event["data"]["delta"]
         else:
             out.append(event)
@@ -269,9 +459,7 @@ def merged(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("make", [LspPlayer, AcpPlayer], ids=["lsp", "acp1"])
-async def test_a_face_leaves_the_log_that_the_hub_leaves(
-    tmp_path: Path, make: Callable[[Daemon], Player]
-) -> None:
+async def test_a_face_leaves_the_log_that_the_hub_leaves(tmp_path: Path, make: type[Player]) -> None:
     plain = await played(HubPlayer, tmp_path / "home-1", tmp_path / "project")
     faced = await played(make, tmp_path / "home-2", tmp_path / "project")
     assert faced == plain
@@ -285,10 +473,13 @@ async def test_the_scenario_has_something_of_everything(tmp_path: Path) -> None:
         "compaction",
         "configChanged",
         "faulted",
+        "headMoved",
         "infoChanged",
         "message",
         "phase",
         "plan",
+        "queue",
+        "rehydrated",
         "settled",
         "textDelta",
         "thinkingDelta",
@@ -298,4 +489,9 @@ async def test_the_scenario_has_something_of_everything(tmp_path: Path) -> None:
         "userMessage",
     }
     reasons = [event["data"].get("stopReason") for event in events if event["kind"] in ("settled", "faulted")]
-    assert reasons == ["end_turn"] * 4 + ["cancelled", None, "max_tokens"]
+    assert reasons == ["end_turn"] * 6 + ["cancelled"] + ["end_turn"] * 2 + [None, "max_tokens"]
+    statuses = [event["data"]["status"] for event in events if event["kind"] == "compaction"]
+    assert statuses == ["in_progress", "completed", "undone"]
+    (restored,) = [event["data"]["files"] for event in events if event["kind"] == "rehydrated"]
+    sources = {file["uri"].rpartition("/")[2]: file["source"] for file in restored}
+    assert sources == {"main.py": "disk", "draft.py": "buffer"}

@@ -70,13 +70,13 @@ async def test_past_the_end(desk: Desk) -> None:
 async def test_the_unsaved_buffer_comes_first_and_says_so(desk: Desk) -> None:
     path = desk.put("a", "disk\n")
     desk.open("a", "typed\n", version=7)
-    assert await desk.output(READ, path="a") == "[unsaved buffer, version 7]\n     1\ttyped"
+    assert await desk.output(READ, path="a") == "[unsaved buffer]\n     1\ttyped"
     record = desk.reads.get(path)
     assert record is not None
     assert (record.source, record.version) == ("buffer", 7)
 
 
-async def test_unsaved_text_that_a_client_was_asked_for_has_no_version(desk: Desk) -> None:
+async def test_unsaved_text_that_a_client_was_asked_for_reads_the_same(desk: Desk) -> None:
     async def read(path: Path) -> str | None:
         return "typed\n"
 

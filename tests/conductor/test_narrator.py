@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import pytest
+
 from sidecar.capabilities.contract import Location, ToolActivity
 from sidecar.conductor.events import (
     Message,
@@ -19,7 +21,15 @@ from sidecar.conductor.events import (
 )
 from sidecar.conductor.log import EventLog
 from sidecar.conductor.narrator import GATHER_CHARS, Narrator
-from sidecar.llmgateway.contract import AssistantTurn, TextBlock, ThinkingBlock, Usage, UserTurn
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    TextBlock,
+    ThinkingBlock,
+    ToolTurn,
+    Turn,
+    Usage,
+    UserTurn,
+)
 from sidecar.runtime.contract import (
     FaultedEvent,
     RunError,
@@ -128,13 +138,22 @@ def test_an_answer_that_came_without_deltas_is_told_all_the_same() -> None:
     assert told(log)[-1] == Message("t.0", ({"type": "text", "text": "yes"},))
 
 
-def test_a_call_that_failed_without_a_word_restates_no_older_answer() -> None:
+@pytest.mark.parametrize(
+    "since",
+    [
+        pytest.param((UserTurn((TextBlock("again"),)),), id="to a new prompt"),
+        pytest.param((ToolTurn(()),), id="after a round of tools"),
+    ],
+)
+def test_a_model_that_failed_without_a_word_restates_no_older_answer(since: tuple[Turn, ...]) -> None:
     narrator, log, _ = make()
-    before = with_answer("said before", "invoking")
-    narrator.on_run_event(SnapshotEvent(before))
-    error = RunError("model_failed", "no")
-    narrator.on_run_event(FaultedEvent(error, replace(before, phase="faulted")))
-    assert told(log) == [Phase("invoking")]
+    said = with_answer("I look", "dispatching")
+    narrator.on_run_event(TextDeltaEvent("I look"))
+    narrator.on_run_event(SnapshotEvent(said))
+    asked = replace(said, phase="invoking", messages=(*said.messages, *since))
+    narrator.on_run_event(SnapshotEvent(asked))
+    narrator.on_run_event(FaultedEvent(RunError("model_failed", "no"), replace(asked, phase="faulted")))
+    assert told(log)[-2:] == [Phase("dispatching"), Phase("invoking")]
 
 
 def test_the_message_of_a_tool_round_comes_before_its_tools() -> None:
