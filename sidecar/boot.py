@@ -85,13 +85,16 @@ class Daemon:
             raise InvalidInput(message, hint=_LIFETIME_HINTS[self.lifetime])
 
 
-def build(home: Path | None = None, lifetime: Lifetime = "client") -> Daemon:
+def build(
+    home: Path | None = None, lifetime: Lifetime = "client", *, models: ModelRegistry | None = None
+) -> Daemon:
     """Return a daemon that keeps its state below *home*, the state directory when None.
 
-    *lifetime* says whether it is one client's, or shared by several.
+    *lifetime* says whether it is one client's, or shared by several. *models* are those of the user whose
+    state is in *home*, when None.
     """
     home = home or indusagi_home()
-    workspace, models = Workspace(), ModelRegistry(setup=ModelSetup.of_user(home))
+    workspace, models = Workspace(), models or ModelRegistry(setup=ModelSetup.of_user(home))
     vitals = Vitals(workspace, _clock_ms)
     shelf = SessionShelf(SessionStore(home / "sessions"))
     parts = SessionParts(

@@ -219,6 +219,7 @@ def _messages(turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
         while is_assistant and content and "thinking" in content[-1]["type"]:
             # An answer that was stopped while it thought cannot be sent with that at its end.
             content.pop()
+        content.sort(key=lambda part: part["type"] != "tool_result")
         if content:
             yield {"role": "assistant" if is_assistant else "user", "content": content}
 

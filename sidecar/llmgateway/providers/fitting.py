@@ -8,7 +8,8 @@ it is; what is stored is never changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
@@ -118,6 +119,7 @@ class _Mend:
         self._thinking_from = thinking_from
         self._ids: dict[str, str] = {}
         self._taken: set[str] = set()
+        self._n_alike: Counter[str] = Counter()
         self._images_left = 0
         self.notes: dict[str, None] = {}
 
@@ -134,7 +136,10 @@ class _Mend:
             yield replace(first, blocks=(*first.blocks, *merged)) if others else first
 
     def _turn(self, turn: Turn, index: int) -> Turn | None:
-        blocks = tuple(self._blocks(turn.blocks, index))
+        blocks = tuple(self._blocks(turn, may_think=index >= self._thinking_from))
+        if all(isinstance(block, ThinkingBlock) for block in blocks):
+            # Stopped before it said a word, and nobody takes an answer that says nothing.
+            blocks = ()
         if not blocks and isinstance(turn, UserTurn):
             self.note("a message that says nothing was marked as empty")
             blocks = (EMPTY,)
@@ -143,23 +148,25 @@ class _Mend:
         same = len(blocks) == len(turn.blocks) and all(map(_is, blocks, turn.blocks))
         return turn if same else replace(turn, blocks=blocks)
 
-    def _blocks(self, blocks: Iterable[Block], index: int) -> Iterator[Block]:
-        for block in blocks:
+    def _blocks(self, turn: Turn, *, may_think: bool) -> Iterator[Block]:
+        is_answer = isinstance(turn, AssistantTurn)
+        for block in turn.blocks:
             match block:
                 case TextBlock(text=text):
                     if text.strip():
                         yield self._text(block)
-                case ThinkingBlock(signature=signature):
-                    taken = signature is not None and self._rules.takes_signature(signature)
-                    if taken and index >= self._thinking_from:
+                case ThinkingBlock(text=text, signature=signature) if is_answer and may_think:
+                    # A signature fits what it was made for, to the letter.
+                    is_whole = signature is not None and sendable(text) is text
+                    if signature is not None and is_whole and self._rules.takes_signature(signature):
                         yield block
                 case ToolCallBlock():
                     yield self._call(block)
                 case ToolResultBlock(call_id=call_id):
-                    new = self._id(call_id)
+                    new = self._ids.get(call_id, call_id)
                     yield block if new == call_id else replace(block, call_id=new)
                 case ImageBlock():
-                    yield self._image(block)
+                    yield self._image(block, is_answer=is_answer)
                 case _:
                     continue
 
@@ -171,7 +178,7 @@ class _Mend:
         return block
 
     def _call(self, call: ToolCallBlock) -> ToolCallBlock:
-        call_id, name, value = self._id(call.id), self._name(call.name), call.input
+        call_id, name, value = self._new_id(call.id), self._name(call.name), call.input
         if not isinstance(value, dict):
             self.note("arguments of a call that are no object were wrapped in one")
             value = {UNPARSED: value}
@@ -179,23 +186,26 @@ class _Mend:
         same = call_id == call.id and name == call.name and value is call.input
         return call if same else ToolCallBlock(call_id, name, value)
 
-    def _id(self, call_id: str) -> str:
-        if call_id not in self._ids:
-            longest = self._rules.max_id_chars
-            base = new = _ID.sub("_", call_id)[:longest] or "call"
-            n = 1
-            while new in self._taken:
-                n += 1
-                new = f"{base[: longest - len(str(n)) - 1]}_{n}"
-            self._taken.add(new)
-            self._ids[call_id] = new
-        return self._ids[call_id]
+    def _new_id(self, call_id: str) -> str:
+        """Return what a call goes by that was made as *call_id*: no two calls of a conversation share an id.
+
+        Some servers count anew in every answer; others then refuse the conversation.
+        """
+        longest = self._rules.max_id_chars
+        base = new = _ID.sub("_", call_id)[:longest] or "call"
+        while new in self._taken:
+            self._n_alike[base] += 1
+            tail = f"_{self._n_alike[base] + 1}"
+            new = base[: longest - len(tail)] + tail
+        self._taken.add(new)
+        self._ids[call_id] = new
+        return new
 
     def _name(self, name: str) -> str:
         return _ID.sub("_", name)[: self._rules.max_name_chars] or "unknown"
 
-    def _image(self, image: ImageBlock) -> Block:
-        why = self._why_not(image)
+    def _image(self, image: ImageBlock, *, is_answer: bool) -> Block:
+        why = self._why_not(image) or ("it was the model's own" if is_answer else None)
         if why is None:
             return image
         self.note(f"an image was left out: {why}")

@@ -36,7 +36,7 @@ from sidecar.llmgateway.providers.assembling import Assembly, Emissions
 from sidecar.llmgateway.providers.failures import Failure
 from sidecar.llmgateway.providers.fitting import WireRules
 from sidecar.llmgateway.providers.signatures import GOOGLE, unmarked
-from sidecar.llmgateway.providers.texts import json_text, sendable
+from sidecar.llmgateway.providers.texts import json_text, sendable, sendable_json
 from sidecar.llmgateway.providers.usage import usage_of
 
 if TYPE_CHECKING:
@@ -258,9 +258,7 @@ def _given(blocks: Sequence[Block], names: Mapping[str, str]) -> Iterator[dict[s
             case ImageBlock(media_type=media_type, data_base64=data):
                 yield {"inline_data": {"mime_type": media_type, "data": base64.b64decode(data)}}
             case ToolResultBlock(call_id=call_id, output=output, is_error=is_error):
-                response = {
-                    "error" if is_error else "output": sendable(output) if isinstance(output, str) else output
-                }
+                response = {"error" if is_error else "output": sendable_json(output)}
                 yield {
                     "function_response": {
                         "id": call_id,

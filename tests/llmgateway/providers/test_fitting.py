@@ -109,6 +109,24 @@ def test_a_sound_conversation_is_sent_as_it_is() -> None:
             [],
             id="reasoning of others is left out whole",
         ),
+        pytest.param(
+            [UserTurn((ThinkingBlock("hm", "mine"),))],
+            [UserTurn((EMPTY,))],
+            ["marked as empty"],
+            id="only answers have reasoning",
+        ),
+        pytest.param(
+            [user("a"), said(ThinkingBlock("\ud800", "mine"), "so"), user("b")],
+            [user("a"), said("so"), user("b")],
+            [],
+            id="reasoning that cannot be sent to the letter is left out whole",
+        ),
+        pytest.param(
+            [user("a"), said("so", picture()), user("b")],
+            [user("a"), said("so", "[image left out: it was the model's own]"), user("b")],
+            ["an image was left out"],
+            id="no images in answers",
+        ),
         pytest.param([user("a", CommandBlock("/x"))], [user("a")], ["put in order"], id="no host commands"),
         pytest.param([user("a\ud800b")], [user("a?b")], ["cannot be sent"], id="nothing UTF-8 cannot hold"),
         pytest.param(
@@ -142,6 +160,22 @@ def test_ids_and_names_are_what_the_provider_takes() -> None:
             said(call("toolu_ab", name="mcp_fs_read"), call("toolu__2", name="unknown")),
             results(ToolResultBlock("toolu_ab", "1"), ToolResultBlock("toolu__2", "2")),
             user("b"),
+        ],
+    )
+
+
+def test_calls_that_were_numbered_anew_in_every_answer_are_told_apart() -> None:
+    """As by servers that call the first one of each answer call_0: others refuse an id that comes twice."""
+    check(
+        [
+            user("a"),
+            *(turn for n in "123" for turn in (said(call("c0")), results(ToolResultBlock("c0", n)))),
+        ],
+        [
+            user("a"),
+            *(said(call("c0")), results(ToolResultBlock("c0", "1"))),
+            *(said(call("c0_2")), results(ToolResultBlock("c0_2", "2"))),
+            *(said(call("c0_3")), results(ToolResultBlock("c0_3", "3"))),
         ],
     )
 

@@ -5,7 +5,7 @@ on the loopback, with whatever the wire can do wrong: refusals, cuts, silence, d
 """
 
 from sidecar.llmgateway.providers.fakes.http import Asked, Cut, FakeHttp, Hang, Until, serve_http
-from sidecar.llmgateway.providers.fakes.provider import WIRES, FakeProvider, fake_provider
+from sidecar.llmgateway.providers.fakes.provider import STRICT, WIRES, FakeProvider, fake_provider
 from sidecar.llmgateway.providers.fakes.scenes import (
     Broken,
     Called,
@@ -16,8 +16,10 @@ from sidecar.llmgateway.providers.fakes.scenes import (
     Spent,
     Thought,
 )
+from sidecar.llmgateway.providers.fakes.strictness import objection
 
 __all__ = [
+    "STRICT",
     "WIRES",
     "Asked",
     "Broken",
@@ -34,5 +36,6 @@ __all__ = [
     "Thought",
     "Until",
     "fake_provider",
+    "objection",
     "serve_http",
 ]

@@ -16,8 +16,9 @@ from sidecar.llmgateway.providers.fakes.http import Answer, Asked, FakeHttp, ser
 from sidecar.llmgateway.providers.fakes.openai_chat import ChatWire
 from sidecar.llmgateway.providers.fakes.openai_responses import ResponsesWire
 from sidecar.llmgateway.providers.fakes.scenes import Refused, Scene, Wire
+from sidecar.llmgateway.providers.fakes.strictness import objection
 
-__all__ = ["WIRES", "FakeProvider", "fake_provider"]
+__all__ = ["STRICT", "WIRES", "FakeProvider", "fake_provider"]
 
 WIRES: Final[Mapping[ApiKind, Wire]] = MappingProxyType(
     {
@@ -29,14 +30,20 @@ WIRES: Final[Mapping[ApiKind, Wire]] = MappingProxyType(
 )
 """How each API spells a scene."""
 
+STRICT: Final = "not a valid request"
+"""How the refusal of a request begins that breaks a rule of its format."""
+
+_CALLS: Final = ("/chat/completions", "/responses", "/messages", ":streamGenerateContent")
+
 
 class FakeProvider:
-    """Plays *scenes*, one a call, the last one again and again.
+    """Plays *scenes*, one a call, the last one again and again. Requests that are not valid are refused.
 
     *pages* are answers to other requests by their path, as JSON.
     """
 
     def __init__(self, api: ApiKind, scenes: Sequence[Scene], pages: Mapping[str, Any] | None = None) -> None:
+        self.api = api
         self._wire = WIRES[api]
         self._scenes = list(scenes)
         self._pages = dict(pages or {})
@@ -45,9 +52,7 @@ class FakeProvider:
     @property
     def calls(self) -> Sequence[Asked]:
         """The model calls so far."""
-        return [
-            asked for asked in self.http.asked if asked.method == "POST" and asked.path not in self._pages
-        ]
+        return [asked for asked in self.http.asked if _is_call(asked)]
 
     @property
     def sent(self) -> Sequence[Any]:
@@ -58,11 +63,12 @@ class FakeProvider:
         """Return the answer to one request."""
         if asked.path in self._pages:
             return _json(200, self._pages[asked.path])
-        if asked.method != "POST":
+        if not _is_call(asked):
             return _json(404, {"error": {"message": f"no page {asked.path}"}})
         scene = self._scenes[min(len(self.calls), len(self._scenes)) - 1]
-        if isinstance(scene[0], Refused):
-            refused = scene[0]
+        reason = objection(self.api, asked.json)
+        refused = Refused(400, f"{STRICT}: {reason}") if reason is not None else scene[0]
+        if isinstance(refused, Refused):
             return _json(refused.status, self._wire.refusal(refused), dict(refused.headers))
         return Answer(self._wire.frames(scene))
 
@@ -80,3 +86,9 @@ async def fake_provider(
 def _json(status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Answer:
     plain = {"content-type": "application/json", **(headers or {})}
     return Answer((json.dumps(body).encode(),), status, plain)
+
+
+def _is_call(asked: Asked) -> bool:
+    """Whether a model is called; servers are asked for other things besides."""
+    path = asked.path.partition("?")[0]
+    return asked.method == "POST" and path.endswith(_CALLS)

@@ -1,0 +1,162 @@
+"""Whatever a conversation holds, and whoever's it was: what an adapter sends breaks no rule of its API."""
+
+from __future__ import annotations
+
+import base64
+import doctest
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Block,
+    CommandBlock,
+    Conversation,
+    CostSheet,
+    ImageBlock,
+    ModelCard,
+    StreamOptions,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolTurn,
+    UserTurn,
+)
+from sidecar.llmgateway.credentials import Key
+from sidecar.llmgateway.names import Provider
+from sidecar.llmgateway.providers.adapter import Adapter, Ask, Place
+from sidecar.llmgateway.providers.anthropic_messages import AnthropicMessages
+from sidecar.llmgateway.providers.fakes import STRICT, Asked, Ended, Said, objection, strictness
+from sidecar.llmgateway.providers.fitting import fit
+from sidecar.llmgateway.providers.google_generate import GoogleGenerate
+from sidecar.llmgateway.providers.openai_chat import OpenAIChat
+from sidecar.llmgateway.providers.openai_responses import OpenAIResponses
+
+ADAPTERS: Mapping[str, Adapter[Any, Any]] = {
+    "anthropic-messages": AnthropicMessages(),
+    "google-generate": GoogleGenerate(),
+    "openai-chat": OpenAIChat(),
+    "openai-responses": OpenAIResponses(),
+}
+SIGNATURES = (
+    None,
+    "EqQB",
+    "redacted:EqQB",
+    "google:c2ln",
+    "google:text:c2ln",
+    "google:not base64",
+    "chat:reasoning_content",
+    'openai:{"id": "rs_1", "summary": ["s"], "encrypted_content": "x"}',
+    "openai:broken",
+    "pydantic-ai:{}",
+)
+
+texts = st.sampled_from(["", " ", "\n", "a", "two words", "é🙂", "\udfff"])
+values = st.sampled_from([{}, {"path": "a"}, "{trunc", None, 3, ["x"], {"k\udfff": "\udfff"}])
+ids = st.sampled_from(["c1", "c2", "toolu:abc", "x" * 70, "y" * 70, ""])
+pictures = st.builds(
+    ImageBlock,
+    st.sampled_from(["image/png", "image/tiff"]),
+    st.sampled_from(["", "?", base64.b64encode(b"\x89PNG" + bytes(30)).decode()]),
+)
+blocks: st.SearchStrategy[Block] = st.one_of(
+    st.builds(TextBlock, texts),
+    st.builds(ThinkingBlock, texts, st.sampled_from(SIGNATURES)),
+    st.builds(ToolCallBlock, ids, st.sampled_from(["read", "a.b", "", "n" * 200]), values),
+    st.builds(ToolResultBlock, ids, values, st.sampled_from([None, True, False])),
+    st.builds(CommandBlock, texts),
+    pictures,
+)
+turns = st.lists(
+    st.one_of(
+        *(
+            st.builds(kind, st.lists(blocks, max_size=4).map(tuple))
+            for kind in (UserTurn, AssistantTurn, ToolTurn)
+        )
+    ),
+    max_size=8,
+)
+levels = st.sampled_from([None, "off", "low", "high", "max"])
+
+
+@pytest.mark.parametrize("api", ADAPTERS)
+@settings(max_examples=150)
+@given(history=turns, thinking=levels)
+def test_what_is_sent_breaks_no_rule(api: str, history: list[Any], thinking: Any) -> None:
+    adapter = ADAPTERS[api]
+    conversation = fit(Conversation(tuple(history), system="Be brief."), adapter.rules).conversation
+    place = Place(Provider("fake", api, "http://127.0.0.1:9"), "http://127.0.0.1:9", Key("k", "here"))
+    ask = Ask(conversation, StreamOptions(thinking=thinking), card(api), place)
+    request = adapter.request(ask)
+    assert objection(api, on_the_wire(request) if api == "google-generate" else request) is None
+    json.dumps(request, default=len, ensure_ascii=False).encode()
+
+
+def card(api: str) -> ModelCard:
+    return ModelCard(
+        "fake:m",
+        "fake",
+        api,
+        "Fake",
+        context_window=100_000,
+        max_output_tokens=8_000,
+        modalities=("text", "image"),
+        reasoning=True,
+        cost=CostSheet(0, 0),
+        wire_id="claude-sonnet-4-5",
+    )
+
+
+def on_the_wire(value: Any) -> Any:
+    """Return *value* with the names as Google's SDK spells them."""
+    if isinstance(value, dict):
+        return {camel(name): on_the_wire(item) for name, item in value.items()}
+    return [on_the_wire(item) for item in value] if isinstance(value, list) else value
+
+
+def camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.title, others))
+
+
+USER: dict[str, Any] = {"role": "user", "content": [{"type": "text", "text": "hi"}]}
+CALL: dict[str, Any] = {
+    "role": "assistant",
+    "content": [{"type": "tool_use", "id": "c1", "name": "read", "input": {}}],
+}
+
+
+@pytest.mark.parametrize(
+    ("api", "body", "reason"),
+    [
+        ("anthropic-messages", {"messages": []}, "no message"),
+        ("anthropic-messages", {"messages": [CALL, USER]}, "first message"),
+        ("anthropic-messages", {"messages": [USER, USER]}, "alternate"),
+        ("anthropic-messages", {"messages": [USER, CALL, USER]}, "are answered by"),
+        ("anthropic-messages", {"messages": [{"role": "user", "content": []}]}, "empty"),
+        ("openai-chat", {"messages": [{"role": "assistant", "content": None}]}, "must have content"),
+        ("openai-chat", {"messages": [{"role": "tool", "tool_call_id": "c"}]}, "must follow"),
+        ("openai-responses", {"input": [{"type": "reasoning"}]}, "that followed it"),
+        ("openai-responses", {"input": [{"type": "function_call_output", "call_id": "c"}]}, "no tool call"),
+        ("google-generate", {"contents": [{"role": "user", "parts": [{"text": ""}]}]}, "initialized"),
+    ],
+)
+def test_a_fake_refuses_what_its_provider_does(api: str, body: dict[str, Any], reason: str) -> None:
+    assert reason in str(objection(api, body | {"max_tokens": 10}))
+
+
+async def test_a_request_that_is_not_valid_is_refused(on_stage: Any) -> None:
+    asked = Asked("POST", "/v1/chat/completions", {}, json.dumps({"messages": []}).encode())
+    async with on_stage("openai-chat", (Said(("x",)), Ended())) as stage:
+        answer = stage.fake.answer(asked)
+    assert (answer.status, STRICT in str(list(answer.pieces))) == (400, True)
+
+
+def test_the_examples_hold() -> None:
+    assert doctest.testmod(strictness).failed == 0

@@ -1,0 +1,173 @@
+"""Sessions of a whole daemon in this process, whose models are real SDKs against fakes of their providers.
+
+What a user sets is set here as a user sets it: the providers' own variables, ``config.toml``, ``auth.json``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from sidecar.boot import Daemon, build
+from sidecar.conductor.hub import NewSession
+from sidecar.conductor.jobs import TurnOutcome
+from sidecar.conductor.session import Session
+from sidecar.llmgateway.config import from_environment, read_settings
+from sidecar.llmgateway.credentials import Credentials
+from sidecar.llmgateway.providers import Patience, Retrying, Serving
+from sidecar.llmgateway.providers.fakes import FakeProvider, Scene, fake_provider
+from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
+from sidecar.protocol.codec import event_to_wire
+
+KEYS = {
+    "OPENAI_API_KEY": "sk-proj-0123456789abcdefghij",
+    "ANTHROPIC_API_KEY": "sk-ant-0123456789abcdefghij",
+    "GOOGLE_API_KEY": "AIzaSy0123456789abcdefghijklmnopqrstuvwx",
+}
+PLACES = {
+    "openai-chat": ("openai-chat", "OPENAI_BASE_URL", "/v1"),
+    "openai-responses": ("openai-responses", "OPENAI_BASE_URL", "/v1"),
+    "anthropic-messages": ("anthropic", "ANTHROPIC_BASE_URL", ""),
+    "google-generate": ("google", "GOOGLE_GEMINI_BASE_URL", ""),
+}
+"""The provider of each API, the variable that moves it, and what stands behind the server's address."""
+
+KNOWN = """
+[models.known]
+provider = "{provider}"
+name = "fake-1"
+context_window = {window}
+max_output_tokens = 1000
+reasoning = true
+images = true
+"""
+_ID = re.compile(r"\b[0-9a-f]{32}\b")
+
+
+@dataclass
+class Stage:
+    """A daemon and the providers its models are at."""
+
+    daemon: Daemon
+    folder: Path
+    home: Path
+    fakes: Mapping[str, FakeProvider]
+    pauses: list[float]
+    sessions: list[Session] = field(default_factory=list)
+
+    @property
+    def fake(self) -> FakeProvider:
+        """The only provider."""
+        (fake,) = self.fakes.values()
+        return fake
+
+    async def session(self, model: str = "known", **wanted: Any) -> Session:
+        """Begin a conversation."""
+        session = await self.daemon.service.hub.new(NewSession(str(self.folder), model=model, **wanted))
+        self.sessions.append(session)
+        return session
+
+    async def ask(self, session: Session, prompt: str) -> TurnOutcome:
+        """Send *prompt* and return how its turn ended."""
+        return await (await session.submit(({"type": "text", "text": prompt},))).outcome
+
+
+def events(session: Session, *kinds: str) -> list[dict[str, Any]]:
+    """Return what *session* has told, as clients get it: of these *kinds*, or all."""
+    told = [event_to_wire(event) for event in session.log.after(0, 10_000)]
+    return [event for event in told if not kinds or event["kind"] in kinds]
+
+
+def plain_log(session: Session) -> list[tuple[str, Any]]:
+    """Return the event log but for ids, times, how a text was cut into deltas, and which call ended first."""
+    names: dict[str, str] = {}
+
+    def plain(value: Any, name: str = "") -> Any:
+        if isinstance(value, dict):
+            return {key: plain(item, key) for key, item in value.items()}
+        if isinstance(value, list):
+            return [plain(item) for item in value]
+        if isinstance(value, str):
+            return _ID.sub(lambda found: names.setdefault(found[0], f"id{len(names)}"), value)
+        return 0 if name in ("durationMs", "updatedAt") else value
+
+    log: list[tuple[str, Any]] = []
+    for event in events(session):
+        data, last = plain(event["data"]), log[-1] if log else None
+        if last and "delta" in data and last[0] == event["kind"] and "delta" in last[1]:
+            last[1]["delta"] += data["delta"]
+        else:
+            log.append((event["kind"], data))
+    return [event for _, group in groupby(log, itemgetter(0)) for event in sorted(group, key=_call_id)]
+
+
+def _call_id(event: tuple[str, Any]) -> str:
+    """Return what tells apart the calls of one round, which end in any order."""
+    kind, data = event
+    return str(data["toolCallId"]) if kind == "toolFinished" else ""
+
+
+class StageMaker(Protocol):
+    def __call__(
+        self, scenes: Mapping[str, Sequence[Scene]], *, config: str = "", window: int = 100_000
+    ) -> AbstractAsyncContextManager[Stage]: ...
+
+
+@pytest.fixture
+def on_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StageMaker:
+    """Return a context manager: ``async with on_stage({api: scenes}) as stage``."""
+    for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, key in KEYS.items():
+        monkeypatch.setenv(name, key)
+    home, folder = tmp_path / "home", tmp_path / "project"
+    home.mkdir()
+    folder.mkdir()
+
+    @asynccontextmanager
+    async def stage(
+        scenes: Mapping[str, Sequence[Scene]], *, config: str = "", window: int = 100_000
+    ) -> AsyncIterator[Stage]:
+        async with AsyncExitStack() as stack:
+            fakes = {}
+            for api, played in scenes.items():
+                provider, variable, path = PLACES[api]
+                fakes[api] = await stack.enter_async_context(fake_provider(api, played))
+                monkeypatch.setenv(variable, f"{fakes[api].http.url}{path}")
+                known = KNOWN.format(provider=provider, window=window)
+                (home / "config.toml").write_text(config or known)
+            pauses: list[float] = []
+
+            async def noted(seconds: float) -> None:
+                pauses.append(seconds)
+
+            keys = Credentials(home)
+            serving = Serving(keys, Retrying(Patience(max_attempts=3), noted, lambda: 1.0))
+            setup = ModelSetup(keys, serving, read_settings(home), from_environment())
+            daemon = build(home, models=ModelRegistry(setup=setup))
+            try:
+                yield Stage(daemon, folder, home, fakes, pauses)
+            finally:
+                await daemon.service.aclose()
+
+    return stage
+
+
+@pytest.fixture
+def told() -> Any:
+    """Return :func:`events`."""
+    return events
+
+
+@pytest.fixture
+def log_of() -> Any:
+    """Return :func:`plain_log`."""
+    return plain_log

@@ -1,0 +1,139 @@
+"""A provider that refuses what does not fit: one compaction, one more try, and every face hears of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sidecar.acp import AcpConnection, AcpOptions, AgentInfo, Backend
+from sidecar.boot import server_info
+from sidecar.llmgateway.providers.fakes import Called, Ended, Refused, Said, Scene, Spent
+from sidecar.server import LspConnection, LspOptions
+from sidecar.transport.memory import MemoryClient
+
+APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")
+LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
+ANSWER: Scene = (Said((LONG,)), Spent(900, 900), Ended())
+DIGEST: Scene = (Said(("# Objective\nFix the parser.\n# Guardrails\nnone\n# Carryover\nnone",)), Ended())
+FULL: Scene = [Refused(400, "prompt is too long: this model's maximum context length is 200000 tokens")]
+DONE: Scene = (Said(("done",)), Spent(50, 5), Ended())
+
+
+async def a_long_talk(stage: Any, **wanted: Any) -> Any:
+    """Three prompts with long answers."""
+    session = await stage.session(**wanted)
+    for prompt in ("one", "two", "three"):
+        await stage.ask(session, prompt)
+    return session
+
+
+def compactions(told: Any, session: Any) -> list[tuple[str, str]]:
+    return [(event["data"]["trigger"], event["data"]["status"]) for event in told(session, "compaction")]
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_what_does_not_fit_is_condensed_once_and_asked_again(
+    on_stage: Any, told: Any, api: str
+) -> None:
+    async with on_stage({api: [ANSWER] * 3 + [FULL, DIGEST, DONE]}) as stage:
+        session = await a_long_talk(stage)
+        outcome = await stage.ask(session, "four")
+        sizes = [len(call.body) for call in stage.fake.calls[3:]]
+    assert (outcome.text, outcome.fault) == ("done", None)
+    assert compactions(told, session) == [("overflow", "in_progress"), ("overflow", "completed")]
+    refused, _, retried = sizes
+    assert retried < refused
+    assert [event["data"]["content"][0]["text"] for event in told(session, "userMessage")][-1] == "four"
+
+
+@pytest.mark.parametrize("engine", ["windowBudget", "runtime", "agentcore", "summarizing"])
+async def test_every_engine_that_condenses_makes_room(on_stage: Any, told: Any, engine: str) -> None:
+    async with on_stage({"anthropic-messages": [ANSWER] * 3 + [FULL, DIGEST, DONE]}) as stage:
+        session = await a_long_talk(stage, engine=engine)
+        outcome = await stage.ask(session, "four")
+        last = str(stage.fake.sent[-1]["messages"])
+    assert (outcome.text, outcome.fault) == ("done", None)
+    assert compactions(told, session) == [("overflow", "in_progress"), ("overflow", "completed")]
+    assert "Fix the parser." in last
+    assert "four" in last
+
+
+@pytest.mark.parametrize("engine", ["slidingWindow", "none"])
+async def test_an_engine_that_condenses_nothing_says_so(on_stage: Any, told: Any, engine: str) -> None:
+    async with on_stage({"anthropic-messages": [ANSWER] * 3 + [FULL, DONE]}) as stage:
+        session = await a_long_talk(stage, engine=engine)
+        outcome = await stage.ask(session, "four")
+        n_calls = len(stage.fake.calls)
+    assert compactions(told, session) == [("overflow", "in_progress"), ("overflow", "noop")]
+    assert outcome.fault.message.startswith("the conversation does not fit the model's window")
+    assert n_calls == 4
+
+
+async def test_a_second_refusal_is_the_end_of_the_turn(on_stage: Any, told: Any) -> None:
+    """One compaction and one more try; the next prompt may try again."""
+    async with on_stage({"anthropic-messages": [ANSWER] * 3 + [FULL, DIGEST, FULL, DONE]}) as stage:
+        session = await a_long_talk(stage)
+        outcome = await stage.ask(session, "four")
+        assert outcome.fault.kind == "modelFailed"
+        assert (len(stage.fake.calls), len(compactions(told, session))) == (6, 2)
+        assert (await stage.ask(session, "five")).text == "done"
+
+
+async def test_room_is_made_in_the_middle_of_a_turn(on_stage: Any, told: Any) -> None:
+    """What a tool said did not fit: the calls and results stay together, and the model goes on from there."""
+    reads = (Called("call_1", "read", ('{"path": "a.txt"}',)), Ended("tool_calls"))
+    async with on_stage({"anthropic-messages": [ANSWER] * 3 + [reads, FULL, DIGEST, DONE]}) as stage:
+        (stage.folder / "a.txt").write_text("hi\n")
+        session = await a_long_talk(stage)
+        outcome = await stage.ask(session, "four")
+        last = stage.fake.sent[-1]["messages"]
+    assert outcome.text == "done"
+    assert [event["kind"] for event in told(session, "toolFinished", "settled")][-2:] == [
+        "toolFinished",
+        "settled",
+    ]
+    kinds = [part["type"] for message in last[-2:] for part in message["content"]]
+    assert kinds == ["tool_use", "tool_result"]
+
+
+@pytest.mark.parametrize("face", ["lsp", "acp"])
+async def test_each_face_shows_what_made_room(on_stage: Any, face: str) -> None:
+    async with on_stage({"anthropic-messages": [ANSWER] * 3 + [FULL, DIGEST, DONE]}) as stage:
+        seen = await (over_lsp if face == "lsp" else over_acp)(stage)
+    assert [(each["trigger"], each["status"]) for each in seen] == [
+        ("overflow", "in_progress"),
+        ("overflow", "completed"),
+    ]
+    assert "Fix the parser." in seen[-1]["summary"]
+
+
+async def over_lsp(stage: Any) -> list[dict[str, Any]]:
+    """Return the compactions that a client of ours is told of."""
+    client, daemon = MemoryClient(), stage.daemon
+    LspConnection(client.stream, daemon.service, daemon.workspace, LspOptions(server_info(daemon))).start()
+    experimental = {"sidecar": {"protocol": [1]}}
+    said = {"processId": None, "rootUri": None, "capabilities": {"experimental": experimental}}
+    await client.request("hi", "initialize", said)
+    made = await client.request("new", "sidecar/session/new", {"cwd": str(stage.folder), "model": "known"})
+    for prompt in ("one", "two", "three", "four"):
+        given = {"sid": made["result"]["sid"], "input": [{"type": "text", "text": prompt}]}
+        assert "error" not in await client.request(prompt, "sidecar/turn/run", given)
+    told = [call["params"] for call in client.calls("sidecar/event")]
+    return [event["data"] for event in told if event["kind"] == "compaction"]
+
+
+async def over_acp(stage: Any) -> list[dict[str, Any]]:
+    """Return the compactions that an agent panel is told of."""
+    client, daemon = MemoryClient(lines=True), stage.daemon
+    info = AgentInfo("sidecar", "Sidecar", "0", "test", ("acp1",))
+    options = AcpOptions(info, lambda _: Backend(daemon.service, daemon.workspace))
+    AcpConnection(client.stream, options).start()
+    await client.request("hi", "initialize", {"protocolVersion": 1})
+    given = {"cwd": str(stage.folder), "mcpServers": [], "_meta": {"sidecar": {"model": "known"}}}
+    sid = (await client.request("new", "session/new", given))["result"]["sessionId"]
+    for prompt in ("one", "two", "three", "four"):
+        asked = {"sessionId": sid, "prompt": [{"type": "text", "text": prompt}]}
+        assert "error" not in await client.request(prompt, "session/prompt", asked)
+    updates = [call["params"]["update"] for call in client.calls("session/update")]
+    return [each["_meta"]["sidecar"] for each in updates if "contextCompaction" in each.get("_meta", {})]
