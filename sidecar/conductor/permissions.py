@@ -59,11 +59,15 @@ class PermissionDesk:
         if not clients:
             return False
         request = self._request(ask, turn_id)
-        option, by = await self._first_answer(clients, request)
+        option, by = "cancelled", "the tool call"
+        try:
+            option, by = await self._first_answer(clients, request)
+        finally:
+            # Also when nobody waits for the answer any more: no client may go on showing the question.
+            for client in self.host.listeners(self.sid):
+                client.permission_resolved(self.sid, request.permission_id, option, by)
         if option == "allow_always":
             self._always.add(ask.scope)
-        for client in self.host.listeners(self.sid):
-            client.permission_resolved(self.sid, request.permission_id, option, by)
         return option in _ALLOWING
 
     def _is_allowed(self, scope: str) -> bool:

@@ -100,6 +100,20 @@ async def test_silence_until_the_deadline_is_a_no_and_is_told() -> None:
     assert client.let_go
 
 
+async def test_a_question_that_is_given_up_is_told_to_all_who_follow() -> None:
+    """Field 1, complaint 16: a question nobody waits for must not stay on a screen."""
+    client, observer = Client(NEVER), Client(NEVER, "observer")
+    asking = asyncio.ensure_future(desk_of(client, observer).ask(ASK, "t1"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert client.asked
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert client.let_go
+    assert client.resolved == observer.resolved == [("cancelled", "the tool call")]
+
+
 async def test_the_first_answer_decides_for_all_clients() -> None:
     quick, slow = Client(selected("allow_once"), "quick"), Client(NEVER, "slow")
     assert await desk_of(slow, quick).ask(ASK, "t1") is True
