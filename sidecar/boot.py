@@ -19,7 +19,6 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.defaults import default_tools
 from sidecar.capabilities.mcp import SessionToolServers
 from sidecar.capabilities.toolbox import SessionToolBox
-from sidecar.conductor.core import SessionParts
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
 from sidecar.conductor.engines.base import SessionEngine
 from sidecar.conductor.engines.none import NoEngine
@@ -29,6 +28,7 @@ from sidecar.conductor.engines.summarizing import SummarizingEngine
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.log import KEEP_EVENTS
+from sidecar.conductor.parts import SessionParts
 from sidecar.conductor.past import PastSessions
 from sidecar.conductor.stored import OpenedSession, Report
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
@@ -170,7 +170,8 @@ class SessionShelf:
 
     async def metas(self) -> Sequence[Mapping[str, Any]]:
         """Return the newest ``meta`` record of every session."""
-        return [found.meta for found in await self._store.summaries() if found.meta is not None]
+        stored = await self._store.summaries()
+        return [{**found.meta, "sid": found.session_id} for found in stored if found.meta is not None]
 
 
 async def _opened(journal: SessionJournal, release: Callable[[], None]) -> OpenedSession:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from sidecar._internal.cancel import CancelledByToken, CancelToken
@@ -19,9 +19,7 @@ from sidecar.conductor.engines.base import (
     Condensed,
     EnginePlan,
     Frame,
-    FreshFiles,
     Helpers,
-    SessionEngine,
     Standing,
     SummaryFailed,
     View,
@@ -31,11 +29,11 @@ from sidecar.conductor.events import Notice, Rehydrated
 from sidecar.conductor.history import History
 from sidecar.conductor.narrator import Narrator
 from sidecar.conductor.records import from_record, to_record
-from sidecar.llmgateway.contract import ModelCard, TextBlock, Turn
-from sidecar.runtime.contract import ModelInvoker
+from sidecar.conductor.surroundings import Surroundings
+from sidecar.llmgateway.contract import TextBlock, Turn
 from sidecar.runtime.memory import LiveCompaction
 
-__all__ = ["Compactor", "Surroundings", "Trigger"]
+__all__ = ["Compactor", "Trigger"]
 
 Trigger = Literal["manual", "auto", "overflow"]
 
@@ -45,27 +43,6 @@ _OVERFLOW_SHARE = 0.5
 """How much is kept of a conversation that did not fit: a provider rarely says by how much it was over."""
 _PLANS_KEPT = 16
 _NOT_SHOWN = NoOp("this engine shortens only what is sent in sessions whose engine it is; choose it first")
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the compactor needs of its session, each asked for when needed.
-
-    *frame* weighs the conversation as it is now; *own_engine* names the session's own; *reseat* gives the
-    agent another conversation; *uri_of* names a file that the model named by a path.
-    """
-
-    frame: Callable[[], Frame]
-    own_engine: Callable[[], str]
-    engine: Callable[[str], SessionEngine]
-    reseat: Callable[[Sequence[Turn]], None]
-    summarizer: Callable[[], tuple[ModelInvoker | None, ModelCard | None]]
-    fresh: FreshFiles
-    uri_of: Callable[[str], str]
-    restored: Callable[[Sequence[str], str], None]
-    new_id: Callable[[], str]
-    clock_ms: Callable[[], int]
-    deadline_s: float
 
 
 class Compactor:

@@ -7,15 +7,15 @@ No queue and no order of events here; :mod:`sidecar.conductor.session` has the q
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final, get_args
 
 from sidecar._internal.errors import InvalidInput, SidecarError
-from sidecar.capabilities.contract import PermissionAsk, PlanEntry, ToolContext, ToolObserver
-from sidecar.capabilities.mcp.contract import McpServer, ServerHost, ToolServers
-from sidecar.conductor.compacting import Compactor, Surroundings
+from sidecar.capabilities.contract import PermissionAsk, PlanEntry, ToolContext
+from sidecar.capabilities.mcp.contract import McpServer, ServerHost
+from sidecar.conductor.compacting import Compactor
 from sidecar.conductor.context import ContextMeter, Overhead, overhead_of, turn_tokens
 from sidecar.conductor.contract import ContextUsage, EngineView, PlanItem, TokenCounts
 from sidecar.conductor.engines.base import CompactAsk, Frame, SessionEngine
@@ -24,17 +24,19 @@ from sidecar.conductor.events import Notice, PlanChanged, Retry
 from sidecar.conductor.files import SessionFiles
 from sidecar.conductor.history import History, JournalPort
 from sidecar.conductor.info import SessionInfo
-from sidecar.conductor.knowledge import Knowledge, Library, NoLibrary, with_knowledge
+from sidecar.conductor.knowledge import Knowledge, with_knowledge
 from sidecar.conductor.log import EventLog
 from sidecar.conductor.narrator import Narrator
+from sidecar.conductor.parts import SessionParts
 from sidecar.conductor.permissions import PermissionDesk
-from sidecar.conductor.ports import Models, SessionHost, SessionTools
+from sidecar.conductor.ports import SessionHost, SessionTools
 from sidecar.conductor.preparing import call_when_ready
 from sidecar.conductor.prompt import RULE_FILES, system_prompt
 from sidecar.conductor.records import from_record, to_record
 from sidecar.conductor.room import Company
 from sidecar.conductor.servers import SessionServers
 from sidecar.conductor.silence import bounded_silence
+from sidecar.conductor.surroundings import Surroundings
 from sidecar.llmgateway.contract import (
     Channel,
     Conversation,
@@ -43,6 +45,7 @@ from sidecar.llmgateway.contract import (
     StreamOptions,
     ThinkingLevel,
     ToolDescriptor,
+    Turn,
     Usage,
     UserTurn,
 )
@@ -51,38 +54,11 @@ from sidecar.runtime import Agent, AgentConfig, AgentDeps, create_agent
 from sidecar.runtime.contract import NO_COMPACTION
 from sidecar.runtime.memory import LiveCompaction
 from sidecar.runtime.wire import Outgoing
-from sidecar.workspace.contract import FileProblem, WorkspacePort
+from sidecar.workspace.contract import FileProblem
 
-__all__ = ["THINKING_LEVELS", "Core", "SessionParts"]
+__all__ = ["THINKING_LEVELS", "Core"]
 
 THINKING_LEVELS: Final[tuple[ThinkingLevel, ...]] = get_args(ThinkingLevel)
-
-
-@dataclass(frozen=True, slots=True)
-class SessionParts:
-    """What every session of a hub stands on; times in milliseconds or seconds as named.
-
-    *toolbox* builds the tools of one session from its context maker and observer, *tool_servers* what runs
-    the servers that clients name for it. *resolve* makes a path that the model wrote absolute. A model call
-    that says nothing for *model_silence_s* seconds has failed; a knowledge source that finds nothing for
-    *knowledge_timeout_s* seconds is not waited for.
-    """
-
-    models: Models
-    workspace: WorkspacePort
-    engines: Mapping[str, Callable[[], SessionEngine]]
-    toolbox: Callable[[Callable[[str], ToolContext], ToolObserver], SessionTools]
-    tool_servers: Callable[[ServerHost], ToolServers]
-    resolve: Callable[[str, Path], Path]
-    child_started: Callable[[int, str], Callable[[], None]]
-    clock_ms: Callable[[], int]
-    new_id: Callable[[], str]
-    library: Library = field(default_factory=NoLibrary)
-    permission_timeout_ms: int = 300_000
-    summary_deadline_s: float = 120.0
-    model_silence_s: float = 300.0
-    knowledge_timeout_s: float = 5.0
-    max_output_chars: int = 30_000
 
 
 class Core:
@@ -209,11 +185,14 @@ class Core:
         if self.engine(self.info.engine).shows_view:
             # Not all of this is sent, so the provider's figure tells only how far the estimate is off.
             beside += max(finds, self.meter.surplus(overhead))
-            return Frame(turns, self.card, beside, 0, company=self._company())
+            return self._framed(turns, beside, 0)
         self.meter.sync(turns)
         anchored = self.meter.anchored_tokens
         known = anchored + entering if anchored else 0
-        return Frame(turns, self.card, beside + finds, known, company=self._company())
+        return self._framed(turns, beside + finds, known)
+
+    def _framed(self, turns: Sequence[Turn], beside: int, known: int) -> Frame:
+        return Frame(turns, self.card, beside, known, company=self._company(), same_file=self.files.uri_of)
 
     def usage(self, *, detail: bool = False) -> ContextUsage:
         """Return how full the window is."""
@@ -243,9 +222,14 @@ class Core:
         return CompactAsk(force, instructions, {**self.info.policy, **(policy or {})})
 
     def engine(self, name: str) -> SessionEngine:
-        """Return this session's own instance of the engine *name*."""
+        """Return this session's own instance of the engine *name*.
+
+        A compaction that another build stored may name one that is not on offer here: then it is the
+        session's own that judges.
+        """
         if name not in self._engines:
-            self._engines[name] = self.parts.engines[name]()
+            engines = self.parts.engines
+            self._engines[name] = engines.get(name, engines[self.info.engine])()
         return self._engines[name]
 
     def engine_name(self, engine: str | None) -> str:
@@ -265,7 +249,7 @@ class Core:
         """Store what is known of the session, *seq* being the last event it will have told by then."""
         total = asdict(self.meter.session_total)
         self.info = replace(self.info, seq=seq, session_total=total, plan=tuple(map(asdict, self._todo)))
-        await self.history.note(to_record("meta", self.info), self.files.to_record())
+        await self.history.note(to_record("meta", self.info), *self.files.take_news())
         self.knowledge.listen(self.history.turns, self.parts.clock_ms())
 
     def _make_agent(self) -> Agent:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -24,7 +24,7 @@ from sidecar.workspace.contract import (
     WorkspacePort,
 )
 
-__all__ = ["SessionFiles"]
+__all__ = ["SessionFiles", "joined_reads"]
 
 
 class SessionFiles:
@@ -53,13 +53,17 @@ class SessionFiles:
         self.ledger: ReadLedgerPort = workspace.ledger(sid, self._on_stale, self._on_fresh)
 
     def load(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Take over the newest ``reads`` record of the store."""
-        if records:
-            self.ledger.load(records[-1].get("files", ()))
+        """Take over the ``reads`` records of the store, oldest first."""
+        self.ledger.load(each for record in records for each in _files_in(record))
 
-    def to_record(self) -> dict[str, Any]:
-        """Return what the model has read, for the store."""
-        return {"type": "reads", "files": self.ledger.dump()}
+    def take_news(self) -> tuple[Mapping[str, Any], ...]:
+        """Return a record of what the model has read since the last call; none when it has read nothing."""
+        news = self.ledger.take_news()
+        return (_reads_record(news),) if news else ()
+
+    def to_record(self) -> Mapping[str, Any]:
+        """Return one record of all that the model has read."""
+        return _reads_record(self.ledger.dump())
 
     async def look(self, paths: Sequence[str]) -> Mapping[str, FreshFile]:
         """Read *paths* as they are now; one that cannot be read says why."""
@@ -156,6 +160,22 @@ class SessionFiles:
 
     def _on_fresh(self, uri: str) -> None:
         self._tell(FileFresh(uri))
+
+
+def _reads_record(files: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return *files*, as a ledger gives them, as a record of the store."""
+    return {"type": "reads", "files": list(files)}
+
+
+def joined_reads(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the ``reads`` records among *records* as one."""
+    reads = (record for record in records if record.get("type") == "reads")
+    return _reads_record([each for record in reads for each in _files_in(record)])
+
+
+def _files_in(record: Mapping[str, Any]) -> Sequence[Any]:
+    files = record.get("files")
+    return files if isinstance(files, list) else ()
 
 
 def _answered_calls(turns: Sequence[Turn]) -> frozenset[str]:

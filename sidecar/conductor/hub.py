@@ -15,10 +15,11 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.mcp.contract import McpServer
 from sidecar.conductor.audience import Audience
 from sidecar.conductor.contract import Compaction, SessionSummary
-from sidecar.conductor.core import SessionParts
 from sidecar.conductor.errors import FolderNotFound, ModelNotFound, NodeNotFound, SessionNotFound
+from sidecar.conductor.files import joined_reads
 from sidecar.conductor.history import GraphPort
 from sidecar.conductor.info import SessionInfo
+from sidecar.conductor.parts import SessionParts
 from sidecar.conductor.ports import ClientPort
 from sidecar.conductor.records import from_record, to_record
 from sidecar.conductor.session import Session
@@ -151,6 +152,7 @@ class Hub:
         opened = await self._open(info)
         try:
             await opened.journal.branch(turns)
+            await opened.journal.append_records([reads])
         except BaseException:
             opened.release()
             raise
@@ -338,18 +340,21 @@ class Hub:
         return await self._store.records(sid)
 
     async def _reads(self, sid: str) -> Mapping[str, Any]:
-        """Return the newest ``reads`` record of a session."""
+        """Return what the model of a session has read, as one record."""
         if sid in self._sessions:
             return self._sessions[sid].reads_record()
-        found = [record for record in await self._records(sid) if record.get("type") == "reads"]
-        return found[-1] if found else {"type": "reads"}
+        return joined_reads(await self._records(sid))
 
     def _info_in(self, sid: str, records: Sequence[Mapping[str, Any]]) -> SessionInfo:
-        """Return the newest ``meta`` record, or what to assume of a session that has none any more."""
-        metas = [record for record in records if record.get("type") == "meta"]
-        found = from_record(SessionInfo, metas[-1]) if metas else None
+        """Return the newest ``meta`` record, or what to assume of a session that has none any more.
+
+        A file may have been copied, and come from a build with other engines: it is *sid*, in one of ours.
+        """
+        metas = (record for record in reversed(records) if record.get("type") == "meta")
+        found = next(filter(None, (from_record(SessionInfo, record) for record in metas)), None)
         if found is not None:
-            return found
+            engine = found.engine if found.engine in self.engines else self._default_engine
+            return replace(found, sid=sid, engine=engine)
         now = self._parts.clock_ms()
         model = self._parts.models.default
         return SessionInfo(sid, str(Path.home()), model, self._default_engine, now, now)

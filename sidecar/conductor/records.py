@@ -1,10 +1,15 @@
-"""Frozen values to the store's records and back: one JSON object a value, named by its ``type``."""
+"""Frozen values to the store's records and back: one JSON object a value, named by its ``type``.
+
+What comes from a file may be damaged or of another version: it is checked here, and nowhere after.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, TypeVar
+
+import msgspec
 
 __all__ = ["from_record", "to_record"]
 
@@ -20,16 +25,15 @@ def to_record(kind: str, value: Any) -> dict[str, Any]:
 
 
 def from_record(cls: type[T], record: Mapping[str, Any]) -> T | None:
-    """Return the value of a record, or None when it lacks a field that has no default; others are ignored."""
-    known = {spec.name for spec in fields(cls)}  # type: ignore[arg-type]
-    values = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in record.items()
-        if name in known
-    }
+    """Return the value of *record*, or None when a field is missing or of the wrong type; others are ignored.
+
+    >>> from sidecar.conductor.contract import TokenCounts
+    >>> from_record(TokenCounts, {"input": 3, "output": "four"}) is None
+    True
+    """
     try:
-        return cls(**values)
-    except TypeError:
+        return msgspec.convert(record, cls)
+    except ValueError:  # no value of that type, or half a character where a known word should stand
         return None
 
 

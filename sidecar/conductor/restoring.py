@@ -16,6 +16,7 @@ from sidecar.llmgateway.contract import Turn
 from sidecar.window_budget import FileRange, FreshText, GoneFile
 from sidecar.window_budget.rehydrate import restore_files
 from sidecar.workspace.contract import ReadRecord
+from sidecar.workspace.line_index import split_lines
 
 __all__ = ["DEFAULT_BUDGET_TOKENS", "Restoration", "fresh_text", "restore"]
 
@@ -70,7 +71,7 @@ def fresh_text(file: FileRange, fresh: FreshFile) -> FreshText | GoneFile:
     """Return the lines of *file* as they are now, numbered as the read tool numbers them."""
     if fresh.text is None:
         return GoneFile(_GONE.get(fresh.problem or "", fresh.problem or "unreadable"))
-    lines = fresh.text.splitlines()
+    lines = [line.rstrip("\r\n") for line in split_lines(fresh.text)]
     first = max(1, file.offset or 1)
     last = len(lines) if file.limit is None else min(len(lines), first - 1 + file.limit)
     text = "\n".join(f"{number:>6}\t{lines[number - 1]}" for number in range(first, last + 1))

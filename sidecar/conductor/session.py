@@ -23,7 +23,7 @@ from sidecar.conductor.contract import (
     Plan,
     SessionSnapshot,
 )
-from sidecar.conductor.core import Core, SessionParts
+from sidecar.conductor.core import Core
 from sidecar.conductor.engines.base import CompactAsk
 from sidecar.conductor.errors import Busy
 from sidecar.conductor.events import CommandsChanged, InfoChanged
@@ -32,6 +32,7 @@ from sidecar.conductor.info import SessionInfo
 from sidecar.conductor.jobs import ChangeJob, CompactJob, CompactStarted, Content, Job, PromptJob, TurnStarted
 from sidecar.conductor.log import EventLog
 from sidecar.conductor.options import Options
+from sidecar.conductor.parts import SessionParts
 from sidecar.conductor.ports import SessionHost
 from sidecar.conductor.prompts import How, Interrupted, Prompts
 from sidecar.conductor.queue import JobQueue
@@ -172,7 +173,7 @@ class Session:
         return self._core.files.in_context(self.history.turns, self.history.node_ids)
 
     def reads_record(self) -> Mapping[str, Any]:
-        """Return what the model has read, as it is stored."""
+        """Return what the model has read, as one record of the store."""
         return self._core.files.to_record()
 
     async def settle_fork(self, *, is_whole: bool) -> None:

@@ -5,7 +5,7 @@ A *view* is one file at one moment. The buffer of an editor wins over the disk, 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
@@ -183,11 +183,15 @@ class ReadLedgerPort(Protocol):
         ...
 
     def dump(self) -> list[dict[str, Any]]:
-        """Return the records as JSON values, for the store."""
+        """Return the records as JSON values, for a store that has none of them."""
         ...
 
-    def load(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Replace the records by those of :meth:`dump`; malformed ones are left out."""
+    def take_news(self) -> list[dict[str, Any]]:
+        """Return as JSON values what was recorded and forgotten since the last call, or since the load."""
+        ...
+
+    def load(self, records: Iterable[Any]) -> None:
+        """Replace the records by those of :meth:`dump` and the news after it; malformed ones are left out."""
         ...
 
 

@@ -5,17 +5,19 @@ Compares hashes that others have computed; reads no file itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from sidecar.workspace.contract import FileSource, FileView, ReadRecord, StaleFile
 
 __all__ = ["ReadLedger", "merge_ranges"]
+
+T = TypeVar("T")
 
 
 class _StoredRecord(msgspec.Struct, frozen=True, rename="camel"):
@@ -28,6 +30,13 @@ class _StoredRecord(msgspec.Struct, frozen=True, rename="camel"):
     call_id: str
     version: int | None = None
     ranges: tuple[tuple[int, int | None], ...] = ()
+
+
+class _Forgotten(msgspec.Struct, frozen=True):
+    """A path whose record was dropped, as it is stored."""
+
+    path: str
+    gone: Literal[True]
 
 
 @dataclass(slots=True)
@@ -62,6 +71,7 @@ class ReadLedger:
         self._real_path = real_path
         self._on_read = on_read
         self._entries: dict[Path, _Entry] = {}
+        self._news: dict[Path, None] = {}
 
     def record(
         self, view: FileView, *, call_id: str, first_line: int = 1, line_count: int | None = None
@@ -75,6 +85,7 @@ class ReadLedger:
             view.path, view.uri, view.hash, view.source, view.version, call_id, merge_ranges(seen)
         )
         self._entries[view.path] = _Entry(record)
+        self._note(view.path)
         self._take_back(before)
         # What changed between the view and this record was nobody's business yet: look once more.
         self._on_read(view.path)
@@ -95,19 +106,34 @@ class ReadLedger:
 
     def forget(self, paths: Iterable[Path]) -> None:
         """Drop the records of *paths*."""
-        for path in paths:
-            self._take_back(self._entries.pop(self._real_path(path), None))
+        for path in map(self._real_path, paths):
+            entry = self._entries.pop(path, None)
+            if entry is not None:
+                self._note(path)
+                self._take_back(entry)
 
     def dump(self) -> list[dict[str, Any]]:
-        """Return the records as JSON values, for the store."""
+        """Return the records as JSON values, for a store that has none of them."""
         return [_to_json(entry.record) for entry in self._entries.values()]
 
-    def load(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Replace the records by those of :meth:`dump`; malformed ones are left out."""
-        found = [record for raw in records if (record := _from_json(raw)) is not None]
-        self._entries = {record.path: _Entry(record) for record in found}
-        for record in found:
-            self._on_read(record.path)
+    def take_news(self) -> list[dict[str, Any]]:
+        """Return as JSON values what was recorded and forgotten since the last call, or since the load."""
+        news, self._news = self._news, {}
+        found = ((path, self._entries.get(path)) for path in news)
+        return [_gone(path) if entry is None else _to_json(entry.record) for path, entry in found]
+
+    def load(self, records: Iterable[Any]) -> None:
+        """Replace the records by those of :meth:`dump` and the news after it; malformed ones are left out."""
+        self._entries, self._news = {}, {}
+        for raw in records:
+            if (gone := _converted(raw, _Forgotten)) is not None:
+                self._entries.pop(Path(gone.path), None)
+            elif (stored := _converted(raw, _StoredRecord)) is not None:
+                record = _from_stored(stored)
+                self._entries.pop(record.path, None)
+                self._entries[record.path] = _Entry(record)
+        for path in self._entries:
+            self._on_read(path)
 
     def paths(self) -> tuple[Path, ...]:
         """Return the paths that were read; any thread may ask."""
@@ -129,6 +155,11 @@ class ReadLedger:
         elif entry.is_stale and not was_stale:
             source: FileSource = "disk" if now is None else now.source
             self.on_stale(StaleFile(path, entry.record.uri, entry.record.hash, now_hash, source))
+
+    def _note(self, path: Path) -> None:
+        """Let *path* be the newest of the news."""
+        self._news.pop(path, None)
+        self._news[path] = None
 
     def _take_back(self, entry: _Entry | None) -> None:
         """Nobody needs to know any more that *entry* was stale."""
@@ -173,12 +204,25 @@ def _to_json(record: ReadRecord) -> dict[str, Any]:
     return built | {"ranges": [list(pair) for pair in record.ranges]}
 
 
-def _from_json(raw: Mapping[str, Any]) -> ReadRecord | None:
+def _gone(path: Path) -> dict[str, Any]:
+    built: dict[str, Any] = msgspec.to_builtins(_Forgotten(str(path), True))
+    return built
+
+
+def _converted(raw: Any, kind: type[T]) -> T | None:
     try:
-        stored = msgspec.convert(raw, _StoredRecord)
-    except msgspec.ValidationError:
+        return msgspec.convert(raw, kind)
+    except ValueError:  # no value of that type, or half a character where a known word should stand
         return None
-    path = Path(stored.path)
+
+
+def _from_stored(stored: _StoredRecord) -> ReadRecord:
     return ReadRecord(
-        path, stored.uri, stored.hash, stored.source, stored.version, stored.call_id, stored.ranges
+        Path(stored.path),
+        stored.uri,
+        stored.hash,
+        stored.source,
+        stored.version,
+        stored.call_id,
+        stored.ranges,
     )

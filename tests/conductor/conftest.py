@@ -16,7 +16,6 @@ from sidecar.capabilities.contract import Tool
 from sidecar.capabilities.mcp import ServerHost
 from sidecar.capabilities.mcp.fake import FakeToolServers
 from sidecar.capabilities.toolbox import SessionToolBox
-from sidecar.conductor.core import SessionParts
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
 from sidecar.conductor.engines.none import NoEngine
 from sidecar.conductor.engines.runtime_memory import RuntimeEngine
@@ -25,6 +24,7 @@ from sidecar.conductor.engines.summarizing import SummarizingEngine
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.hub import Hub, NewSession
 from sidecar.conductor.jobs import TurnOutcome
+from sidecar.conductor.parts import SessionParts
 from sidecar.conductor.session import Content, Session
 from sidecar.llmgateway.catalog import BUILT_IN
 from sidecar.llmgateway.contract import CostSheet, ModelCard

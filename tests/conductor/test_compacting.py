@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from sidecar.conductor.errors import (
 )
 from sidecar.conductor.events import Notice, Rehydrated
 from sidecar.conductor.session import CompactRequest, Content, Session
-from sidecar.llmgateway.contract import TextBlock, UserTurn
+from sidecar.llmgateway.contract import TextBlock, ToolResultBlock, UserTurn
 from sidecar.llmgateway.scripted import Call, Hang, Raise, Say
 from sidecar.window_budget import DIGEST_HEADER, RESTORED_FILE_PREFIX
 
@@ -242,6 +243,35 @@ async def test_files_come_back_as_they_are_now_buffer_first(make_stage: Any) -> 
     assert not files[uri].stale
     assert files[uri].in_window
     assert files[uri].hash == next(file.hash for file in told[0].files if file.uri == uri)
+
+
+async def test_b_w8_spellings_of_one_file_come_back_once_and_its_lines_as_the_read_tool_counts(
+    make_stage: Any, tmp_path: Path
+) -> None:
+    """A form feed and U+2028 end no line, neither when a file is read nor when it is restored."""
+    path = tmp_path / "project" / "a.el"
+    script = [
+        [Call("read", {"path": "a.el"})],
+        [Call("read", {"path": str(path)})],
+        [Say(f"I have read it twice. {LONG}")],
+        [Say(LONG)],
+        [Say(DIGEST)],
+    ]
+    stage = await make_stage(script, tools=[READ])
+    stage.workspace.put(path, "one\f\ntwo\u2028three\n")
+    session = await stage.session()
+    await stage.ask(session, "read it")
+    await stage.ask(session, "go on")
+    seen = session.history.turns[2].blocks[0]
+    assert isinstance(seen, ToolResultBlock)
+    await compact(session)
+    restored = [
+        block.text.partition("\n")[2]
+        for turn in session.history.turns
+        for block in turn.blocks
+        if isinstance(block, TextBlock) and block.text.startswith(RESTORED_FILE_PREFIX)
+    ]
+    assert restored == [seen.output]
 
 
 async def test_an_undo_that_would_not_fit_is_refused_unless_forced(make_stage: Any) -> None:

@@ -64,3 +64,20 @@ async def test_a_stale_file_that_is_forgotten_is_nothing_to_tell_of_any_more(mak
     await session.rewind(None, expect_head=None)
     assert session.context_files() == ()
     assert told(session)[1:] == [FileFresh(uri)]
+
+
+async def test_a_turn_stores_what_it_has_read_and_not_what_was_read_before(make_stage: Any) -> None:
+    """The cost of a turn follows what is new in it."""
+    script = [step for name in "abc" for step in ([Call("read", {"path": f"{name}.py"})], [Say("read")])]
+    stage = await make_stage([*script, [Say("nothing to read")]], tools=[READ])
+    for name in "abc":
+        stage.workspace.put(stage.folder / f"{name}.py", f"{name} = 1\n")
+    session = await stage.session()
+    for prompt in ("one", "two", "three", "four"):
+        await stage.ask(session, prompt)
+    files = session.context_files()
+    await stage.hub.close(session.sid)
+    records = [record for record in await stage.shelf.records(session.sid) if record["type"] == "reads"]
+    assert [len(record["files"]) for record in records] == [1, 1, 1]
+    again = (await stage.hub.load(session.sid)).session
+    assert again.context_files() == files

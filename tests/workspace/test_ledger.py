@@ -130,6 +130,21 @@ def test_dump_and_load() -> None:
     assert other.to_compare[1:] == [A, B]
 
 
+def test_the_news_is_what_was_read_and_forgotten_since_and_is_loaded_after_the_rest() -> None:
+    """What is stored after a turn is what is new in it, however many files were read before."""
+    desk, other = Desk(), Desk()
+    desk.ledger.record(view("x"), call_id="c1")
+    desk.ledger.record(view("y", B), call_id="c2")
+    first = desk.ledger.take_news()
+    assert (len(first), desk.ledger.take_news()) == (2, [])
+    desk.ledger.forget([B, Path("/p/never-read")])
+    desk.ledger.record(view("z"), call_id="c3")
+    second = desk.ledger.take_news()
+    assert [entry["path"] for entry in second] == [str(B), str(A)]
+    other.ledger.load(json.loads(json.dumps([*first, *second])))
+    assert (other.ledger.files(), other.ledger.take_news()) == (desk.ledger.files(), [])
+
+
 GOOD: dict[str, Any] = {"path": "/p/a.py", "uri": "u", "hash": "h", "source": "disk", "callId": "c1"}
 
 
@@ -137,13 +152,15 @@ GOOD: dict[str, Any] = {"path": "/p/a.py", "uri": "u", "hash": "h", "source": "d
     "bad",
     [
         pytest.param({}, id="empty"),
+        pytest.param(7, id="no object"),
+        pytest.param(GOOD | {"source": "\ud800"}, id="half a character"),
         pytest.param(GOOD | {"path": 1}, id="a path that is no text"),
         pytest.param(GOOD | {"source": "dream"}, id="an unknown source"),
         pytest.param(GOOD | {"ranges": [[1]]}, id="a range with one end"),
         pytest.param(GOOD | {"version": "new"}, id="a version that is no number"),
     ],
 )
-def test_malformed_records_are_left_out(bad: dict[str, Any]) -> None:
+def test_malformed_records_are_left_out(bad: Any) -> None:
     ledger = Desk().ledger
     ledger.load([bad, GOOD])
     assert ledger.files() == (ReadRecord(A, "u", "h", "disk", None, "c1"),)

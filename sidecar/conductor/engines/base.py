@@ -55,6 +55,7 @@ class Frame:
     *overhead_tokens* is what every request carries besides: system prompt, tool schemas, and the prompt that
     is about to enter. *context_tokens* rests on the provider's figures, 0 when there are none. *standing* is
     what the engine's own compactions have made of this conversation in the view; *company* is who takes part.
+    *same_file* makes one name of all spellings of a file's path.
     """
 
     turns: Sequence[Turn]
@@ -63,6 +64,7 @@ class Frame:
     context_tokens: int
     standing: Standing | None = None
     company: Company = ALONE
+    same_file: Callable[[str], str] = str
 
 
 @dataclass(frozen=True, slots=True)

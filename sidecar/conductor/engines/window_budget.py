@@ -6,7 +6,7 @@ are at the moment the digest is done, not as they were when it began.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from sidecar.conductor.contract import Gate, Microcompact, NoOp, RehydrateCandidate, RestoredFile
@@ -51,13 +51,12 @@ _FALLBACKS: Final[dict[str, str]] = {
 
 
 class WindowBudgetEngine(WholeView):
-    """``window_budget`` at work in one session. *same_file* maps spellings of a path to one."""
+    """``window_budget`` at work in one session."""
 
     name = "windowBudget"
     compacts = True
 
-    def __init__(self, same_file: Callable[[str], str] | None = None) -> None:
-        self._same_file = same_file
+    def __init__(self) -> None:
         self._turns: Sequence[Turn] = ()
         self._n_turns = 0
         self._transcript = Transcript()
@@ -124,7 +123,7 @@ class WindowBudgetEngine(WholeView):
             overhead_tokens=frame.overhead_tokens,
             instructions=ask.instructions,
             fresh=fetch or {},
-            resolve=self._same_file,
+            resolve=frame.same_file,
             summarizer_card=helpers.summarizer_card if helpers else None,
             deadline_s=helpers.deadline_s if helpers else None,
             cancel=helpers.cancel if helpers else None,

@@ -1,0 +1,114 @@
+"""What comes back from a file: whole values, and nothing of a damaged record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sidecar.conductor.contract import Compaction
+from sidecar.conductor.files import joined_reads
+from sidecar.conductor.info import SessionInfo
+from sidecar.conductor.records import from_record, to_record
+
+INFO = SessionInfo("s1", "/p", "m", "windowBudget", 1, 2, roots=("/q",), policy={"keepRecent": 3}, plan=({},))
+COMPACTION = Compaction(
+    compaction_id="c1",
+    engine="windowBudget",
+    trigger="manual",
+    status="completed",
+    pre_tokens=9,
+    pre_count=3,
+    dropped_count=2,
+    cut=2,
+    microcompacted=0,
+    before_head="n1",
+    undoable=True,
+    rehydrated=("file:///a",),
+    info={"read_files": ["a"]},
+)
+
+
+@pytest.mark.parametrize("value", [INFO, COMPACTION], ids=["meta", "compaction"])
+def test_a_record_comes_back_as_it_was(value: Any) -> None:
+    """A later version's fields are left out."""
+    record = to_record("meta", value)
+    assert from_record(type(value), record | {"of_a_later_version": 1}) == value
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param({"updated_at": None}, id="no time"),
+        pytest.param({"seq": "7"}, id="a number as text"),
+        pytest.param({"policy": True}, id="no mapping"),
+        pytest.param({"plan": 3}, id="no list"),
+        pytest.param({"roots": [1]}, id="a folder that is no text"),
+    ],
+)
+def test_a_damaged_record_is_none(damage: dict[str, Any]) -> None:
+    assert from_record(SessionInfo, to_record("meta", INFO) | damage) is None
+
+
+def test_half_a_character_where_a_known_word_should_stand() -> None:
+    assert from_record(Compaction, to_record("compaction", COMPACTION) | {"trigger": "\ud800"}) is None
+
+
+def test_a_record_that_lacks_a_field_is_none() -> None:
+    record = to_record("meta", INFO)
+    del record["cwd"]
+    assert from_record(SessionInfo, record) is None
+
+
+def test_reads_are_joined_in_order_and_damaged_ones_left_out() -> None:
+    records: list[dict[str, Any]] = [
+        {"type": "reads", "files": [1]},
+        {"type": "meta", "files": [2]},
+        {"type": "reads", "files": True},
+        {"type": "reads"},
+        {"type": "reads", "files": [3]},
+    ]
+    assert joined_reads(records) == {"type": "reads", "files": [1, 3]}
+
+
+async def damaged(make_stage: Any, **fields: Any) -> tuple[Any, str, SessionInfo]:
+    """Return a stage, and a stored session of it whose file ends with a copy of its record, damaged."""
+    stage = await make_stage()
+    session = await stage.session(title="Parser")
+    sid = session.sid
+    await stage.hub.close(sid)
+    info = session.info
+    opened = await stage.shelf.open(sid, create=False)
+    await opened.journal.append_records([to_record("meta", info) | fields])
+    opened.release()
+    return stage, sid, info
+
+
+async def test_the_record_before_a_damaged_one_counts(make_stage: Any) -> None:
+    stage, sid, info = await damaged(make_stage, cwd=None)
+    assert (await stage.hub.load(sid)).session.info == info
+
+
+async def test_a_damaged_session_costs_the_list_nothing_but_itself(make_stage: Any) -> None:
+    stage, sid, _ = await damaged(make_stage, updated_at=None)
+    other = await stage.session(title="Lexer")
+    assert [each.title for each in await stage.hub.list()] == ["Lexer"]
+    await stage.hub.delete(sid)
+    assert [each.sid for each in await stage.hub.list()] == [other.sid]
+
+
+async def test_an_engine_that_is_not_on_offer_gives_way_to_the_default(make_stage: Any) -> None:
+    stage, sid, info = await damaged(make_stage, engine="ofTheFuture")
+    assert (await stage.hub.load(sid)).session.info == replace(info, engine="windowBudget")
+
+
+async def test_a_copied_file_is_a_session_of_its_own(make_stage: Any, tmp_path: Any) -> None:
+    stage = await make_stage(store=tmp_path / "store")
+    session = await stage.session(title="Parser")
+    copy = tmp_path / "store" / "copy.jsonl"
+    await session.choose("permissions", "ask")
+    copy.write_bytes((tmp_path / "store" / f"{session.sid}.jsonl").read_bytes())
+    loaded = (await stage.hub.load("copy")).session
+    assert (loaded.sid, stage.hub.session(session.sid)) == ("copy", session)
+    assert {each.sid for each in await stage.hub.list()} == {"copy", session.sid}
