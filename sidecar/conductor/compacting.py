@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from sidecar._internal.cancel import CancelledByToken, CancelToken
 from sidecar.conductor.contract import Compaction, Cut, Dropped, Gate, Kept, NoOp, Plan, Projected
@@ -20,7 +20,7 @@ from sidecar.conductor.engines.base import (
     EnginePlan,
     Frame,
     Helpers,
-    Standing,
+    SessionEngine,
     SummaryFailed,
     View,
 )
@@ -28,21 +28,38 @@ from sidecar.conductor.errors import CompactionNotFound, HeadMoved, NotUndoable,
 from sidecar.conductor.events import Notice, Rehydrated
 from sidecar.conductor.history import History
 from sidecar.conductor.narrator import Narrator
+from sidecar.conductor.outcomes import (
+    Trigger,
+    as_standing,
+    backstopped,
+    begin,
+    completed,
+    is_shown_only,
+    undone,
+)
 from sidecar.conductor.records import from_record, to_record
 from sidecar.conductor.surroundings import Surroundings
-from sidecar.llmgateway.contract import TextBlock, Turn
+from sidecar.llmgateway.contract import Turn
+from sidecar.runtime.contract import NO_COMPACTION, CompactionPolicy
 from sidecar.runtime.memory import LiveCompaction
 
-__all__ = ["Compactor", "Trigger"]
-
-Trigger = Literal["manual", "auto", "overflow"]
+__all__ = ["Compactor", "backstop_of"]
 
 _log = logging.getLogger(__name__)
 _STRIKES = 3
 _OVERFLOW_SHARE = 0.5
 """How much is kept of a conversation that did not fit: a provider rarely says by how much it was over."""
 _PLANS_KEPT = 16
+_LAST_RESORT = CompactionPolicy(trigger_ratio=0.95, keep_recent=8)
 _NOT_SHOWN = NoOp("this engine shortens only what is sent in sessions whose engine it is; choose it first")
+
+
+def backstop_of(engine: SessionEngine) -> CompactionPolicy:
+    """Return when the agent condenses by itself: where *engine*, which is asked before, has made no room.
+
+    Never where the engine keeps what is sent within the window, or wants no compaction at all.
+    """
+    return _LAST_RESORT if engine.compacts and not engine.shows_view else NO_COMPACTION
 
 
 class Compactor:
@@ -56,6 +73,7 @@ class Compactor:
         self._cancel: CancelToken | None = None
         self._running: str | None = None
         self._auto_strikes = 0
+        self._vain_turn_id: str | None = None
         self._backstop: Compaction | None = None
         self._plans: dict[str, tuple[str | None, str, CompactAsk]] = {}
         self._done: dict[str, Compaction] = {}
@@ -124,6 +142,20 @@ class Compactor:
         done = await self.run(self._around.new_id(), engine, ask, "auto")
         return done.status == "completed"
 
+    async def shortened(self, engine: str, ask: CompactAsk) -> Sequence[Turn] | None:
+        """Do as :meth:`make_room` between the model calls of a turn, and return the shorter conversation.
+
+        Returns:
+            None where it stays as it is. Once in vain is enough for one turn.
+        """
+        turn_id, host = self._narrator.turn_id, self._around.engine(engine)
+        may = host.compacts and not host.shows_view and turn_id != self._vain_turn_id
+        if not may or not self.gate(engine, ask).over:
+            return None
+        is_done = self.nothing_to_do(engine, ask) is None and await self.make_room(engine, ask)
+        self._vain_turn_id = None if is_done else turn_id
+        return self._history.turns if is_done else None
+
     async def relieve_overflow(self, engine: str, ask: CompactAsk) -> bool:
         """Compact because the provider says that the conversation does not fit, whatever the gate says.
 
@@ -185,7 +217,7 @@ class Compactor:
         target = self.find(compaction_id)
         if not target.undoable or target.before_head is None:
             raise CompactionNotFound(self._sid, compaction_id)
-        if _is_shown_only(target):
+        if is_shown_only(target):
             return await self._undo_in_view(target, force=force)
         later = self._since(target)
         turns = [*self._history.turns_at(target.before_head), *later]
@@ -194,7 +226,7 @@ class Compactor:
         await self._history.move_head(target.before_head)
         await self._history.record(later)
         self._around.reseat(self._history.turns)
-        done = _undone(target, gate, len(turns), self._history.head)
+        done = undone(target, gate, len(turns), self._history.head)
         await self._finish(done)
         return done
 
@@ -203,29 +235,17 @@ class Compactor:
         standing = list(self._standing(target.engine))
         if standing[:1] != [target]:
             raise NotUndoable(self._sid, target.compaction_id)
-        earlier = _as_standing(standing[1]) if standing[1:] else None
+        earlier = as_standing(standing[1]) if standing[1:] else None
         frame = replace(self._frame(target.engine), standing=earlier)
         gate = self._fitting(target, frame, force=force)
-        done = _undone(target, gate, len(frame.turns), self._history.head)
+        done = undone(target, gate, len(frame.turns), self._history.head)
         await self._finish(done)
         return done
 
     def begin_backstop(self, done: LiveCompaction) -> None:
         """Note a compaction that the agent has just made in the middle of a run; its branch follows."""
         begun = self._begin(self._around.new_id(), "runtime", "overflow", self._around.frame())
-        first = done.summary.blocks[0]
-        self._backstop = replace(
-            begun,
-            status="completed",
-            pre_tokens=done.tokens_before,
-            post_tokens=done.tokens_after,
-            dropped_count=done.cut,
-            cut=done.cut,
-            kept_from=self._node_at(done.cut),
-            summary_source="model" if done.source == "model" else "localFallback",
-            summary=first.text if isinstance(first, TextBlock) else "",
-            undoable=begun.before_head is not None,
-        )
+        self._backstop = backstopped(begun, done, self._node_at(done.cut))
 
     async def end_backstop(self) -> None:
         """Tell and store the noted compaction, now that its branch is stored."""
@@ -251,7 +271,7 @@ class Compactor:
     def _frame(self, engine: str) -> Frame:
         """Return the conversation as *engine* is to judge it, with what it has made of it in the view."""
         newest = next(self._standing(engine), None)
-        return replace(self._around.frame(), standing=_as_standing(newest) if newest is not None else None)
+        return replace(self._around.frame(), standing=as_standing(newest) if newest is not None else None)
 
     def _standing(self, engine: str) -> Iterator[Compaction]:
         """Yield the compactions of *engine* that only the view shows and that still hold, the newest first.
@@ -260,24 +280,12 @@ class Compactor:
         turns before it are still those that the summary stands for.
         """
         for done in reversed(self._done.values()):
-            is_made = done.status == "completed" and done.engine == engine and _is_shown_only(done)
+            is_made = done.status == "completed" and done.engine == engine and is_shown_only(done)
             if is_made and done.kept_from is not None and done.kept_from == self._node_at(done.cut):
                 yield done
 
     def _begin(self, compaction_id: str, engine: str, trigger: Trigger, frame: Frame) -> Compaction:
-        return Compaction(
-            compaction_id=compaction_id,
-            engine=engine,
-            trigger=trigger,
-            status="in_progress",
-            pre_tokens=frame.context_tokens or frame.overhead_tokens,
-            pre_count=len(frame.turns),
-            dropped_count=0,
-            cut=0,
-            microcompacted=0,
-            before_head=self._history.head,
-            undoable=False,
-        )
+        return begin(compaction_id, engine, trigger, frame, self._history.head)
 
     async def _condense(self, begun: Compaction, frame: Frame, ask: CompactAsk) -> Compaction:
         """Return *begun* as it ended; only a completed one has changed anything."""
@@ -313,24 +321,7 @@ class Compactor:
         self._around.restored([file.uri for file in outcome.restored], begun.compaction_id)
         if outcome.restored or outcome.missing:
             self._narrator.tell(Rehydrated(outcome.restored, outcome.missing))
-        return replace(
-            begun,
-            status="completed",
-            reason=outcome.fallback_reason,
-            pre_tokens=outcome.pre_tokens,
-            post_tokens=outcome.post_tokens,
-            post_count=len(outcome.turns),
-            dropped_count=outcome.dropped_count,
-            kept_from=kept_from,
-            cut=outcome.cut,
-            microcompacted=outcome.microcompacted,
-            rehydrated=tuple(file.uri for file in outcome.restored),
-            summary_source=outcome.summary_source,
-            summary=outcome.summary,
-            after_head=self._history.head,
-            undoable=begun.before_head is not None,
-            info=outcome.info,
-        )
+        return completed(begun, outcome, kept_from, self._history.head)
 
     async def _finish(self, done: Compaction) -> None:
         if done.status in ("completed", "undone"):
@@ -368,17 +359,3 @@ class Compactor:
     def _node_at(self, index: int) -> str | None:
         ids = self._history.node_ids
         return ids[index] if index < len(ids) else None
-
-
-def _is_shown_only(done: Compaction) -> bool:
-    """Whether *done* has changed what the model is sent and not the stored conversation."""
-    return done.before_head is not None and done.before_head == done.after_head
-
-
-def _as_standing(done: Compaction) -> Standing:
-    return Standing(done.cut, done.summary or "", done.info or {})
-
-
-def _undone(target: Compaction, gate: Gate, n_turns: int, head: str | None) -> Compaction:
-    done = replace(target, status="undone", trigger="undo", undoable=False)
-    return replace(done, post_tokens=gate.tokens, post_count=n_turns, after_head=head)

@@ -15,7 +15,7 @@ from typing import Final, get_args
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.capabilities.contract import PermissionAsk, PlanEntry, ToolContext
 from sidecar.capabilities.mcp.contract import McpServer, ServerHost
-from sidecar.conductor.compacting import Compactor
+from sidecar.conductor.compacting import Compactor, backstop_of
 from sidecar.conductor.context import ContextMeter, Overhead, overhead_of, turn_tokens
 from sidecar.conductor.contract import ContextUsage, EngineView, PlanItem, TokenCounts
 from sidecar.conductor.engines.base import CompactAsk, Frame, SessionEngine
@@ -51,7 +51,6 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.rooms import Participant
 from sidecar.runtime import Agent, AgentConfig, AgentDeps, create_agent
-from sidecar.runtime.contract import NO_COMPACTION
 from sidecar.runtime.memory import LiveCompaction
 from sidecar.runtime.wire import Outgoing
 from sidecar.workspace.contract import FileProblem
@@ -144,11 +143,8 @@ class Core:
             self.agent.configure(config)
 
     def _agent_config(self) -> AgentConfig:
-        # An engine that shows a view keeps that inside the window itself, before every call.
-        policy = NO_COMPACTION if self.engine(self.info.engine).shows_view else None
-        return AgentConfig(
-            self.info.model, self.system(), self.tools, thinking=self._thinking(), compaction=policy
-        )
+        system, thinking, policy = self.system(), self._thinking(), backstop_of(self.engine(self.info.engine))
+        return AgentConfig(self.info.model, system, self.tools, thinking=thinking, compaction=policy)
 
     def _thinking(self) -> ThinkingLevel | None:
         """Return how hard the model is to think; None, which leaves that to it, for one that cannot."""
@@ -259,6 +255,7 @@ class Core:
             session_id=self.info.sid,
             new_id=self.parts.new_id,
             get_card=self.parts.models.card,
+            make_room=lambda: self.compactor.shortened(self._turn_engine, self.ask(force=False)),
             on_usage=self._on_usage,
             on_compaction=self._on_backstop,
         )
@@ -316,6 +313,10 @@ class Core:
         self.meter.count(usage)
         self.narrator.tell(self.usage())
 
+    def _reseat(self, turns: Sequence[Turn]) -> None:
+        if not self.agent.is_running:  # One at work has asked for room, and is given them in answer.
+            self.agent.reseat(turns, stored=True)
+
     def _on_backstop(self, done: LiveCompaction) -> None:
         self.compactor.begin_backstop(done)
 
@@ -336,7 +337,7 @@ class Core:
             frame=self.frame,
             own_engine=lambda: self.info.engine,
             engine=self.engine,
-            reseat=lambda turns: self.agent.reseat(turns, stored=True),
+            reseat=self._reseat,
             summarizer=lambda: self.parts.models.summarizer(self.info.model),
             fresh=self.files.fresh,
             uri_of=self.files.uri_of,

@@ -303,14 +303,20 @@ async def test_three_failures_in_a_row_end_automatic_compaction_and_are_told(
     assert [notice.title for notice in notices] == ["Automatic compaction is off"]
 
 
-async def test_the_backstop_of_a_run_is_told_stored_and_undoable(make_stage: Any) -> None:
-    body = "x = 1  # a line of a long file\n" * 260
-    script = [*[[Call("read", {"path": f"f{n}.py"})] for n in range(8)], [Say("done")]]
+async def a_long_run(make_stage: Any, n_reads: int, **wanted: Any) -> tuple[Any, Session]:
+    """One prompt, answered by many rounds of reading that do not fit the window together."""
+    script = [*[[Call("read", {"path": f"f{n}.py"})] for n in range(n_reads)], [Say("done")]]
     stage = await make_stage(script, tools=[READ], window=12_000, repeat=True)
-    for number in range(8):
-        stage.workspace.put(stage.folder / f"f{number}.py", body)
-    session = await stage.session(engine="none")
+    for number in range(n_reads):
+        stage.workspace.put(stage.folder / f"f{number}.py", "x = 1  # a line of a long file\n" * 260)
+    session = await stage.session(**wanted)
     await stage.ask(session, "read them all")
+    return stage, session
+
+
+async def test_the_backstop_of_a_run_is_told_stored_and_undoable(make_stage: Any) -> None:
+    """It is there where the session's own engine makes no room, such as one that waits for too long."""
+    _, session = await a_long_run(make_stage, 8, policy={"triggerRatio": 9.0, "reserveTokens": 0})
     made = [done for done in session.compactions if done.engine == "runtime"]
     assert made
     assert made[0].trigger == "overflow"

@@ -17,7 +17,7 @@ from sidecar.llmgateway.contract import (
     ToolResultBlock,
     UserTurn,
 )
-from sidecar.llmgateway.scripted import Call, Hang, Raise, Say
+from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, ScriptedModel
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 NOTES = "The stack is in parser.py; the colour was left as it is."
@@ -245,6 +245,56 @@ async def test_the_gate_opens_before_a_prompt_that_would_not_fit(make_stage: Any
     sent = stage.model.calls[-1].conversation
     assert sent.turns[-1] == session.history.turns[-2]
     check_sound(sent)
+
+
+IN_RUN = "leave the colours alone and read them all"
+
+
+async def a_long_run(make_stage: Any, engine: str, **wanted: Any) -> tuple[Any, Session]:
+    """One prompt, answered by many rounds of reading that do not fit the window together."""
+    calls = [[Call("read", {"path": f"f{n}.py"})] for n in range(14)]
+    stage = await make_stage([*calls, [Say("done")]], tools=[READ], window=12_000, repeat=True)
+    notes = ScriptedModel([[Say(NOTES)]], when_exhausted="repeat")
+    stage.models.summarizer = lambda model: (notes, stage.models.card(model))
+    for number in range(14):
+        stage.workspace.put(stage.folder / f"f{number}.py", "x = 1  # a line of a long file\n" * 130)
+    session = await stage.session(engine=engine, **wanted)
+    await stage.ask(session, IN_RUN)
+    return stage, session
+
+
+@pytest.mark.parametrize("engine", ["windowBudget", "runtime", "agentcore", "summarizing"])
+async def test_a_long_run_is_kept_within_the_window_by_the_sessions_own_engine(
+    make_stage: Any, engine: str
+) -> None:
+    """Between two model calls, as often as it takes; the prompt that began the run stays in sight."""
+    stage, session = await a_long_run(make_stage, engine)
+    made = session.compactions
+    assert len(made) > 1
+    assert {(done.engine, done.trigger, done.status) for done in made} == {(engine, "auto", "completed")}
+    assert len(made) < 7, "not at every call"
+    for call in stage.model.calls:
+        check_sound(call.conversation)
+        assert IN_RUN in texts(call.conversation.turns)
+    assert session.history.turns[-1].blocks == (TextBlock("done"),)
+
+
+@pytest.mark.parametrize("engine", ["windowBudget", "runtime", "agentcore"])
+async def test_a_compaction_in_a_run_is_stored_and_can_be_undone(make_stage: Any, engine: str) -> None:
+    stage, session = await a_long_run(make_stage, engine)
+    n_turns, turns = len(session.history.turns), list(session.history.turns)
+    await stage.hub.close(session.sid)
+    session = (await stage.hub.load(session.sid)).session
+    assert session.history.turns == turns
+    undone = await session.undo(None, force=True, expect_head=None)
+    assert undone.status == "undone"
+    assert len(session.history.turns) > n_turns
+
+
+async def test_engine_none_never_compacts_not_even_in_a_run(make_stage: Any) -> None:
+    stage, session = await a_long_run(make_stage, "none")
+    assert session.compactions == ()
+    assert len(stage.model.calls[-1].conversation.turns) == 29
 
 
 @every_engine

@@ -9,6 +9,7 @@ from sidecar.runtime.cadence.fold import (
     seal_tool_args,
     tool_calls_of,
 )
+from sidecar.runtime.cadence.moves import ask_about
 from sidecar.runtime.cadence.reducer import FAULTING, IGNORED, TRANSITIONS, Step, cadence, start_tools
 from sidecar.runtime.cadence.transcript import Transcript
 from sidecar.runtime.cadence.transition import StepFn, Transition, initial_snapshot
@@ -23,6 +24,7 @@ __all__ = [
     "Transcript",
     "Transition",
     "add_usage",
+    "ask_about",
     "cadence",
     "fold_all",
     "fold_blocks",

@@ -6,7 +6,7 @@ once, and a turn that says nothing is gone (failures B-R5, B-R14, B-R21).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
@@ -33,7 +33,7 @@ from sidecar.runtime.contract import (
     ToolOutcome,
 )
 
-__all__ = ["ask_model", "ask_next", "enter", "fault", "settle"]
+__all__ = ["ask_about", "ask_model", "ask_next", "enter", "fault", "settle"]
 
 _STOP_OF: Final[Mapping[RunErrorKind, StopReason]] = MappingProxyType(
     {"aborted": "aborted", "model_failed": "error"}
@@ -47,6 +47,14 @@ def ask_model(config: AgentConfig, state: RunSnapshot) -> Transition:
     options = StreamOptions(thinking=config.thinking, max_output_tokens=config.max_output_tokens)
     conversation = Transcript.of(asked.messages).outgoing.conversation(config)
     return Transition(asked, (InvokeModelEffect(conversation, options), PublishEffect(SnapshotEvent(asked))))
+
+
+def ask_about(config: AgentConfig, state: RunSnapshot, history: Sequence[Turn]) -> Transition:
+    """Ask the model about *history*, which takes the place of the finished turns; an open one stays."""
+    transcript, open_turn = Transcript.of(tuple(history)), Transcript.of(state.messages).open
+    if open_turn is not None:
+        transcript = transcript.with_open(open_turn)
+    return ask_model(config, replace(state, messages=transcript))
 
 
 def enter(config: AgentConfig, state: RunSnapshot, prompt: Iterable[Turn]) -> Transition:

@@ -27,7 +27,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.runtime.cadence.draft import Draft
 from sidecar.runtime.cadence.fold import swap_usage, tool_calls_of
-from sidecar.runtime.cadence.moves import ask_model, ask_next, fault, settle
+from sidecar.runtime.cadence.moves import ask_about, ask_next, fault, settle
 from sidecar.runtime.cadence.transcript import Transcript
 from sidecar.runtime.cadence.transition import Transition
 from sidecar.runtime.contract import (
@@ -211,10 +211,7 @@ def on_compacted(config: AgentConfig, state: RunSnapshot, signal: CompactedSigna
     """Put the summary in the place of the turns before the planned cut, and ask the model (B-R2, B-R3)."""
     transcript = Transcript.of(state.messages)
     kept = transcript.finished.span(max(0, signal.cut), len(transcript.finished))
-    shorter = Transcript.of((signal.summary, *kept))
-    if transcript.open is not None:
-        shorter = shorter.with_open(transcript.open)
-    return ask_model(config, replace(state, messages=shorter, error=None))
+    return ask_about(config, replace(state, error=None), (signal.summary, *kept))
 
 
 def on_abort(config: AgentConfig, state: RunSnapshot, signal: AbortSignalInput) -> Transition:

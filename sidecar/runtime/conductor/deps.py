@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 from uuid import uuid4
 
-from sidecar.llmgateway.contract import Channel, Conversation, ModelCard, StreamOptions, Usage
+from sidecar.llmgateway.contract import Channel, Conversation, ModelCard, StreamOptions, Turn, Usage
 from sidecar.runtime.conductor.backstop import CardLookup, CompactionHandler
 from sidecar.runtime.conductor.journal import Journal, JournalStore, StoreErrorHandler
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.runtime.dispatch import DEFAULT_GRACE_S
 from sidecar.runtime.ledger import RunLedger
 
-__all__ = ["AgentDeps", "catalog_card", "gateway_invoker"]
+__all__ = ["AgentDeps", "RoomMaker", "catalog_card", "gateway_invoker"]
+
+RoomMaker: TypeAlias = Callable[[], Coroutine[object, object, Sequence[Turn] | None]]
+"""Asked before each model call, when the journal holds all that was said. Returns the whole shorter history,
+which the journal holds by then, or None to leave it as it is. An exception ends the run in a fault."""
 
 
 def _new_id() -> str:
@@ -53,7 +58,8 @@ class AgentDeps:
         new_id: makes the ids of runs and sessions.
         abort_grace_s: seconds that a tool or stream gets to end by itself after an abort.
         on_usage: hears the usage of each model call once, when the call is over.
-        on_compaction: hears of each compaction of the history.
+        make_room: shortens the history before a model call in the host's own way; see :data:`RoomMaker`.
+        on_compaction: hears of each compaction that the agent itself made, where the host had made no room.
         on_store_error: hears that storing fails, once until it works again.
     """
 
@@ -65,6 +71,7 @@ class AgentDeps:
     get_card: CardLookup = catalog_card
     new_id: Callable[[], str] = _new_id
     abort_grace_s: float = DEFAULT_GRACE_S
+    make_room: RoomMaker | None = None
     on_usage: Callable[[Usage], None] | None = None
     on_compaction: CompactionHandler | None = None
     on_store_error: StoreErrorHandler | None = None

@@ -15,7 +15,7 @@ from typing import TypeAlias, TypeVar
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import bug
-from sidecar.runtime.cadence import Transcript, Transition, cadence, start_tools
+from sidecar.runtime.cadence import Transcript, Transition, ask_about, cadence, start_tools
 from sidecar.runtime.conductor.backstop import Backstop
 from sidecar.runtime.conductor.deps import AgentDeps, gateway_invoker
 from sidecar.runtime.conductor.hooks import tell
@@ -100,6 +100,9 @@ class Drive:
             transition = self._step(self.snapshot, signal)
         except Exception as error:
             transition = _broken(self.snapshot, error)
+        self._take(transition)
+
+    def _take(self, transition: Transition) -> None:
         self.snapshot = transition.state
         self._effects.extend(transition.effects)
         self._publish_leading()
@@ -175,9 +178,21 @@ class Drive:
             self._fault("turn_budget", f"the run may make {limit} model calls and needs another")
             return
         await self.keeper.keep(self.snapshot.messages)
-        relieved = await self._relieved(invocation)
+        roomy = await self._made_room(invocation)
+        relieved = await self._relieved(roomy) if roomy is not None else None
         if relieved is not None:
             await self._owned(self._stream(relieved), "model_failed")
+
+    async def _made_room(self, invocation: InvokeModelEffect) -> InvokeModelEffect | None:
+        """Return the call to make, over what the host has made of the history; None when the run is over."""
+        if self._deps.make_room is None:
+            return invocation
+        history = await self._owned(self._deps.make_room(), "compaction_failed")
+        if history is None:
+            return self._unless_over(invocation)
+        self._take(ask_about(self._config, self.snapshot, history))
+        self.keeper.adopt(Transcript.of(self.snapshot.messages))
+        return await self._next_call()
 
     async def _relieved(self, invocation: InvokeModelEffect) -> InvokeModelEffect | None:
         """Return the call to make, over a shorter history if that was due; None when the run is over."""
@@ -185,9 +200,15 @@ class Drive:
         relief = self._backstop.relieve(history, invocation.conversation, self._token)
         compaction = await self._owned(relief, "compaction_failed")
         if compaction is None:
-            return None if self._effects or self._token.cancelled else invocation
+            return self._unless_over(invocation)
         self.feed(CompactedSignal(compaction.summary, compaction.cut))
         tell(self._deps.on_compaction, compaction)
+        return await self._next_call()
+
+    def _unless_over(self, invocation: InvokeModelEffect) -> InvokeModelEffect | None:
+        return None if self._effects or self._token.cancelled else invocation
+
+    async def _next_call(self) -> InvokeModelEffect | None:
         work = await self._carry_out()
         return work if isinstance(work, InvokeModelEffect) else None
 

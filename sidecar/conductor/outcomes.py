@@ -1,0 +1,96 @@
+"""What becomes of a compaction, as the record that clients are told and the store keeps. Pure values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from sidecar.conductor.contract import Compaction, Gate
+from sidecar.conductor.engines.base import Condensed, Frame, Standing
+from sidecar.llmgateway.contract import TextBlock
+from sidecar.runtime.memory import LiveCompaction
+
+__all__ = [
+    "Trigger",
+    "as_standing",
+    "backstopped",
+    "begin",
+    "completed",
+    "is_shown_only",
+    "undone",
+]
+
+Trigger: TypeAlias = Literal["manual", "auto", "overflow"]
+"""Why a compaction is made: a client asked, the gate was over, or the model's window was."""
+
+
+def begin(compaction_id: str, engine: str, trigger: Trigger, frame: Frame, head: str | None) -> Compaction:
+    """Return the record of a compaction that has just begun."""
+    return Compaction(
+        compaction_id=compaction_id,
+        engine=engine,
+        trigger=trigger,
+        status="in_progress",
+        pre_tokens=frame.context_tokens or frame.overhead_tokens,
+        pre_count=len(frame.turns),
+        dropped_count=0,
+        cut=0,
+        microcompacted=0,
+        before_head=head,
+        undoable=False,
+    )
+
+
+def completed(begun: Compaction, outcome: Condensed, kept_from: str | None, head: str | None) -> Compaction:
+    """Return *begun* as its engine ended it; *head* is where the conversation stands now."""
+    return replace(
+        begun,
+        status="completed",
+        reason=outcome.fallback_reason,
+        pre_tokens=outcome.pre_tokens,
+        post_tokens=outcome.post_tokens,
+        post_count=len(outcome.turns),
+        dropped_count=outcome.dropped_count,
+        kept_from=kept_from,
+        cut=outcome.cut,
+        microcompacted=outcome.microcompacted,
+        rehydrated=tuple(file.uri for file in outcome.restored),
+        summary_source=outcome.summary_source,
+        summary=outcome.summary,
+        after_head=head,
+        undoable=begun.before_head is not None,
+        info=outcome.info,
+    )
+
+
+def backstopped(begun: Compaction, done: LiveCompaction, kept_from: str | None) -> Compaction:
+    """Return *begun* as the agent's own compaction, whose branch is not stored yet."""
+    first = done.summary.blocks[0]
+    return replace(
+        begun,
+        status="completed",
+        pre_tokens=done.tokens_before,
+        post_tokens=done.tokens_after,
+        dropped_count=done.cut,
+        cut=done.cut,
+        kept_from=kept_from,
+        summary_source="model" if done.source == "model" else "localFallback",
+        summary=first.text if isinstance(first, TextBlock) else "",
+        undoable=begun.before_head is not None,
+    )
+
+
+def undone(target: Compaction, gate: Gate, n_turns: int, head: str | None) -> Compaction:
+    """Return *target* as taken back: *n_turns* are there again, which *gate* has weighed."""
+    done = replace(target, status="undone", trigger="undo", undoable=False)
+    return replace(done, post_tokens=gate.tokens, post_count=n_turns, after_head=head)
+
+
+def is_shown_only(done: Compaction) -> bool:
+    """Whether *done* has changed what the model is sent and not the stored conversation."""
+    return done.before_head is not None and done.before_head == done.after_head
+
+
+def as_standing(done: Compaction) -> Standing:
+    """Return *done*, which only the view shows, as its engine is told of it."""
+    return Standing(done.cut, done.summary or "", done.info or {})
