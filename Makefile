@@ -39,4 +39,5 @@ clean:
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[test,lint]"
+	$(BIN)/python -m compileall -q sidecar clients/python
 	$(BIN)/python -c "open('$(READY)', 'w').close()"

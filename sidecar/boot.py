@@ -5,7 +5,6 @@ Nothing runs here, and nothing is decided that a client could decide.
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 from uuid import uuid4
 
-from sidecar import __version__
 from sidecar._internal.env import indusagi_home
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.defaults import default_tools
@@ -27,13 +25,10 @@ from sidecar.conductor.engines.sliding_window import SlidingWindowEngine
 from sidecar.conductor.engines.summarizing import SummarizingEngine
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.hub import Hub
-from sidecar.conductor.log import KEEP_EVENTS
 from sidecar.conductor.parts import SessionParts
 from sidecar.conductor.past import PastSessions
 from sidecar.conductor.stored import OpenedSession, Report
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
-from sidecar.protocol.handshake import FACES, ServerInfo
-from sidecar.protocol.stamp import SCHEMA_HASH
 from sidecar.rooms.knowledge.library import KnowledgeLibrary
 from sidecar.runtime.store import (
     SessionGraph,
@@ -48,7 +43,7 @@ from sidecar.service.vitals import Vitals
 from sidecar.workspace.roots import resolve_path
 from sidecar.workspace.workspace import Workspace
 
-__all__ = ["Daemon", "SessionShelf", "build", "server_info"]
+__all__ = ["Daemon", "SessionShelf", "build"]
 
 DEFAULT_ENGINE: Final = "windowBudget"
 
@@ -112,20 +107,6 @@ def build(
     tracer = Tracer(home / "traces", _clock_ms)
     service = Service(Hub(shelf, parts, DEFAULT_ENGINE), vitals, tracer, _new_id)
     return Daemon(service, workspace, models, lifetime)
-
-
-def server_info(daemon: Daemon, socket: str | None = None) -> ServerInfo:
-    """Return what *daemon* says of itself to its clients; *socket* is where more of them may attach."""
-    return ServerInfo(
-        name="sidecar",
-        version=__version__,
-        build=f"python-{platform.python_version()}",
-        engines=daemon.service.hub.engines,
-        faces=FACES,
-        event_buffer=KEEP_EVENTS,
-        schema_hash=SCHEMA_HASH,
-        socket=socket,
-    )
 
 
 class SessionShelf:

@@ -196,6 +196,28 @@ def test_the_memory_facade_is_empty() -> None:
             "sidecar.transport.pipes", ("pygls", "lsprotocol", "cattrs"), id="the transport is light"
         ),
         pytest.param(
+            "sidecar.server, sidecar.commands.serve",
+            (
+                "argparse",
+                "sidecar.boot",
+                "sidecar.conductor.contract",
+                "sidecar.protocol.methods",
+                "watchfiles",
+            ),
+            id="a language server answers before it loads a session",
+        ),
+        pytest.param(
+            "sidecar.cli, sidecar.acp, sidecar.commands.acp",
+            (
+                "argparse",
+                "pathlib",
+                "sidecar.workspace",
+                "sidecar.conductor.contract",
+                "sidecar.protocol.codec",
+            ),
+            id="and so does an agent",
+        ),
+        pytest.param(
             "sidecar.attach.reach, sidecar.attach.shim",
             ("asyncio", "dataclasses", "logging", "subprocess", "msgspec"),
             id="a shim is lighter still",

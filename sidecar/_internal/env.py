@@ -6,7 +6,10 @@ Seed 000, fact M5. Nothing else in the project touches ``os.environ`` for readin
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["ENV_PREFIX", "env_name", "indusagi_home", "inherited", "read_env", "read_raw"]
 
@@ -39,4 +42,6 @@ def inherited() -> dict[str, str]:
 
 def indusagi_home() -> Path:
     """Return the state directory: ``$INDUSAGI_HOME`` expanded, or ``~/.pindusagi`` when unset or empty."""
+    from pathlib import Path  # not above: a face answers its handshake without
+
     return Path(read_env("home") or "~/.pindusagi").expanduser()

@@ -7,24 +7,25 @@ its window open.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from sidecar._internal.errors import SidecarError
 from sidecar.acp.handshake import AcpProfile, AgentInfo, profile_of, welcome
 from sidecar.protocol.errors import RequestRefused, acp_code
 from sidecar.protocol.framing import LineDecoder, frame_with_newline
 from sidecar.protocol.jsonrpc import Id
-from sidecar.service.contract import Answer, ServicePort
+from sidecar.service.contract import Answer, Backend, OpenBackend
 from sidecar.transport.lifetime import Stop
 from sidecar.transport.peer import Dialect, Limits, Peer
 from sidecar.transport.streams import ByteStream
 
 if TYPE_CHECKING:
     from sidecar.acp.client import AcpClient
-    from sidecar.workspace.contract import WorkspacePort
 
-__all__ = ["AcpConnection", "AcpOptions", "Backend"]
+__all__ = ["AcpConnection", "AcpOptions"]
 
 _LAST_ANSWERS_S: Final = 0.25
 """How long requests may still be answered after the end of input, as in ``printf ... | sidecar acp``."""
@@ -38,26 +39,17 @@ _DIALECT: Final = Dialect(
 
 
 @dataclass(frozen=True, slots=True)
-class Backend:
-    """What answers a client."""
-
-    service: ServicePort
-    workspace: WorkspacePort
-
-
-@dataclass(frozen=True, slots=True)
 class AcpOptions:
     """What the composition root gives to every ACP connection.
 
     Attributes:
         info: what the daemon says of itself.
-        open_backend: loads or hands over what answers. Called once, with ``_meta.sidecar`` of ``initialize``;
-            raises InvalidInput to refuse the client.
+        open_backend: called with ``_meta.sidecar`` of ``initialize``, again when it failed.
         limits: what one connection may cost.
     """
 
     info: AgentInfo
-    open_backend: Callable[[Mapping[str, Any]], Backend]
+    open_backend: OpenBackend
     limits: Limits = field(default_factory=Limits)
 
 
@@ -132,7 +124,13 @@ class AcpConnection:
 
     def _open_soon(self, profile: AcpProfile) -> None:
         """Load everything once the answer is out, while the client is busy with it."""
-        asyncio.get_running_loop().call_soon(self._open, profile)
+        asyncio.get_running_loop().call_soon(self._open_ahead, profile)
+
+    def _open_ahead(self, profile: AcpProfile) -> None:
+        """Open before anything is asked; what fails now fails again, and is told, when something is."""
+        if not self._peer.is_over:
+            with suppress(SidecarError):
+                self._open(profile)
 
     def _open(self, profile: AcpProfile) -> AcpClient:
         if self._client is None:

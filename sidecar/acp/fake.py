@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from sidecar.acp.connection import AcpConnection, AcpOptions, Backend
+from sidecar.acp.connection import AcpConnection, AcpOptions
 from sidecar.acp.handshake import AgentInfo
-from sidecar.service.contract import ServicePort
+from sidecar.service.contract import Backend, ServicePort
 from sidecar.service.fake import FakeConnection, FakeService
 from sidecar.transport.memory import MemoryClient
 from sidecar.transport.peer import Limits

@@ -7,14 +7,15 @@ from dataclasses import replace
 from typing import Any, Final
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.acp import AcpConnection, AcpOptions, Backend
+from sidecar.acp import AcpConnection, AcpOptions
 from sidecar.attach.broker import Broker
 from sidecar.attach.place import Place
 from sidecar.attach.streams import SocketStream
-from sidecar.boot import build, server_info
-from sidecar.commands.acp import agent_info
+from sidecar.boot import build
+from sidecar.commands.handshake import agent_info, server_info
 from sidecar.protocol.framing import is_line_framed
 from sidecar.server import LspConnection, LspOptions
+from sidecar.service.contract import Backend
 from sidecar.transport.lifetime import Served
 
 __all__ = ["Host"]
@@ -29,8 +30,8 @@ class Host:
         self.daemon = build(place.home, lifetime="shared")
         self.broker = Broker(self._open_face, self._is_busy, idle_s)
         socket = str(place.socket)
-        self._lsp = LspOptions(server_info(self.daemon, socket), configure=self._configure)
-        self._acp = AcpOptions(replace(agent_info(), socket=socket), self._open_backend)
+        self._lsp = LspOptions(server_info(socket), self._open_backend)
+        self._acp = AcpOptions(agent_info(socket), self._open_backend)
 
     async def _open_face(self, stream: SocketStream) -> Served:
         """Return the face that the client's first byte asks for."""
@@ -40,7 +41,7 @@ class Host:
 
     def _lsp_face(self, stream: SocketStream) -> LspConnection:
         options = replace(self._lsp, watch_process=stream.end_with)
-        return LspConnection(stream, self.daemon.service, self.daemon.workspace, options)
+        return LspConnection(stream, options)
 
     def _acp_face(self, stream: SocketStream) -> AcpConnection:
         return AcpConnection(stream, self._acp)

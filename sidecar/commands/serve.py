@@ -5,40 +5,43 @@ The client's first byte says which protocol it speaks; what the other one needs 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from sidecar._internal.loading import loading
 from sidecar.transport.stdio import ProtocolFds, take_stdio
 
 if TYPE_CHECKING:
+    from argparse import Namespace
+
     from sidecar.transport.lifetime import Lifetime
     from sidecar.transport.streams import ByteStream
 
 __all__ = ["run"]
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     """Serve; the process ends from within."""
     fds = take_stdio()
     # Imported once nothing but the protocol can reach the client any more.
-    from sidecar.transport.lifetime import run as run_to_end
+    with loading():
+        from sidecar.transport.lifetime import run as run_to_end
 
     logging.basicConfig(level=options.log.upper(), format="%(asctime)s %(name)s %(levelname)s %(message)s")
     run_to_end(lambda lifetime: _serve(fds, lifetime, options.client_process_id))
 
 
 async def _serve(fds: ProtocolFds, lifetime: Lifetime, client_process_id: int | None) -> int:
-    from sidecar.commands.acp import serve_agent
-    from sidecar.protocol.framing import is_line_framed
-    from sidecar.transport.pipes import open_stdio
+    with loading():
+        from sidecar.protocol.framing import is_line_framed
+        from sidecar.transport.pipes import open_stdio
 
     lifetime.watch_parent()
     lifetime.watch_process(client_process_id)
     stream = await open_stdio(fds)
     if is_line_framed(await _first_bytes(stream, lifetime)):
-        return await serve_agent(stream, lifetime)
+        return await _serve_agent(stream, lifetime)
     return await _serve_editor(stream, lifetime)
 
 
@@ -50,10 +53,17 @@ async def _first_bytes(stream: ByteStream, lifetime: Lifetime) -> bytes:
     return first.result() if first.done() else b""
 
 
-async def _serve_editor(stream: ByteStream, lifetime: Lifetime) -> int:
-    from sidecar.boot import build, server_info
-    from sidecar.server import LspOptions, serve_lsp
+async def _serve_agent(stream: ByteStream, lifetime: Lifetime) -> int:
+    with loading():
+        from sidecar.commands.acp import serve_agent
 
-    daemon = build()
-    options = LspOptions(server_info(daemon), configure=daemon.configure)
-    return await serve_lsp(stream, daemon.service, daemon.workspace, options, lifetime)
+    return await serve_agent(stream, lifetime)
+
+
+async def _serve_editor(stream: ByteStream, lifetime: Lifetime) -> int:
+    with loading():
+        from sidecar.commands.handshake import server_info
+        from sidecar.commands.late import LateDaemon
+        from sidecar.server import LspOptions, serve_lsp
+
+    return await serve_lsp(stream, LspOptions(server_info(), LateDaemon().open), lifetime)

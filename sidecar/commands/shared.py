@@ -16,6 +16,7 @@ import time
 from typing import Final
 
 from sidecar._internal.env import indusagi_home
+from sidecar._internal.loading import loading
 from sidecar.attach.broker import Broker
 from sidecar.attach.errors import AttachError
 from sidecar.attach.listener import Listener
@@ -78,8 +79,8 @@ def _take(lock: FileLock, place: Place) -> bool:
 async def _serve(
     place: Place, port: socket.socket | None, output: int, idle_s: float, lifetime: Lifetime
 ) -> int:
-    # Not before the lock is ours: it loads everything.
-    from sidecar.commands.host import Host
+    with loading():  # not before the lock is ours: it loads everything
+        from sidecar.commands.host import Host
 
     host = Host(place, idle_s)
     host.broker.add_door(open_door(place, host.broker))

@@ -5,21 +5,24 @@ Loads nothing of the daemon: an editor waits for it.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from functools import partial
+from typing import TYPE_CHECKING
 
 from sidecar._internal.env import indusagi_home
 from sidecar.attach.errors import AttachError
 from sidecar.attach.place import Place
+
+if TYPE_CHECKING:
+    from argparse import Namespace
 
 __all__ = ["run"]
 
 _STDIN, _STDOUT = 0, 1
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     """Pass bytes on until the client or the daemon leaves; return the exit code."""
     place = Place(indusagi_home())
     try:
@@ -29,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
         return 1
 
 
-def _attach(place: Place, options: argparse.Namespace) -> int:
+def _attach(place: Place, options: Namespace) -> int:
     if sys.platform == "win32":
         from sidecar.attach.windows import attach
 
@@ -50,7 +53,7 @@ def _attach(place: Place, options: argparse.Namespace) -> int:
         raise AttachError(f"the shared daemon is gone; {place.log} may say why") from None
 
 
-def _daemon(options: argparse.Namespace) -> tuple[str, ...]:
+def _daemon(options: Namespace) -> tuple[str, ...]:
     """Return how the daemon is started, when there is none."""
     settings = ("--log", options.log, "--idle-exit", f"{options.idle_exit:g}")
     return (sys.executable, "-P", "-m", "sidecar", "serve", "--shared", "--daemon", *settings)

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sidecar.protocol.stamp import METHOD_NAMES
+
 __all__ = ["FACES", "PROTOCOL", "ClientWishes", "ServerInfo", "advertise", "client_wishes"]
 
 PROTOCOL: Final = 1
@@ -57,9 +59,6 @@ class ClientWishes:
 
 def advertise(info: ServerInfo, *, max_message_bytes: int, max_in_flight: int) -> dict[str, Any]:
     """Return the server's side of the handshake."""
-    # Here and not above: the ACP face answers its handshake before the table of methods is loaded.
-    from sidecar.protocol.methods import METHODS
-
     limits = {
         "maxMessageBytes": max_message_bytes,
         "maxInFlight": max_in_flight,
@@ -69,7 +68,7 @@ def advertise(info: ServerInfo, *, max_message_bytes: int, max_in_flight: int) -
         "protocol": PROTOCOL,
         "server": {"name": info.name, "version": info.version, "build": info.build},
         "engines": list(info.engines),
-        "methods": list(METHODS),
+        "methods": list(METHOD_NAMES),
         "limits": limits,
         "faces": list(info.faces),
     }

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.protocol.methods import METHODS
+from sidecar.protocol.stamp import METHOD_NAMES
 
 __all__ = ["COMMANDS", "resolve_command"]
 
@@ -27,7 +27,9 @@ _ALIASES: Final = {
     "sidecar.fork": "sidecar/session/fork",
     "sidecar.status": "sidecar/status",
 }
-COMMANDS: Final[dict[str, str]] = {name: method for name, method in _ALIASES.items() if method in METHODS}
+COMMANDS: Final[dict[str, str]] = {
+    name: method for name, method in _ALIASES.items() if method in METHOD_NAMES
+}
 """The commands on offer, each with its method."""
 
 

@@ -1,7 +1,8 @@
 """One LSP client: its handshake, the states it may be in, and where each of its messages goes.
 
-``sidecar/*`` goes straight to the service, the rest to the language server; neither is decided here beyond
-whether it may be asked now.
+``initialize`` is answered before sessions, models and tools are loaded, unless it brings options for them: an
+editor waits for that answer with its window open. ``sidecar/*`` goes straight to the service, the rest to the
+language server; neither is decided here beyond whether it may be asked now.
 """
 
 from __future__ import annotations
@@ -10,29 +11,28 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sidecar._internal.errors import SidecarError
 from sidecar.protocol.errors import MethodNotFound, RequestRefused, lsp_code
 from sidecar.protocol.framing import HeaderDecoder, frame_with_header
 from sidecar.protocol.handshake import ServerInfo, advertise
 from sidecar.protocol.jsonrpc import Id
-from sidecar.server.client import LspClient
 from sidecar.server.commands import resolve_command
-from sidecar.server.documents import Documents
-from sidecar.server.edits import edit_applier
 from sidecar.server.lsp import LspServer
-from sidecar.server.profile import profile_of, sidecar_options
-from sidecar.service.contract import Answer, ServicePort
+from sidecar.server.profile import Introduction, profile_of, sidecar_options
+from sidecar.service.contract import Answer, Backend, OpenBackend
 from sidecar.transport.faults import log_fault
 from sidecar.transport.lifetime import Stop
 from sidecar.transport.peer import Dialect, Limits, Peer
 from sidecar.transport.streams import ByteStream
-from sidecar.workspace.contract import WorkspacePort
+
+if TYPE_CHECKING:
+    from sidecar.server.client import LspClient
 
 __all__ = ["LspConnection", "LspOptions"]
 
@@ -52,20 +52,18 @@ def _nothing(_value: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LspOptions:
-    """What boot gives to every LSP connection.
+    """What the composition root gives to every LSP connection.
 
     Attributes:
         info: what the server says of itself.
-        configure: takes ``initializationOptions.sidecar``; raises InvalidInput to refuse the client.
-        on_workspace_folders: hears of the folders the client has open, first at ``initialize``.
+        open_backend: called with ``initializationOptions.sidecar``, again when it failed.
         watch_process: hears of the client's process id, None when it has none.
         on_shutdown: awaited, within *shutdown_s*, before ``shutdown`` is answered; None where others stay.
         limits: what one connection may cost.
     """
 
     info: ServerInfo
-    configure: Callable[[Mapping[str, Any]], None] = _nothing
-    on_workspace_folders: Callable[[tuple[Path, ...]], None] = _nothing
+    open_backend: OpenBackend
     watch_process: Callable[[int | None], None] = _nothing
     on_shutdown: Callable[[], Awaitable[None]] | None = None
     shutdown_s: float = 1.5
@@ -83,17 +81,14 @@ class _Phase(Enum):
 class LspConnection:
     """A :class:`~sidecar.transport.peer.Face`, and what serves it; one for each client."""
 
-    def __init__(
-        self, stream: ByteStream, service: ServicePort, workspace: WorkspacePort, options: LspOptions
-    ) -> None:
-        self._service = service
-        self._workspace = workspace
+    def __init__(self, stream: ByteStream, options: LspOptions) -> None:
         self._options = options
         self._peer = Peer(stream, _DIALECT, self, options.limits)
-        self._documents = Documents(workspace, self._warn)
-        self._server = LspServer(options.info, _advertised(options), self._documents, self._folders_changed)
+        self._server = LspServer(options.info, _advertised(options), self._open, self._cover_folders)
         self._phase = _Phase.NEW
         self._has_exited = False
+        self._introduction: Introduction | None = None
+        self._backend: Backend | None = None
         self._client: LspClient | None = None
         self._tasks: set[asyncio.Future[None]] = set()
 
@@ -115,9 +110,13 @@ class LspConnection:
             self._client.link.notify("sidecar/closing", {"reason": reason, "inMs": round(in_s * 1000)})
         self._peer.stop_accepting()
 
+    async def settle(self) -> None:
+        """Let the service settle, if it was ever loaded."""
+        if self._backend is not None:
+            await self._backend.service.aclose()
+
     async def aclose(self, seconds: float) -> None:
         """Leave the service, answer what is open, flush, let go; in about *seconds*."""
-        self._documents.close_all()
         if self._client is not None:
             self._client.leave()
         for task in self._tasks:
@@ -131,16 +130,16 @@ class LspConnection:
     def request(self, method: str, params: Any, request_id: Id) -> Answer | Awaitable[Answer]:
         """Answer one request, if it may be asked now."""
         self._check_phase(method)
-        if self._client is None:
+        if self._phase is _Phase.NEW:
             return self._initialize(params)
         self._trace(f"Received request '{method}' - ({request_id})")
         if method.startswith("sidecar/"):
-            return self._client.port().call(method, params)
+            return self._open().port().call(method, params)
         match method:
             case "shutdown":
                 return self._shut_down()
             case "workspace/executeCommand":
-                return self._client.port().call(*resolve_command(params))
+                return self._open().port().call(*resolve_command(params))
         outcome = self._server.call(method, params)
         return _answer_later(outcome) if inspect.isawaitable(outcome) else Answer(outcome)
 
@@ -173,16 +172,38 @@ class LspConnection:
 
     def _initialize(self, params: Any) -> Answer:
         typed = self._server.read_initialize(params)
-        self._options.configure(sidecar_options(typed))
-        profile = profile_of(typed)
-        client = LspClient(self._peer, profile, self._service, self._workspace)
-        client.offer_views(self._server, self._spawn)
+        profile, options = profile_of(typed), sidecar_options(typed)
+        if options:
+            self._open_backend(options)  # before the answer, which is a refusal if they are wrong
+        self._server.offer(profile)
         result = self._server.initialize(typed)
-        encoding = self._server.encoding
-        self._documents.negotiated(encoding, edit_applier(self._peer, profile, encoding))
-        self._options.on_workspace_folders(self._server.folders)
-        self._client, self._phase = client, _Phase.READY
-        return Answer(result, lambda: self._options.watch_process(typed.process_id))
+        self._introduction = Introduction(profile, self._server.encoding, options)
+        self._phase = _Phase.READY
+        return Answer(result, lambda: self._answered_handshake(typed.process_id))
+
+    def _answered_handshake(self, client_process_id: int | None) -> None:
+        """Load everything while the client is busy with the answer."""
+        self._options.watch_process(client_process_id)
+        asyncio.get_running_loop().call_soon(self._open_ahead)
+
+    def _open_ahead(self) -> None:
+        """Open before anything is asked; what fails now fails again, and is told, when something is."""
+        if not self._peer.is_over and self._phase is _Phase.READY:
+            with suppress(SidecarError):
+                self._open()
+
+    def _open(self) -> LspClient:
+        if self._client is None:
+            from sidecar.server.client import LspClient  # not before: it loads what a session is made of
+
+            assert self._introduction is not None
+            backend = self._open_backend(self._introduction.options)
+            self._client = LspClient(self._peer, backend, self._introduction, self._spawn)
+        return self._client
+
+    def _open_backend(self, options: Mapping[str, Any]) -> Backend:
+        self._backend = self._backend or self._options.open_backend(options)
+        return self._backend
 
     def _shut_down(self) -> Answer | Awaitable[Answer]:
         self._phase = _Phase.SHUT_DOWN
@@ -197,14 +218,13 @@ class LspConnection:
         return Answer(None)
 
     def _handle(self, method: str, params: Any) -> None:
-        assert self._client is not None
         try:
             match method:
                 case "initialized":
-                    self._client.port()
+                    self._open().port()
                     self._cover_folders()
                 case "window/workDoneProgress/cancel":
-                    self._client.progress.cancel(_member(params, "token"))
+                    self._open().progress.cancel(_member(params, "token"))
                 case _:
                     self._server.call(method, params)
         except MethodNotFound:
@@ -212,13 +232,8 @@ class LspConnection:
         except SidecarError as error:
             _log.warning("notification %.100r is left: %s", method, error.kind)
 
-    def _folders_changed(self) -> None:
-        self._options.on_workspace_folders(self._server.folders)
-        self._cover_folders()
-
     def _cover_folders(self) -> None:
-        assert self._client is not None
-        self._spawn(self._client.watcher.cover(self._server.folder_uris), "registering a watcher")
+        self._spawn(self._open().watcher.cover(self._server.folder_uris), "registering a watcher")
 
     def _spawn(self, work: Awaitable[None], what: str) -> asyncio.Future[None]:
         task = asyncio.ensure_future(work)
@@ -232,11 +247,8 @@ class LspConnection:
             log_fault(what, error)
 
     def _trace(self, message: str) -> None:
-        if self._client is not None and self._server.is_traced:
+        if self._phase is not _Phase.NEW and self._server.is_traced:
             self._peer.notify("$/logTrace", {"message": message})
-
-    def _warn(self, message: str) -> None:
-        self._peer.notify("window/logMessage", {"type": 2, "message": message})
 
 
 async def _answer_later(outcome: Awaitable[Any]) -> Answer:

@@ -13,7 +13,7 @@ from lsprotocol import types
 
 from sidecar.workspace.contract import (
     BufferOutOfSync,
-    EditApplier,
+    EditorPort,
     PositionEncoding,
     TextChange,
     TextRange,
@@ -27,19 +27,24 @@ _log = logging.getLogger("sidecar.server")
 
 
 class Documents:
-    """The documents of one client. *warn* puts a line into the client's log."""
+    """The documents of one client.
 
-    def __init__(self, workspace: WorkspacePort, warn: Callable[[str], None]) -> None:
+    *encoding* is the unit of its positions, *editor* its place in *workspace*; *warn* puts a line into its
+    log.
+    """
+
+    def __init__(
+        self,
+        workspace: WorkspacePort,
+        editor: EditorPort,
+        encoding: PositionEncoding,
+        warn: Callable[[str], None],
+    ) -> None:
         self._workspace = workspace
-        self._editor = workspace.editor()
-        self._encoding: PositionEncoding = "utf-16"
+        self._editor = editor
+        self._encoding = encoding
         self._warn = warn
         self._lost: set[str] = set()
-
-    def negotiated(self, encoding: PositionEncoding, apply: EditApplier | None) -> None:
-        """Take what the handshake settled: the units of positions, and how to edit open buffers."""
-        self._encoding = encoding
-        self._editor = self._workspace.editor(apply)
 
     def opened(self, params: types.DidOpenTextDocumentParams) -> None:
         """Take a whole buffer."""

@@ -5,12 +5,13 @@ For tests of the face: every message passes the real framing, envelope, states a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from sidecar.protocol.handshake import ServerInfo
 from sidecar.server.connection import LspConnection, LspOptions
+from sidecar.service.contract import Backend
 from sidecar.service.fake import FakeConnection, FakeService
 from sidecar.transport.memory import MemoryClient
 from sidecar.transport.peer import Limits
@@ -24,35 +25,32 @@ FAKE_INFO: Final = ServerInfo(
 
 
 class FakeEditor(MemoryClient):
-    """A client that speaks LSP; what boot would have been told is in its lists."""
+    """A client that speaks LSP. *settings* are further fields of its options.
+
+    Attributes:
+        opened: the options the backend was opened with.
+        on_open: takes those options; raises what opening it would.
+        processes: the process ids it was told to watch.
+    """
 
     def __init__(
         self,
         *,
         service: FakeService | None = None,
         workspace: FakeWorkspace | None = None,
-        options: LspOptions | None = None,
         limits: Limits | None = None,
+        **settings: Any,
     ) -> None:
         super().__init__()
         self.service = service or FakeService()
         self.workspace = workspace or FakeWorkspace()
-        self.configured: list[Mapping[str, Any]] = []
-        self.folders: list[tuple[Path, ...]] = []
+        self.opened: list[Mapping[str, Any]] = []
+        self.on_open: Callable[[Mapping[str, Any]], None] = self.opened.append
         self.processes: list[int | None] = []
-        self.connection = LspConnection(
-            self.stream,
-            self.service,
-            self.workspace,
-            options
-            or LspOptions(
-                FAKE_INFO,
-                configure=self.configured.append,
-                on_workspace_folders=self.folders.append,
-                watch_process=self.processes.append,
-                limits=limits or Limits(),
-            ),
+        options = LspOptions(
+            FAKE_INFO, self._open, watch_process=self.processes.append, limits=limits or Limits()
         )
+        self.connection = LspConnection(self.stream, replace(options, **settings))
         self.connection.start()
 
     @property
@@ -72,3 +70,7 @@ class FakeEditor(MemoryClient):
         if "result" in answer:
             self.notify("initialized", {})
         return answer
+
+    def _open(self, options: Mapping[str, Any]) -> Backend:
+        self.on_open(options)
+        return Backend(self.service, self.workspace)

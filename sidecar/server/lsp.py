@@ -10,25 +10,26 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from functools import cache
-from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, default_converter, lsp_method
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.protocol.codec import camel
 from sidecar.protocol.errors import MethodNotFound
 from sidecar.protocol.handshake import ServerInfo
 from sidecar.server.commands import COMMANDS
-from sidecar.server.documents import Documents
-from sidecar.server.lenses import ContextLenses
-from sidecar.server.virtual import SCHEME, SessionDocuments
-from sidecar.workspace.contract import PositionEncoding
-from sidecar.workspace.uris import uri_to_path
+from sidecar.server.profile import ClientProfile
 
-__all__ = ["LspServer"]
+if TYPE_CHECKING:  # it answers initialize before anything of a session is loaded
+    from sidecar.server.client import LspClient
+    from sidecar.workspace.contract import PositionEncoding
+
+__all__ = ["DOCUMENT_SCHEME", "LspServer"]
+
+DOCUMENT_SCHEME: Final = "sidecar-session"
+"""Of the URIs under which conversations are opened as documents."""
 
 _NOT_OURS: Final = (
     types.WORKSPACE_EXECUTE_COMMAND,
@@ -79,24 +80,24 @@ class _Protocol(LanguageServerProtocol):
         result = yield from super().lsp_initialize(params)
         result.capabilities.experimental = {"sidecar": self._server.advertised}
         if types.WORKSPACE_TEXT_DOCUMENT_CONTENT in self.fm.features and result.capabilities.workspace:
-            content = types.TextDocumentContentOptions(schemes=[SCHEME])
+            content = types.TextDocumentContentOptions(schemes=[DOCUMENT_SCHEME])
             result.capabilities.workspace.text_document_content = content
         return result
 
     @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
     def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> None:
         """Leave the text to the workspace: pygls' own splits lines where editors do not."""
-        self._server.documents.opened(params)
+        self._server.client.documents.opened(params)
 
     @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
     def lsp_text_document__did_change(self, params: types.DidChangeTextDocumentParams) -> None:
         """Leave the edit to the workspace."""
-        self._server.documents.changed(params)
+        self._server.client.documents.changed(params)
 
     @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
     def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> None:
         """Leave the end of the buffer to the workspace."""
-        self._server.documents.closed(params)
+        self._server.client.documents.closed(params)
 
     def typed(self, method: str, params: Any) -> Any:
         """Return *params* in the type of *method*. Raises whatever the converter raises."""
@@ -118,7 +119,11 @@ class _Protocol(LanguageServerProtocol):
 
 
 class LspServer(LanguageServer):
-    """One client's language server. *on_folders* hears of every change of the workspace's folders."""
+    """One client's language server.
+
+    *open_client* returns what there is of the client, and makes it when it is first needed; *on_folders*
+    hears of every change of the workspace's folders.
+    """
 
     protocol: _Protocol
 
@@ -126,16 +131,21 @@ class LspServer(LanguageServer):
         self,
         info: ServerInfo,
         advertised: dict[str, Any],
-        documents: Documents,
+        open_client: Callable[[], LspClient],
         on_folders: Callable[[], None],
     ) -> None:
         # Every message it sends or gets would be in a log at INFO, prompts and files included (row 17).
         logging.getLogger("pygls").setLevel(logging.WARNING)
         super().__init__(info.name, info.version, protocol_cls=_Protocol, converter_factory=_converter)
         self.advertised = advertised
-        self.documents = documents
+        self._open_client = open_client
         self._on_folders = on_folders
         self._register()
+
+    @property
+    def client(self) -> LspClient:
+        """What there is of the client. Raises SidecarError when there is nothing to answer it with."""
+        return self._open_client()
 
     @property
     def encoding(self) -> PositionEncoding:
@@ -154,22 +164,17 @@ class LspServer(LanguageServer):
         workspace = self.protocol.workspace
         return tuple(workspace.folders) or ((workspace.root_uri,) if workspace.root_uri else ())
 
-    @property
-    def folders(self) -> tuple[Path, ...]:
-        """The same, as paths; what is no file is left out."""
-        return tuple(path for uri in self.folder_uris if (path := uri_to_path(uri)) is not None)
-
-    def show_lenses(self, lenses: ContextLenses) -> None:
-        """Offer *lenses* in ``initialize``, which has not been called yet."""
-        self.feature(types.TEXT_DOCUMENT_CODE_LENS)(lambda params: lenses.of(params.text_document.uri))
-
-    def show_documents(self, documents: SessionDocuments) -> None:
-        """Offer *documents* in ``initialize``, which has not been called yet."""
+    def offer(self, profile: ClientProfile) -> None:
+        """Offer what a client of *profile* can show in ``initialize``, which has not been called yet."""
 
         async def content(params: types.TextDocumentContentParams) -> types.TextDocumentContentResult:
-            return types.TextDocumentContentResult(await documents.text(params.uri))
+            return types.TextDocumentContentResult(await self.client.text_of(params.uri))
 
-        self.feature(types.WORKSPACE_TEXT_DOCUMENT_CONTENT)(content)
+        if profile.shows_lenses:
+            lenses = self.feature(types.TEXT_DOCUMENT_CODE_LENS)
+            lenses(lambda params: self.client.lenses_of(params.text_document.uri))
+        if profile.shows_documents:
+            self.feature(types.WORKSPACE_TEXT_DOCUMENT_CONTENT)(content)
 
     def call(self, method: str, params: Any) -> Any:
         """Handle one message and return its result, JSON-ready, or an awaitable of that.
@@ -207,15 +212,18 @@ class LspServer(LanguageServer):
         features = self.protocol.fm
         for method in _NOT_OURS:
             features.builtin_features.pop(method, None)
-        documents = self.documents
         # pygls marks what it registers, and a bound method cannot be marked.
         self.feature(types.TEXT_DOCUMENT_DID_SAVE, types.SaveOptions(include_text=False))(
-            lambda params: documents.saved(params)
+            lambda params: self.client.documents.saved(params)
         )
-        self.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)(lambda params: documents.watched(params))
-        self.feature(types.WORKSPACE_DID_CREATE_FILES, _FILES)(lambda params: documents.created(params))
-        self.feature(types.WORKSPACE_DID_RENAME_FILES, _FILES)(lambda params: documents.renamed(params))
-        self.feature(types.WORKSPACE_DID_DELETE_FILES, _FILES)(lambda params: documents.deleted(params))
+        watched = self.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+        watched(lambda params: self.client.documents.watched(params))
+        created = self.feature(types.WORKSPACE_DID_CREATE_FILES, _FILES)
+        created(lambda params: self.client.documents.created(params))
+        renamed = self.feature(types.WORKSPACE_DID_RENAME_FILES, _FILES)
+        renamed(lambda params: self.client.documents.renamed(params))
+        deleted = self.feature(types.WORKSPACE_DID_DELETE_FILES, _FILES)
+        deleted(lambda params: self.client.documents.deleted(params))
         self.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)(lambda _params: self._on_folders())
         for name in COMMANDS:
             self.command(name)(lambda: None)
@@ -237,6 +245,8 @@ def _returned(steps: Generator[Any, Any, Any]) -> Any:
 
 def _places(error: BaseException) -> Iterator[str]:
     """Yield the names on the way to the first place that does not fit, as the converter noted them."""
+    from sidecar.protocol.codec import camel  # not above: it loads every message
+
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
         yield from (camel(note.name) for note in getattr(error, "__notes__", ()) if hasattr(note, "name"))

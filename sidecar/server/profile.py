@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.protocol.handshake import ClientWishes, client_wishes
 
-__all__ = ["ClientProfile", "profile_of", "sidecar_options"]
+if TYPE_CHECKING:
+    from sidecar.workspace.contract import PositionEncoding
+
+__all__ = ["ClientProfile", "Introduction", "profile_of", "sidecar_options"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,15 @@ class ClientProfile:
     def may_be_given_progress(self) -> bool:
         """Whether to show work that the client gave no token for; one of ours has the events for that."""
         return self.wishes is None and self.shows_progress
+
+
+@dataclass(frozen=True, slots=True)
+class Introduction:
+    """What a handshake came to; *encoding* is the unit of positions, *options* are for the daemon."""
+
+    profile: ClientProfile
+    encoding: PositionEncoding
+    options: Mapping[str, Any]
 
 
 def profile_of(params: types.InitializeParams) -> ClientProfile:

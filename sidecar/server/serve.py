@@ -7,30 +7,22 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from sidecar.server.connection import LspConnection, LspOptions
-from sidecar.service.contract import ServicePort
 from sidecar.transport.lifetime import Lifetime, supervise
 from sidecar.transport.streams import ByteStream
-from sidecar.workspace.contract import WorkspacePort
 
 __all__ = ["serve_lsp"]
 
 
-async def serve_lsp(
-    stream: ByteStream,
-    service: ServicePort,
-    workspace: WorkspacePort,
-    options: LspOptions,
-    lifetime: Lifetime,
-) -> int:
+async def serve_lsp(stream: ByteStream, options: LspOptions, lifetime: Lifetime) -> int:
     """Serve the one client this process belongs to; return the exit code.
 
     The service ends with the client: before ``shutdown`` is answered, and at the end whatever the reason. The
     process of the client is watched by *lifetime*. A daemon with several clients makes an
     :class:`~sidecar.server.connection.LspConnection` for each instead.
     """
-    settle = _once(service.aclose)
+    settle = _once(lambda: connection.settle())
     bound = replace(options, on_shutdown=settle, watch_process=lifetime.watch_process)
-    connection = LspConnection(stream, service, workspace, bound)
+    connection = LspConnection(stream, bound)
     connection.start()
     return await supervise(lifetime, connection, settle)
 

@@ -13,14 +13,14 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.events import Event
 from sidecar.server.attention import Attention
 from sidecar.server.lenses import Ask
+from sidecar.server.lsp import DOCUMENT_SCHEME
 from sidecar.server.views import is_change
 
-__all__ = ["SCHEME", "SessionDocuments", "transcript_uri"]
-
-SCHEME: Final = "sidecar-session"
+__all__ = ["SessionDocuments", "transcript_uri"]
 
 _SHAPE: Final = re.compile(
-    r"sidecar-session:/*(?P<sid>[^/?#]+)/(?:transcript|compaction/(?P<id>[^/?#]+)/(?P<at>before|after))\.md"
+    DOCUMENT_SCHEME
+    + r":/*(?P<sid>[^/?#]+)/(?:transcript|compaction/(?P<id>[^/?#]+)/(?P<at>before|after))\.md"
 )
 
 
@@ -61,4 +61,4 @@ def transcript_uri(sid: str) -> str:
     >>> transcript_uri("5f0c")
     'sidecar-session:/5f0c/transcript.md'
     """
-    return f"{SCHEME}:/{quote(sid, safe='')}/transcript.md"
+    return f"{DOCUMENT_SCHEME}:/{quote(sid, safe='')}/transcript.md"

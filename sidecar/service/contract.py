@@ -5,15 +5,16 @@ A face turns bytes into calls and events into bytes. It never decides what a cal
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:  # a face answers its handshake before anything of a session is loaded
     from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
     from sidecar.conductor.log import EventLog
+    from sidecar.workspace.contract import WorkspacePort
 
-__all__ = ["Answer", "ConnectionPort", "FaceLink", "ProgressSink", "ServicePort"]
+__all__ = ["Answer", "Backend", "ConnectionPort", "FaceLink", "OpenBackend", "ProgressSink", "ServicePort"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +112,19 @@ class ServicePort(Protocol):
     async def aclose(self) -> None:
         """Cancel turns, settle, store, end children. Idempotent; the face bounds how long it waits."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """What answers the clients of a face."""
+
+    service: ServicePort
+    workspace: WorkspacePort
+
+
+OpenBackend: TypeAlias = Callable[[Mapping[str, Any]], Backend]
+"""Loads or hands over what answers a client, with the options of its ``initialize`` for the daemon.
+
+*Contract: may take as long as loading everything does, so that faces call it once the client has its answer;
+raises InvalidInput to refuse the options, any other SidecarError when there is nothing to answer with.*
+"""

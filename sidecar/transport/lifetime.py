@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import signal
@@ -161,13 +160,7 @@ async def _at_most(seconds: float, work: Awaitable[None], what: str) -> None:
 
 
 def run(main: Callable[[Lifetime], Coroutine[Any, Any, int]], *, grace_s: float = GRACE_S) -> NoReturn:
-    """Run *main* in an event loop, then leave with its exit code. Threads that are stuck do not matter.
-
-    What is loaded by now stays: the garbage collector is told to look at it no more, and switched on for a
-    starter that had it off while importing, which saves a tenth of the start.
-    """
-    gc.freeze()
-    gc.enable()
+    """Run *main* in an event loop, then leave with its exit code. Threads that are stuck do not matter."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     loop.set_exception_handler(_log_loop_fault)

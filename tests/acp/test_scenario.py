@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import pytest
 
-from sidecar.acp import AcpConnection, AcpOptions, AgentInfo, Backend
-from sidecar.boot import Daemon, build, server_info
+from sidecar.acp import AcpConnection, AcpOptions, AgentInfo
+from sidecar.boot import Daemon, build
+from sidecar.commands.handshake import server_info
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.events import Event
 from sidecar.conductor.hub import ForkOf, NewSession
@@ -22,6 +23,7 @@ from sidecar.conductor.log import EventLog
 from sidecar.conductor.session import CompactRequest, Content, Session
 from sidecar.protocol.codec import event_to_wire
 from sidecar.server import LspConnection, LspOptions
+from sidecar.service.contract import Backend
 from sidecar.transport.memory import MemoryClient
 from sidecar.workspace.contract import EditorPort, FileView, TextChange
 
@@ -244,8 +246,8 @@ class LspPlayer(WirePlayer):
     """An editor's extension, over the Language Server Protocol."""
 
     async def open(self) -> None:
-        options = LspOptions(server_info(self.daemon))
-        LspConnection(self.client.stream, self.daemon.service, self.daemon.workspace, options).start()
+        backend = Backend(self.daemon.service, self.daemon.workspace)
+        LspConnection(self.client.stream, LspOptions(server_info(), lambda _: backend)).start()
         capabilities = {
             "experimental": {"sidecar": {"protocol": [1], "permission": {}}},
             "workspace": {"applyEdit": True, "workspaceEdit": {"documentChanges": True}},
@@ -298,7 +300,8 @@ class AcpPlayer(WirePlayer):
 
     async def open(self) -> None:
         info = AgentInfo("sidecar", "Sidecar", "0", "test", ("acp1",))
-        options = AcpOptions(info, lambda _: Backend(self.daemon.service, self.daemon.workspace))
+        backend = Backend(self.daemon.service, self.daemon.workspace)
+        options = AcpOptions(info, lambda _: backend)
         AcpConnection(self.client.stream, options).start()
         files = {"readTextFile": True, "writeTextFile": True}
         await self.request("initialize", {"protocolVersion": 1, "clientCapabilities": {"fs": files}})

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from sidecar.acp import AcpConnection, AcpOptions, AgentInfo, Backend
-from sidecar.boot import server_info
+from sidecar.acp import AcpConnection, AcpOptions, AgentInfo
+from sidecar.commands.handshake import server_info
 from sidecar.llmgateway.providers.fakes import Called, Ended, Refused, Said, Scene, Spent
 from sidecar.server import LspConnection, LspOptions
+from sidecar.service.contract import Backend
 from sidecar.transport.memory import MemoryClient
 
 APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")
@@ -111,7 +112,8 @@ async def test_each_face_shows_what_made_room(on_stage: Any, face: str) -> None:
 async def over_lsp(stage: Any) -> list[dict[str, Any]]:
     """Return the compactions that a client of ours is told of."""
     client, daemon = MemoryClient(), stage.daemon
-    LspConnection(client.stream, daemon.service, daemon.workspace, LspOptions(server_info(daemon))).start()
+    backend = Backend(daemon.service, daemon.workspace)
+    LspConnection(client.stream, LspOptions(server_info(), lambda _: backend)).start()
     experimental = {"sidecar": {"protocol": [1]}}
     said = {"processId": None, "rootUri": None, "capabilities": {"experimental": experimental}}
     await client.request("hi", "initialize", said)

@@ -16,7 +16,7 @@ from sidecar.conductor.slash import COMMANDS
 from sidecar.protocol.errors import ERROR_KINDS, acp_code, lsp_code
 from sidecar.protocol.methods import CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
 from sidecar.protocol.schema import FILE_NAMES, protocol_shapes, schema_hash, schema_text
-from sidecar.protocol.stamp import SCHEMA_HASH
+from sidecar.protocol.stamp import METHOD_NAMES, SCHEMA_HASH
 
 REFERENCE = Path(inspect.getfile(sidecar.protocol)).parent / "REFERENCE.md"
 STAYS_INSIDE = {"bufferOutOfSync", "notPermitted", "toolServerFailed", "clientGone", "clientRefused"}
@@ -31,6 +31,11 @@ def test_the_reference_is_true() -> None:
 def test_the_hash_of_the_handshake_is_that_of_the_schema() -> None:
     """A protocol that changes says so: put this hash into ``sidecar/protocol/stamp.py``."""
     assert schema_hash() == SCHEMA_HASH
+
+
+def test_the_methods_of_the_handshake_are_those_of_the_table() -> None:
+    """Put the table's names into ``sidecar/protocol/stamp.py``."""
+    assert tuple(METHODS) == METHOD_NAMES
 
 
 def test_the_json_schema_is_one() -> None:

@@ -7,14 +7,11 @@ from sidecar.transport.stdio import take_stdio
 
 FDS = take_stdio()
 
-import gc  # noqa: E402  # after the protocol has its descriptors
-
-gc.disable()  # until run(): nothing that is imported will ever be garbage
-
-import sys  # noqa: E402
+import sys  # noqa: E402  # after the protocol has its descriptors
 
 from sidecar.server import LspOptions, serve_lsp  # noqa: E402
 from sidecar.server.fake import FAKE_INFO  # noqa: E402
+from sidecar.service.contract import Backend  # noqa: E402
 from sidecar.service.fake import FakeService  # noqa: E402
 from sidecar.transport.lifetime import Lifetime, run  # noqa: E402
 from sidecar.transport.pipes import open_stdio  # noqa: E402
@@ -27,7 +24,8 @@ async def main(lifetime: Lifetime) -> int:
     if len(sys.argv) > 1:
         lifetime.watch_process(int(sys.argv[1]))
     stream = await open_stdio(FDS)
-    return await serve_lsp(stream, FakeService(), FakeWorkspace(), LspOptions(FAKE_INFO), lifetime)
+    backend = Backend(FakeService(), FakeWorkspace())
+    return await serve_lsp(stream, LspOptions(FAKE_INFO, lambda _options: backend), lifetime)
 
 
 run(main)

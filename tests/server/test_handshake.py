@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from sidecar._internal.errors import InvalidInput
+from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.protocol.methods import METHODS
-from sidecar.server.connection import LspOptions
-from sidecar.server.fake import FAKE_INFO, FakeEditor
+from sidecar.server.fake import FakeEditor
 from sidecar.server.profile import ClientProfile, profile_of, sidecar_options
 from sidecar.transport.peer import Limits
+
+WATCHES: dict[str, Any] = {"workspace": {"didChangeWatchedFiles": {"dynamicRegistration": True}}}
 
 
 @pytest.mark.parametrize(
@@ -56,14 +57,15 @@ async def test_the_server_syncs_text_by_increments() -> None:
 async def test_configure_gets_the_options_of_the_sidecar_alone() -> None:
     editor = FakeEditor()
     await editor.initialize(initializationOptions={"other": 1, "sidecar": {"store": "/s", "trust": True}})
-    assert editor.configured == [{"store": "/s", "trust": True}]
+    assert editor.opened == [{"store": "/s", "trust": True}]
 
 
 @pytest.mark.parametrize("given", [None, {}, {"sidecar": None}, [1], "x"])
 async def test_without_options_configure_gets_none(given: Any) -> None:
     editor = FakeEditor()
     await editor.initialize(initializationOptions=given)
-    assert editor.configured == [{}]
+    await editor.request(1, "sidecar/status")
+    assert editor.opened == [{}]
 
 
 async def test_refused_options_refuse_the_client_which_may_try_again() -> None:
@@ -71,11 +73,69 @@ async def test_refused_options_refuse_the_client_which_may_try_again() -> None:
         if options:
             raise InvalidInput("no such model")
 
-    editor = FakeEditor(options=LspOptions(FAKE_INFO, configure=refuse))
+    editor = FakeEditor()
+    editor.on_open = refuse
     answer = await editor.initialize(initializationOptions={"sidecar": {"models": 1}})
     assert (answer["error"]["code"], answer["error"]["message"]) == (-32602, "no such model")
     assert editor.service.connections == []
     assert "result" in await editor.request(2, "initialize", {"capabilities": {}})
+
+
+async def test_nothing_is_loaded_before_the_answer() -> None:
+    editor = FakeEditor()
+    said: list[str] = []
+    editor.on_open = lambda _: said.append("opened" if editor.answers("initialize") else "opened too soon")
+    await editor.initialize()
+    await editor.request(1, "sidecar/status")
+    assert said == ["opened"]
+
+
+async def test_options_are_tried_before_the_answer() -> None:
+    editor = FakeEditor()
+    said: list[bool] = []
+    editor.on_open = lambda _: said.append(bool(editor.answers("initialize")))
+    await editor.initialize(initializationOptions={"sidecar": {"trust": True}})
+    await editor.request(1, "sidecar/status")
+    assert said == [False]
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("sidecar/status", None),
+        ("workspace/executeCommand", {"command": "sidecar.status"}),
+        ("textDocument/codeLens", {"textDocument": {"uri": "file:///a.py"}}),
+    ],
+)
+async def test_without_anything_to_answer_with_every_request_is_told_so(method: str, params: Any) -> None:
+    """Until there is: what was missing may be there the next time."""
+    editor = FakeEditor()
+
+    def fail(_: Mapping[str, Any]) -> None:
+        raise SidecarError("the daemon cannot be loaded")
+
+    editor.on_open = fail
+    await editor.initialize(capabilities={"textDocument": {"codeLens": {}}})
+    editor.notify("textDocument/didSave", {"textDocument": {"uri": "file:///a.py"}})
+    for n in range(2):
+        error = (await editor.request(n, method, params))["error"]
+        assert (error["code"], error["message"]) == (-32603, "the daemon cannot be loaded")
+    editor.on_open = editor.opened.append
+    assert "result" in await editor.request(2, method, params)
+    assert editor.opened == [{}]
+    assert "result" in await editor.request(3, "shutdown")
+
+
+async def test_a_client_that_leaves_at_once_loads_nothing() -> None:
+    editor = FakeEditor()
+    editor.ask(1, "initialize", {"capabilities": {}})
+    editor.ask(2, "shutdown")
+    editor.notify("exit")
+    assert "result" in await editor.answer(2)
+    await editor.connection.wait_ended()
+    await editor.connection.settle()
+    await editor.connection.aclose(1)
+    assert (editor.opened, editor.service.n_closed) == ([], 0)
 
 
 async def test_options_of_no_shape_refuse_the_client() -> None:
@@ -143,16 +203,22 @@ async def test_the_client_s_process_is_handed_on(pid: int | None) -> None:
 )
 async def test_folders_at_the_start(said: dict[str, Any], expected: tuple[Path, ...]) -> None:
     editor = FakeEditor()
-    await editor.initialize(**said)
-    assert editor.folders == [expected]
+    await editor.initialize(capabilities=WATCHES, **said)
+    if expected:
+        editor.reply((await editor.call("client/registerCapability"))["id"], None)
+    await editor.request(1, "sidecar/status")
+    assert editor.workspace.client_folders == list(expected)
 
 
 async def test_folders_that_come_and_go() -> None:
     editor = FakeEditor()
-    await editor.initialize(workspaceFolders=[{"uri": "file:///a", "name": "a"}])
+    await editor.initialize(capabilities=WATCHES, workspaceFolders=[{"uri": "file:///a", "name": "a"}])
+    editor.reply((await editor.call("client/registerCapability"))["id"], None)
     change = {"added": [{"uri": "file:///b", "name": "b"}], "removed": [{"uri": "file:///a", "name": "a"}]}
     editor.notify("workspace/didChangeWorkspaceFolders", {"event": change})
-    assert editor.folders[1:] == [(Path("/b"),)]
+    editor.reply((await editor.call("client/registerCapability", 2))["id"], None)
+    await editor.call("client/unregisterCapability")
+    assert editor.workspace.client_folders == [Path("/b")]
 
 
 async def test_only_commands_of_methods_that_exist_are_advertised() -> None:
@@ -192,7 +258,7 @@ async def test_shutdown_waits_for_the_service_to_settle() -> None:
     async def settle() -> None:
         settled.append("settled")
 
-    editor = FakeEditor(options=LspOptions(FAKE_INFO, on_shutdown=settle))
+    editor = FakeEditor(on_shutdown=settle)
     await editor.initialize()
     assert (await editor.request(1, "shutdown"))["result"] is None
     assert settled == ["settled"]
@@ -207,7 +273,7 @@ async def test_shutdown_is_answered_though_settling_does_not_end_well(how: str) 
             raise OSError("disk full")
         await editor.service.released.wait()
 
-    editor = FakeEditor(options=LspOptions(FAKE_INFO, on_shutdown=settle, shutdown_s=0.01))
+    editor = FakeEditor(on_shutdown=settle, shutdown_s=0.01)
     await editor.initialize()
     assert (await editor.request(1, "shutdown"))["result"] is None
     await editor.connection.aclose(0.1)

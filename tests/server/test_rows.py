@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,10 +37,13 @@ async def test_row_01_a_request_before_initialize_is_refused(method: str) -> Non
 
 
 async def test_row_02_a_second_initialize_is_refused_and_the_first_stands() -> None:
-    editor = await ready(workspaceFolders=[{"uri": "file:///one", "name": "one"}])
+    watches = {"workspace": {"didChangeWatchedFiles": {"dynamicRegistration": True}}}
+    folders = [{"uri": "file:///one", "name": "one"}]
+    editor = await ready(capabilities=watches, workspaceFolders=folders)
+    editor.reply((await editor.call("client/registerCapability"))["id"], None)
     again: dict[str, Any] = {"processId": None, "rootUri": "file:///two", "capabilities": {}}
     assert code_and_kind(await editor.request(1, "initialize", again)) == (-32600, "alreadyInitialized")
-    assert [str(folder) for folders in editor.folders for folder in folders] == ["/one"]
+    assert editor.workspace.client_folders == [Path("/one")]
     assert len(editor.service.connections) == 1
 
 
@@ -79,7 +83,7 @@ async def test_row_05_nested_jsonrpc_key_is_data() -> None:
 
 async def test_row_05_nested_jsonrpc_key_in_initialize_is_data() -> None:
     editor = await ready(initializationOptions={"sidecar": {"models": {"jsonrpc": "2.0", "id": 4}}})
-    assert editor.configured == [{"models": {"jsonrpc": "2.0", "id": 4}}]
+    assert editor.opened == [{"models": {"jsonrpc": "2.0", "id": 4}}]
 
 
 async def test_row_06_a_custom_request_without_params_is_answered() -> None:

@@ -10,6 +10,7 @@ import pytest
 from sidecar.server.connection import LspOptions
 from sidecar.server.fake import FAKE_INFO
 from sidecar.server.serve import serve_lsp
+from sidecar.service.contract import Backend
 from sidecar.service.fake import FakeService
 from sidecar.transport.lifetime import Lifetime
 from sidecar.transport.memory import MemoryClient
@@ -39,10 +40,8 @@ class Served:
         self.client = MemoryClient()
         self.service = service
         self.lifetime = Lifetime(grace_s)
-        options = LspOptions(FAKE_INFO)
-        self.code = asyncio.ensure_future(
-            serve_lsp(self.client.stream, service, FakeWorkspace(), options, self.lifetime)
-        )
+        options = LspOptions(FAKE_INFO, lambda _options: Backend(service, FakeWorkspace()))
+        self.code = asyncio.ensure_future(serve_lsp(self.client.stream, options, self.lifetime))
 
     async def initialize(self, **said: Any) -> None:
         await self.client.request(

@@ -1,0 +1,147 @@
+"""How a daemon starts: what it says of itself before it is loaded, and the arguments that load no parser."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from sidecar._internal.errors import SidecarError
+from sidecar._internal.loading import loading
+from sidecar.boot import build
+from sidecar.cli import plain_options
+from sidecar.commands.arguments import parse
+from sidecar.commands.handshake import agent_info, server_info
+from sidecar.commands.late import LateDaemon
+from sidecar.conductor.log import KEEP_EVENTS
+from sidecar.protocol.framing import HeaderDecoder, LineDecoder, frame_with_header, frame_with_newline
+
+
+@pytest.fixture(autouse=True)
+def garbage_is_collected_again() -> Iterator[None]:
+    """What loading has put out of the collector's sight is put back: this process goes on."""
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["serve"],
+        ["serve", "--stdio"],
+        ["serve", "--stdio", "--clientProcessId=123"],
+        ["serve", "--clientProcessId=0", "--shared"],
+        ["serve", "--shared", "--stdio"],
+        ["acp"],
+    ],
+    ids=" ".join,
+)
+def test_a_plain_start_is_what_the_parser_makes_of_it(arguments: list[str]) -> None:
+    found = plain_options(arguments)
+    assert found is not None
+    assert vars(found) == vars(parse(arguments))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["serve", "--log", "info"],
+        ["serve", "--clientProcessId", "7"],
+        ["serve", "--clientProcessId="],
+        ["serve", "--clientProcessId=x"],
+        ["serve", "--shared", "--daemon"],
+        ["serve", "--help"],
+        ["acp", "--log", "debug"],
+        ["acp", "--stdio"],
+        ["sessions"],
+        ["--help"],
+    ],
+    ids=" ".join,
+)
+def test_anything_else_is_for_the_parser(arguments: list[str]) -> None:
+    assert plain_options(arguments) is None
+
+
+def test_what_a_handshake_says_is_what_the_daemon_has(tmp_path: Path) -> None:
+    info = server_info("/s")
+    assert info.engines == build(tmp_path).service.hub.engines
+    assert (info.event_buffer, info.socket) == (KEEP_EVENTS, "/s")
+    agent = agent_info("/s")
+    assert (agent.version, agent.build, agent.faces, agent.socket) == (
+        info.version,
+        info.build,
+        info.faces,
+        info.socket,
+    )
+
+
+def test_a_daemon_is_loaded_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("INDUSAGI_HOME", str(tmp_path))
+    late = LateDaemon()
+    first = late.open({})
+    assert late.open({"lifetime": "client"}) == first
+    with pytest.raises(SidecarError, match="lifetime is 'client'"):
+        late.open({"lifetime": "shared"})
+
+
+def test_a_daemon_that_cannot_be_loaded_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("INDUSAGI_HOME", "~nobody-has-this-name/state")
+    late = LateDaemon()
+    with pytest.raises(SidecarError, match="cannot be loaded: RuntimeError") as raised:
+        late.open({})
+    assert (raised.value.kind, gc.isenabled()) == ("internal", True)
+    monkeypatch.setenv("INDUSAGI_HOME", str(tmp_path))
+    late.open({})
+
+
+def test_loading_leaves_the_collector_on() -> None:
+    with loading():
+        was_on = gc.isenabled()
+    assert (was_on, gc.isenabled()) == (False, True)
+
+
+INITIALIZE = {
+    "lsp": {"processId": None, "rootUri": None, "capabilities": {}},
+    "acp": {"protocolVersion": 1},
+}
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("face", ["lsp", "acp"])
+def test_a_daemon_that_cannot_be_loaded_answers_every_request_and_ends_in_order(face: str) -> None:
+    """The state directory of a user who does not exist cannot be found; the handshake needs none."""
+    to_frame = frame_with_header if face == "lsp" else frame_with_newline
+    said: list[dict[str, Any]] = [
+        {"id": 0, "method": "initialize", "params": INITIALIZE[face]},
+        {"id": 1, "method": "sidecar/status"},
+        {"id": 2, "method": "session/list", "params": {}},
+        {"id": 3, "method": "workspace/executeCommand", "params": {"command": "sidecar.sessions"}},
+        {"id": 4, "method": "shutdown"},
+        {"method": "exit"},
+    ]
+    ran = subprocess.run(
+        [sys.executable, "-P", "-m", "sidecar"],
+        input=b"".join(to_frame(msgspec.json.encode({"jsonrpc": "2.0", **message})) for message in said),
+        env={**os.environ, "INDUSAGI_HOME": "~nobody-has-this-name/state"},
+        capture_output=True,
+        timeout=30,
+    )
+    decoder = HeaderDecoder() if face == "lsp" else LineDecoder()
+    decoder.feed(ran.stdout)
+    answers = {}
+    while isinstance(frame := decoder.next(), bytes):
+        answer = msgspec.json.decode(frame)
+        answers[answer["id"]] = answer.get("error", {}).get("message", "a result")
+    lost = "the daemon cannot be loaded: RuntimeError, see its log"
+    if face == "lsp":
+        assert answers == {0: "a result", 1: lost, 2: "no method 'session/list'", 3: lost, 4: "a result"}
+    else:
+        assert answers == {0: "a result"} | dict.fromkeys((1, 2, 3, 4), lost)
+    assert ran.returncode == 0
