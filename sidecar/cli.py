@@ -6,6 +6,7 @@ of everything else is not even loaded for them.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
 __all__ = ["main"]
+
+_INTERRUPTED: Final = 130
+_BROKEN_PIPE: Final = 141
+"""What shells report of a program that wrote to a reader who had left."""
 
 _CLIENT: Final = "--clientProcessId="
 _PLAIN: Final[dict[str, dict[str, object]]] = {
@@ -35,16 +40,30 @@ _PLAIN: Final[dict[str, dict[str, object]]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return the exit code."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    """Run one command and return the exit code. Whatever happens, the user sees words and no stack trace."""
+    try:
+        return _run(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        _let_go_of_stdout()
+        return _BROKEN_PIPE
+    except OSError as error:
+        _let_go_of_stdout()
+        where = f" {error.filename}" if error.filename else ""
+        sys.stderr.write(f"sidecar: the system refused{where}: {error.strerror or error}\n")
+        return 1
+
+
+def _run(arguments: list[str]) -> int:
     if not arguments or arguments[0] == "--stdio" or arguments[0].startswith("--clientProcessId"):
         arguments.insert(0, "serve")
     options = plain_options(arguments) or _parsed(arguments)
     command = import_module(f"sidecar.commands.{_module_of(options)}")
-    try:
-        return int(command.run(options))
-    except KeyboardInterrupt:
-        return 130
+    code = int(command.run(options))
+    if sys.stdout is not None:
+        sys.stdout.flush()  # here, where a reader who has left is not a stack trace
+    return code
 
 
 def plain_options(arguments: Sequence[str]) -> Namespace | None:
@@ -80,3 +99,11 @@ def _module_of(options: Namespace) -> str:
     if options.command != "serve" or not options.shared:
         return str(options.command)
     return "shared" if options.daemon else "shim"
+
+
+def _let_go_of_stdout() -> None:
+    """Write what is still to be written nowhere, so that the interpreter does not fail at it in the end."""
+    if sys.stdout is not None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

@@ -10,11 +10,12 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sidecar.commands.daemon import print_json
+from sidecar.commands.sizes import show_change
 from sidecar.commands.terminal import Screen
 from sidecar.conductor.session_ops import (
     CondenseRun,
@@ -35,9 +36,31 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.runtime.store import SessionStore, heal, turn_to_record
-from sidecar.window_budget import CondenserDeps, CondenseRecord
+from sidecar.window_budget import (
+    RESTORED_FILE_PREFIX,
+    CondenserDeps,
+    CondenseRecord,
+    Message,
+    UserMessage,
+    estimate_message_tokens,
+)
 
 __all__ = ["NotReadable", "read_turns", "run"]
+
+_FILES: Final = "restored files"
+_KINDS: Final = {
+    "user": "prompts",
+    "assistant": "answers",
+    "toolResult": "tool results",
+    "compactionSummary": "digest",
+}
+"""What the messages are called, by role."""
+
+_WHY: Final = {
+    "nothingToDrop": "it is too short to condense",
+    "wouldNotShrink": "the result would not be smaller",
+    "overheadTooLarge": "the window is too small to leave anything in it; choose a larger --window",
+}
 
 
 class NotReadable(Exception):
@@ -46,22 +69,16 @@ class NotReadable(Exception):
 
 def run(options: argparse.Namespace) -> int:
     """Condense the file and return 0 when there was something to do, 3 when there was not."""
-    notes = Screen(sys.stderr)
+    notes, file = Screen(sys.stderr), Path(options.file).expanduser()
     try:
-        turns = read_turns(Path(options.file))
-    except (OSError, NotReadable) as error:
-        notes.problem(f"{options.file}: {error}")
+        turns = read_turns(file)
+    except OSError as error:
+        notes.problem(f"sidecar compact: cannot read {options.file}: {error.strerror}")
         return 2
-    record = asyncio.run(_condense(turns, options.window))
-    if record.noop is not None:
-        notes.note(f"nothing done: {record.noop}; {record.tokens_before:,} tokens in {len(turns)} turns")
-        return 3
-    for turn in messages_to_turns(record.messages):
-        print_json(turn_to_record(turn))
-    sizes = f"{record.tokens_before:,} to {record.tokens_after:,} tokens"
-    folded = f"{record.dropped_count} messages folded, {record.kept_count} kept"
-    notes.note(f"{sizes}; {folded}, {len(record.restored)} files restored as they were read")
-    return 0
+    except NotReadable as error:
+        notes.problem(f"sidecar compact: {options.file} is no conversation: {error}")
+        return 2
+    return asyncio.run(_condense(turns, options, notes))
 
 
 def read_turns(file: Path) -> tuple[Turn, ...]:
@@ -76,8 +93,30 @@ def read_turns(file: Path) -> tuple[Turn, ...]:
     return tuple(turns)
 
 
-async def _condense(turns: Sequence[Turn], window: int) -> CondenseRecord:
-    card = ModelCard(
+async def _condense(turns: Sequence[Turn], options: argparse.Namespace, notes: Screen) -> int:
+    messages = turns_to_messages(turns)
+    notes.wait(f"condensing {len(turns):,} turns")
+    await asyncio.sleep(0)
+    record = await condense_with_record(
+        CondenserDeps(None, _card(options.window)), messages, CondenseRun(force=True)
+    )
+    if record.noop is not None:
+        found = f"{record.tokens_before:,} tokens in {len(turns):,} turns"
+        notes.note(f"nothing done, {found}: {_WHY.get(record.noop, record.noop)}")
+        return 3
+    if not options.preview:
+        for turn in messages_to_turns(record.messages):
+            print_json(turn_to_record(turn))
+    show_change(notes, _sizes(messages), _sizes(record.messages))
+    for line in _said(record):
+        notes.note(f"· {line}")
+    if options.preview:
+        notes.note("nothing was written; without --preview the condensed turns go to standard output")
+    return 0
+
+
+def _card(window: int) -> ModelCard:
+    return ModelCard(
         "file",
         "none",
         "none",
@@ -88,9 +127,28 @@ async def _condense(turns: Sequence[Turn], window: int) -> CondenseRecord:
         reasoning=False,
         cost=CostSheet(0, 0),
     )
-    return await condense_with_record(
-        CondenserDeps(None, card), turns_to_messages(turns), CondenseRun(force=True)
-    )
+
+
+def _sizes(messages: Sequence[Message]) -> dict[str, int]:
+    """Return the tokens of *messages* by what they are."""
+    sizes = dict.fromkeys((*_KINDS.values(), _FILES), 0)
+    for message in messages:
+        kind = _FILES if _is_restored(message) else _KINDS.get(message.role, _KINDS["user"])
+        sizes[kind] += estimate_message_tokens(message)
+    return sizes
+
+
+def _is_restored(message: Message) -> bool:
+    return isinstance(message, UserMessage) and str(message.content).startswith(RESTORED_FILE_PREFIX)
+
+
+def _said(record: CondenseRecord) -> Iterator[str]:
+    if record.dropped_count:
+        yield f"{record.dropped_count:,} messages are now a digest, {record.kept_count:,} stay as they are"
+    if record.microcompacted or record.clipped:
+        yield f"{record.microcompacted} stale results emptied, {record.clipped} long ones cut down"
+    if record.restored:
+        yield f"{len(record.restored)} files restored as they were read"
 
 
 def _array(text: str) -> list[Any]:

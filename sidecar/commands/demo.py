@@ -1,282 +1,282 @@
 """``sidecar demo``: the main job on real files, each step checked; exits with 1 when a check fails.
 
-It talks to a daemon as any client does. What it changes in the folder it puts back.
+It talks to daemons of its own as any client does, with a state directory of its own. What it changes in the
+folder it puts back.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
+import os
+import signal
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from sidecar.commands.daemon import run_with_daemon
+from sidecar.commands.daemon import run_to_end
+from sidecar.commands.demo_checks import Checks, citations, pairs_are_whole
 from sidecar.commands.demo_files import DemoFiles, added_on_disk, choose_files, content_hash
-from sidecar.commands.live import show_turn
-from sidecar.commands.terminal import Screen, bar, gauge
+from sidecar.commands.live import TurnFailed
+from sidecar.commands.sizes import plan_lines, show_outcome, show_sizes
+from sidecar.commands.terminal import Screen
 from sidecar.protocol.codec import to_wire
-from sidecar.protocol.shapes import Compaction, ContextUsage
+from sidecar.protocol.shapes import Compaction
 from sidecar_client import ClientEvent, Session, SidecarClient
 
 __all__ = ["run"]
 
+_WORD: Final = "_".join(("typed", "by", "the", "demo"))
+"""In pieces, so that a search of this repository finds it in no file."""
+
 DISK_LINE: Final = "A line that the demo has added on disk."
-BUFFER_LINE: Final = "A line that the demo has typed and not saved."
-_CITED: Final = re.compile(r"`(?P<path>[^`\n]+):(?P<line>\d+)` (?P<text>[^\n]*)")
+BUFFER_LINE: Final = f"A line, {_WORD} and not saved."
+_MODEL: Final = "offline-1"
 _WAIT_S: Final = 20.0
-_PARTS: Final = {
-    "system": "system prompt",
-    "toolDefs": "tool schemas",
-    "user": "you",
-    "assistant": "assistant",
-    "thinking": "thinking",
-    "toolResults": "tool results",
-    "images": "images",
-    "summary": "digest",
-    "files": "restored files",
-}
+_QUOTED_LINES: Final = 3
+_MOST_QUESTIONS: Final = 24
+"""How many questions may go into filling the window."""
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the demonstration and return 0 when everything in it truly happened."""
-    screen, folder = Screen(), Path(options.folder).expanduser().resolve()
+    folder = Path(options.folder).expanduser().resolve()
     files = choose_files(folder) if folder.is_dir() else None
-    if folder.is_dir() and files is None:
-        note = f"{folder} has fewer than three text files of 400 to 9,000 bytes; name another folder"
-        Screen(sys.stderr).problem(note)
+    if files is None:
+        Screen(sys.stderr).problem(f"sidecar demo: {_unfit(folder)}")
         return 2
-
-    async def main(client: SidecarClient) -> int:
-        assert files is not None  # a folder that is none was refused before
-        return await _Demo(client, files, screen).play()
-
-    return run_with_daemon(main, folder)
+    with tempfile.TemporaryDirectory(prefix="sidecar-demo-", ignore_cleanup_errors=True) as home:
+        demo = _Demo(files, Path(home), Screen())
+        return run_to_end(demo.play)
 
 
-@dataclass(slots=True)
-class _Checks:
-    """What was promised, and whether it was so."""
-
-    screen: Screen
-    done: list[tuple[str, bool, str]] = field(default_factory=list)
-
-    def check(self, promise: str, kept: bool, found: str = "") -> None:
-        """Note whether *promise* was *kept*; *found* says what was seen."""
-        self.done.append((promise, kept, found))
-        if not kept:
-            self.screen.problem(f"not so: {promise}; found {found or 'otherwise'}")
-
-    @property
-    def all_kept(self) -> bool:
-        return all(kept for _, kept, _ in self.done)
+def _unfit(folder: Path) -> str:
+    if not folder.is_dir():
+        return f"{folder} is no folder; name one that is, or leave it out to work here"
+    return f"{folder} has fewer than three text files of 400 to 9,000 bytes; name another folder"
 
 
 class _Demo:
     """One demonstration: the steps in the order they are shown."""
 
-    def __init__(self, client: SidecarClient, files: DemoFiles, screen: Screen) -> None:
-        self._client = client
+    def __init__(self, files: DemoFiles, home: Path, screen: Screen) -> None:
         self._files = files
+        self._home = home
         self._screen = screen
-        self._checks = _Checks(screen)
-        self._started = time.monotonic()
+        self._checks = Checks(screen)
+        self._n_steps = 0
+        self._by_itself: list[Mapping[str, Any]] = []
+        self._buffer = f"{BUFFER_LINE}\n{_read(files.in_buffer)}"
 
     async def play(self) -> int:
         """Play all of it and return the exit code."""
-        files, screen = self._files, self._screen
-        screen.heading(f"A conversation about {files.folder}")
-        session = await self._client.start_session(files.folder)
-        await self._ask(session)
-        with self._kept_unchanged(), added_on_disk(files.on_disk, DISK_LINE):
-            buffer = await self._change(session)
-            first = await self._compact(session, buffer)
-            await self._undo(session, first)
-            await self._compact(session, buffer, again=True)
-            await self._client.did_close(files.in_buffer)
-        await session.close()
-        return self._close()
+        started = time.monotonic()
+        try:
+            with self._kept_unchanged():
+                sid, known = await self._play_first()
+                await self._play_second(sid, known)
+        except TurnFailed as error:
+            self._screen.problem(f"sidecar demo: a turn failed: {error}")
+            return 1
+        return self._checks.close(time.monotonic() - started)
 
-    async def _ask(self, session: Session) -> None:
-        files = self._files
-        questions = (
-            f"What is in {files.name(files.other)}?",
-            f"What is in {files.name(files.on_disk)} and {files.name(files.in_buffer)}?",
-            f"Where is `{files.word}` used?",
+    async def _play_first(self) -> tuple[str, list[Any]]:
+        """Play what the first daemon is for; return the session and what is in it when the daemon dies."""
+        async with self._daemon() as client:
+            pid = (await client.status()).pid
+            self._introduce(pid)
+            session = await client.start_session(self._files.folder, model=_MODEL)
+            await self._show_unsaved(session)
+            await self._ask_about_file(session)
+            with added_on_disk(self._files.on_disk, DISK_LINE):
+                await self._show_stale(session)
+                done = await self._show_compaction(session)
+                await self._show_undo(session, done)
+                await self._show_full_window(session)
+            known = await _nodes(session)
+            await self._kill(session, pid)
+        return session.sid, known
+
+    async def _play_second(self, sid: str, known: list[Any]) -> None:
+        async with self._daemon() as client:
+            session = await client.load_session(sid)
+            now = await _nodes(session)
+            self._checks.check(
+                f"another daemon has all {len(known)} turns that were settled, to the letter",
+                now[: len(known)] == known,
+                f"{len(now)} turns",
+            )
+            self._checks.check("every tool result stands behind its call", pairs_are_whole(now))
+            await self._ask(session, f"What is in {self._files.name(self._files.other)}?")
+
+    def _daemon(self) -> SidecarClient:
+        return SidecarClient.spawn(cwd=self._files.folder, env={"INDUSAGI_HOME": str(self._home)})
+
+    def _introduce(self, pid: int) -> None:
+        self._screen.line(f"sidecar demo, on the files of {self._files.folder}", "bold")
+        self._screen.note(f"A daemon of its own, process {pid}, with its state in {self._home} for now.")
+        self._screen.note(f"The model is {_MODEL}, built in: it finds and cites, without network or key.")
+
+    def _step(self, title: str, said: str) -> None:
+        self._n_steps += 1
+        self._screen.heading(f"{self._n_steps}  {title}")
+        self._screen.note(said)
+
+    async def _ask(self, session: Session, question: str, quoted: int = _QUOTED_LINES) -> str:
+        """Ask, show how it is answered, look up what is cited; return the answer."""
+        self._screen.line(f"» {question}", "bold")
+        texts: list[str] = []
+        async for event in session.stream(question):
+            self._note(event, texts)
+            last = event
+        answer = "\n".join(texts)
+        n_cited, n_wrong = citations(answer, self._files.folder, {self._files.in_buffer: self._buffer})
+        self._quote(answer, quoted)
+        self._screen.gauge(last.data["usage"], "  ")
+        if quoted:
+            found = f"{n_cited} cited, {n_wrong} of them wrong"
+            self._checks.check(
+                f"cites {n_cited} lines, and each is there", n_cited > 0 and not n_wrong, found
+            )
+        elif n_wrong:
+            self._checks.check(f"{question} is answered with lines that are there", False, f"{n_wrong} wrong")
+        return answer
+
+    def _note(self, event: ClientEvent, texts: list[str]) -> None:
+        match event.kind:
+            case "toolStarted":
+                self._screen.note(f"  · {event.data['title']}")
+            case "message":
+                texts.extend(part["text"] for part in event.data["content"] if part["type"] == "text")
+            case "compaction" if event.data["status"] == "completed":
+                self._by_itself.append(event.data)
+            case "faulted":
+                raise TurnFailed(event.data["message"])
+
+    def _quote(self, answer: str, n_lines: int) -> None:
+        lines = [line for line in answer.split("\n") if line.startswith("- `")]
+        for line in lines[:n_lines]:
+            self._screen.stream(f"  {line}\n")
+        if n_lines and len(lines) > n_lines:
+            self._screen.note(f"    and {len(lines) - n_lines} lines more")
+
+    async def _show_unsaved(self, session: Session) -> None:
+        file, name = self._files.in_buffer, self._files.name(self._files.in_buffer)
+        self._step("Unsaved text comes first", f"{name} is open in an editor; a line is typed and not saved.")
+        await session.client.did_open(file, self._buffer)
+        answer = await self._ask(session, f"Where is `{_WORD}` in {name}?")
+        self._checks.check("the answer has the line that is not saved", BUFFER_LINE in answer)
+        self._checks.check("the file on disk has it not", BUFFER_LINE not in _read(file))
+
+    async def _ask_about_file(self, session: Session) -> None:
+        name = self._files.name(self._files.on_disk)
+        self._step("A file changes behind the model's back", f"{name} is read; then it gets a line on disk.")
+        await self._ask(session, f"What is in {self._files.name(self._files.other)}?", quoted=0)
+        await self._ask(session, f"What is in {name}?")
+
+    async def _show_stale(self, session: Session) -> None:
+        file = self._files.on_disk
+        found = await _wait_for_stale(session, file)
+        self._checks.check(
+            "the daemon says by itself that the model's text is stale, with the new hash",
+            found.get("nowHash") == content_hash(_read(file)) and found["source"] == "disk",
+            str(dict(found)),
         )
-        for question in questions:
-            self._screen.heading(f"» {question}")
-            texts: list[str] = []
-            settled = await show_turn(_noting_text(session.stream(question), texts), self._screen)
-            self._screen.note(gauge(settled.data["usage"]))
-            cited, wrong = _citations("".join(texts), files.folder)
-            self._checks.check(
-                f"the answer to {question!r} cites lines that are there",
-                cited > 0 and not wrong,
-                f"{cited} cited, {wrong} wrong",
-            )
 
-    async def _change(self, session: Session) -> str:
-        """Change a buffer; the file on disk is changed already. Return the buffer's text."""
-        files = self._files
-        self._screen.heading("Two of the files change behind the model's back")
-        buffer = f"{BUFFER_LINE}\n{files.in_buffer.read_text(encoding='utf-8')}"
-        await self._client.did_open(files.in_buffer, files.in_buffer.read_text(encoding="utf-8"))
-        await self._client.did_change(files.in_buffer, buffer)
-        for file, where in ((files.in_buffer, "buffer"), (files.on_disk, "disk")):
-            stale = await _wait_for_stale(session, file)
-            if stale is None:
-                self._checks.check(
-                    f"the change of {files.name(file)} ({where}) was noticed", False, "nothing"
-                )
-                continue
-            self._screen.note(
-                f"· {files.name(file)} changed, seen in the {where}: what the model read is stale"
-            )
-            now = content_hash(buffer) if where == "buffer" else content_hash(_read(file))
-            self._checks.check(
-                f"the change of {files.name(file)} ({where}) was noticed",
-                stale["nowHash"] == now and stale["source"] == where,
-                f"{stale['source']}, {stale['nowHash']}",
-            )
-        return buffer
-
-    async def _compact(self, session: Session, buffer: str, *, again: bool = False) -> Compaction:
-        self._screen.heading("Compact" + (", once more" if again else ""))
-        before, head = await session.usage(), (await self._head(session))
-        plan = await session.preview()
-        self._checks.check("a preview changes nothing", await self._head(session) == head)
+    async def _show_compaction(self, session: Session) -> Compaction:
+        folder = self._files.folder
+        self._step("Compact by hand: look first, then do it", "Some more to talk about, then a preview.")
+        for file in (self._files.in_buffer, *self._files.more[-1:]):
+            await self._ask(session, f"What is in {self._files.name(file)}?", quoted=0)
+        before, plan = await session.usage(), await session.preview()
+        for line in plan_lines(plan, folder):
+            self._screen.line(f"  · {line}")
+        self._checks.check("the preview changed nothing", await session.usage() == before)
         done = await session.compact()
         after = await session.usage()
-        self._show_sizes(before, after)
-        self._show_outcome(done, len(plan.dropped.nodes) if plan.dropped else 0)
-        shrunk = done.post_tokens is not None and done.post_tokens < done.pre_tokens
-        self._checks.check(
-            "the compaction made it smaller" + (" again" if again else ""),
-            done.status == "completed" and shrunk and after.used < before.used,
-            f"{done.status}, {done.pre_tokens} to {done.post_tokens} tokens",
-        )
-        await self._check_restored(session, buffer)
+        show_sizes(self._screen, before, after)
+        show_outcome(self._screen, done, folder)
+        is_smaller = done.post_tokens is not None and done.post_tokens < done.pre_tokens
+        found = f"{done.status}, {done.pre_tokens} to {done.post_tokens} tokens"
+        self._checks.check("the conversation is smaller", done.status == "completed" and is_smaller, found)
+        await self._check_restored(session)
         return done
 
-    async def _check_restored(self, session: Session, buffer: str) -> None:
+    async def _check_restored(self, session: Session) -> None:
         """Look at what the model would be sent now."""
         files = self._files
-        nodes = [to_wire(node) for node in (await self._client.session_read(session.sid)).nodes]
+        nodes = await _nodes(session)
         text = "\n".join(block.get("text", "") for node in nodes for block in node["blocks"])
-        self._checks.check("the file came back as it is on disk now", DISK_LINE in text)
-        self._checks.check("the unsaved buffer came back, not the file", BUFFER_LINE in text)
-        self._checks.check("the unsaved text is in no file", BUFFER_LINE not in _read(files.in_buffer))
         known = {file.uri: file for file in await session.files()}
-        for file, now in ((files.on_disk, _read(files.on_disk)), (files.in_buffer, buffer)):
+        for file, line, now in (
+            (files.on_disk, DISK_LINE, _read(files.on_disk)),
+            (files.in_buffer, BUFFER_LINE, self._buffer),
+        ):
             found = known.get(file.as_uri())
-            fresh = found is not None and found.hash == content_hash(now) and not found.stale
-            self._checks.check(f"{files.name(file)} is fresh for the model, by its hash", fresh)
-        self._checks.check("every tool result stands behind its call", _pairs_are_whole(nodes))
+            is_fresh = found is not None and found.hash == content_hash(now) and not found.stale
+            where = "buffer" if file == files.in_buffer else "disk"
+            promise = f"{files.name(file)} came back as it is in the {where} now, new line and hash"
+            self._checks.check(promise, line in text and is_fresh)
+        self._checks.check("every tool result stands behind its call", pairs_are_whole(nodes))
 
-    async def _undo(self, session: Session, done: Compaction) -> None:
-        self._screen.heading("Undo")
+    async def _show_undo(self, session: Session, done: Compaction) -> None:
+        self._step("Undo", "The old branch was kept; undo moves back to it.")
         undone = await session.undo()
-        self._screen.note(f"· {undone.restored_tokens:,} tokens are back")
-        self._checks.check("undo stands where the conversation stood before", undone.head == done.before_head)
+        promise = f"{undone.restored_tokens:,} tokens are back, and the conversation stands where it stood"
+        self._checks.check(promise, undone.head == done.before_head)
 
-    async def _head(self, session: Session) -> str | None:
-        return (await session.usage()).as_of_node
+    async def _show_full_window(self, session: Session) -> None:
+        self._step("The window fills, and it compacts by itself", "More questions, until that happens.")
+        questions = [f"What is in {self._files.name(file)}?" for file in self._files.more]
+        for question in questions[:_MOST_QUESTIONS]:
+            await self._ask(session, question, quoted=0)
+            if self._by_itself:
+                break
+        else:
+            self._screen.note("  The folder is too small to fill the window, so nothing had to be done.")
+            return
+        done = self._by_itself[-1]
+        before, after = done["preTokens"], done["postTokens"]
+        promise = f"at the next prompt it made room by itself: {before:,} to {after:,} tokens"
+        self._checks.check(promise, after < before and done["trigger"] == "auto", str(done["trigger"]))
+        self._checks.check("every tool result stands behind its call", pairs_are_whole(await _nodes(session)))
 
-    def _show_sizes(self, before: ContextUsage, after: ContextUsage) -> None:
-        was, now = to_wire(before.by), to_wire(after.by)
-        most = max(before.used, 1)
-        rows = [
-            (
-                label,
-                bar(was[name], most, 16),
-                f"{was[name]:>7,}",
-                bar(now[name], most, 16),
-                f"{now[name]:>7,}",
-            )
-            for name, label in _PARTS.items()
-            if was[name] or now[name]
-        ]
-        self._screen.table(("tokens", "before", "", "after", ""), rows)
-        self._screen.note(f"before {gauge(to_wire(before))}")
-        self._screen.note(f"after  {gauge(to_wire(after))}")
-
-    def _show_outcome(self, done: Compaction, n_nodes: int) -> None:
-        kept = (done.post_count or 0) - 1 - len(done.rehydrated)
-        self._screen.note(
-            f"· dropped {done.dropped_count} messages ({n_nodes} turns) into a digest, kept {kept} turns"
+    async def _kill(self, session: Session, pid: int) -> None:
+        self._step(
+            "kill -9 loses nothing that was settled", f"Process {pid} is killed in the middle of a turn."
         )
-        for uri in done.rehydrated:
-            self._screen.note(f"· restored fresh: {uri}")
+        await session.prompt(f"What is in {self._files.name(self._files.in_buffer)}?")
+        await session.wait_for("toolStarted", timeout_s=_WAIT_S)
+        os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
 
     @contextmanager
     def _kept_unchanged(self) -> Iterator[None]:
         """Check in the end that the folder is as it was."""
         files = (self._files.on_disk, self._files.in_buffer, self._files.other)
-        before = [file.read_bytes() for file in files]
+        before = [(file.read_bytes(), file.stat().st_mtime_ns) for file in files]
         yield
-        self._checks.check("the folder is as it was", [file.read_bytes() for file in files] == before)
-
-    def _close(self) -> int:
-        self._screen.heading("What was checked")
-        rows = [("yes" if kept else "NO", promise) for promise, kept, _ in self._checks.done]
-        self._screen.table(("", ""), rows)
-        seconds = time.monotonic() - self._started
-        self._screen.note(f"{len(rows)} checks in {seconds:.1f} s")
-        return 0 if self._checks.all_kept else 1
+        after = [(file.read_bytes(), file.stat().st_mtime_ns) for file in files]
+        self._checks.check("the folder is as it was", after == before)
 
 
-async def _noting_text(events: Any, texts: list[str]) -> Any:
-    """Pass *events* on, and the text of finished answers to *texts*."""
-    async for event in events:
-        if event.kind == "message":
-            texts.extend(part["text"] for part in event.data["content"] if part["type"] == "text")
-        yield event
+async def _nodes(session: Session) -> list[Any]:
+    return [to_wire(node) for node in (await session.client.session_read(session.sid)).nodes]
 
 
-async def _wait_for_stale(session: Session, file: Path) -> Mapping[str, Any] | None:
-    """Return what the daemon told of *file*, None when it told nothing in time."""
+async def _wait_for_stale(session: Session, file: Path) -> Mapping[str, Any]:
+    """Return what the daemon told of *file*, nothing when it told nothing in time."""
 
     def is_ours(event: ClientEvent) -> bool:
         return bool(event.data["uri"] == file.as_uri())
 
-    start = session.seq
     try:
         event = await session.wait_for("fileStale", is_ours, timeout_s=_WAIT_S)
     except TimeoutError:
-        return None
-    session.seq = start
+        return {}
     return event.data
-
-
-def _citations(answer: str, folder: Path) -> tuple[int, int]:
-    """Return how many places *answer* cites, and how many of them do not hold the text it quotes."""
-    found = list(_CITED.finditer(answer))
-    wrong = [
-        match for match in found if not _holds(folder / match["path"], int(match["line"]), match["text"])
-    ]
-    return len(found), len(wrong)
-
-
-def _holds(file: Path, number: int, quoted: str) -> bool:
-    lines = _read(file).split("\n") if file.is_file() else []
-    start = " ".join(quoted.rstrip("… ").split())
-    return 0 < number <= len(lines) and start in " ".join(lines[number - 1].split())
-
-
-def _pairs_are_whole(nodes: list[dict[str, Any]]) -> bool:
-    asked: set[str] = set()
-    for node in nodes:
-        for block in node["blocks"]:
-            if block["kind"] == "tool_call":
-                asked.add(block["id"])
-            elif block["kind"] == "tool_result" and block["callId"] not in asked:
-                return False
-    return True
 
 
 def _read(file: Path) -> str:

@@ -20,23 +20,22 @@ _SMALL_BYTES: Final = 1_500
 _MOST_BYTES: Final = 9_000
 _LOOK_AT: Final = 5_000
 _WORDS: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{5,}")
-_DEFINED: Final = re.compile(r"\b(?:class|def|fn|func|function|interface|struct|type) +([A-Za-z_]\w{4,})")
 _PROSE: Final = frozenset({".md", ".rst", ".txt"})
 
 
 @dataclass(frozen=True, slots=True)
 class DemoFiles:
-    """Three files of a folder, and a word that stands in the second of them.
+    """Files of a folder to show things on.
 
     *on_disk* is changed on disk, *in_buffer* only in an unsaved buffer; both are small beside *other*, so
-    that a compaction can bring them back and still gain.
+    that a compaction can bring them back and still gain. *more* fill a window, the large ones first.
     """
 
     folder: Path
     on_disk: Path
     in_buffer: Path
     other: Path
-    word: str
+    more: tuple[Path, ...]
 
     def name(self, file: Path) -> str:
         """Return *file* as the user would write it, and so that nobody takes it for anything but a path."""
@@ -56,7 +55,8 @@ def choose_files(folder: Path) -> DemoFiles | None:
     rest = [path for path in small if path != on_disk]
     in_buffer = next((path for path in rest if path.suffix.lower() not in _PROSE), rest[0])
     other = next(path for path in _by_distance(rest, _MOST_BYTES) if path != in_buffer)
-    return DemoFiles(folder, on_disk, in_buffer, other, _telling_word(in_buffer))
+    more = tuple(path for path in reversed(_by_distance(rest, 0)) if path not in (in_buffer, other))
+    return DemoFiles(folder, on_disk, in_buffer, other, more)
 
 
 def _by_distance(paths: list[Path], size_bytes: int) -> list[Path]:
@@ -89,11 +89,3 @@ def _fits(path: Path) -> bool:
     except (OSError, UnicodeDecodeError):
         return False
     return "\0" not in text and bool(_WORDS.search(text))
-
-
-def _telling_word(file: Path) -> str:
-    """Return the first name that *file* defines, else its longest word."""
-    text = file.read_text(encoding="utf-8")
-    defined = _DEFINED.search(text)
-    words: list[str] = _WORDS.findall(text)
-    return defined.group(1) if defined else max(words, key=len)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from datetime import UTC, datetime
 from pathlib import Path
 
 from sidecar.commands.daemon import print_json, run_with_daemon
-from sidecar.commands.terminal import Screen
+from sidecar.commands.stored import list_sessions
+from sidecar.commands.terminal import Screen, short_path
+from sidecar.protocol.codec import to_wire
 from sidecar.protocol.shapes import SessionSummary
 from sidecar_client import SidecarClient
 
 __all__ = ["run"]
+
+_ID_CHARS = 8
+"""How much of an id is shown to somebody who looks; a script gets all of it."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -20,30 +24,33 @@ def run(options: argparse.Namespace) -> int:
     folder = None if options.cwd is None else str(Path(options.cwd).expanduser().resolve())
 
     async def main(client: SidecarClient) -> int:
-        cursor: str | None = None
-        found: list[SessionSummary] = []
-        while True:
-            page = await client.session_list(cwd=folder, query=options.query, cursor=cursor)
-            found.extend(page.sessions)
-            cursor = page.next_cursor
-            if cursor is None:
-                break
-        _show(found, as_json=options.json)
+        found = await list_sessions(client, folder, options.query)
+        if options.json:
+            for session in found:
+                print_json(to_wire(session))
+        else:
+            _show(found, is_all=folder is None and options.query is None)
         return 0
 
-    return run_with_daemon(main, ".")
+    return run_with_daemon(main, "." if folder is None else folder)
 
 
-def _show(found: list[SessionSummary], *, as_json: bool) -> None:
-    if as_json:
-        for session in found:
-            print_json(dataclasses.asdict(session))
-        return
+def _show(found: list[SessionSummary], *, is_all: bool) -> None:
     screen = Screen()
-    if not found and screen.is_terminal:
-        screen.note('no sessions yet; "sidecar chat" starts one')
+    if not screen.is_terminal:
+        screen.table([""] * 6, [_row(session) for session in found])
+        return
+    if not found:
+        screen.note("no sessions yet; sidecar chat starts one" if is_all else "no session is like that")
+        return
     headers = ("session", "last used", "turns", "tokens", "title", "folder")
-    screen.table(headers, [_row(session) for session in found])
+    rows = [_row(session) for session in found]
+    here = Path.cwd()
+    shown = [(sid[:_ID_CHARS], *rest, short_path(Path(cwd), here)) for sid, *rest, cwd in rows]
+    screen.table(headers, shown, cut=(5, 4, 3, 2, 1))
+    screen.note(
+        "sidecar chat --resume SESSION goes on with one, --resume alone with the newest of this folder"
+    )
 
 
 def _row(session: SessionSummary) -> tuple[str, ...]:

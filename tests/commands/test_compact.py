@@ -80,14 +80,14 @@ async def test_a_stored_session_is_condensed_and_left_alone(
     await store(tmp_path, turns)
     file = tmp_path / "talk.jsonl"
     before = file.read_bytes()
-    code = await asyncio.to_thread(run, Namespace(file=str(file), window=8_000))
+    code = await asyncio.to_thread(run, Namespace(file=str(file), window=8_000, preview=False))
     out, err = capsys.readouterr()
     lines = [json.loads(line) for line in out.splitlines()]
     assert code == 0
     assert lines[0]["role"] == "user"
     assert "digest" in lines[0]["blocks"][0]["text"]
     assert lines[-1]["blocks"][0]["text"] == LONG
-    assert "messages folded" in err
+    assert "messages are now a digest" in err
     assert file.read_bytes() == before
 
 
@@ -98,7 +98,7 @@ def said(text: str) -> Turn:
 def test_nothing_to_do_has_an_exit_code_of_its_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(Namespace(file=str(write(tmp_path, OPENAI)), window=32_000)) == 3
+    assert run(Namespace(file=str(write(tmp_path, OPENAI)), window=32_000, preview=False)) == 3
     assert "nothing done" in capsys.readouterr().err
 
 
@@ -115,5 +115,5 @@ def test_other_files_are_refused_with_what_was_found(tmp_path: Path, text: str, 
     file.write_text(text)
     with pytest.raises(NotReadable, match=said):
         read_turns(file)
-    assert run(Namespace(file=str(file), window=8_000)) == 2
-    assert run(Namespace(file=str(tmp_path / "gone.json"), window=8_000)) == 2
+    assert run(Namespace(file=str(file), window=8_000, preview=False)) == 2
+    assert run(Namespace(file=str(tmp_path / "gone.json"), window=8_000, preview=False)) == 2

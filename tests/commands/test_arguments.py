@@ -1,0 +1,73 @@
+"""What ``--help`` teaches, and what is said of a command line that is wrong."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from sidecar.cli import main
+from sidecar.commands.arguments import make_parser
+
+COMMANDS = ("demo", "chat", "run", "sessions", "compact", "doctor", "schema", "serve", "acp")
+
+
+def help_of(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *command: str) -> str:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--help"])
+    assert ended.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_the_main_help_teaches_where_to_start(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = help_of(capsys, monkeypatch)
+    assert all(f"    {command} " in text for command in COMMANDS)
+    assert all(word in text for word in ("start here:", "INDUSAGI_HOME", "NO_COLOR", "exit codes:"))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_each_command_has_its_exit_codes_and_fits_a_terminal(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = help_of(capsys, monkeypatch, command)
+    assert "exit codes: 0 " in text
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_example_is_a_command_line_that_is_understood(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = help_of(capsys, monkeypatch, command)
+    examples = re.findall(r"^  (?:.*\| )?sidecar ([a-z][^|>\n]*?)(?:  |[|>2]|$)", text, re.MULTILINE)
+    parser = make_parser()
+    for example in examples:
+        words = [word.strip("'\"`") for word in re.findall(r"\"[^\"]*\"|'[^']*'|\S+", example)]
+        assert parser.parse_args(words).command == command
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        pytest.param(["nope"], "invalid choice: 'nope'", id="an unknown command"),
+        pytest.param(["run"], "required: prompt", id="nothing to run"),
+        pytest.param(["serve", "--log", "loud"], "invalid choice: 'loud'", id="an unknown level"),
+        pytest.param(["serve", "--idle-exit", "soon"], "soon is no number of seconds", id="no time"),
+        pytest.param(["serve", "--listen", "x"], "goes with --shared --daemon", id="a port of no daemon"),
+        pytest.param(["serve", "--daemon"], "goes with --shared", id="a daemon of nobody"),
+        pytest.param(["compact", "--window", "9", "x"], "9 is no number of tokens", id="no window"),
+        pytest.param(["--stdio", "--nope"], "unrecognized arguments: --nope", id="an unknown flag"),
+    ],
+)
+def test_a_wrong_command_line_is_told_in_two_lines(
+    line: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(line)
+    what, where = capsys.readouterr().err.splitlines()
+    assert ended.value.code == 2
+    assert said in what
+    assert where.endswith('--help" says what there is')

@@ -1,0 +1,234 @@
+"""The commands as their users start them: in a terminal, in a pipe, and with Ctrl-C."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sidecar.cli import main
+
+if sys.platform != "win32":
+    import pty
+
+pytestmark = [pytest.mark.e2e, pytest.mark.skipif(os.name == "nt", reason="drives a POSIX terminal")]
+
+SIDECAR = (sys.executable, "-m", "sidecar")
+_PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.py").write_text("answer = 42\n")
+    for name in ("notes.md", "b.py", "c.py", "d.py"):
+        body = "\n".join(f"# line {number} of {name}" for number in range(60))
+        (folder / name).write_text(f"def {name[0]}_function():\n    pass\n{body}\n")
+    return folder
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    private = {
+        "HOME": str(tmp_path),
+        "INDUSAGI_HOME": str(tmp_path / "home"),
+        "TERM": "xterm",
+        "COLUMNS": "100",
+    }
+    return {**os.environ, **private, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+class Terminal:
+    """A command in a terminal, and whoever sits at it."""
+
+    def __init__(self, folder: Path, environment: dict[str, str], *arguments: str) -> None:
+        self.shown = ""
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.chdir(folder)
+            os.execve(sys.executable, (*SIDECAR, *arguments), environment)
+
+    def wait_for(self, text: str) -> None:
+        """Return once *text* is shown; what was shown up to it is forgotten."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while text not in self.shown:
+            assert time.monotonic() < deadline, f"no {text!r} in {self.shown}"
+            assert self._read(), f"it ended without {text!r}: {self.shown}"
+        self.shown = self.shown.partition(text)[2]
+
+    def type(self, text: str) -> None:
+        os.write(self.fd, text.encode())
+
+    def wait(self) -> int:
+        """Return the exit code once it has ended; all that was shown is in ``shown``."""
+        while self._read():
+            pass
+        os.close(self.fd)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def _read(self) -> bool:
+        readable, _, _ = select.select([self.fd], [], [], _PATIENCE_S)
+        data = b""
+        with contextlib.suppress(OSError):  # how a terminal says that its program has ended
+            data = os.read(self.fd, 65536) if readable else b""
+        self.shown += re.sub("\x1b\\[[0-9;?]*[a-zA-Z]", "", data.decode("utf-8", "replace"))
+        return bool(data)
+
+
+def run(project: Path, environment: dict[str, str], *arguments: str, **more: str) -> tuple[int, str, str]:
+    """Run a command without a terminal; return its exit code, its output and its errors."""
+    ran = subprocess.run(
+        (*SIDECAR, *arguments),
+        cwd=project,
+        env={**environment, **more},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=_PATIENCE_S,
+        check=False,
+    )
+    assert "Traceback" not in ran.stderr
+    return ran.returncode, ran.stdout, ran.stderr
+
+
+def test_ctrl_c_stops_the_turn_then_leaves_and_the_session_goes_on(
+    project: Path, environment: dict[str, str]
+) -> None:
+    chat = Terminal(project, environment, "chat")
+    chat.wait_for("» ")
+    chat.type("run `sleep 60`\n")
+    chat.wait_for("allow?")
+    chat.type("y\n")
+    chat.wait_for("\n")
+    chat.type("\x03")
+    chat.wait_for("stopping; Ctrl-C again leaves at once")
+    chat.wait_for("tokens")
+    chat.type("\x03")
+    chat.wait_for("Ctrl-C again leaves")
+    chat.type("\x03")
+    assert chat.wait() == 130
+    assert "Traceback" not in chat.shown
+    sid = re.search(r"--resume (\w+)", chat.shown)
+    assert sid is not None
+
+    again = Terminal(project, environment, "chat", "--resume", sid[1][:6])
+    again.wait_for("goes on: run `sleep 60`")
+    again.wait_for("» ")
+    again.type("what is in a.py?\n")
+    again.wait_for("answer = 42")
+    again.wait_for("» ")
+    again.type("/files\n")
+    again.wait_for("a.py  fresh")
+    again.type("\x04")
+    assert again.wait() == 0
+
+
+def test_a_session_that_nothing_was_said_in_is_not_kept(project: Path, environment: dict[str, str]) -> None:
+    chat = Terminal(project, environment, "chat")
+    chat.wait_for("» ")
+    os.kill(chat.pid, signal.SIGTERM)
+    assert chat.wait() == 130
+    assert run(project, environment, "sessions") == (0, "", "")
+
+
+def test_run_answers_on_stdout_and_tells_the_rest_on_stderr(
+    project: Path, environment: dict[str, str]
+) -> None:
+    code, out, err = run(project, environment, "run", "what", "is", "in", "a.py?", LC_ALL="C", PYTHONUTF8="0")
+    assert code == 0
+    assert "`a.py:1` answer = 42" in out
+    assert err in ("- Read a.py\n", "· Read a.py\n"), "as the stream can take it"
+    code, out, _ = run(project, environment, "sessions", "--json")
+    assert '"cwd":' in out
+    assert '"updatedAt":' in out, "the names of the protocol"
+
+
+def test_run_leaves_without_a_word_when_nobody_reads_its_events(
+    project: Path, environment: dict[str, str]
+) -> None:
+    ran = subprocess.Popen(
+        (*SIDECAR, "run", "--json", "what is in a.py?"),
+        cwd=project,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert ran.stdout is not None
+    assert ran.stderr is not None
+    assert b'"kind": "phase"' in ran.stdout.readline()
+    ran.stdout.close()
+    with ran.stderr:
+        assert b"Error" not in ran.stderr.read()
+    assert ran.wait() == 141
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        pytest.param(("run", ""), 2, "the prompt is empty", id="an empty prompt"),
+        pytest.param(("run", "-"), 2, "the prompt is empty", id="nothing piped in"),
+        pytest.param(("run", "--cwd", "gone", "hi"), 2, "gone: there is no such folder", id="no folder"),
+        pytest.param(("run", "--cwd", "a.py", "hi"), 2, "a.py: that is no folder", id="a file"),
+        pytest.param(("demo", "gone"), 2, "is no folder", id="no folder to show"),
+        pytest.param(("compact", "gone"), 2, "cannot read gone: No such file", id="no file"),
+        pytest.param(("compact", "a.py"), 2, "a.py is no conversation", id="no conversation"),
+        pytest.param(("schema", "--out", "a.py"), 1, "a.py", id="no folder to write into"),
+        pytest.param(("run", "--model", "nope", "hi"), 1, "no model 'nope'", id="no model"),
+        pytest.param(
+            ("chat", "--resume", "nope"), 2, "begins with 'nope'; \"sidecar sessions\"", id="no session"
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_words(
+    arguments: tuple[str, ...],
+    code: int,
+    said: str,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("INDUSAGI_HOME", str(project.parent / "home"))
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert main(arguments) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+    assert len(err.splitlines()) <= 3
+
+
+def test_the_demonstration_holds_and_leaves_the_folder_as_it_was(
+    project: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in project.iterdir()}
+    code, out, _ = run(project, environment, "demo")
+    assert code == 0, out
+    assert re.search(r"All \d+ checks held", out)
+    assert all(f"\n{step}  " in out for step in range(1, 7))
+    assert "✗" not in out
+    assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in project.iterdir()} == before
+    assert not (tmp_path / "home" / "sessions").exists(), "it keeps its state elsewhere"
+
+
+def test_a_demonstration_that_is_told_to_end_puts_the_folder_back(
+    project: Path, environment: dict[str, str]
+) -> None:
+    before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in project.iterdir()}
+    demo = Terminal(project, environment, "demo")
+    demo.wait_for("stale, with the new hash")
+    os.kill(demo.pid, signal.SIGTERM)
+    assert demo.wait() == 130
+    assert "Traceback" not in demo.shown
+    assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in project.iterdir()} == before
