@@ -49,9 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         _let_go_of_stdout()
         return _BROKEN_PIPE
     except OSError as error:
-        _let_go_of_stdout()
         where = f" {error.filename}" if error.filename else ""
         sys.stderr.write(f"sidecar: the system refused{where}: {error.strerror or error}\n")
+        sys.stderr.flush()
+        _let_go_of_stdout()
         return 1
 
 

@@ -355,6 +355,7 @@ def test_a_daemon_that_cannot_start_is_told_with_the_end_of_its_log(stage: Stage
     stage.place.make()
     stage.place.lock.mkdir()
     ran = stage.run("serve", "--shared")
+    stage.place.lock.rmdir()
     assert ran.returncode == 1
     assert "the shared daemon did not start" in ran.stderr
     assert f"the system refused {stage.place.lock}: Is a directory" in ran.stderr
