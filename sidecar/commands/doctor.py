@@ -16,6 +16,7 @@ from sidecar.attach.errors import AttachError
 from sidecar.attach.place import Place
 from sidecar.commands.daemon import run_with_daemon
 from sidecar.commands.terminal import Screen
+from sidecar.llmgateway.findings import look_around
 from sidecar.protocol.messages import StatusResult
 from sidecar_client import SidecarClient, SidecarClientError
 
@@ -33,7 +34,8 @@ def run(options: argparse.Namespace) -> int:
     screen.table(("", ""), [(name, version(name)) for name in _PARTS])
     state_ok = _show_state(screen, indusagi_home())
     shared_ok = _show_shared(screen, Place(indusagi_home()))
-    return 0 if _daemon_answers(screen) and state_ok and shared_ok else 1
+    models_ok = _show_models(screen, indusagi_home())
+    return 0 if _daemon_answers(screen) and state_ok and shared_ok and models_ok else 1
 
 
 def _show_state(screen: Screen, home: Path) -> bool:
@@ -67,6 +69,17 @@ def _show_shared(screen: Screen, place: Place) -> bool:
     return True
 
 
+def _show_models(screen: Screen, home: Path) -> bool:
+    """Say which models can be asked from here, and what to set for others."""
+    found = asyncio.run(look_around(home, Path.cwd()))
+    for finding in found:
+        if finding.is_well:
+            screen.table(("", ""), [(finding.about, finding.said)])
+        else:
+            screen.problem(f"{finding.about}: {finding.said}")
+    return all(finding.is_well for finding in found)
+
+
 def _daemon_answers(screen: Screen) -> bool:
     """Start a daemon and ask it how it is."""
 
@@ -75,7 +88,6 @@ def _daemon_answers(screen: Screen) -> bool:
         watch = status.watch.backend
         megabytes = status.rss_bytes / 1_000_000
         screen.table(("", ""), [("daemon", f"answers; {megabytes:.0f} MB, watches with {watch}")])
-        screen.table(("", ""), [("model", "offline-1, built in; it finds and cites, it does not reason")])
         return 0
 
     return run_with_daemon(main, ".") == 0

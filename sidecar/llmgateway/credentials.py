@@ -17,7 +17,7 @@ from threading import Thread
 from typing import Final, TypeAlias
 
 from sidecar._internal.env import read_raw
-from sidecar.llmgateway.contract import gateway_error
+from sidecar.llmgateway.contract import GatewayError, gateway_error
 from sidecar.llmgateway.names import Provider
 
 __all__ = ["AUTH_FILE", "Credentials", "Key", "Keyring", "how_to_set", "system_keyring"]
@@ -53,6 +53,21 @@ class Credentials:
             GatewayError: ``auth``, when ``auth.json`` is there and cannot be used.
         """
         return self._from_environment(provider) or self._from_file(provider) or self._from_keyring(provider)
+
+    @property
+    def has_keyring(self) -> bool:
+        """Whether the system's keyring is asked."""
+        return self._keyring is not None
+
+    def problem(self) -> str | None:
+        """Return why ``auth.json`` is there and cannot be used, None when nothing is wrong with it."""
+        path = self._home / AUTH_FILE if self._home is not None else None
+        try:
+            if path is not None and path.is_file():
+                _read(path)
+        except GatewayError as error:
+            return error.message
+        return None
 
     def _from_environment(self, provider: Provider) -> Key | None:
         for name in provider.key_env:

@@ -20,7 +20,7 @@ from sidecar.llmgateway.contract import Channel, Conversation, CostSheet, ModelC
 from sidecar.llmgateway.credentials import Credentials, system_keyring
 from sidecar.llmgateway.falling_back import falling_back
 from sidecar.llmgateway.gateway import PROVIDERS, Invoke, ProviderFactory, stream
-from sidecar.llmgateway.names import sdk_of
+from sidecar.llmgateway.names import Provider, sdk_of
 from sidecar.llmgateway.providers import Serving, address_of, is_installed
 from sidecar.llmgateway.providers.windows import ask_window, is_local
 from sidecar.llmgateway.routing import Route, Routes
@@ -102,6 +102,11 @@ class ModelRegistry:
             extra, _ = sdk_of(route.provider)
             return f"it needs the extra [{extra}]; run: pip install 'sidecar[{extra}]'"
         return None
+
+    def provider_of(self, model_id: str) -> Provider | None:
+        """Return who serves *model_id*; None for what is built in, and for what nobody is known to serve."""
+        route = self._routes.find(model_id) if self.catalog.get(model_id) is None else None
+        return route.provider if route is not None else None
 
     def invoker(self, model_id: str) -> Invoke:
         """Return how to call *model_id*; one that nobody serves answers with an ``unsupported`` error."""

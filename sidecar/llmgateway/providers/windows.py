@@ -1,4 +1,4 @@
-"""Asks a server for the window of a model, where it is one that tells: llama.cpp, Ollama, vLLM, LM Studio.
+"""Asks a server for its models and their windows, where it tells: llama.cpp, Ollama, vLLM, LM Studio.
 
 In a thread and within seconds; a server that does not tell, or is not there, is None and no error.
 """
@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
-__all__ = ["ask_window", "is_local"]
+__all__ = ["ask_window", "is_local", "list_models"]
 
 _DEADLINE_S: Final = 4.0
 _ONE_ANSWER_S: Final = 1.5
@@ -45,6 +45,15 @@ async def ask_window(base_url: str, model: str, key: str | None = None) -> int |
             return await asyncio.to_thread(_ask, base_url.rstrip("/"), model, key)
     except TimeoutError:
         return None
+
+
+async def list_models(base_url: str, key: str | None = None) -> tuple[str, ...] | None:
+    """Return the names of the models at *base_url*, None where nobody lists any. Never raises."""
+    listed = await asyncio.to_thread(_get, f"{base_url.rstrip('/')}/models", key)
+    entries = listed.get("data") if isinstance(listed, dict) else None
+    if not isinstance(entries, list):
+        return None
+    return tuple(str(entry["id"]) for entry in entries if isinstance(entry, dict) and "id" in entry)
 
 
 def _ask(base_url: str, model: str, key: str | None) -> int | None:

@@ -1,0 +1,128 @@
+"""What is said of a user's setup of models: what can be asked, what is wrong, what to set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from sidecar.llmgateway import credentials, findings
+from sidecar.llmgateway.config import CONFIG_FILE, FOLDER_FILE
+from sidecar.llmgateway.credentials import AUTH_FILE
+from sidecar.llmgateway.findings import Finding, look_around
+from sidecar.llmgateway.names import PROVIDERS_BY_NAME
+from sidecar.llmgateway.providers.fakes import fake_provider
+
+SECRET = "sk-proj-0123456789abcdefghij"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state directory, and an environment that says nothing."""
+    for provider in PROVIDERS_BY_NAME.values():
+        for name in (*provider.key_env, provider.base_url_env or ""):
+            monkeypatch.delenv(name, raising=False)
+    for name in ("OLLAMA", "LMSTUDIO", "LLAMACPP", "VLLM"):
+        monkeypatch.setenv(f"{name}_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setattr(credentials, "_ask_keyring", lambda name: None)
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+async def found(home: Path) -> dict[str, Finding]:
+    told = await look_around(home, home.parent)
+    assert SECRET not in str(told)
+    return {finding.about: finding for finding in told}
+
+
+async def check(home: Path, well: Mapping[str, str] = {}, unwell: Mapping[str, str] = {}) -> None:
+    """*well* and *unwell* hold a part of what is said by what it is about."""
+    told = await found(home)
+    for about, said in {**well, **unwell}.items():
+        assert said in told[about].said
+    assert [about for about, finding in told.items() if not finding.is_well] == list(unwell)
+
+
+async def test_with_nothing_set_all_is_well_and_the_next_step_is_said(home: Path) -> None:
+    no_key = "no key; set {}, or put"
+    await check(
+        home,
+        well={
+            "model": "offline-1, built in; it finds and cites, it does not reason; for another one write",
+            "openai": no_key.format("OPENAI_API_KEY"),
+            "anthropic": no_key.format("ANTHROPIC_API_KEY"),
+            "google": no_key.format("GOOGLE_API_KEY"),
+            "local servers": "none answers (ollama, lmstudio, llamacpp, vllm)",
+        },
+    )
+
+
+async def test_a_model_that_can_be_asked(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    (home / CONFIG_FILE).write_text('model = "openai:gpt-5"\nsummarizer = "ollama:small"\n')
+    await check(
+        home,
+        well={
+            "model": "openai:gpt-5, window 272,000 tokens, key from OPENAI_API_KEY",
+            "summarizer": "ollama:small, window of unknown size, no key, and none is asked for, at http://",
+            "openai": "key from OPENAI_API_KEY; ask with openai:MODEL",
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "unwell"),
+    [
+        ('model = "openai:gpt-5"', {"model": "no key; set OPENAI_API_KEY"}),
+        ('model = "nobody:x"', {"model": "nobody:x cannot be called: nobody is known to serve it"}),
+        ('summarizer = "google:x"', {"summarizer": "no key; set GOOGLE_API_KEY"}),
+        ('modle = "x"', {"settings": "is not used: Object contains unknown field `modle`"}),
+        (
+            '[providers.work]\nbase_url = "https://models.example/v1"\nkey_env = "WORK_KEY"',
+            {"work": "no key; set WORK_KEY"},
+        ),
+    ],
+)
+async def test_what_is_set_and_cannot_work_is_not_well(
+    home: Path, config: str, unwell: dict[str, str]
+) -> None:
+    (home / CONFIG_FILE).write_text(config)
+    told = await look_around(home, home.parent)
+    wrong: Sequence[Finding] = [finding for finding in told if not finding.is_well]
+    assert [finding.about for finding in wrong] == list(unwell)
+    assert all(unwell[finding.about] in finding.said for finding in wrong)
+
+
+async def test_keys_that_others_can_read_are_said_once(home: Path) -> None:
+    (home / AUTH_FILE).write_text(f'{{"openai": "{SECRET}"}}')
+    (home / AUTH_FILE).chmod(0o644)
+    await check(
+        home,
+        well={"openai": "no key that can be used, see auth.json"},
+        unwell={"keys": "auth.json can be read by others (mode 0644)"},
+    )
+    (home / AUTH_FILE).chmod(0o600)
+    await check(home, well={"openai": "key from auth.json; ask with"})
+
+
+async def test_what_a_folder_may_not_say_is_said(home: Path) -> None:
+    (home.parent / FOLDER_FILE).write_text('[providers.evil]\nbase_url = "https://evil.example"\n')
+    told = await look_around(home, home.parent)
+    (wrong,) = [finding for finding in told if not finding.is_well]
+    assert "because this folder is not trusted" in wrong.said
+
+
+async def test_a_missing_extra_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(findings, "is_installed", lambda provider: False)
+    await check(home, well={"google": "not installed; run: pip install 'sidecar[google]'"})
+
+
+async def test_a_server_next_door_lists_its_models(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = {"data": [{"id": f"model-{n}"} for n in range(8)]}
+    async with fake_provider("openai-chat", [], {"/v1/models": listed}) as fake:
+        monkeypatch.setenv("OLLAMA_BASE_URL", f"{fake.http.url}/v1")
+        told = await found(home)
+    assert told["ollama"].said.endswith(
+        "with model-0, model-1, model-2, model-3, model-4, model-5, ...; ask with ollama:MODEL"
+    )

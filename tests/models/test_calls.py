@@ -1,0 +1,117 @@
+"""What a session makes of a model call: tools cut off, waits that end, what is counted and cached."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from sidecar.llmgateway.providers.fakes import Called, Ended, Hang, Refused, Said, Spent, Thought
+
+APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")
+AT_ONCE_S = 0.1
+_TRIES = 3
+STREAMED = ("openai-chat", "openai-responses", "anthropic-messages")
+"""Those whose arguments come in pieces, and so can be cut."""
+
+
+@pytest.mark.parametrize("api", STREAMED)
+@pytest.mark.parametrize("stop", ["max_output", "tool_calls"])
+async def test_a_call_that_was_cut_is_never_made(on_stage: Any, told: Any, api: str, stop: str) -> None:
+    """Whether the provider says so, or takes it for a whole one."""
+    cut = Called("call_1", "write", ('{"path": "a.txt", "content": "ha',))
+    async with on_stage(
+        {api: [(Said(("I write.",)), cut, Ended(stop)), (Said(("sorry",)), Ended())]}
+    ) as stage:
+        session = await stage.session()
+        await session.choose("permissions", "allowAll")
+        outcome = await stage.ask(session, "write a.txt")
+        assert list(stage.folder.iterdir()) == []
+        assert (await stage.ask(session, "and now?")).fault is None
+    assert outcome.fault is None
+    finished = [event["data"]["isError"] for event in told(session, "toolFinished")]
+    assert finished == [True]
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize(
+    "shown", [(), (Said(("half",)),), (Thought(("hm",)),)], ids=["waiting", "text", "thought"]
+)
+async def test_interrupting_ends_the_turn_and_the_connection_at_once(
+    on_stage: Any, told: Any, api: str, shown: tuple[Any, ...]
+) -> None:
+    """Three tries: a machine that is busy elsewhere may take its time once."""
+    took_s = []
+    async with on_stage({api: [(*shown, Hang())]}) as stage:
+        http, session = stage.fake.http, await stage.session()
+        for _ in range(_TRIES):
+            http.was_asked.clear()
+            http.hung_up.clear()
+            started = await session.submit(({"type": "text", "text": "go"},))
+            await http.was_asked.wait()
+            began = monotonic()
+            session.interrupt(started.turn_id, "keep")
+            async with asyncio.timeout(5):
+                await http.hung_up.wait()
+                took_s.append(monotonic() - began)
+                outcome = await started.outcome
+            assert (outcome.stop_reason, outcome.fault) == ("cancelled", None)
+    assert min(took_s) < AT_ONCE_S
+    assert told(session, "retry", "faulted") == []
+
+
+async def test_a_pause_that_a_server_asks_for_is_told_and_made(on_stage: Any, told: Any) -> None:
+    slow_down = [Refused(429, "slow down", headers=(("retry-after", "7"),))]
+    async with on_stage({"anthropic-messages": [slow_down, (Said(("ok",)), Ended())]}) as stage:
+        session = await stage.session()
+        outcome = await stage.ask(session, "hello")
+        assert stage.pauses == [7.0]
+    (retry,) = told(session, "retry")
+    assert outcome.text == "ok"
+    assert retry["data"] == {
+        "attempt": 1,
+        "max": 3,
+        "delayMs": 7000,
+        "error": "anthropic answered 429: slow down",
+    }
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_usage_means_the_same_for_every_provider(on_stage: Any, api: str) -> None:
+    """Input without what the cache held; what is in the window is all of it."""
+    async with on_stage({api: [(Said(("ok",)), Spent(10, 5, cache_read=90), Ended())]}) as stage:
+        session = await stage.session()
+        await stage.ask(session, "hello")
+        usage = session.usage()
+    assert usage.source == "provider"
+    assert usage.last_turn is not None
+    assert (usage.last_turn.input, usage.last_turn.output, usage.last_turn.cache_read) == (10, 5, 90)
+    assert 100 < usage.used < 120
+
+
+async def test_the_prefix_that_stays_is_marked_for_the_cache(on_stage: Any) -> None:
+    """What one call has marked, the next one sends again to the letter: that is what a cache goes by."""
+    reads = (Called("call_1", "read", ('{"path": "a.txt"}',)), Ended("tool_calls"))
+    done = (Said(("done",)), Ended())
+    async with on_stage({"anthropic-messages": [reads, done, done]}) as stage:
+        (stage.folder / "a.txt").write_text("hi\n")
+        session = await stage.session()
+        for prompt in ("one", "two"):
+            await stage.ask(session, prompt)
+        sent = stage.fake.sent
+    for earlier, later in pairwise(sent):
+        assert later["system"] == earlier["system"]
+        assert later["tools"] == earlier["tools"]
+        prefix = unmarked(earlier["messages"])
+        assert unmarked(later["messages"])[: len(prefix)] == prefix
+        marked = [index for index, each in enumerate(later["messages"]) if "cache_control" in str(each)]
+        assert len(prefix) - 1 in marked
+
+
+def unmarked(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: unmarked(item) for name, item in value.items() if name != "cache_control"}
+    return [unmarked(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,72 @@
+"""One conversation over several providers: each is sent what it takes, and nothing is lost to the others."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+from sidecar.llmgateway.providers.fakes import Called, Ended, Said, Scene, Spent, Thought
+
+PIXELS = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + (1).to_bytes(4, "big") * 2
+PICTURE = {"type": "image", "mimeType": "image/png", "data": b64encode(PIXELS).decode()}
+
+
+def round_of(name: str) -> list[Scene]:
+    """Two calls of a model: it thinks and reads a file, then answers."""
+    reads = Called(f"call_{name}", "read", ('{"path": "a.txt"}',))
+    return [
+        (Thought((f"{name} thinks",), f"c2lnbmVk{name}"), reads, Spent(10, 5), Ended("tool_calls")),
+        (Said((f"{name} says hi",)), Spent(20, 5), Ended()),
+    ]
+
+
+async def test_a_conversation_wanders_from_provider_to_provider(on_stage: Any, told: Any) -> None:
+    """The fakes refuse what is not valid, so that each answer says that the request was."""
+    wandered = ("anthropic:claude-x", "google:gemini-x", "openai-chat:gpt-x", "anthropic:claude-x")
+    scenes = {
+        "anthropic-messages": [*round_of("Anna"), (Said(("Anna again",)), Ended())],
+        "google-generate": round_of("Gigi"),
+        "openai-chat": round_of("Opal"),
+    }
+    async with on_stage(scenes) as stage:
+        (stage.folder / "a.txt").write_text("hi\n")
+        session = await stage.session("anthropic:claude-x")
+        texts = []
+        for model in wandered:
+            await session.choose("model", model)
+            asked = ({"type": "text", "text": "what is this?"}, PICTURE)
+            texts.append((await (await session.submit(asked)).outcome).text)
+        sent = {api: fake.sent for api, fake in stage.fakes.items()}
+    assert texts == ["Anna says hi", "Gigi says hi", "Opal says hi", "Anna again"]
+    assert told(session, "faulted", "retry") == []
+    own = str(sent["anthropic-messages"][-1])
+    assert "'thinking': 'Anna thinks', 'signature': 'c2lnbmVkAnna'" in own
+    assert "Gigi thinks" not in own
+    assert "Opal thinks" not in own
+    assert own.count("'tool_use_id'") == 3
+    assert own.count("'media_type': 'image/png'") == 4
+    assert "thinks" not in str(sent["google-generate"][0])
+    assert "c2lnbmVkGigi" in str(sent["google-generate"][1])
+    assert "Gigi thinks" not in str(sent["openai-chat"][0])
+    assert "Opal thinks" in str(sent["openai-chat"][1])
+
+
+async def test_the_choice_is_stored_with_the_session(on_stage: Any) -> None:
+    async with on_stage({"anthropic-messages": [(Said(("hi",)), Ended())]}) as stage:
+        session = await stage.session("offline-1")
+        await session.choose("model", "anthropic:claude-x")
+        await stage.daemon.service.hub.close(session.sid)
+        loaded = (await stage.daemon.service.hub.load(session.sid)).session
+        assert loaded.info.model == "anthropic:claude-x"
+        assert (await stage.ask(loaded, "hello")).text == "hi"
+
+
+async def test_a_model_that_sees_nothing_is_told_that_there_was_a_picture(on_stage: Any, told: Any) -> None:
+    blind = '[models.known]\nprovider = "openai-chat"\nname = "x"\ncontext_window = 9000\nimages = false\n'
+    async with on_stage({"openai-chat": [(Said(("ok",)), Ended())]}, config=blind) as stage:
+        session = await stage.session()
+        await (await session.submit(({"type": "text", "text": "look"}, PICTURE))).outcome
+        (sent,) = stage.fake.sent
+    assert "[image left out: this model sees no images]" in str(sent)
+    (notice,) = told(session, "notice")
+    assert notice["data"]["description"] == "an image was left out: this model sees no images"
