@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from sidecar._internal.loading import loading
@@ -23,9 +22,10 @@ def run(options: Namespace) -> int:
     # Imported once nothing but the protocol can reach the client any more.
     with loading():
         import sidecar.acp  # noqa: F401  # loaded before the loop runs
+        from sidecar.commands.logs import log_to_stderr
         from sidecar.transport.lifetime import run as run_to_end
 
-    logging.basicConfig(level=options.log.upper(), format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    log_to_stderr(options.log)
     run_to_end(lambda lifetime: _serve(fds, lifetime))
 
 

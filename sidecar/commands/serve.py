@@ -6,7 +6,6 @@ The client's first byte says which protocol it speaks; what the other one needs 
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
 
 from sidecar._internal.loading import loading
@@ -26,9 +25,10 @@ def run(options: Namespace) -> int:
     fds = take_stdio()
     # Imported once nothing but the protocol can reach the client any more.
     with loading():
+        from sidecar.commands.logs import log_to_stderr
         from sidecar.transport.lifetime import run as run_to_end
 
-    logging.basicConfig(level=options.log.upper(), format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    log_to_stderr(options.log)
     run_to_end(lambda lifetime: _serve(fds, lifetime, options.client_process_id))
 
 

@@ -7,7 +7,6 @@ whoever starts it detaches it.
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import secrets
 import socket
@@ -25,6 +24,7 @@ from sidecar.attach.manners import READY
 from sidecar.attach.place import Place
 from sidecar.attach.streams import over_socket
 from sidecar.attach.tcp import TokenDesk, bind_loopback, write_tcp_file
+from sidecar.commands.logs import log_to_stderr
 from sidecar.transport.lifetime import Lifetime, supervise
 from sidecar.transport.lifetime import run as run_to_end
 from sidecar.transport.stdio import take_stdio
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     except AttachError as error:
         sys.stderr.write(f"sidecar: {error}\n")
         return 1
-    logging.basicConfig(level=options.log.upper(), format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    log_to_stderr(options.log)
     os.chdir(place.home)  # the folder it was started in may have to be unmounted or removed
     return run_to_end(lambda lifetime: _serve(place, port, output, options.idle_exit, lifetime))
 
