@@ -65,6 +65,7 @@ class CompactionConfig:
             ignored.
         overhead_tokens: what each prompt holds beside the messages, the system prompt and the tools'
             schemas; it matters where no usage is reported (failure B-A10).
+        summariser_window: the window of *model*, where that is smaller than the agent's own.
     """
 
     model: ChatModel | None
@@ -74,6 +75,7 @@ class CompactionConfig:
     on_compaction: Callable[[CompactionInfo], None] | None = None
     _: KW_ONLY
     overhead_tokens: int = 0
+    summariser_window: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,8 @@ class Compactor:
         self._config = config
         self._clock = clock
         self._budget = fit_budget(config.context_window, config.reserve_tokens, config.keep_recent_tokens)
+        writers = min(config.context_window, config.summariser_window or config.context_window)
+        self._writers_budget = fit_budget(writers, config.reserve_tokens, config.keep_recent_tokens)
         self._breaker = Breaker()
         self._checkpoints: list[Checkpoint] = []
         self._track: Track | None = None
@@ -210,7 +214,7 @@ class Compactor:
         if plan.cut == 0:
             return _Outcome(self._remember(advance(track, plan, None)), None)
         started = self._clock()
-        written = await write_summary(model, track.originals, plan, self._budget, wishes)
+        written = await write_summary(model, track.originals, plan, self._writers_budget, wishes)
         self._breaker = self._breaker.after(asked=model is not None, failed=written.failed)
         before = estimate_total(track.view)
         summary = CompactionSummary(

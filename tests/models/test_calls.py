@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sidecar.llmgateway.contract import StopReason
 from sidecar.llmgateway.providers.fakes import Called, Ended, Hang, Refused, Said, Spent, Thought
 
 APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")
@@ -20,7 +21,9 @@ STREAMED = ("openai-chat", "openai-responses", "anthropic-messages")
 
 @pytest.mark.parametrize("api", STREAMED)
 @pytest.mark.parametrize("stop", ["max_output", "tool_calls"])
-async def test_a_call_that_was_cut_is_never_made(on_stage: Any, told: Any, api: str, stop: str) -> None:
+async def test_a_call_that_was_cut_is_never_made(
+    on_stage: Any, told: Any, api: str, stop: StopReason
+) -> None:
     """Whether the provider says so, or takes it for a whole one."""
     cut = Called("call_1", "write", ('{"path": "a.txt", "content": "ha',))
     async with on_stage(

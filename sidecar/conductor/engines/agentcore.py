@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -87,7 +87,11 @@ class AgentcoreEngine(WholeView):
             return _NO_MODEL
         told: list[CompactionInfo] = []
         model = InvokerModel(helpers.invoke, cancel=lambda: helpers.cancel)
-        compactor = new_compaction(_config(frame, ask, model, told))
+        reads = helpers.summarizer_card
+        config = replace(
+            _config(frame, ask, model, told), summariser_window=reads.context_window if reads else None
+        )
+        compactor = new_compaction(config)
         plan, is_forced = self._plan(frame, ask, compactor)
         if plan is None:
             return _NOTHING

@@ -1,0 +1,115 @@
+"""Conversations are condensed by a model of their own, by the session's where it fails, in pieces."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from sidecar.conductor.session import CompactRequest
+from sidecar.llmgateway.providers.fakes import Ended, Refused, Said, Scene
+
+ENGINES = ("windowBudget", "runtime", "agentcore", "summarizing")
+CONFIG = """
+summarizer = "small"
+
+[models.known]
+provider = "openai-chat"
+name = "fake-1"
+context_window = 200000
+
+[models.small]
+provider = "anthropic"
+name = "fake-small"
+context_window = {window}
+max_output_tokens = 500
+"""
+DIGEST: Scene = (
+    Said(("# Objective\nFix the parser.\n# Guardrails\nnone\n# Carryover\nnone",)),
+    Ended(),
+)
+WINDOW = 6_000
+CHARS_A_TOKEN = 4
+
+
+def answer(n: int) -> Scene:
+    """Return a long answer that can be told from the others."""
+    text = f"Fact-{n} is that the parser keeps a stack of open brackets and reports the first. "
+    return (Said((text * 60,)), Ended())
+
+
+async def a_long_talk(stage: Any, n_prompts: int = 6, **wanted: Any) -> Any:
+    session = await stage.session(**wanted)
+    for n in range(n_prompts):
+        await stage.ask(session, f"question {n}")
+    return session
+
+
+async def compacted(session: Any) -> Any:
+    return await session.compact(CompactRequest()).outcome
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_the_summariser_of_the_settings_condenses(on_stage: Any, engine: str) -> None:
+    scenes = {"openai-chat": [*map(answer, range(6))], "anthropic-messages": [DIGEST]}
+    async with on_stage(scenes, config=CONFIG.format(window=200_000)) as stage:
+        done = await compacted(await a_long_talk(stage, engine=engine))
+        counts = {api: len(fake.calls) for api, fake in stage.fakes.items()}
+    assert (done.status, done.summary_source) == ("completed", "model")
+    assert "Fix the parser." in done.summary
+    assert counts["openai-chat"] == 6
+    assert counts["anthropic-messages"] > 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_the_sessions_own_model_condenses_where_it_fails(on_stage: Any, engine: str) -> None:
+    scenes = {
+        "openai-chat": [*map(answer, range(6)), DIGEST],
+        "anthropic-messages": [[Refused(401, "who are you")]],
+    }
+    async with on_stage(scenes, config=CONFIG.format(window=200_000)) as stage:
+        done = await compacted(await a_long_talk(stage, engine=engine))
+    assert (done.status, done.summary_source) == ("completed", "model")
+    assert "Fix the parser." in done.summary
+
+
+@pytest.mark.parametrize("engine", ["windowBudget", "runtime", "agentcore"])
+async def test_local_rules_condense_where_both_fail(on_stage: Any, engine: str) -> None:
+    gone = [Refused(401, "who are you")]
+    scenes = {"openai-chat": [*map(answer, range(6)), gone], "anthropic-messages": [gone]}
+    async with on_stage(scenes, config=CONFIG.format(window=200_000)) as stage:
+        done = await compacted(await a_long_talk(stage, engine=engine))
+    assert (done.status, done.summary_source) == ("completed", "localFallback")
+    assert done.post_tokens < done.pre_tokens
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_head_beyond_the_summarisers_window_is_condensed_in_pieces(
+    on_stage: Any, engine: str
+) -> None:
+    """Each piece fits, nothing is left out, and one digest comes of all."""
+    n_prompts = 14
+    scenes = {"openai-chat": [*map(answer, range(n_prompts))], "anthropic-messages": [DIGEST]}
+    async with on_stage(scenes, config=CONFIG.format(window=WINDOW)) as stage:
+        session = await a_long_talk(stage, n_prompts, engine=engine)
+        done = await compacted(session)
+        sent = stage.fakes["anthropic-messages"].sent
+        kept = str(session.history.turns[-(2 * n_prompts - done.cut) :])
+    assert (done.status, done.summary_source) == ("completed", "model")
+    assert len(sent) > 1
+    assert all(tokens_of(each) <= WINDOW for each in sent)
+    read = {fact for each in sent for fact in facts_in(json.dumps(each["messages"]))}
+    assert read | facts_in(kept) == set(range(n_prompts))
+    assert done.summary.count("# Objective") == 1
+
+
+def tokens_of(sent: dict[str, Any]) -> int:
+    """Return about how much of a window a request and its answer take."""
+    said = json.dumps([sent["messages"], sent.get("system")])
+    return len(said) // CHARS_A_TOKEN + int(sent["max_tokens"])
+
+
+def facts_in(text: str) -> set[int]:
+    return set(map(int, re.findall(r"Fact-(\d+)", text)))
