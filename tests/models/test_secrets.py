@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from sidecar.boot import server_info
+from sidecar.commands.handshake import server_info
 from sidecar.llmgateway.providers.fakes import Called, Ended, Refused, Said
 from sidecar.server import LspConnection, LspOptions
+from sidecar.service.contract import Backend
 from sidecar.transport.memory import MemoryClient
 
 APIS = {
@@ -75,7 +76,8 @@ async def test_a_secret_that_a_tool_reads_is_in_no_log_and_no_trace(
 async def connected(stage: Any) -> MemoryClient:
     """Return a client of ours that has shaken hands."""
     client, daemon = MemoryClient(), stage.daemon
-    LspConnection(client.stream, daemon.service, daemon.workspace, LspOptions(server_info(daemon))).start()
+    backend = Backend(daemon.service, daemon.workspace)
+    LspConnection(client.stream, LspOptions(server_info(), lambda _: backend)).start()
     experimental = {"sidecar": {"protocol": [1]}}
     said = {"processId": None, "rootUri": None, "capabilities": {"experimental": experimental}}
     await client.request("hi", "initialize", said)
