@@ -6,19 +6,24 @@ Knows nothing of what a job does.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Generic, TypeVar
+
+from sidecar._internal.errors import bug
 
 __all__ = ["JobQueue"]
 
 J = TypeVar("J")
 
+_log = logging.getLogger(__name__)
+
 
 class JobQueue(Generic[J]):
     """Jobs, carried out by *run* one after another; *done* hears whenever one is over.
 
-    Contract of *run*: it does not raise.
+    Contract of *run*: it does not raise. If it does, the jobs behind it are carried out all the same.
     """
 
     def __init__(self, run: Callable[[J], Awaitable[None]], done: Callable[[], None]) -> None:
@@ -66,6 +71,9 @@ class JobQueue(Generic[J]):
             self.current = self._waiting.popleft()
             try:
                 await self._run(self.current)
+            except Exception as error:
+                _log.exception("a job of a session failed")
+                bug(f"a job raised {type(error).__name__}")
             finally:
                 self.current = None
             self._done()
