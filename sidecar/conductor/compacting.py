@@ -199,7 +199,8 @@ class Compactor:
         self._narrator.tell(begun)
         self._narrator.enter("compacting")
         try:
-            done = await self._condense(begun, frame, ask)
+            outcome = await self._condense(begun, frame, ask)
+            done = await self._settle(begun, outcome, started_ms)
         except asyncio.CancelledError:
             # The turn in the middle of which it ran was stopped.
             self._narrator.tell(replace(begun, status="cancelled", reason="cancelled by the user"))
@@ -207,8 +208,7 @@ class Compactor:
         finally:
             self._running = self._cancel = None
             self._narrator.enter(before)
-        done = replace(done, duration_ms=self._around.clock_ms() - started_ms)
-        await self._finish(done)
+        self._narrator.tell(done)
         self._count_strike(done)
         return done
 
@@ -223,11 +223,13 @@ class Compactor:
         turns = [*self._history.turns_at(target.before_head), *later]
         frame = replace(self._around.frame(), turns=turns, context_tokens=0)
         gate = self._fitting(target, frame, force=force)
-        await self._history.move_head(target.before_head)
-        await self._history.record(later)
+        async with self._history.at_once():
+            await self._history.move_head(target.before_head)
+            await self._history.record(later)
+            done = undone(target, gate, len(turns), self._history.head)
+            await self._keep(done)
         self._around.reseat(self._history.turns)
-        done = undone(target, gate, len(turns), self._history.head)
-        await self._finish(done)
+        self._narrator.tell(done)
         return done
 
     async def _undo_in_view(self, target: Compaction, *, force: bool) -> Compaction:
@@ -239,7 +241,8 @@ class Compactor:
         frame = replace(self._frame(target.engine), standing=earlier)
         gate = self._fitting(target, frame, force=force)
         done = undone(target, gate, len(frame.turns), self._history.head)
-        await self._finish(done)
+        await self._keep(done)
+        self._narrator.tell(done)
         return done
 
     def begin_backstop(self, done: LiveCompaction) -> None:
@@ -253,7 +256,8 @@ class Compactor:
             n_turns = len(self._history.turns)
             done = replace(self._backstop, after_head=self._history.head, post_count=n_turns)
             self._backstop = None
-            await self._finish(done)
+            await self._keep(done)
+            self._narrator.tell(done)
 
     def _since(self, target: Compaction) -> Sequence[Turn]:
         """Return the turns that came after *target*, which must be the newest on this branch."""
@@ -287,8 +291,8 @@ class Compactor:
     def _begin(self, compaction_id: str, engine: str, trigger: Trigger, frame: Frame) -> Compaction:
         return begin(compaction_id, engine, trigger, frame, self._history.head)
 
-    async def _condense(self, begun: Compaction, frame: Frame, ask: CompactAsk) -> Compaction:
-        """Return *begun* as it ended; only a completed one has changed anything."""
+    async def _condense(self, begun: Compaction, frame: Frame, ask: CompactAsk) -> Condensed | Compaction:
+        """Return what the engine made of the conversation, or *begun* as it ended. Changes nothing."""
         host = self._around.engine(begun.engine)
         try:
             async with asyncio.timeout(2 * self._around.deadline_s):
@@ -304,7 +308,17 @@ class Compactor:
             return replace(begun, status="failed", error=f"the engine failed ({type(error).__name__})")
         if isinstance(outcome, NoOp):
             return replace(begun, status="noop", reason=outcome.reason)
-        return await self._accept(begun, outcome)
+        return outcome
+
+    async def _settle(
+        self, begun: Compaction, outcome: Condensed | Compaction, started_ms: int
+    ) -> Compaction:
+        """Make *outcome* the conversation and store it with its record, both or neither."""
+        async with self._history.at_once():
+            done = outcome if isinstance(outcome, Compaction) else await self._accept(begun, outcome)
+            done = replace(done, duration_ms=self._around.clock_ms() - started_ms)
+            await self._keep(done)
+        return done
 
     def _helpers(self) -> Helpers:
         around = self._around
@@ -313,7 +327,7 @@ class Compactor:
         return Helpers(invoke, card, around.fresh, cancel, around.deadline_s)
 
     async def _accept(self, begun: Compaction, outcome: Condensed) -> Compaction:
-        """Make *outcome* the conversation, on disk first and then for the agent, or only what is sent."""
+        """Make *outcome* the conversation, of the agent too, or only what is sent."""
         kept_from = self._node_at(outcome.cut)
         if not outcome.keeps_history:
             await self._history.replace(outcome.turns)
@@ -323,11 +337,10 @@ class Compactor:
             self._narrator.tell(Rehydrated(outcome.restored, outcome.missing))
         return completed(begun, outcome, kept_from, self._history.head)
 
-    async def _finish(self, done: Compaction) -> None:
+    async def _keep(self, done: Compaction) -> None:
         if done.status in ("completed", "undone"):
             self._done[done.compaction_id] = done
             await self._history.note(to_record("compaction", done))
-        self._narrator.tell(done)
 
     def _count_strike(self, done: Compaction) -> None:
         """Three failures in a row end automatic compaction until one by hand succeeds."""

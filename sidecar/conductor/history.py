@@ -6,7 +6,8 @@ is told once and written again with the next record; the conversation goes on in
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 from sidecar._internal.errors import SidecarError
@@ -76,6 +77,14 @@ class JournalPort(Protocol):
         """Append records that are not nodes."""
         ...
 
+    def hold(self) -> None:
+        """Let what is written from now on wait for :meth:`release`."""
+        ...
+
+    async def release(self) -> None:
+        """Write what was held in one piece: a crash leaves all of it or nothing."""
+        ...
+
 
 class History:
     """The conversation of one session.
@@ -140,8 +149,9 @@ class History:
 
     async def branch(self, turns: Sequence[Turn]) -> None:
         """Take a branch of the agent's own: it has condensed the conversation in the middle of a run."""
-        await self.replace(turns)
-        await self._on_branch()
+        async with self.at_once():
+            await self.replace(turns)
+            await self._on_branch()
 
     async def replace(self, turns: Sequence[Turn]) -> None:
         """Replace the conversation by *turns* on a branch of its own; the old one stays stored."""
@@ -154,6 +164,18 @@ class History:
         self._stored_ahead = None
         await self._write(self._journal.move_head(node_id))
         return await self.load()
+
+    @asynccontextmanager
+    async def at_once(self) -> AsyncIterator[None]:
+        """Store in one piece what happens inside: after a crash all of it is there, or nothing.
+
+        Inside nothing may be waited for but this room.
+        """
+        self._journal.hold()
+        try:
+            yield
+        finally:
+            await self._write(self._journal.release())
 
     async def note(self, *records: Mapping[str, Any]) -> None:
         """Store records that are not turns."""

@@ -151,8 +151,10 @@ class Hub:
         )
         opened = await self._open(info)
         try:
+            opened.journal.hold()
+            await opened.journal.append_records([to_record("meta", info), reads])
             await opened.journal.branch(turns)
-            await opened.journal.append_records([reads])
+            await opened.journal.release()
         except BaseException:
             opened.release()
             raise

@@ -104,7 +104,7 @@ class TurnRunner:
             core.entering = None
         if self._was_stopped():
             return None
-        node = await core.history.store_ahead(job.turn)
+        node = await self._store_prompt(job)
         resolve(job.entered, node)
         core.narrator.tell(UserMessage(node, job.content))
         core.configure_agent()
@@ -113,6 +113,16 @@ class TurnRunner:
             core.agent.reseat(core.history.turns, stored=True)
             return None
         return await self._made_to_fit(await core.agent.submit((job.turn,)))
+
+    async def _store_prompt(self, job: PromptJob) -> str | None:
+        """Store the prompt before it is answered; the first one together with what its session is."""
+        core, history = self._core, self._core.history
+        if history.head is not None:
+            return await history.store_ahead(job.turn)
+        core.info = replace(core.info, title=core.info.title or prompt_title(job.turn.blocks))
+        async with history.at_once():
+            await core.store_meta(core.log.seq)
+            return await history.store_ahead(job.turn)
 
     async def _made_to_fit(self, snapshot: RunSnapshot) -> RunSnapshot | None:
         """Return *snapshot*; where it failed for want of room, make room, once, and let the agent go on."""

@@ -40,6 +40,7 @@ class SessionJournal:
         self._path: list[str] = []
         self._path_view: tuple[str, ...] | None = ()
         self._unwritten: list[Turn] = []
+        self._is_held = False
 
     @property
     def head(self) -> str | None:
@@ -139,6 +140,18 @@ class SessionJournal:
                 raise InvalidInput(f"a record of type {record.get('type')!r} cannot be stored as a note")
         await self._write([encode_line({"type": record["type"], **to_json(record)}) for record in records])
 
+    def hold(self) -> None:
+        """Let what is written from now on wait for :meth:`release`, which writes it in one piece.
+
+        So a crash leaves all of it or nothing. What is held must follow without giving way to other tasks.
+        """
+        self._is_held = True
+
+    async def release(self) -> None:
+        """Write what was held. Raises as :meth:`record`."""
+        self._is_held = False
+        await self._write()
+
     def turns_at(self, node_id: str) -> Sequence[Turn]:
         """Return the turns from the root to *node_id*.
 
@@ -182,6 +195,9 @@ class SessionJournal:
         self._unwritten = []
 
     async def _write(self, lines: Sequence[bytes] = ()) -> None:
+        if self._is_held:
+            self._writer.hold(lines)
+            return
         await self._writer.write(lines)
         if not self._writer.n_waiting:
             self._unwritten = []

@@ -150,6 +150,20 @@ async def test_notes_are_kept_in_order_and_do_not_move_the_head(store: SessionSt
     assert again.records == tuple(notes)
 
 
+async def test_what_is_held_is_one_write(disk: Disk, clock: Callable[[], int], say: Say) -> None:
+    journal = disk.journal(clock)
+    await journal.record([say("a"), say("b")])
+    (first, _), before = journal.node_ids, len(disk.writes)
+    journal.hold()
+    await journal.move_head(first)
+    await journal.record([say("c")])
+    await journal.append_records([{"type": "note"}])
+    assert len(disk.writes) == before
+    await journal.release()
+    assert (len(disk.writes), journal.n_unwritten_lines) == (before + 1, 0)
+    assert await disk.journal(clock).load() == (say("a"), say("c"))
+
+
 @pytest.mark.parametrize("record", [{}, {"type": 1}, {"type": "node"}, {"type": "head"}])
 async def test_a_note_needs_a_type_of_its_own(store: SessionStore, record: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="cannot be stored as a note"):

@@ -1,0 +1,114 @@
+"""A daemon that dies between any two writes: what is loaded then is how it was before or how it is after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar.conductor.hub import ForkOf
+from sidecar.conductor.session import CompactRequest, Session
+from sidecar.llmgateway.contract import Turn
+from sidecar.llmgateway.scripted import Hang, Say
+from sidecar.runtime.store.lines import append_lines
+
+LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
+DIGEST = "# Objective\nFix the parser.\n# Guardrails\nnone\n# Carryover\nnone"
+
+
+@dataclass
+class Disk:
+    """What the session files held after each write."""
+
+    moments: list[dict[str, bytes]] = field(default_factory=list)
+    folder: Path = Path()
+
+    def look(self) -> None:
+        self.moments.append({path.name: path.read_bytes() for path in self.folder.glob("*.jsonl")})
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    seen = Disk()
+
+    def append_and_look(path: Path, data: bytes) -> None:
+        append_lines(path, data)
+        seen.folder = path.parent
+        seen.look()
+
+    monkeypatch.setattr("sidecar.runtime.store.writer.append_lines", append_and_look)
+    return seen
+
+
+async def reloaded(make_stage: Any, disk: Disk, folder: Path) -> Any:
+    """Yield a stage over the files of each moment, as a daemon would find them that starts then."""
+    for number, files in enumerate(tuple(disk.moments)):
+        store = folder / f"then-{number}"
+        store.mkdir()
+        for name, data in files.items():
+            (store / name).write_bytes(data)
+        yield await make_stage([[Say("again")]], repeat=True, store=store)
+
+
+def states(session: Session) -> tuple[tuple[Turn, ...], tuple[str, ...]]:
+    """Return the conversation, and how each compaction of it ended."""
+    return tuple(session.history.turns), tuple(done.status for done in session.compactions)
+
+
+async def a_talk(make_stage: Any) -> tuple[Any, Session]:
+    stage = await make_stage([[Say(LONG)], [Say(LONG)], [Say(LONG)], [Say(DIGEST)], [Say("since")]])
+    session = await stage.session(title="Parser")
+    for prompt in ("one", "two", "three"):
+        await stage.ask(session, prompt)
+    return stage, session
+
+
+async def test_a_first_prompt_is_stored_with_its_session(make_stage: Any, disk: Disk, tmp_path: Path) -> None:
+    """Who kills the daemon in the middle of the first answer finds the session in the list, where it was."""
+    stage = await make_stage([[Hang()]])
+    session = await stage.session()
+    await session.submit(({"type": "text", "text": "a long job"},))
+    async for later in reloaded(make_stage, disk, tmp_path):
+        (found,) = await later.hub.list()
+        assert (found.sid, found.cwd, found.title) == (session.sid, str(stage.folder), "a long job")
+        loaded = (await later.hub.load(session.sid)).session
+        assert (loaded.history.turns, loaded.info.model) == (session.history.turns, "scripted-1")
+    session.interrupt(None, "drop")
+
+
+async def test_a_compaction_and_its_record_are_one(make_stage: Any, disk: Disk, tmp_path: Path) -> None:
+    """What is shorter can be taken back, and what was taken back holds all that came since."""
+    stage, session = await a_talk(make_stage)
+    disk.moments.clear()
+    disk.look()
+    allowed = {states(session)}
+    await session.compact(CompactRequest()).outcome
+    allowed.add(states(session))
+    await stage.ask(session, "four")
+    (compaction,) = session.compactions
+    prompt, answer = session.history.turns[-2:]
+    turns, statuses = states(session)
+    allowed |= {(turns, statuses), (turns[:-1], statuses)}
+    await session.undo(None, force=True, expect_head=None)
+    allowed.add(states(session))
+    assert session.history.turns[-2:] == [prompt, answer]
+    seen = set()
+    async for later in reloaded(make_stage, disk, tmp_path):
+        loaded = (await later.hub.load(session.sid)).session
+        assert states(loaded) in allowed
+        seen.add(states(loaded))
+        if "completed" in states(loaded)[1]:
+            await loaded.undo(compaction.compaction_id, force=True, expect_head=None)
+    assert len(seen) == len(allowed)
+
+
+async def test_a_fork_is_whole_or_not_there(make_stage: Any, disk: Disk, tmp_path: Path) -> None:
+    stage, session = await a_talk(make_stage)
+    disk.moments.clear()
+    forked = await stage.hub.fork(ForkOf(session.sid))
+    async for later in reloaded(make_stage, disk, tmp_path):
+        assert {found.sid for found in await later.hub.list()} == {session.sid, forked.sid}
+        loaded = (await later.hub.load(forked.sid)).session
+        assert (loaded.history.turns, loaded.info.cwd) == (session.history.turns, str(stage.folder))
