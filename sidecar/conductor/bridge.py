@@ -83,8 +83,9 @@ def turn_starts(turns: Iterable[Turn]) -> tuple[int, ...]:
     """
     starts, follows_tools = [0], False
     for turn in turns:
-        starts.append(starts[-1] + len(tuple(_messages([turn], {}, follows_tools=follows_tools))))
-        follows_tools = isinstance(turn, ToolTurn)
+        is_tool = isinstance(turn, ToolTurn)
+        starts.append(starts[-1] + (_width(turn.blocks, follows_tools=follows_tools) if is_tool else 1))
+        follows_tools = is_tool
     return tuple(starts)
 
 
@@ -144,14 +145,23 @@ def _stamped(header: str, summary: str) -> tuple[Block, ...]:
 def _tool_messages(
     blocks: Sequence[Block], names: Mapping[str, str], *, follows_tools: bool
 ) -> Iterator[Message]:
-    results = [block for block in blocks if isinstance(block, ToolResultBlock)]
-    if follows_tools or not results or len(results) != len(blocks):
-        # Taken apart, this turn could not be told from its neighbour on the way back.
+    if not _comes_apart(blocks, follows_tools=follows_tools):
         yield CustomMessage(TOOL_TURN, tuple(blocks))
         return
-    for block in results:
-        name = names.get(block.call_id, "")
-        yield ToolResultMessage(block.call_id, name, _result_content(block), block.is_error)
+    for block in blocks:
+        if isinstance(block, ToolResultBlock):
+            name = names.get(block.call_id, "")
+            yield ToolResultMessage(block.call_id, name, _result_content(block), block.is_error)
+
+
+def _width(blocks: Sequence[Block], *, follows_tools: bool) -> int:
+    return len(blocks) if _comes_apart(blocks, follows_tools=follows_tools) else 1
+
+
+def _comes_apart(blocks: Sequence[Block], *, follows_tools: bool) -> bool:
+    """Whether a tool turn becomes a message for each result, and can be told from its neighbours then."""
+    are_results = all(isinstance(block, ToolResultBlock) for block in blocks)
+    return not follows_tools and bool(blocks) and are_results
 
 
 def _result_content(block: ToolResultBlock) -> tuple[Block, ...]:

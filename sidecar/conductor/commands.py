@@ -134,16 +134,23 @@ class Commands:
 def _outcome(done: Compaction) -> str:
     match done.status:
         case "completed":
-            by = "a model" if done.summary_source == "model" else "local rules"
             tokens = f"{done.pre_tokens:,} to {done.post_tokens or 0:,} tokens"
-            return (
-                f"Condensed {done.dropped_count} turns: {tokens}, digest by {by}. /uncompact takes it back."
-            )
+            return f"{_done_to_turns(done)}: {tokens}. /uncompact takes it back."
         case "noop":
             return f"Nothing to do: {done.reason}."
         case "cancelled":
             return "Cancelled; the conversation is as it was."
     return f"That failed, the conversation is as it was: {done.error}."
+
+
+def _done_to_turns(done: Compaction) -> str:
+    match done.summary_source:
+        case "model":
+            return f"Condensed {done.dropped_count} turns, digest by a model"
+        case "localFallback":
+            return f"Condensed {done.dropped_count} turns, digest by local rules"
+        case _:
+            return "Cut down what alone was too large"
 
 
 def _forecast(plan: Plan) -> str:

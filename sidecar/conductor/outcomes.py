@@ -56,7 +56,7 @@ def completed(begun: Compaction, outcome: Condensed, kept_from: str | None, head
         microcompacted=outcome.microcompacted,
         rehydrated=tuple(file.uri for file in outcome.restored),
         summary_source=outcome.summary_source,
-        summary=outcome.summary,
+        summary=outcome.summary or None,
         after_head=head,
         undoable=begun.before_head is not None,
         info=outcome.info,

@@ -314,6 +314,18 @@ async def a_long_run(make_stage: Any, n_reads: int, **wanted: Any) -> tuple[Any,
     return stage, session
 
 
+async def test_what_is_only_cut_down_is_reported_as_no_digest(make_stage: Any) -> None:
+    """Nothing before the newest result is worth folding: that result is shortened, and nobody fell back."""
+    stage = await make_stage([[Call("read", {"path": "a.py"})], [Say("done")]], tools=[READ], window=8_000)
+    stage.workspace.put(stage.folder / "a.py", "x = 1  # a line of a long file\n" * 900)
+    session = await stage.session()
+    outcome = await stage.ask(session, "read it")
+    (done,) = session.compactions
+    assert (outcome.text, done.status, done.trigger) == ("done", "completed", "auto")
+    assert (done.summary_source, done.summary, done.reason) == (None, None, None)
+    assert (done.dropped_count, done.cut, len(session.history.turns)) == (0, 0, 4)
+
+
 async def test_the_backstop_of_a_run_is_told_stored_and_undoable(make_stage: Any) -> None:
     """It is there where the session's own engine makes no room, such as one that waits for too long."""
     _, session = await a_long_run(make_stage, 8, policy={"triggerRatio": 9.0, "reserveTokens": 0})

@@ -136,6 +136,7 @@ class SummaryFailed(Exception):
 class Condensed:
     """The conversation after a compaction, and what became of it.
 
+    Without a *summary_source* nothing was summarised: what alone was too large was cut where it stands.
     With *keeps_history* the stored conversation stays as it is, and *turns* is what the model is sent.
     """
 
@@ -145,7 +146,7 @@ class Condensed:
     pre_tokens: int
     post_tokens: int
     summary: str
-    summary_source: SummarySource
+    summary_source: SummarySource | None
     fallback_reason: str | None
     microcompacted: int
     restored: tuple[RestoredFile, ...]

@@ -6,9 +6,11 @@ are at the moment the digest is done, not as they were when it began.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final
 
+from sidecar.conductor.bridge import messages_to_turns, turn_starts
 from sidecar.conductor.contract import Gate, Microcompact, NoOp, RehydrateCandidate, RestoredFile
 from sidecar.conductor.engines.base import CompactAsk, Condensed, EnginePlan, Frame, Helpers, WholeView
 from sidecar.conductor.restoring import fresh_text
@@ -17,11 +19,10 @@ from sidecar.conductor.session_ops import (
     FreshReader,
     condense_with_record,
     extend_transcript,
-    messages_to_turns,
     plan_options,
     preview_prompt,
 )
-from sidecar.llmgateway.contract import ToolResultBlock, ToolTurn, Turn
+from sidecar.llmgateway.contract import Turn
 from sidecar.window_budget import (
     AUTO_CONDENSE_POLICY,
     BudgetPolicy,
@@ -74,7 +75,7 @@ class WindowBudgetEngine(WholeView):
         if plan.noop is not None:
             return NoOp(_REASONS[plan.noop])
         return EnginePlan(
-            cut=_turn_index(frame.turns, plan.cut),
+            cut=_turn_at(frame.turns, plan.cut),
             dropped_tokens=plan.dropped_tokens,
             kept_tokens=plan.tail.tokens,
             projected_tokens=plan.projected_tokens + frame.overhead_tokens,
@@ -151,12 +152,12 @@ def _condensed(frame: Frame, record: CondenseRecord, uris: dict[str, str]) -> Co
     reason = record.fallback_reason
     return Condensed(
         turns=messages_to_turns(record.messages),
-        cut=_turn_index(frame.turns, record.cut),
+        cut=_turn_at(frame.turns, record.cut),
         dropped_count=record.dropped_count,
         pre_tokens=record.tokens_before + frame.overhead_tokens,
         post_tokens=record.tokens_after + frame.overhead_tokens,
         summary=record.summary or "",
-        summary_source="model" if record.summary_source == "model" else "localFallback",
+        summary_source=record.summary_source,
         fallback_reason=_FALLBACKS.get(reason, f"the model gave no usable digest ({reason})")
         if reason
         else None,
@@ -166,18 +167,5 @@ def _condensed(frame: Frame, record: CondenseRecord, uris: dict[str, str]) -> Co
     )
 
 
-def _turn_index(turns: Sequence[Turn], message_index: int) -> int:
-    """Return the turn that message *message_index* belongs to: a tool turn is one message a result."""
-    n_messages = 0
-    for index, turn in enumerate(turns):
-        if n_messages >= message_index:
-            return index
-        n_messages += _width(turn)
-    return len(turns)
-
-
-def _width(turn: Turn) -> int:
-    is_results = isinstance(turn, ToolTurn) and bool(turn.blocks)
-    if is_results and all(isinstance(block, ToolResultBlock) for block in turn.blocks):
-        return len(turn.blocks)
-    return 1
+def _turn_at(turns: Sequence[Turn], message_index: int) -> int:
+    return bisect_left(turn_starts(turns), message_index)
