@@ -47,6 +47,7 @@ class AcpClient:
         self._peer = peer
         self._link = AcpLink(peer, profile)
         self._port = service.connect(self._link)
+        self._link.client_id = self._port.client_id
         self._files = ClientFiles(peer, profile, workspace)
         self._sessions = Sessions(self._ask)
         self._prompts = Prompts(self._ask, self._interrupt)

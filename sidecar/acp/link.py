@@ -35,13 +35,18 @@ class _Followed:
 
 
 class AcpLink:
-    """A :class:`~sidecar.service.contract.FaceLink` over *peer*."""
+    """A :class:`~sidecar.service.contract.FaceLink` over *peer*.
+
+    Attributes:
+        client_id: what the service calls the connection, once it is connected.
+    """
 
     face = "acp1"
 
     def __init__(self, peer: Peer, profile: AcpProfile) -> None:
         self._peer = peer
         self._profile = profile
+        self.client_id: str | None = None
         self._followed: dict[str, _Followed] = {}
         self._past = self._teller()
 
@@ -110,7 +115,9 @@ class AcpLink:
 
     def _teller(self) -> Teller:
         profile = self._profile
-        return Teller(notices=profile.takes_notices, compactions=profile.takes_compactions)
+        return Teller(
+            notices=profile.takes_notices, compactions=profile.takes_compactions, client_id=self.client_id
+        )
 
 
 def _encode_update(sid: str, update: Update) -> bytes:

@@ -30,10 +30,11 @@ _STATUSES: Final = frozenset(("pending", "in_progress", "completed"))
 
 
 class Teller:
-    """Tells one session to one client, which takes *notices* and *compactions* as such or not."""
+    """Tells one session to the client *client_id*, which takes *notices* and *compactions* as such or not."""
 
-    def __init__(self, *, notices: bool, compactions: bool) -> None:
+    def __init__(self, *, notices: bool, compactions: bool, client_id: str | None = None) -> None:
         self.takes_notices = notices
+        self.client_id = client_id
         self.speech = Speech()
         self.tools = ToolTeller()
         self.compactions = CompactionTeller(takes_updates=compactions)
@@ -44,9 +45,10 @@ class Teller:
         return () if tell is None else tell(self, event)
 
 
-def _user_message(_: Teller, event: WireEvent) -> Iterator[Update]:
-    """A client knows its own prompts; only those of the past are told."""
-    if event["seq"] == 0:
+def _user_message(teller: Teller, event: WireEvent) -> Iterator[Update]:
+    """A client knows its own prompts; those of the past are told, and those of others."""
+    source = event["data"].get("source")
+    if event["seq"] == 0 or (source is not None and source["clientId"] != teller.client_id):
         for block in event["data"]["content"]:
             yield _chunk("user_message_chunk", block, event["data"].get("nodeId"))
 

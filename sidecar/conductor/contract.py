@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
 __all__ = [
+    "Author",
     "Compaction",
     "CompactionStatus",
     "ConfigChoice",
@@ -243,6 +244,14 @@ class ContextFile:
     in_window: bool
     buffer_version: int | None = None
     turns_ago: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """The client that a prompt came from: its connection, and what it calls itself."""
+
+    client_id: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)

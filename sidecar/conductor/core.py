@@ -20,10 +20,11 @@ from sidecar.conductor.context import ContextMeter, Overhead, overhead_of, turn_
 from sidecar.conductor.contract import ContextUsage, EngineView, PlanItem, TokenCounts
 from sidecar.conductor.engines.base import CompactAsk, Frame, SessionEngine
 from sidecar.conductor.errors import HeadMoved
-from sidecar.conductor.events import Notice, PlanChanged, Retry
+from sidecar.conductor.events import Notice, PlanChanged, Retry, UserMessage
 from sidecar.conductor.files import SessionFiles
 from sidecar.conductor.history import History, JournalPort
 from sidecar.conductor.info import SessionInfo
+from sidecar.conductor.jobs import PromptJob
 from sidecar.conductor.knowledge import Knowledge, with_knowledge
 from sidecar.conductor.log import EventLog
 from sidecar.conductor.narrator import Narrator
@@ -33,7 +34,7 @@ from sidecar.conductor.ports import SessionHost, SessionTools
 from sidecar.conductor.preparing import call_when_ready
 from sidecar.conductor.prompt import RULE_FILES, system_prompt
 from sidecar.conductor.records import from_record, to_record
-from sidecar.conductor.room import Company
+from sidecar.conductor.room import USER, Company
 from sidecar.conductor.servers import SessionServers
 from sidecar.conductor.silence import bounded_silence
 from sidecar.conductor.surroundings import Surroundings
@@ -83,6 +84,8 @@ class Core:
         stored_plan = (from_record(PlanEntry, entry) for entry in info.plan)
         self._todo = tuple(entry for entry in stored_plan if entry is not None)
         self._engines: dict[str, SessionEngine] = {}
+        # By identity, with the turn held: two clients may say the same words.
+        self._authors: dict[int, tuple[Turn, str]] = {}
         self._rules = ""
         self._problems = tuple(parts.models.problems)
         self._repairs: set[str] = set()
@@ -119,6 +122,10 @@ class Core:
             self.agent.reseat(turns, stored=True)
         self.compactor.load([record for record in records if record.get("type") == "compaction"])
         self.files.load([record for record in records if record.get("type") == "reads"])
+        await self.open_knowledge()
+
+    async def open_knowledge(self) -> None:
+        """Open the sources that the session is set up with, as far as they are on offer."""
         on_offer = self.parts.library.names
         await self.knowledge.open([name for name in self.info.knowledge if name in on_offer])
 
@@ -271,9 +278,16 @@ class Core:
         else:
             self.meter.show(view.turns)
 
+    def tell_prompt(self, node: str | None, job: PromptJob) -> None:
+        """Tell a prompt and whose it is; *node* is None for one that is not stored yet, or never."""
+        if job.author is not None:
+            self._authors[id(job.turn)] = (job.turn, job.author.client_id)
+        self.narrator.tell(UserMessage(node, job.content, job.author))
+
     def _company(self) -> Company:
         clients = self.host.listeners(self.info.sid)
-        return Company(self.info.sid, tuple(Participant(each.client_id, each.name) for each in clients))
+        people = tuple(Participant(each.client_id, each.name) for each in clients)
+        return Company(self.info.sid, people, lambda turn: self._authors.get(id(turn), (turn, USER))[1])
 
     def _invoke(self, conversation: Conversation, options: StreamOptions) -> Channel:
         def call(prepared: Conversation) -> Channel:

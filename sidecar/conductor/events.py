@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from sidecar.conductor.contract import (
+    Author,
     Compaction,
     ConfigOption,
     ContextUsage,
@@ -64,11 +65,15 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """A prompt entered the conversation; *content* is as it was given."""
+    """A prompt entered the conversation; *content* is as it was given.
+
+    *source* is who wrote it, None for one of the past that is told again.
+    """
 
     kind: ClassVar[str] = "userMessage"
     node_id: str | None
     content: tuple[Mapping[str, Any], ...]
+    source: Author | None = None
 
 
 @dataclass(frozen=True, slots=True)

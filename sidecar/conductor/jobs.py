@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from sidecar.conductor.contract import Compaction, ContextUsage, QueueItem, StopReasonName
+from sidecar.conductor.contract import Author, Compaction, ContextUsage, QueueItem, StopReasonName
 from sidecar.conductor.engines.base import CompactAsk
 from sidecar.conductor.slash import SlashCommand
 from sidecar.llmgateway.contract import UserTurn
@@ -75,6 +75,7 @@ class PromptJob:
     """A prompt, or a slash *command* in its place.
 
     *entered* resolves to the prompt's node, or to None when it is not stored, as a command never is.
+    *author* is None where nobody said who asks.
     """
 
     item_id: str
@@ -84,6 +85,7 @@ class PromptJob:
     command: SlashCommand | None
     entered: asyncio.Future[str | None]
     outcome: asyncio.Future[TurnOutcome]
+    author: Author | None = None
 
     def as_item(self) -> QueueItem:
         """Return the prompt as clients see it in the queue."""

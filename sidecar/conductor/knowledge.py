@@ -154,7 +154,9 @@ class Knowledge:
         return bool(self._sources)
 
     async def open(self, names: Collection[str]) -> None:
-        """Open the sources *names*."""
+        """Let *names* be the sources from now on."""
+        if self._sources:
+            await self.aclose()
         if names:
             self._sources = await self._library.open(
                 self._sid, names, self._roots, hidden=lambda: self._hidden, progress=self._on_progress
@@ -163,6 +165,7 @@ class Knowledge:
     async def aclose(self) -> None:
         """Let go of the sources."""
         self._sources = ()
+        self._memories.clear()
         await self._library.release(self._sid)
 
     def max_tokens(self, window: int) -> int:

@@ -1,10 +1,12 @@
-"""The knobs of a session: its model, the engine that condenses, how hard it thinks, what it may do unasked.
+"""The knobs of a session: its model, the engine that condenses, what is searched, thinking, permissions.
 
-A choice counts from the next turn on, and what runs goes on as it began; permissions alone count at once.
+A choice counts from the next turn on, and what runs goes on as it began; only what is searched and what may
+be done unasked count at once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -20,6 +22,10 @@ __all__ = ["Options"]
 S = TypeVar("S", bound=str)
 
 _UNSAID: Final = "default"
+_NOTHING: Final = "none"
+_AND: Final = "+"
+"""Parts the sources of one choice, such as ``workspace+sessions``: an option has one value."""
+
 _PERMISSION_NAMES: Final = {
     "ask": "Ask before every change",
     "allowEdits": "Edit files in the session's folders without asking",
@@ -45,6 +51,7 @@ class Options:
         return (
             ConfigOption("model", "Model", "model", info.model, models),
             ConfigOption("engine", "Compaction engine", "_engine", info.engine, engines),
+            *self._knowledge(),
             ConfigOption("thinking", "Thinking", "thought_level", thinking, tuple(map(_plain, levels))),
             ConfigOption("permissions", "Permissions", "mode", core.desk.mode, modes),
         )
@@ -61,6 +68,8 @@ class Options:
                 self._choose_model(value)
             case "engine":
                 self._core.info = replace(self._core.info, engine=self._core.engine_name(value))
+            case "knowledge":
+                self._choose_knowledge(value)
             case "thinking":
                 self._core.info = replace(self._core.info, thinking=_one_of(value, self._levels()))
             case "permissions":
@@ -78,6 +87,22 @@ class Options:
             raise ModelNotFound(model, tuple(models.names()), why)
         self._core.info = replace(self._core.info, model=model)
 
+    def _knowledge(self) -> tuple[ConfigOption, ...]:
+        """Return what may be searched before a prompt is answered; no knob where nothing is on offer."""
+        names = self._core.parts.library.names
+        if not names:
+            return ()
+        sets = [names[:0], *((name,) for name in names), names] if len(names) > 1 else [names[:0], names]
+        chosen = tuple(name for name in names if name in self._core.info.knowledge)
+        options = tuple(_plain(_joined(each)) for each in sets)
+        return (ConfigOption("knowledge", "Knowledge", "_knowledge", _joined(chosen), options),)
+
+    def _choose_knowledge(self, value: str) -> None:
+        offered = [choice.value for option in self._knowledge() for choice in option.options]
+        chosen = _one_of(value, tuple(offered))
+        names = () if chosen == _NOTHING else tuple(chosen.split(_AND))
+        self._core.info = replace(self._core.info, knowledge=names)
+
     def _model_name(self, model: str) -> str:
         card = self._core.parts.models.card(model)
         return card.display_name if card is not None else model
@@ -86,6 +111,10 @@ class Options:
         """Return how hard the session's model may be told to think; one that cannot has no choice."""
         card = self._core.card
         return (_UNSAID, *THINKING_LEVELS) if card is not None and card.reasoning else (_UNSAID,)
+
+
+def _joined(names: Sequence[str]) -> str:
+    return _AND.join(names) or _NOTHING
 
 
 def _plain(value: str) -> ConfigChoice:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypedDict, Unpack
 
 from sidecar.conductor.content import content_to_prompt
-from sidecar.conductor.contract import QueueItem
+from sidecar.conductor.contract import Author, QueueItem
 from sidecar.conductor.core import Core
 from sidecar.conductor.errors import Busy, ItemNotFound, NotSteerable
-from sidecar.conductor.events import QueueChanged, Settled, UserMessage
+from sidecar.conductor.events import QueueChanged, Settled
 from sidecar.conductor.jobs import Content, Job, PromptJob, TurnOutcome, TurnStarted
 from sidecar.conductor.queue import JobQueue
 from sidecar.conductor.slash import parse_command
@@ -33,11 +33,13 @@ class How(TypedDict, total=False):
         when_busy: what to do while the session is at work; "queue" unless given.
         expect_head: the node the session must stand at, anywhere unless given.
         idempotency_key: a second prompt under the same key is the first one.
+        author: the client that asks.
     """
 
     when_busy: Literal["queue", "steer", "reject"]
     expect_head: str | None
     idempotency_key: str | None
+    author: Author | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class Prompts:
         key = how.get("idempotency_key")
         if key is not None and key in self._by_key:
             return self._by_key[key]
-        job = self._job(content)
+        job = self._job(content, how.get("author"))
         self._core.check_head(how.get("expect_head"))
         started = self._place(job, how.get("when_busy", "queue"))
         if key is not None:
@@ -96,12 +98,12 @@ class Prompts:
             return started
         return replace(started, user_node_id=await asyncio.shield(started.entered))
 
-    def steer(self, content: Content, expect_turn_id: str) -> Steered:
+    def steer(self, content: Content, expect_turn_id: str, author: Author | None = None) -> Steered:
         """Give words to the turn they are meant for; when that is over, they begin a turn of their own.
 
         Raises NotSteerable when another turn runs: it is not what the user saw when writing them.
         """
-        job, running = self._job(content), self.running
+        job, running = self._job(content, author), self.running
         known = (running, *self._waiting())
         is_over = not any(other is not None and other.turn_id == expect_turn_id for other in known)
         if is_over and self._queue.is_busy:
@@ -188,7 +190,7 @@ class Prompts:
         """Give *job* to the running turn; it enters at the next safe step."""
         self._core.agent.steer((job.turn,))
         self._steered.append(job)
-        self._core.narrator.tell(UserMessage(None, job.content))
+        self._core.tell_prompt(None, job)
         return TurnStarted(running.turn_id, None, "steered", None, running.entered, running.outcome)
 
     def _withdraw_steered(self) -> list[PromptJob]:
@@ -197,14 +199,13 @@ class Prompts:
         steered, self._steered = self._steered, []
         return [job for job in steered if any(job.turn is back for back in withdrawn)]
 
-    def _job(self, content: Content) -> PromptJob:
+    def _job(self, content: Content, author: Author | None = None) -> PromptJob:
         """Return *content* as a job. Raises InvalidInput."""
         turn = UserTurn(content_to_prompt(content))
         loop, new_id = asyncio.get_running_loop(), self._core.parts.new_id
         command = parse_command(content)
-        return PromptJob(
-            new_id(), new_id(), content, turn, command, loop.create_future(), loop.create_future()
-        )
+        entered, outcome = loop.create_future(), loop.create_future()
+        return PromptJob(new_id(), new_id(), content, turn, command, entered, outcome, author)
 
     def _waiting(self) -> tuple[PromptJob, ...]:
         return tuple(job for job in self._queue.waiting if isinstance(job, PromptJob))

@@ -221,6 +221,8 @@ class Session:
         """Set one knob; on disk when this returns. Raises InvalidInput, ModelNotFound."""
         await self.options.prepare(config_id, value)
         self.options.choose(config_id, value)
+        if config_id == "knowledge":
+            await self._core.open_knowledge()
         await self._core.store_meta(self.log.seq)
 
     def amend(self, change: Callable[[SessionInfo], SessionInfo]) -> Awaitable[None]:

@@ -16,7 +16,7 @@ from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.content import prompt_title, turn_text
 from sidecar.conductor.contract import ContextUsage, StopReasonName
 from sidecar.conductor.core import Core
-from sidecar.conductor.events import Faulted, InfoChanged, Settled, UserMessage
+from sidecar.conductor.events import Faulted, InfoChanged, Settled
 from sidecar.conductor.jobs import PromptJob, TurnFault, TurnOutcome
 from sidecar.conductor.slash import SlashCommand
 from sidecar.llmgateway.contract import AssistantTurn, GatewayError, UserTurn
@@ -85,7 +85,7 @@ class TurnRunner:
 
     async def _carry_out(self, job: PromptJob, command: SlashCommand) -> _Answer:
         resolve(job.entered, None)
-        self._core.narrator.tell(UserMessage(None, job.content))
+        self._core.tell_prompt(None, job)
         text = await self._obey(command)
         self._core.narrator.say(text)
         return _Answer("cancelled" if self._was_stopped() else "end_turn", text)
@@ -106,7 +106,7 @@ class TurnRunner:
             return None
         node = await self._store_prompt(job)
         resolve(job.entered, node)
-        core.narrator.tell(UserMessage(node, job.content))
+        core.tell_prompt(node, job)
         core.configure_agent()
         await core.servers.ready(self._stop)
         if self._was_stopped():

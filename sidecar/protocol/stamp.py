@@ -10,7 +10,7 @@ from typing import Final
 
 __all__ = ["METHOD_NAMES", "SCHEMA_HASH"]
 
-SCHEMA_HASH: Final = "sha256:877688cd5f965359198b531dde4ba7f63ec28ff8b09a5fc5c054220887e89c8e"
+SCHEMA_HASH: Final = "sha256:da2b4480d7d2beee6f088386e0cc37c0b7361fbbf9564627db7eea67265d5cc1"
 """What ``sidecar.protocol.schema.schema_hash`` returns."""
 
 METHOD_NAMES: Final = (

@@ -89,6 +89,11 @@ class FaceLink(Protocol):
 class ConnectionPort(Protocol):
     """One connection, as its face sees it."""
 
+    @property
+    def client_id(self) -> str:
+        """A name of the connection, unique in this process."""
+        ...
+
     def call(self, method: str, params: Any) -> Answer | Awaitable[Answer]:
         """Answer one request; *params* is the JSON value as it came, None when absent.
 

@@ -58,6 +58,8 @@ class FakeService:
 class FakeConnection:
     """One client of the fake."""
 
+    client_id = "fake"
+
     def __init__(self, service: FakeService, link: FaceLink) -> None:
         self.service = service
         self.link = link

@@ -15,7 +15,7 @@ import pytest
 from sidecar.acp import AcpConnection, AcpOptions, AgentInfo
 from sidecar.boot import Daemon, build
 from sidecar.commands.handshake import server_info
-from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import Author, PermissionAnswer, PermissionRequest
 from sidecar.conductor.events import Event
 from sidecar.conductor.hub import ForkOf, NewSession
 from sidecar.conductor.jobs import TurnOutcome
@@ -107,6 +107,10 @@ class Player:
         raise NotImplementedError
 
 
+NOBODY = Author("0" * 32, "")
+"""Who prompts without a face, and without a name as the faces of this scenario have none."""
+
+
 @dataclass
 class HubPlayer(Player):
     """No face at all: a client of the hub in its own process."""
@@ -125,10 +129,10 @@ class HubPlayer(Player):
         self.editor.open_buffer(path.as_uri(), version=1, text=typed)
 
     async def prompt(self, words: str) -> None:
-        await (await self.session.submit(text(words))).outcome
+        await (await self.session.submit(text(words), author=NOBODY)).outcome
 
     async def cancelled(self, words: str) -> None:
-        started = await self.session.submit(text(words))
+        started = await self.session.submit(text(words), author=NOBODY)
         await self.until("textDelta", self.log.seq)
         self.session.interrupt(None, "drop")
         await started.outcome
@@ -136,10 +140,10 @@ class HubPlayer(Player):
     async def steer(self, words: str) -> None:
         running = self.session.prompts.running
         assert running is not None
-        self.session.prompts.steer(text(words), running.turn_id)
+        self.session.prompts.steer(text(words), running.turn_id, NOBODY)
 
     async def queue(self, words: str) -> None:
-        self.behind.append((await self.session.submit(text(words))).outcome)
+        self.behind.append((await self.session.submit(text(words), author=NOBODY)).outcome)
 
     async def settle_behind(self) -> None:
         outcomes: list[TurnOutcome] = [await outcome for outcome in self.behind]

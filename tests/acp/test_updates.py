@@ -82,6 +82,11 @@ def check(
 PLAIN = [
     pytest.param([event("userMessage", content=[TEXT], nodeId="n")], [], id="a client knows its own prompt"),
     pytest.param(
+        [event("userMessage", content=[TEXT], nodeId="n", source={"clientId": "other", "name": "Zed"})],
+        [chunk("user_message_chunk", TEXT, "n")],
+        id="but not another client's",
+    ),
+    pytest.param(
         [event("userMessage", seq=0, content=[TEXT, IMAGE], nodeId="n")],
         [chunk("user_message_chunk", TEXT, "n"), chunk("user_message_chunk", IMAGE, "n")],
         id="a prompt of the past is told, block by block",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +12,10 @@ import pytest
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.conductor.contract import ConfigChoice, ConfigOption
 from sidecar.conductor.events import ConfigChanged
+from sidecar.conductor.knowledge import NoLibrary
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.scripted import Say, WaitFor
+from sidecar.rooms import KnowledgeSource, MockKnowledgeSource
 
 
 def values(session: Session) -> dict[str, str]:
@@ -115,6 +119,51 @@ async def test_choices_are_kept_but_not_the_leave_to_change_things(make_stage: A
         "thinking": "max",
         "permissions": "ask",
     }
+
+
+class Shelf(NoLibrary):
+    """A library with two sources on offer, which notes what is open."""
+
+    names = ("workspace", "sessions")
+
+    def __init__(self) -> None:
+        self.opened: list[tuple[str, ...]] = []
+
+    async def open(
+        self,
+        sid: str,
+        names: Collection[str],
+        roots: Sequence[Path],
+        *,
+        hidden: Callable[[], Collection[str]],
+        progress: Callable[[int, int], None],
+    ) -> Sequence[KnowledgeSource]:
+        self.opened.append(tuple(names))
+        return [MockKnowledgeSource(name=name) for name in names]
+
+    async def release(self, sid: str) -> None:
+        self.opened.append(())
+
+
+async def test_what_is_searched_is_a_knob_and_is_kept(make_stage: Any) -> None:
+    shelf = Shelf()
+    stage = await make_stage([[Say("one")]] * 2, library=shelf)
+    session = await stage.session(knowledge=("sessions",))
+    assert choices(session, "knowledge") == ["none", "workspace", "sessions", "workspace+sessions"]
+    assert values(session)["knowledge"] == "sessions"
+    await session.choose("knowledge", "workspace+sessions")
+    await stage.hub.close(session.sid)
+    loaded = (await stage.hub.load(session.sid)).session
+    assert values(loaded)["knowledge"] == "workspace+sessions"
+    await loaded.choose("knowledge", "none")
+    await loaded.choose("knowledge", "none")
+    both = ("workspace", "sessions")
+    assert shelf.opened == [("sessions",), (), both, (), both, ()]
+
+
+async def test_no_knob_where_there_is_nothing_to_choose(make_stage: Any) -> None:
+    session = await (await make_stage()).session()
+    assert "knowledge" not in values(session)
 
 
 async def test_an_unknown_knob_is_answered_with_those_there_are(make_stage: Any) -> None:

@@ -77,6 +77,32 @@ async def test_an_observer_hears_everything_and_is_asked_nothing(make_desk: Any)
     assert observer.events("settled") == owner.events("settled")
 
 
+async def test_each_prompt_names_the_client_it_came_from(make_desk: Any) -> None:
+    desk = make_desk([[Say("one")], [Say("two")]])
+    first, second = desk.client("Zed"), desk.client("Neovim")
+    sid = await desk.talk(first, "1")
+    await second.call("attach", sid=sid)
+    await desk.ask(second, sid, "2")
+    assert [(told.source.client_id, told.source.name) for told in first.events("userMessage")] == [
+        (first.connection.client_id, "Zed"),
+        (second.connection.client_id, "Neovim"),
+    ]
+
+
+async def test_notes_on_what_several_clients_said_tell_them_apart(make_desk: Any) -> None:
+    desk = make_desk([[Say("words " * 60)]] * 5)
+    first, second = desk.client("Zed"), desk.client("Neovim")
+    sid = await desk.talk(first, "blue, please", engine="summarizing")
+    await second.call("attach", sid=sid)
+    await desk.ask(second, sid, "no, green")
+    await desk.ask(first, sid, "so which?")
+    await first.call("compact/start", sid=sid)
+    await first.until("compaction", 2)
+    asked = str(desk.model.calls[-1].conversation.turns)
+    assert "(Zed) blue, please" in asked
+    assert "(Neovim) no, green" in asked
+
+
 async def test_who_detaches_is_neither_told_nor_asked(make_desk: Any) -> None:
     desk = make_desk([[Call("write", {"path": "a.txt", "content": "x"})], [Say("done")]])
     client, other = desk.client(), desk.client("other")

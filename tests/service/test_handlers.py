@@ -145,11 +145,12 @@ async def test_a_knob_is_set_and_told(make_desk: Any) -> None:
     assert {option["id"]: option["currentValue"] for option in done["configOptions"]} == {
         "model": "scripted-1",
         "engine": "windowBudget",
+        "knowledge": "none",
         "thinking": "default",
         "permissions": "allowEdits",
     }
     (told,) = client.events("configChanged")
-    assert [option.current_value for option in told.config_options][3] == "allowEdits"
+    assert [option.current_value for option in told.config_options][4] == "allowEdits"
     refusal = await refused(client.call("session/setConfigOption", sid=sid, configId="x", value="y"))
     assert refusal.kind == "invalidParams"
 

@@ -16,6 +16,12 @@ export interface AttachResult {
   gap?: EventRange;
 }
 
+/** The client that a prompt came from: its connection, and what it calls itself. */
+export interface Author {
+  clientId: string;
+  name: string;
+}
+
 /** Whether there was something to stop. */
 export interface CancelResult {
   accepted: boolean;
@@ -991,10 +997,11 @@ export interface UsageBy {
   files: number;
 }
 
-/** A prompt entered the conversation; `content` is as it was given. */
+/** A prompt entered the conversation; `content` is as it was given. `source` is who wrote it, None for one of the past that is told again. */
 export interface UserMessage {
   nodeId: string | null;
   content: Record<string, unknown>[];
+  source?: Author;
 }
 
 /** Who watches the disk: `client`, `watchfiles` or `none`. */

@@ -10,6 +10,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, ClassVar
 
 from sidecar._internal.errors import SidecarError
+from sidecar.conductor.contract import Author
 from sidecar.conductor.jobs import TurnFault, TurnOutcome, TurnStarted
 from sidecar.conductor.session import Session
 from sidecar.protocol.messages import (
@@ -67,7 +68,7 @@ def run(connection: Connection, params: TurnParams) -> Awaitable[TurnRunResult]:
 def steer(connection: Connection, params: TurnSteerParams) -> TurnSteerResult:
     """Say something to the turn that runs."""
     session = connection.hub.session(params.sid)
-    steered = session.prompts.steer(params.input, params.expect_turn_id)
+    steered = session.prompts.steer(params.input, params.expect_turn_id, _author(connection))
     return TurnSteerResult(steered.outcome, steered.turn_id, session.log.seq)
 
 
@@ -103,10 +104,15 @@ def _take(connection: Connection, session: Session, params: TurnParams) -> TurnS
         when_busy=params.when_busy,
         expect_head=params.expect_head,
         idempotency_key=params.idempotency_key,
+        author=_author(connection),
     )
     if started.disposition != "steered":
         show_turn(session, started, connection.link.progress(params.work_done_token), seq)
     return started
+
+
+def _author(connection: Connection) -> Author:
+    return Author(connection.client_id, connection.name)
 
 
 async def _started(session: Session, taken: TurnStarted) -> TurnStartResult:
