@@ -1,4 +1,7 @@
-"""``sidecar doctor``: what was found on this machine, and what to set where something is missing."""
+"""``sidecar doctor``: what was found on this machine, and what to set where something is missing.
+
+Shows where a key was found, never a key.
+"""
 
 from __future__ import annotations
 
@@ -22,72 +25,96 @@ from sidecar_client import SidecarClient, SidecarClientError
 
 __all__ = ["run"]
 
-_PARTS = ("pygls", "lsprotocol", "cattrs", "watchfiles", "msgspec")
+_PARTS = ("pygls", "lsprotocol", "cattrs", "watchfiles", "msgspec", "rich")
+_LABEL_CHARS = 13
 
 
 def run(options: argparse.Namespace) -> int:
     """Look around, start a daemon once, and return 0 when all is well."""
-    screen = Screen()
-    screen.table(
-        ("", ""), [("sidecar", __version__), ("python", f"{platform.python_version()} ({sys.executable})")]
-    )
-    screen.table(("", ""), [(name, version(name)) for name in _PARTS])
-    state_ok = _show_state(screen, indusagi_home())
-    shared_ok = _show_shared(screen, Place(indusagi_home()))
-    models_ok = _show_models(screen, indusagi_home())
-    return 0 if _daemon_answers(screen) and state_ok and shared_ok and models_ok else 1
+    report = _Report(Screen())
+    report.found("sidecar", __version__)
+    report.found("python", f"{platform.python_version()}, {sys.executable}")
+    report.found("parts", ", ".join(f"{name} {version(name)}" for name in _PARTS))
+    try:
+        home = indusagi_home()
+    except RuntimeError as error:
+        report.trouble("state", f"{error}; set {env_name('home')} to a folder")
+        return 1
+    _look_at_state(report, home)
+    _look_at_models(report, home)
+    _look_at_shared(report, Place(home))
+    _look_at_daemon(report)
+    return 0 if report.is_well else 1
 
 
-def _show_state(screen: Screen, home: Path) -> bool:
+class _Report:
+    """One line for everything that was looked at."""
+
+    def __init__(self, screen: Screen) -> None:
+        self.screen = screen
+        self.is_well = True
+
+    def found(self, what: str, said: str) -> None:
+        """Tell what was found."""
+        self._line(what, said, "")
+
+    def trouble(self, what: str, said: str) -> None:
+        """Tell what is not well, and what to do about it."""
+        self.is_well = False
+        self._line(what, said, "red")
+
+    def _line(self, what: str, said: str, style: str) -> None:
+        if self.screen.is_terminal:
+            self.screen.line(f"{what:{_LABEL_CHARS}} {said}", style)
+        else:
+            self.screen.table(("", ""), [(what, said)])
+
+
+def _look_at_state(report: _Report, home: Path) -> None:
     """Say where state lives and whether it can be written."""
     existing = next(folder for folder in (home, *home.parents) if folder.exists())
-    writable = os.access(existing, os.W_OK)
-    said = "can be written" if writable else f"cannot be written; set {env_name('home')} to a folder that can"
-    screen.table(("", ""), [("state", f"{home} {said}")])
-    return writable
+    if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
+        report.found("state", f"{home}, can be written" if home == existing else f"{home}, made when needed")
+    else:
+        report.trouble("state", f"{home} cannot be written; set {env_name('home')} to a folder that can")
 
 
-def _show_shared(screen: Screen, place: Place) -> bool:
+def _look_at_models(report: _Report, home: Path) -> None:
+    """Say which models can be asked from here, and what to set for others."""
+    for finding in asyncio.run(look_around(home, Path.cwd())):
+        tell = report.found if finding.is_well else report.trouble
+        tell(finding.about, finding.said)
+
+
+def _look_at_shared(report: _Report, place: Place) -> None:
     """Say whether a shared daemon runs; a place that cannot be trusted is not well."""
 
     async def ask() -> StatusResult:
         async with SidecarClient.connect(place.socket) as client:
             return await client.status()
 
-    said = "none runs; sidecar serve --shared starts one"
     try:
-        if place.exists():
-            found = asyncio.run(ask())
-            others = len(found.clients) - 1
-            said = f"process {found.pid} at {place.socket}, version {found.version}, clients: {others}"
+        if not place.exists():
+            report.found("shared", "none runs; sidecar serve --shared starts one")
+            return
+        found = asyncio.run(ask())
     except AttachError as error:
-        screen.problem(str(error))
-        return False
+        report.trouble("shared", str(error))
     except SidecarClientError:
-        said = f"none answers at {place.socket}; sidecar serve --shared takes over"
-    screen.table(("", ""), [("shared", said)])
-    return True
+        report.found("shared", f"none answers at {place.socket}; sidecar serve --shared takes over")
+    else:
+        others = len(found.clients) - 1
+        at = f"process {found.pid} at {place.socket}"
+        report.found("shared", f"{at}, version {found.version}, clients: {others}")
 
 
-def _show_models(screen: Screen, home: Path) -> bool:
-    """Say which models can be asked from here, and what to set for others."""
-    found = asyncio.run(look_around(home, Path.cwd()))
-    for finding in found:
-        if finding.is_well:
-            screen.table(("", ""), [(finding.about, finding.said)])
-        else:
-            screen.problem(f"{finding.about}: {finding.said}")
-    return all(finding.is_well for finding in found)
-
-
-def _daemon_answers(screen: Screen) -> bool:
+def _look_at_daemon(report: _Report) -> None:
     """Start a daemon and ask it how it is."""
 
     async def main(client: SidecarClient) -> int:
         status = await client.status()
-        watch = status.watch.backend
-        megabytes = status.rss_bytes / 1_000_000
-        screen.table(("", ""), [("daemon", f"answers; {megabytes:.0f} MB, watches with {watch}")])
+        report.found("daemon", f"starts and answers; {status.rss_bytes / 1_000_000:.0f} MB")
         return 0
 
-    return run_with_daemon(main, ".") == 0
+    if run_with_daemon(main, ".") != 0:
+        report.trouble("daemon", "does not start; what it said is above")

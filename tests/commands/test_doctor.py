@@ -1,0 +1,69 @@
+"""What ``sidecar doctor`` says of a machine; the daemon it starts has a test of its own."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from sidecar.commands import doctor
+from sidecar.llmgateway.findings import Finding
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state directory, no model to look for, and no daemon to start."""
+
+    async def look_around(_home: Path, _folder: Path) -> tuple[Finding, ...]:
+        return (Finding("model", "offline-1"),)
+
+    monkeypatch.setenv("INDUSAGI_HOME", str(tmp_path))
+    monkeypatch.setattr(doctor, "look_around", look_around)
+    monkeypatch.setattr(doctor, "run_with_daemon", lambda main, cwd: 0)
+    return tmp_path
+
+
+def check(capsys: pytest.CaptureFixture[str], *said: str, code: int = 0) -> str:
+    """Run it, and look for lines that hold what is *said*."""
+    found = doctor.run(Namespace())
+    out = capsys.readouterr().out
+    assert found == code, out
+    assert [text for text in said if text not in out] == []
+    return out
+
+
+def test_all_is_well(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    check(capsys, f"state\t{home}, can be written", "model\toffline-1", "shared\tnone runs")
+
+
+def test_a_finding_of_the_models_that_is_not_well_is_told(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def look_around(_home: Path, _folder: Path) -> tuple[Finding, ...]:
+        return (Finding("keys", "can be read by others", is_well=False), Finding("model", "x"))
+
+    monkeypatch.setattr(doctor, "look_around", look_around)
+    check(capsys, "keys\tcan be read by others", "model\tx", code=1)
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        pytest.param("a_file", "a_file cannot be written; set INDUSAGI_HOME", id="a file"),
+        pytest.param("~no-such-user/x", "set INDUSAGI_HOME to a folder", id="the home of nobody"),
+    ],
+)
+def test_a_state_directory_that_cannot_be_is_not_well(
+    place: str, said: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "a_file").write_text("")
+    monkeypatch.setenv("INDUSAGI_HOME", place if place.startswith("~") else str(home / place))
+    check(capsys, said, code=1)
+
+
+def test_a_daemon_that_does_not_start_is_not_well(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "run_with_daemon", lambda main, cwd: 1)
+    check(capsys, "daemon\tdoes not start", code=1)
