@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.protocol.stamp import METHOD_NAMES
 
 __all__ = ["COMMANDS", "resolve_command"]
 
-_ALIASES: Final = {
+COMMANDS: Final = {
     "sidecar.prompt": "sidecar/turn/run",
     "sidecar.steer": "sidecar/turn/steer",
     "sidecar.interrupt": "sidecar/turn/interrupt",
@@ -23,12 +22,10 @@ _ALIASES: Final = {
     "sidecar.context": "sidecar/context/usage",
     "sidecar.drop": "sidecar/context/drop",
     "sidecar.sessions": "sidecar/session/list",
+    "sidecar.attach": "sidecar/attach",
     "sidecar.new": "sidecar/session/new",
     "sidecar.fork": "sidecar/session/fork",
     "sidecar.status": "sidecar/status",
-}
-COMMANDS: Final[dict[str, str]] = {
-    name: method for name, method in _ALIASES.items() if method in METHOD_NAMES
 }
 """The commands on offer, each with its method."""
 
