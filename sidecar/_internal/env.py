@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["ENV_PREFIX", "env_name", "indusagi_home", "inherited", "read_env", "read_raw"]
+__all__ = [
+    "ENV_PREFIX",
+    "env_name",
+    "indusagi_home",
+    "inherited",
+    "read_env",
+    "read_raw",
+    "speaks_acp_draft",
+]
 
 ENV_PREFIX = "INDUSAGI"
 
@@ -33,6 +41,11 @@ def read_env(suffix: str) -> str | None:
 def read_raw(name: str) -> str | None:
     """Return a variable that is not ours by its literal name, or None when it is unset."""
     return os.environ.get(name)
+
+
+def speaks_acp_draft() -> bool:
+    """Whether the draft of the Agent Client Protocol is switched on: ``INDUSAGI_ACP_DRAFT=1``."""
+    return read_env("acp-draft") == "1"
 
 
 def inherited() -> dict[str, str]:

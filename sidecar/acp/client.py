@@ -10,16 +10,18 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from inspect import isawaitable
 from typing import Any, Final, TypeAlias
 
-from sidecar._internal.errors import InvalidInput, SidecarError
+from sidecar._internal.errors import SidecarError
+from sidecar.acp.edition import edition_of
 from sidecar.acp.files import ClientFiles
 from sidecar.acp.handshake import AcpProfile
 from sidecar.acp.link import AcpLink
-from sidecar.acp.params import content, fields, session_id, text
+from sidecar.acp.params import content, extras, fields, session_id
 from sidecar.acp.prompts import Prompts
-from sidecar.acp.sessions import Sessions
+from sidecar.acp.sessions import Handler as SessionHandler
 from sidecar.conductor.errors import NotSteerable, SessionNotFound
 from sidecar.conductor.log import EventLog
 from sidecar.protocol.errors import MethodNotFound
@@ -35,6 +37,7 @@ _log = logging.getLogger("sidecar.acp")
 Handler: TypeAlias = Callable[[Mapping[str, Any], Id], Answer | Awaitable[Answer]]
 
 _OURS: Final = "_sidecar/"
+_STEERING: Final = "_session/steering"
 _PROMPT_REQUIRED: Final = {"outcome": "promptRequired", "reason": "noRunningTurn"}
 
 
@@ -45,12 +48,13 @@ class AcpClient:
         self, peer: Peer, profile: AcpProfile, service: ServicePort, workspace: WorkspacePort
     ) -> None:
         self._peer = peer
-        self._link = AcpLink(peer, profile)
+        self._edition = edition = edition_of(profile)
+        self._link = AcpLink(peer, profile, edition)
         self._port = service.connect(self._link)
         self._link.client_id = self._port.client_id
         self._files = ClientFiles(peer, profile, workspace)
-        self._sessions = Sessions(self._ask)
-        self._prompts = Prompts(self._ask, self._interrupt)
+        self._sessions = edition.sessions(self._ask)
+        self._prompts = Prompts(self._ask, self._interrupt, edition.prompt_answer, edition.taken_back)
         self._handlers = self._table()
 
     def request(self, method: str, params: Any, request_id: Id) -> Answer | Awaitable[Answer]:
@@ -87,27 +91,19 @@ class AcpClient:
 
     def _table(self) -> Mapping[str, Handler]:
         sessions = self._sessions
-        return {
-            "authenticate": self._authenticate,
-            "session/new": lambda params, _: sessions.new(params),
-            "session/load": lambda params, _: sessions.load(params),
-            "session/resume": lambda params, _: sessions.resume(params),
-            "session/fork": lambda params, _: sessions.fork(params),
-            "session/list": lambda params, _: sessions.list(params),
+        table: dict[str, Handler] = {
+            method: partial(_without_id, handler) for method, handler in sessions.table().items()
+        }
+        table |= {
             "session/close": lambda params, _: self._left(sessions.close(params), params),
             "session/delete": lambda params, _: self._left(sessions.delete(params), params),
-            "session/set_mode": lambda params, _: sessions.set_mode(params),
-            "session/set_config_option": lambda params, _: sessions.set_config_option(params),
             "session/prompt": self._prompt,
-            "_session/steering": lambda params, _: self._steer(params),
         }
-
-    def _authenticate(self, params: Mapping[str, Any], _: Id) -> Answer:
-        found = text(params, "methodId")
-        raise InvalidInput(f"no authentication method {found!r}", hint="none is needed: start a session")
+        return table | ({_STEERING: lambda params, _: self._steer(params)} if self._edition.steers else {})
 
     def _prompt(self, params: Mapping[str, Any], request_id: Id) -> Awaitable[Answer]:
-        return self._prompts.begin(request_id, self._log(session_id(params)), content(params))
+        given = {**extras(params), "input": content(params)}
+        return self._prompts.begin(request_id, self._log(session_id(params)), given)
 
     async def _steer(self, params: Mapping[str, Any]) -> Answer:
         """Put a message into the turn that runs; without one it stays the client's, to send as a prompt."""
@@ -174,3 +170,7 @@ class AcpClient:
         """Stop a turn; a session that is not there has none."""
         with suppress(SidecarError):
             self._port.call("sidecar/turn/interrupt", params)
+
+
+def _without_id(handler: SessionHandler, params: Mapping[str, Any], _: Id) -> Awaitable[Answer]:
+    return handler(params)

@@ -116,11 +116,13 @@ class AcpConnection:
     def _initialize(self, params: Any) -> Answer:
         if self._profile is not None:
             raise RequestRefused("alreadyInitialized", "initialize came a second time")
-        profile = profile_of(params)
+        info = self._options.info
+        profile = profile_of(params, info.faces)
         if profile.options:
             self._open(profile)  # before the answer, which is a refusal if they are wrong
         self._profile = profile
-        return Answer(welcome(self._options.info, self._options.limits), lambda: self._open_soon(profile))
+        said = welcome(info, self._options.limits, profile.version)
+        return Answer(said, lambda: self._open_soon(profile))
 
     def _open_soon(self, profile: AcpProfile) -> None:
         """Load everything once the answer is out, while the client is busy with it."""

@@ -37,6 +37,7 @@ class FakePanel(MemoryClient):
         service: ServicePort | None = None,
         workspace: WorkspacePort | None = None,
         limits: Limits | None = None,
+        agent: AgentInfo = FAKE_AGENT,
     ) -> None:
         super().__init__(lines=True)
         self.service = service or FakeService()
@@ -44,7 +45,7 @@ class FakePanel(MemoryClient):
         self.sent: list[dict[str, Any]] = []
         self.opened: list[Mapping[str, Any]] = []
         self.on_open: Callable[[Mapping[str, Any]], None] = self.opened.append
-        options = AcpOptions(FAKE_AGENT, self._open, limits or Limits())
+        options = AcpOptions(agent, self._open, limits or Limits())
         self.connection = AcpConnection(self.stream, options)
         self.connection.start()
 

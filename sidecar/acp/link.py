@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from sidecar.acp.edition import Edition, SessionTeller
 from sidecar.acp.handshake import AcpProfile
-from sidecar.acp.permission import ask_permission
+from sidecar.acp.permission import ask_permission, may_go_on
 from sidecar.acp.shapes import Update, WireEvent
-from sidecar.acp.updates import TOLD_KINDS, Teller
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.log import EventLog
 from sidecar.protocol.codec import event_to_wire
@@ -31,7 +31,7 @@ _EVENT: Final = "sidecar/event"
 @dataclass(frozen=True, slots=True)
 class _Followed:
     log: EventLog
-    teller: Teller
+    teller: SessionTeller
 
 
 class AcpLink:
@@ -41,14 +41,18 @@ class AcpLink:
         client_id: what the service calls the connection, once it is connected.
     """
 
-    face = "acp1"
-
-    def __init__(self, peer: Peer, profile: AcpProfile) -> None:
+    def __init__(self, peer: Peer, profile: AcpProfile, edition: Edition) -> None:
         self._peer = peer
         self._profile = profile
+        self._edition = edition
         self.client_id: str | None = None
         self._followed: dict[str, _Followed] = {}
-        self._past = self._teller()
+        self._past = edition.teller(profile, None)
+
+    @property
+    def face(self) -> str:
+        """Which edition of the protocol is spoken."""
+        return self._edition.face
 
     @property
     def client_name(self) -> str:
@@ -68,9 +72,10 @@ class AcpLink:
         """Project the events of *log* after *after_seq* to the client, from now on; again only moves on."""
         followed = self._followed.get(log.sid)
         if followed is None or followed.log is not log:
-            followed = self._followed[log.sid] = _Followed(log, self._teller())
-        encode = partial(self._encode, followed.teller)
-        self._peer.outbox.follow(log, after_seq, Projection(TOLD_KINDS.__contains__, encode))
+            followed = self._followed[log.sid] = _Followed(log, self._edition.teller(self._profile, self.client_id))
+        teller = followed.teller
+        projection = Projection(teller.kinds.__contains__, partial(self._encode, teller))
+        self._peer.outbox.follow(log, after_seq, projection)
 
     def unfollow(self, sid: str) -> None:
         """Stop projecting the events of *sid*."""
@@ -83,8 +88,7 @@ class AcpLink:
         An event that comes this way is one of a past that is told again.
         """
         if method == _EVENT:
-            for update in self._past.updates(params):
-                self.update(params["sid"], update)
+            self._tell(params["sid"], self._past.updates(params))
         elif self._knows(method):
             self._peer.outbox.put_state(encode_notification(f"_{method}", params))
 
@@ -94,13 +98,26 @@ class AcpLink:
 
     async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:
         """Put the question to the user; ``cancelled`` when there is nobody to ask."""
-        return await ask_permission(self._peer, request, self.update)
+        followed = self._followed.get(request.sid)
+        teller = self._past if followed is None else followed.teller
+        self._tell(request.sid, teller.asked())
+        may = False
+        try:
+            answer = await ask_permission(self._peer, self._edition.question(request), request)
+            may = may_go_on(answer, request)
+            return answer
+        finally:
+            self._tell(request.sid, teller.answered(request, may=may))
 
     def progress(self, token: str | int | None) -> ProgressSink:
         """Return a progress that shows nothing."""
         return _Mute()
 
-    def _encode(self, teller: Teller, item: FeedItem) -> Iterable[bytes]:
+    def _tell(self, sid: str, updates: Iterable[Update]) -> None:
+        for update in updates:
+            self.update(sid, update)
+
+    def _encode(self, teller: SessionTeller, item: FeedItem) -> Iterable[bytes]:
         if not isinstance(item, Gap):
             event: WireEvent = event_to_wire(item)
             return [_encode_update(item.sid, update) for update in teller.updates(event)]
@@ -112,12 +129,6 @@ class AcpLink:
     def _knows(self, method: str) -> bool:
         """Whether the client speaks our protocol too, and wants notifications of *method*."""
         return self._profile.wishes is not None and method not in self._profile.wishes.opt_out
-
-    def _teller(self) -> Teller:
-        profile = self._profile
-        return Teller(
-            notices=profile.takes_notices, compactions=profile.takes_compactions, client_id=self.client_id
-        )
 
 
 def _encode_update(sid: str, update: Update) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sidecar._internal.errors import InvalidInput
 
-__all__ = ["content", "fields", "optional_text", "session_id", "text", "texts", "tool_servers"]
+__all__ = ["content", "extras", "fields", "optional_text", "session_id", "text", "texts", "tool_servers"]
 
 _SERVER_TYPES: Final = (None, "stdio", "http", "sse")
 
@@ -46,6 +46,13 @@ def content(params: Mapping[str, Any]) -> list[Any]:
     if not isinstance(value, list):
         raise InvalidInput("params.prompt must be an array of content blocks")
     return value
+
+
+def extras(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a client asks for beyond the protocol, such as a model: ``_meta.sidecar``."""
+    meta = params.get("_meta")
+    found = meta.get("sidecar") if isinstance(meta, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
 
 
 def optional_text(params: Mapping[str, Any], name: str) -> str | None:

@@ -7,9 +7,10 @@ when that happened: not begun, waiting behind another, or being answered.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias
 
+from sidecar._internal.errors import SidecarError
 from sidecar.acp.sessions import Ask
 from sidecar.conductor.events import Event, Faulted, Settled
 from sidecar.conductor.jobs import TurnFault
@@ -19,7 +20,10 @@ from sidecar.protocol.jsonrpc import Id
 from sidecar.service.contract import Answer
 from sidecar.service.handlers.turn import TurnFailed
 
-__all__ = ["Prompt", "Prompts"]
+__all__ = ["Prompt", "PromptAnswer", "Prompts", "answer_at_the_end", "taken_back"]
+
+PromptAnswer: TypeAlias = Callable[[Event, str], dict[str, Any] | None]
+"""``(event, turn_id)`` to the result of a prompt, None where the event is no answer. Raises SidecarError."""
 
 _OUT_OF_REQUESTS: Final = "turnBudget"
 
@@ -27,9 +31,9 @@ _OUT_OF_REQUESTS: Final = "turnBudget"
 class Prompt:
     """One ``session/prompt``; *turn_id* is None until the session has told it."""
 
-    def __init__(self, log: EventLog, content: list[Any]) -> None:
+    def __init__(self, log: EventLog, given: Mapping[str, Any]) -> None:
         self.log = log
-        self.content = content
+        self.given = given
         self.turn_id: str | None = None
         self.is_sent = False
         self.is_cancelled = False
@@ -41,20 +45,31 @@ class Prompt:
 
 
 class Prompts:
-    """The prompts that wait for their answer, by the id of their request."""
+    """The prompts that wait for their answer, by the id of their request.
 
-    def __init__(self, ask: Ask, interrupt: Callable[[dict[str, Any]], None]) -> None:
+    *answer* finds it among the events; *taken_back* makes the one of a prompt that was never sent.
+    """
+
+    def __init__(
+        self,
+        ask: Ask,
+        interrupt: Callable[[dict[str, Any]], None],
+        answer: PromptAnswer,
+        taken_back: Callable[[], dict[str, Any]],
+    ) -> None:
         self._ask = ask
         self._interrupt = interrupt
+        self._answer = answer
+        self._taken_back = taken_back
         self._open: dict[Id, Prompt] = {}
 
     def running(self, sid: str) -> Prompt | None:
         """Return the oldest prompt of a session that the session has taken and not answered."""
         return next((each for each in self._of(sid) if each.turn_id and not each.is_cancelled), None)
 
-    def begin(self, request_id: Id, log: EventLog, content: list[Any]) -> Awaitable[Answer]:
-        """Send a prompt to its session; the awaitable is the answer to the request."""
-        prompt = self._open[request_id] = Prompt(log, content)
+    def begin(self, request_id: Id, log: EventLog, given: Mapping[str, Any]) -> Awaitable[Answer]:
+        """Send a prompt, as *given*, to its session; the awaitable is the answer to the request."""
+        prompt = self._open[request_id] = Prompt(log, given)
         return self._run(request_id, prompt)
 
     def cancel_session(self, sid: str) -> None:
@@ -85,31 +100,35 @@ class Prompts:
 
     async def _run(self, request_id: Id, prompt: Prompt) -> Answer:
         try:
-            if prompt.is_cancelled:
-                return Answer({"stopReason": "cancelled"})
-            return Answer(_result(await self._end(prompt)))
+            return Answer(self._taken_back() if prompt.is_cancelled else await self._sent(prompt))
         finally:
             del self._open[request_id]
 
-    async def _end(self, prompt: Prompt) -> Event:
-        """Return the last event of the prompt's turn."""
+    async def _sent(self, prompt: Prompt) -> dict[str, Any]:
+        """Send a prompt and return its answer once the session has told it."""
         seq = prompt.log.seq
         prompt.is_sent = True
-        given = {"sid": prompt.sid, "input": prompt.content}
-        turn_id: str = (await self._ask("sidecar/turn/start", given)).value["turnId"]
+        started = await self._ask("sidecar/turn/start", {**prompt.given, "sid": prompt.sid})
+        turn_id: str = started.value["turnId"]
         prompt.turn_id = turn_id
         if prompt.is_cancelled:
             self._interrupt({"sid": prompt.sid, "turnId": turn_id})
-        return await _last_event(prompt.log, turn_id, seq)
+        return await _found(prompt.log, seq, lambda event: self._answer(event, turn_id))
 
 
-def _result(event: Event) -> dict[str, Any]:
+def taken_back() -> dict[str, Any]:
+    """Return the answer to a prompt that was cancelled before it was sent."""
+    return {"stopReason": "cancelled"}
+
+
+def answer_at_the_end(event: Event, turn_id: str) -> dict[str, Any] | None:
     """Return what a turn's last event makes of its prompt. Raises SidecarError for a turn that failed."""
     data = event.data
+    if not isinstance(data, Settled | Faulted) or data.turn_id != turn_id:
+        return None
     if isinstance(data, Settled):
         stop_reason: str = data.stop_reason
     else:
-        assert isinstance(data, Faulted)
         if data.error_kind != _OUT_OF_REQUESTS:
             raise TurnFailed(event.sid, data.turn_id, TurnFault(data.error_kind, data.message))
         stop_reason = "max_turn_requests"
@@ -117,18 +136,20 @@ def _result(event: Event) -> dict[str, Any]:
     return {"stopReason": stop_reason, "_meta": {"sidecar": told}}
 
 
-async def _last_event(log: EventLog, turn_id: str, after_seq: int) -> Event:
-    """Return the ``settled`` or ``faulted`` event of a turn once it is in *log*."""
-    found: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
+async def _found(
+    log: EventLog, after_seq: int, look_at: Callable[[Event], dict[str, Any] | None]
+) -> dict[str, Any]:
+    """Return what *look_at* first makes of an event of *log* after *after_seq*, or raise what it raises."""
+    found: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
     cursor = after_seq
 
     def look(log: EventLog) -> None:
         nonlocal cursor
         while not found.done() and (events := log.after(cursor)):
-            cursor = events[-1].seq
             for event in events:
-                if isinstance(event.data, Settled | Faulted) and event.data.turn_id == turn_id:
-                    found.set_result(event)
+                cursor = event.seq
+                _try(found, look_at, event)
+                if found.done():
                     return
 
     stop = log.follow(look)
@@ -137,3 +158,15 @@ async def _last_event(log: EventLog, turn_id: str, after_seq: int) -> Event:
         return await found
     finally:
         stop()
+
+
+def _try(
+    found: asyncio.Future[dict[str, Any]], look_at: Callable[[Event], dict[str, Any] | None], event: Event
+) -> None:
+    try:
+        answer = look_at(event)
+    except SidecarError as error:
+        found.set_exception(error)
+    else:
+        if answer is not None:
+            found.set_result(answer)

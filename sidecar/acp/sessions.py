@@ -10,14 +10,17 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.acp.params import optional_text, session_id, text, texts, tool_servers
+from sidecar.acp.params import extras, optional_text, session_id, text, texts, tool_servers
 from sidecar.acp.shapes import iso_time, mode_option, mode_state
 from sidecar.service.contract import Answer
 
-__all__ = ["Ask", "Sessions"]
+__all__ = ["Ask", "Handler", "Sessions"]
 
 Ask: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Answer]]
 """``async (method, params) -> Answer``: one request to the service. Raises SidecarError."""
+
+Handler: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Answer]]
+"""Answers one method. Raises SidecarError."""
 
 _LISTED_IN_META: Final = ("phase", "messages", "tokens", "lastCompactionAt")
 
@@ -35,28 +38,46 @@ class Sessions:
         if mode is not None:
             self._mode_options[sid] = mode["id"]
 
+    def table(self) -> dict[str, Handler]:
+        """Return the handlers, by method."""
+        return {
+            "authenticate": self.authenticate,
+            "session/new": self.new,
+            "session/load": self.load,
+            "session/resume": self.resume,
+            "session/fork": self.fork,
+            "session/list": self.list,
+            "session/set_mode": self.set_mode,
+            "session/set_config_option": self.set_config_option,
+        }
+
+    async def authenticate(self, params: Mapping[str, Any]) -> Answer:
+        """Refuse: there is no method of authentication."""
+        found = text(params, "methodId")
+        raise InvalidInput(f"no authentication method {found!r}", hint="none is needed: start a session")
+
     async def new(self, params: Mapping[str, Any]) -> Answer:
         """Answer ``session/new``; what the session has to say comes behind the answer."""
         given: dict[str, Any] = {"cwd": text(params, "cwd"), "roots": texts(params, "additionalDirectories")}
         given |= tool_servers(params)
-        return _opened(await self._ask("sidecar/session/new", {**_extras(params), **given}))
+        return self._opened(await self._ask("sidecar/session/new", {**extras(params), **given}))
 
     async def load(self, params: Mapping[str, Any]) -> Answer:
         """Answer ``session/load``; the protocol wants the whole past to come before the answer."""
         answer = await self._load(params, "full")
         if answer.then is not None:
             answer.then()
-        return Answer(_state(answer.value))
+        return Answer(self._state(answer.value))
 
     async def resume(self, params: Mapping[str, Any]) -> Answer:
         """Answer ``session/resume``: as load, without the past."""
         answer = await self._load(params, "none")
-        return replace(answer, value=_state(answer.value))
+        return replace(answer, value=self._state(answer.value))
 
     async def fork(self, params: Mapping[str, Any]) -> Answer:
         """Answer ``session/fork`` with a session that goes on from where another stands."""
         given = {"sid": session_id(params), "cwd": text(params, "cwd"), **tool_servers(params)}
-        return _opened(await self._ask("sidecar/session/fork", {**_extras(params), **given}))
+        return self._opened(await self._ask("sidecar/session/fork", {**extras(params), **given}))
 
     async def list(self, params: Mapping[str, Any]) -> Answer:
         """Answer ``session/list``, the newest first."""
@@ -93,28 +114,33 @@ class Sessions:
             "value": params.get("value"),
         }
         answer = await self._ask("sidecar/session/setConfigOption", given)
-        return Answer({"configOptions": answer.value["configOptions"]})
+        return Answer({"configOptions": self.options(answer.value["configOptions"])})
 
     async def _load(self, params: Mapping[str, Any], replay: str) -> Answer:
         given = {"sid": session_id(params), "cwd": text(params, "cwd"), "replay": replay}
         roots = texts(params, "additionalDirectories")
         return await self._ask("sidecar/session/load", {**given, "roots": roots, **tool_servers(params)})
 
+    def options(self, options: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+        """Return config options as the client knows them."""
+        return options
 
-def _opened(answer: Answer) -> Answer:
-    """Return the answer that introduces a new session."""
-    return replace(answer, value={"sessionId": answer.value["sid"], **_state(answer.value)})
+    def modes(self, options: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+        """Return what modes there are, None for none."""
+        return mode_state(options)
 
+    def _opened(self, answer: Answer) -> Answer:
+        """Return the answer that introduces a new session."""
+        return replace(answer, value={"sessionId": answer.value["sid"], **self._state(answer.value)})
 
-def _state(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a session's own answers say of it."""
-    state: dict[str, Any] = {}
-    if "configOptions" in result:
-        state["configOptions"] = result["configOptions"]
-    if (modes := mode_state(result.get("configOptions", ()))) is not None:
-        state["modes"] = modes
-    told = ("snapshot", "usage", "integrity", "seq")
-    return state | {"_meta": {"sidecar": {name: result[name] for name in told if name in result}}}
+    def _state(self, result: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a session's own answers say of it."""
+        options = result["configOptions"]
+        state: dict[str, Any] = {"configOptions": self.options(options)}
+        if (modes := self.modes(options)) is not None:
+            state["modes"] = modes
+        told = ("snapshot", "usage", "integrity", "seq")
+        return state | {"_meta": {"sidecar": {name: result[name] for name in told if name in result}}}
 
 
 def _listed(session: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,10 +151,3 @@ def _listed(session: Mapping[str, Any]) -> dict[str, Any]:
         "updatedAt": iso_time(session["updatedAt"]),
         "_meta": {"sidecar": {name: session[name] for name in _LISTED_IN_META if name in session}},
     }
-
-
-def _extras(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what a client asks for beyond the protocol, such as a model."""
-    meta = params.get("_meta")
-    extras = meta.get("sidecar") if isinstance(meta, Mapping) else None
-    return extras if isinstance(extras, Mapping) else {}

@@ -21,8 +21,9 @@ from sidecar.acp.shapes import (
 )
 from sidecar.acp.speech import Speech
 from sidecar.acp.tool_updates import ToolTeller, restored_update
+from sidecar.conductor.contract import PermissionRequest
 
-__all__ = ["TOLD_KINDS", "Teller"]
+__all__ = ["Teller", "aside", "info_update", "notice_of", "plan_entries"]
 
 _CHUNKS: Final = {"text": "agent_message_chunk", "thinking": "agent_thought_chunk"}
 _PRIORITIES: Final = frozenset(("high", "medium", "low"))
@@ -39,10 +40,60 @@ class Teller:
         self.tools = ToolTeller()
         self.compactions = CompactionTeller(takes_updates=compactions)
 
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of events that say anything; a turn's end is told by the answer to its prompt."""
+        return _KINDS
+
     def updates(self, event: WireEvent) -> Iterable[Update]:
         """Return what *event* says to the client; nothing for most of what only our own clients know."""
         tell = _TABLE.get(event["kind"])
         return () if tell is None else tell(self, event)
+
+    def asked(self) -> Iterable[Update]:
+        """Return nothing: the question says that it is asked."""
+        return ()
+
+    def answered(self, request: PermissionRequest, *, may: bool) -> Iterator[Update]:
+        """Return that the call goes on if it *may*."""
+        if may:
+            call_id = request.subject.tool_call_id
+            yield {"sessionUpdate": "tool_call_update", "toolCallId": call_id, "status": "in_progress"}
+
+
+def plan_entries(event: WireEvent) -> list[dict[str, Any]]:
+    """Return the entries of a plan, in the words of the protocol."""
+    return [
+        {
+            "content": entry["content"],
+            "priority": _one_of(entry["priority"], _PRIORITIES, "medium"),
+            "status": _one_of(entry["status"], _STATUSES, "pending"),
+        }
+        for entry in event["data"]["entries"]
+    ]
+
+
+def notice_of(event: WireEvent) -> dict[str, Any]:
+    """Return what ``fileStale``, ``retry`` and ``notice`` say to a user."""
+    severity, title, description = _NOTICES[event["kind"]](event["data"])
+    said: dict[str, Any] = {"severity": severity, "title": title}
+    return said | ({"description": description} if description else {}) | {"_meta": _aside_meta(event)}
+
+
+def aside(event: WireEvent) -> Iterator[Update]:
+    """What the protocol has no word for is there for who looks for it."""
+    yield {"sessionUpdate": "session_info_update", "_meta": _aside_meta(event)}
+
+
+def info_update(event: WireEvent) -> Iterator[Update]:
+    """Tell a session's title and when it was last at work."""
+    data = event["data"]
+    yield {
+        "sessionUpdate": "session_info_update",
+        "title": data["title"] or None,
+        "updatedAt": iso_time(data["updatedAt"]),
+        "_meta": {"sidecar": {"archived": data["archived"]}},
+    }
 
 
 def _user_message(teller: Teller, event: WireEvent) -> Iterator[Update]:
@@ -100,15 +151,7 @@ def _tool_finished(teller: Teller, event: WireEvent) -> Iterator[Update]:
 
 
 def _plan(_: Teller, event: WireEvent) -> Iterator[Update]:
-    entries = [
-        {
-            "content": entry["content"],
-            "priority": _one_of(entry["priority"], _PRIORITIES, "medium"),
-            "status": _one_of(entry["status"], _STATUSES, "pending"),
-        }
-        for entry in event["data"]["entries"]
-    ]
-    yield {"sessionUpdate": "plan", "entries": entries}
+    yield {"sessionUpdate": "plan", "entries": plan_entries(event)}
 
 
 def _usage(_: Teller, event: WireEvent) -> Iterator[Update]:
@@ -129,35 +172,16 @@ def _rehydrated(_: Teller, event: WireEvent) -> Iterator[Update]:
     yield restored_update(event)
 
 
-def _file_stale(teller: Teller, event: WireEvent) -> Iterator[Update]:
-    what = "is gone" if event["data"].get("nowHash") is None else "has changed"
-    title = f"A file {what} since it was read"
-    yield _notice(teller, event, "info", title, event["data"]["uri"])
-
-
-def _retry(teller: Teller, event: WireEvent) -> Iterator[Update]:
-    data = event["data"]
-    title = f"The model did not answer; trying again in {data['delayMs'] / 1000:g} s"
-    yield _notice(teller, event, "warning", title, f"{data['error']} ({data['attempt']} of {data['max']})")
-
-
-def _plain_notice(teller: Teller, event: WireEvent) -> Iterator[Update]:
-    data = event["data"]
-    yield _notice(teller, event, data["severity"], data["title"], data.get("description", ""))
-
-
-def _notice(teller: Teller, event: WireEvent, severity: str, title: str, description: str) -> Update:
+def _notice(teller: Teller, event: WireEvent) -> Iterator[Update]:
     """A client that takes no notices must not be sent any; what they say is there for who looks for it."""
-    meta = {"sidecar": {event["kind"]: event["data"]}}
-    if not teller.takes_notices:
-        return {"sessionUpdate": "session_info_update", "_meta": meta}
-    update: Update = {"sessionUpdate": "notice", "severity": severity, "title": title}
-    return update | ({"description": description} if description else {}) | {"_meta": meta}
+    if teller.takes_notices:
+        yield {"sessionUpdate": "notice", **notice_of(event)}
+    else:
+        yield from aside(event)
 
 
 def _aside(_: Teller, event: WireEvent) -> Iterator[Update]:
-    """What the protocol has no word for is there for who looks for it."""
-    yield {"sessionUpdate": "session_info_update", "_meta": {"sidecar": {event["kind"]: event["data"]}}}
+    return aside(event)
 
 
 def _config(_: Teller, event: WireEvent) -> Iterator[Update]:
@@ -173,13 +197,7 @@ def _commands(_: Teller, event: WireEvent) -> Iterator[Update]:
 
 
 def _info(_: Teller, event: WireEvent) -> Iterator[Update]:
-    data = event["data"]
-    yield {
-        "sessionUpdate": "session_info_update",
-        "title": data["title"] or None,
-        "updatedAt": iso_time(data["updatedAt"]),
-        "_meta": {"sidecar": {"archived": data["archived"]}},
-    }
+    return info_update(event)
 
 
 def _chunk(update: str, block: Mapping[str, Any], message_id: str | None) -> Update:
@@ -192,6 +210,25 @@ def _one_of(word: str, known: frozenset[str], otherwise: str) -> str:
     return word if word in known else otherwise
 
 
+def _aside_meta(event: WireEvent) -> dict[str, Any]:
+    return {"sidecar": {event["kind"]: event["data"]}}
+
+
+def _stale(data: Mapping[str, Any]) -> tuple[str, str, str]:
+    what = "is gone" if data.get("nowHash") is None else "has changed"
+    return "info", f"A file {what} since it was read", data["uri"]
+
+
+def _retry(data: Mapping[str, Any]) -> tuple[str, str, str]:
+    title = f"The model did not answer; trying again in {data['delayMs'] / 1000:g} s"
+    return "warning", title, f"{data['error']} ({data['attempt']} of {data['max']})"
+
+
+def _plain(data: Mapping[str, Any]) -> tuple[str, str, str]:
+    return data["severity"], data["title"], data.get("description", "")
+
+
+_NOTICES: Final = {"fileStale": _stale, "retry": _retry, "notice": _plain}
 _TABLE: Final[dict[str, Callable[[Teller, WireEvent], Iterable[Update]]]] = {
     "userMessage": _user_message,
     "textDelta": _delta("text"),
@@ -205,9 +242,9 @@ _TABLE: Final[dict[str, Callable[[Teller, WireEvent], Iterable[Update]]]] = {
     "compaction": _compaction,
     "compactionSummaryDelta": _summary_delta,
     "rehydrated": _rehydrated,
-    "fileStale": _file_stale,
-    "retry": _retry,
-    "notice": _plain_notice,
+    "fileStale": _notice,
+    "retry": _notice,
+    "notice": _notice,
     "queue": _aside,
     "headMoved": _aside,
     "configChanged": _config,
@@ -215,5 +252,4 @@ _TABLE: Final[dict[str, Callable[[Teller, WireEvent], Iterable[Update]]]] = {
     "infoChanged": _info,
 }
 
-TOLD_KINDS: Final = frozenset(_TABLE)
-"""The kinds of events that say anything to a client; a turn's end is told by the answer to its prompt."""
+_KINDS: Final = frozenset(_TABLE)

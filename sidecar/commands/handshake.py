@@ -10,7 +10,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from sidecar import __version__
-from sidecar.protocol.handshake import FACES, ServerInfo
+from sidecar._internal.env import speaks_acp_draft
+from sidecar.protocol.handshake import ServerInfo, faces
 from sidecar.protocol.stamp import SCHEMA_HASH
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def server_info(socket: str | None = None) -> ServerInfo:
         version=__version__,
         build=_BUILD,
         engines=_ENGINES,
-        faces=FACES,
+        faces=faces(with_draft=speaks_acp_draft()),
         event_buffer=_EVENT_BUFFER,
         schema_hash=SCHEMA_HASH,
         socket=socket,
@@ -41,6 +42,5 @@ def agent_info(socket: str | None = None) -> AgentInfo:
     """Return it for agent panels; *socket* is where more clients may attach."""
     from sidecar.acp import AgentInfo  # not above: language clients do without
 
-    return AgentInfo(
-        "sidecar", "Sidecar", __version__, _BUILD, FACES, socket, reaches_mcp=find_spec("mcp") is not None
-    )
+    spoken, has_mcp = faces(with_draft=speaks_acp_draft()), find_spec("mcp") is not None
+    return AgentInfo("sidecar", "Sidecar", __version__, _BUILD, spoken, socket, reaches_mcp=has_mcp)

@@ -12,12 +12,9 @@ from typing import Any, Final
 
 from sidecar.protocol.stamp import METHOD_NAMES
 
-__all__ = ["FACES", "PROTOCOL", "ClientWishes", "ServerInfo", "advertise", "client_wishes"]
+__all__ = ["PROTOCOL", "ClientWishes", "ServerInfo", "advertise", "client_wishes", "faces"]
 
 PROTOCOL: Final = 1
-FACES: Final = ("lsp", "acp1")
-"""The protocols a client may speak; behind each is the same service."""
-
 _MAX_COALESCE_MS: Final = 1000
 
 
@@ -55,6 +52,11 @@ class ClientWishes:
     def wants_kind(self, kind: str) -> bool:
         """Whether events of *kind* are to be sent."""
         return kind not in self.opt_out and (self.kinds is None or kind in self.kinds)
+
+
+def faces(*, with_draft: bool) -> tuple[str, ...]:
+    """Return the protocols a client may speak; behind each is the same service."""
+    return ("lsp", "acp1", "acp2") if with_draft else ("lsp", "acp1")
 
 
 def advertise(info: ServerInfo, *, max_message_bytes: int, max_in_flight: int) -> dict[str, Any]:

@@ -1,19 +1,17 @@
-"""One scenario, played through each face and in the process itself, leaves the same logs of events."""
+"""Ways to a daemon: in the process itself, and through each face, for one scenario that is played on all."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pytest
 
 from sidecar.acp import AcpConnection, AcpOptions, AgentInfo
-from sidecar.boot import Daemon, build
+from sidecar.boot import Daemon
 from sidecar.commands.handshake import server_info
 from sidecar.conductor.contract import Author, PermissionAnswer, PermissionRequest
 from sidecar.conductor.events import Event
@@ -21,16 +19,13 @@ from sidecar.conductor.hub import ForkOf, NewSession
 from sidecar.conductor.jobs import TurnOutcome
 from sidecar.conductor.log import EventLog
 from sidecar.conductor.session import CompactRequest, Content, Session
-from sidecar.protocol.codec import event_to_wire
 from sidecar.server import LspConnection, LspOptions
 from sidecar.service.contract import Backend
 from sidecar.transport.memory import MemoryClient
 from sidecar.workspace.contract import EditorPort, FileView, TextChange
 
-SCENARIO: Final[dict[str, Any]] = json.loads(Path(__file__).with_name("scenario.json").read_text())
 MODEL: Final = "scripted-1"
 POLICY: Final = {"keepRecent": 40}
-TIMES: Final = {"at", "updatedAt", "durationMs", "createdAt", "seq"}
 Asked = Callable[[], Awaitable[None]]
 """What the user does while a question waits for the answer."""
 
@@ -119,8 +114,12 @@ class HubPlayer(Player):
     name = "in process"
     editor: EditorPort | None = None
 
-    async def open(self) -> None:
+    async def join(self) -> None:
+        """Be an editor, and nothing else."""
         self.editor = self.daemon.workspace.editor(self._apply)
+
+    async def open(self) -> None:
+        await self.join()
         hub = self.daemon.service.hub
         self._follow(await hub.new(NewSession(str(self.folder), model=MODEL, policy=POLICY)))
 
@@ -301,14 +300,17 @@ class AcpPlayer(WirePlayer):
     """An agent panel, over the Agent Client Protocol."""
 
     lines = True
+    hello: ClassVar[dict[str, Any]] = {
+        "protocolVersion": 1,
+        "clientCapabilities": {"fs": {"readTextFile": True, "writeTextFile": True}},
+    }
 
     async def open(self) -> None:
-        info = AgentInfo("sidecar", "Sidecar", "0", "test", ("acp1",))
+        info = AgentInfo("sidecar", "Sidecar", "0", "test", ("acp1", "acp2"))
         backend = Backend(self.daemon.service, self.daemon.workspace)
         options = AcpOptions(info, lambda _: backend)
         AcpConnection(self.client.stream, options).start()
-        files = {"readTextFile": True, "writeTextFile": True}
-        await self.request("initialize", {"protocolVersion": 1, "clientCapabilities": {"fs": files}})
+        await self.request("initialize", self.hello)
         meta = {"sidecar": {"model": MODEL, "policy": POLICY}}
         given = {"cwd": str(self.folder), "mcpServers": [], "_meta": meta}
         self.sid = (await self.request("session/new", given))["result"]["sessionId"]
@@ -362,143 +364,55 @@ class AcpPlayer(WirePlayer):
         return {"sessionId": self.sid, "prompt": text(words)}
 
 
+class DraftPlayer(AcpPlayer):
+    """A panel that speaks the draft, which has prompts that end in updates, and leaves files to an editor."""
+
+    hello: ClassVar[dict[str, Any]] = {"protocolVersion": 2, "info": {"name": "panel", "version": "1"}}
+
+    async def type(self, path: Path, typed: str) -> None:
+        beside_it = HubPlayer(self.daemon, self.folder)
+        await beside_it.join()
+        await beside_it.type(path, typed)
+
+    async def prompt(self, words: str) -> None:
+        seq = self.log.seq
+        await super().prompt(words)
+        await self.idle(seq)
+
+    async def cancelled(self, words: str) -> None:
+        seq = self.log.seq
+        await super().cancelled(words)
+        await self.idle(seq)
+
+    async def settle_behind(self) -> None:
+        seq = self.log.seq
+        await super().settle_behind()
+        await self.idle(seq)
+
+    async def steer(self, words: str) -> None:
+        meta = {"_meta": {"sidecar": {"whenBusy": "steer"}}}
+        await self.request("session/prompt", self._prompt(words) | meta)
+
+    async def idle(self, after_seq: int) -> None:
+        """Return once the panel was told that the turn is over."""
+
+        def is_idle(message: Mapping[str, Any]) -> bool:
+            said = message.get("params", {})
+            update = said.get("update", {})
+            if said.get("sessionId") != self.sid or update.get("state") != "idle":
+                return False
+            return bool(update["_meta"]["sidecar"]["seq"] > after_seq)
+
+        async with asyncio.timeout(20):
+            while not any(map(is_idle, self.client.messages)):
+                await self.attend()
+
+
 def is_of(kind: str, event: Event) -> bool:
     return event.kind == kind and getattr(event.data, "status", None) != "in_progress"
 
 
-def lay_out(folder: Path) -> None:
-    folder.mkdir(exist_ok=True)
-    for name, content in SCENARIO["files"].items():
-        (folder / name).write_text(content)
-
-
-async def played(make: type[Player], home: Path, folder: Path) -> list[dict[str, Any]]:
-    """Return the logs that the scenario leaves behind, without what differs from run to run."""
-    lay_out(folder)
-    daemon = build(home)
-    daemon.models.add_scripted({MODEL: {"scripted": SCENARIO["script"], "contextWindow": 50_000}})
-    daemon.workspace.watched_by_client([folder])
-    player = make(daemon, folder)
-    await player.open()
-    logs = [player.log]
-    for step in SCENARIO["steps"]:
-        await play(player, step)
-        if player.log is not logs[-1]:
-            logs.append(player.log)
-    events = [event_to_wire(event) for log in logs for event in log.after(0, 10_000)]
-    await daemon.service.aclose()
-    return merged(nameless(events))
-
-
-async def play(player: Player, step: Mapping[str, Any]) -> None:
-    match step:
-        case {"prompt": words, "steered": steered, "queued": queued}:
-            player.asked = interfere(player, steered, queued)
-            await player.prompt(words)
-            await player.settle_behind()
-        case {"prompt": words}:
-            await player.prompt(words)
-        case {"refused": words}:
-            player.answer = "reject_once"
-            await player.prompt(words)
-        case {"cancelled": words}:
-            await player.cancelled(words)
-        case {"unsaved": typed, "in": name}:
-            await player.type(player.folder / name, typed)
-        case {"choose": option, "value": value}:
-            await player.call("session/setConfigOption", configId=option, value=value)
-        case {"compact": instructions}:
-            seq = player.log.seq
-            await player.call("compact/start", instructions=instructions)
-            await player.until("compaction", seq)
-        case {"undo": True}:
-            await player.call("compact/undo")
-        case {"rewindTo": index}:
-            node = player.session.history.node_ids[index]
-            await player.call("session/rewind", toNode=node, expectHead=None)
-        case {"fork": True}:
-            await player.call("session/fork")
-        case _:
-            raise AssertionError(f"no such step: {step}")
-
-
-def interfere(player: Player, steered: str, queued: str) -> Asked:
-    """Return what steers the turn that asks, and sends another prompt behind it."""
-
-    async def act() -> None:
-        player.asked = nothing
-        seq = player.log.seq
-        await player.steer(steered)
-        await player.until("userMessage", seq)
-        await player.queue(queued)
-        await player.until("queue", seq)
-
-    return act
-
-
-def nameless(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return *events* with ids numbered in the order they appear, and without times."""
-    numbers: dict[str, str] = {}
-
-    def number(found: re.Match[str]) -> str:
-        return numbers.setdefault(found[0], f"<{len(numbers)}>")
-
-    def clean(value: Any) -> Any:
-        if isinstance(value, str):
-            return re.sub(r"\b[0-9a-f]{32}\b", number, value)
-        if isinstance(value, dict):
-            return {key: None if key in TIMES else clean(item) for key, item in value.items()}
-        return [clean(item) for item in value] if isinstance(value, list | tuple) else value
-
-    return [clean(event) for event in events]
-
-
-def merged(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return *events* with neighbouring deltas in one: how they are cut depends on the clock."""
-    out: list[dict[str, Any]] = []
-    for event in events:
-        last: dict[str, Any] = out[-1] if out else {"kind": None}
-        if "Delta" in event["kind"].title() and last["kind"] == event["kind"]:
-            last["data"]["delta"] += event["data"]["delta"]
-        else:
-            out.append(event)
-    return out
-
-
-@pytest.mark.parametrize("make", [LspPlayer, AcpPlayer], ids=["lsp", "acp1"])
-async def test_a_face_leaves_the_log_that_the_hub_leaves(tmp_path: Path, make: type[Player]) -> None:
-    plain = await played(HubPlayer, tmp_path / "home-1", tmp_path / "project")
-    faced = await played(make, tmp_path / "home-2", tmp_path / "project")
-    assert faced == plain
-
-
-async def test_the_scenario_has_something_of_everything(tmp_path: Path) -> None:
-    events = await played(HubPlayer, tmp_path / "home", tmp_path / "project")
-    kinds = {event["kind"] for event in events}
-    assert kinds >= {
-        "commandsChanged",
-        "compaction",
-        "configChanged",
-        "faulted",
-        "headMoved",
-        "infoChanged",
-        "message",
-        "phase",
-        "plan",
-        "queue",
-        "rehydrated",
-        "settled",
-        "textDelta",
-        "thinkingDelta",
-        "toolFinished",
-        "toolStarted",
-        "usage",
-        "userMessage",
-    }
-    reasons = [event["data"].get("stopReason") for event in events if event["kind"] in ("settled", "faulted")]
-    assert reasons == ["end_turn"] * 6 + ["cancelled"] + ["end_turn"] * 2 + [None, "max_tokens"]
-    statuses = [event["data"]["status"] for event in events if event["kind"] == "compaction"]
-    assert statuses == ["in_progress", "completed", "undone"]
-    (restored,) = [event["data"]["files"] for event in events if event["kind"] == "rehydrated"]
-    sources = {file["uri"].rpartition("/")[2]: file["source"] for file in restored}
-    assert sources == {"main.py": "disk", "draft.py": "buffer"}
+@pytest.fixture
+def players() -> Mapping[str, type[Player]]:
+    """Return the ways there are, by the name of the face."""
+    return {"hub": HubPlayer, "lsp": LspPlayer, "acp1": AcpPlayer, "acp2": DraftPlayer}
