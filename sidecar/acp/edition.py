@@ -76,9 +76,7 @@ def edition_of(profile: AcpProfile) -> Edition:
 
 
 def _teller(profile: AcpProfile, client_id: str | None) -> Teller:
-    return Teller(
-        notices=profile.takes_notices, compactions=profile.takes_compactions, client_id=client_id
-    )
+    return Teller(notices=profile.takes_notices, compactions=profile.takes_compactions, client_id=client_id)
 
 
 _FIRST = Edition("acp1", _teller, Sessions, question, answer_at_the_end, taken_back, steers=True)

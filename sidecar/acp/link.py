@@ -72,7 +72,9 @@ class AcpLink:
         """Project the events of *log* after *after_seq* to the client, from now on; again only moves on."""
         followed = self._followed.get(log.sid)
         if followed is None or followed.log is not log:
-            followed = self._followed[log.sid] = _Followed(log, self._edition.teller(self._profile, self.client_id))
+            followed = self._followed[log.sid] = _Followed(
+                log, self._edition.teller(self._profile, self.client_id)
+            )
         teller = followed.teller
         projection = Projection(teller.kinds.__contains__, partial(self._encode, teller))
         self._peer.outbox.follow(log, after_seq, projection)

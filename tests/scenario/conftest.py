@@ -367,7 +367,7 @@ class AcpPlayer(WirePlayer):
 class DraftPlayer(AcpPlayer):
     """A panel that speaks the draft, which has prompts that end in updates, and leaves files to an editor."""
 
-    hello: ClassVar[dict[str, Any]] = {"protocolVersion": 2, "info": {"name": "panel", "version": "1"}}
+    hello: ClassVar[dict[str, Any]] = {"protocolVersion": 2}
 
     async def type(self, path: Path, typed: str) -> None:
         beside_it = HubPlayer(self.daemon, self.folder)
