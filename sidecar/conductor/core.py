@@ -136,7 +136,7 @@ class Core:
         self.info = replace(self.info, mcp_servers=kept)
 
     def tell_problems(self) -> None:
-        """Tell, once, which settings are not used and why."""
+        """Tell, with the first turn that needs them, which settings are not used and why."""
         problems, self._problems = self._problems, ()
         for problem in problems:
             self.narrator.tell(Notice("warning", "Some settings are not used", problem))

@@ -203,7 +203,6 @@ class Session:
 
     def introduce(self) -> None:
         """Tell whoever begins to follow what they may do here, and how full the window is."""
-        self._core.tell_problems()
         self._core.narrator.tell(CommandsChanged(COMMANDS))
         self._core.narrator.tell(self.usage())
 

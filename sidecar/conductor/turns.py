@@ -71,6 +71,7 @@ class TurnRunner:
         started_ms = core.parts.clock_ms()
         self._stop = CancelToken()
         core.narrator.begin_turn(job.turn_id)
+        core.tell_problems()
         core.narrator.enter("invoking")
         try:
             if job.command is not None:

@@ -97,7 +97,7 @@ class ModelRegistry:
             return None
         route = self._routes.find(model_id)
         if route is None:
-            return "nobody is known to serve it"
+            return "; ".join(("nobody is known to serve it", *self.problems))
         if not is_installed(route.provider):
             extra, _ = sdk_of(route.provider)
             return f"it needs the extra [{extra}]; run: pip install 'sidecar[{extra}]'"

@@ -26,9 +26,10 @@ def read(call_id: str, path: str) -> Called:
 
 
 def unnamed(log: str, name: str) -> str:
-    """Return *log* without what is the provider's own: its name, its variable, its number for a failure."""
+    """Return *log* without what is the provider's own: name, address, variable, number for a failure."""
     variable = f"{name.partition('-')[0].upper()}_API_KEY"
-    return re.sub(r"answered \d+", "answered", log.replace(variable, "KEY").replace(name, "PROVIDER"))
+    log = re.sub(r"answered \d+", "answered", log.replace(variable, "KEY"))
+    return re.sub(r"http://127[^)]*", "ADDRESS", log.replace(name, "PROVIDER"))
 
 
 SCENARIOS: list[Any] = [

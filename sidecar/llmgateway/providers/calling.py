@@ -157,7 +157,8 @@ class ProviderModel(Generic[ClientT, ChunkT]):
             found = f"the answer of {name} cannot be understood ({type(error).__name__})"
             return gateway_error("parse", found, provider=name)
         hint, secret = how_to_set(self._clients.provider), key.value if key is not None else None
-        return as_error(failure, name, hint=hint, key=secret, now_s=time.time())
+        address = self._clients.base_url
+        return as_error(failure, name, hint=hint, address=address, key=secret, now_s=time.time())
 
     def _refuse_thinking(self, failed: GatewayError, sent: Conversation, options: StreamOptions) -> None:
         """Send the reasoning of *sent* no more, when that is what the provider refused; then try again."""

@@ -33,7 +33,7 @@ class Clients(Generic[ClientT]):
         connect: Callable[[Place], Connected[ClientT]],
     ) -> None:
         self.provider = provider
-        self._base_url = base_url
+        self.base_url = base_url
         self._credentials = credentials
         self._connect = connect
         self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _Pool[ClientT]] = WeakKeyDictionary()
@@ -69,7 +69,7 @@ class Clients(Generic[ClientT]):
             message = f"{provider.id} needs the extra [{extra}]; run: pip install 'sidecar[{extra}]'"
             raise gateway_error("unsupported", message, provider=provider.id)
         key = Key(api_key, "the call") if api_key else self._credentials.find(provider)
-        place = Place(provider, self._base_url, key)
+        place = Place(provider, self.base_url, key)
         return place, self._connect(place)
 
 

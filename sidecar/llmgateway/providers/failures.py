@@ -15,7 +15,7 @@ from typing import Final
 from sidecar._internal.secrets import MASK, mask_secrets
 from sidecar.llmgateway.contract import GatewayError, GatewayErrorKind
 
-__all__ = ["Failure", "as_error", "is_stale_thinking", "retry_after_ms"]
+__all__ = ["NOT_SET_UP", "Failure", "as_error", "is_stale_thinking", "retry_after_ms"]
 
 _MESSAGE_CHARS: Final = 500
 _OVERFLOW_STATUS: Final = frozenset({None, 400, 413, 422, 500})
@@ -36,7 +36,10 @@ _OVERFLOW: Final = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _QUOTA: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_error"})
-_BY_CODE: Final[Mapping[str, tuple[GatewayErrorKind, int]]] = {
+NOT_SET_UP: Final = "not_set_up"
+"""The code of what is missing on this machine before a provider can be asked."""
+
+_BY_CODE: Final[Mapping[str, tuple[GatewayErrorKind, int | None]]] = {
     "authentication_error": ("auth", 401),
     "permission_error": ("auth", 403),
     "rate_limit_error": ("rate_limit", 429),
@@ -47,8 +50,9 @@ _BY_CODE: Final[Mapping[str, tuple[GatewayErrorKind, int]]] = {
     "timeout_error": ("http", 504),
     "invalid_request_error": ("http", 400),
     "invalid_prompt": ("http", 400),
+    NOT_SET_UP: ("unsupported", None),
 }
-"""What an error in the middle of a stream amounts to; it has no status of its own."""
+"""What an error amounts to that has no status of its own: mostly one in the middle of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,7 @@ def as_error(
     provider: str,
     *,
     hint: str = "",
+    address: str | None = None,
     key: str | None = None,
     now_s: float = 0.0,
 ) -> GatewayError:
@@ -78,6 +83,7 @@ def as_error(
     Args:
         provider: who failed.
         hint: what to do about a key that is missing or refused.
+        address: where the provider is reached, None for its own place.
         key: the key that was used, to be taken out of the message.
         now_s: the time, for a server that asks to be left alone until another one.
     """
@@ -88,7 +94,7 @@ def as_error(
     wait = asked if asked is not None else retry_after_ms(failure.headers, now_s)
     return GatewayError(
         kind,
-        _sentence(kind, provider, status, said, hint, is_overflow=is_overflow),
+        _sentence(kind, _placed(provider, kind, address), status, said, hint, is_overflow=is_overflow),
         status=status,
         provider=provider,
         retryable=False if failure.code in _QUOTA else None,
@@ -149,6 +155,12 @@ def _said(failure: Failure, key: str | None) -> str:
     return said if len(said) <= _MESSAGE_CHARS else said[: _MESSAGE_CHARS - 1] + "…"
 
 
+def _placed(provider: str, kind: GatewayErrorKind, address: str | None) -> str:
+    """Return *provider*, with where it was looked for when it cannot be reached or does not know a model."""
+    is_about_place = kind in ("transport", "unsupported") and address is not None
+    return mask_secrets(f"{provider} ({address})") if is_about_place else provider
+
+
 def _sentence(
     kind: GatewayErrorKind, provider: str, status: int | None, said: str, hint: str, *, is_overflow: bool
 ) -> str:
@@ -159,6 +171,8 @@ def _sentence(
         case "auth":
             text = f"{provider} does not accept the key ({status}): {said}" if status else said
             text = f"{text}; {hint}" if hint else text
+        case "unsupported" if status is None:
+            text = f"{provider} cannot be asked: {said}"
         case "unsupported":
             text = f"{provider} has no such model or address ({status}): {said}"
         case "transport":

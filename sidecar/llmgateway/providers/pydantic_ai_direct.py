@@ -30,7 +30,7 @@ from sidecar.llmgateway.contract import (
 from sidecar.llmgateway.names import PYDANTIC_AI
 from sidecar.llmgateway.providers.adapter import Ask, Connected, Place, Request
 from sidecar.llmgateway.providers.assembling import Assembly, Emissions
-from sidecar.llmgateway.providers.failures import Failure
+from sidecar.llmgateway.providers.failures import NOT_SET_UP, Failure
 from sidecar.llmgateway.providers.fitting import WireRules
 from sidecar.llmgateway.providers.signatures import LONG_TAIL, unmarked
 from sidecar.llmgateway.providers.texts import json_text, sendable
@@ -174,8 +174,8 @@ class PydanticAIDirect:
             return Failure(_said(error), status, code, headers, pause)
         if isinstance(error, exceptions.UserError):
             lacks_key = "API_KEY" in error.message or "api_key" in error.message
-            return Failure(error.message, 401 if lacks_key else 404)
-        return Failure(str(error), 404) if isinstance(error, ImportError) else None
+            return Failure(error.message, code="authentication_error" if lacks_key else NOT_SET_UP)
+        return Failure(str(error), code=NOT_SET_UP) if isinstance(error, ImportError) else None
 
 
 def _said(error: Any) -> str:

@@ -227,6 +227,7 @@ async def test_nobody_there_is_a_transport_error(on_stage: Any) -> None:
         pass
     error = error_of(await stage.play())
     assert (error.kind, error.status) == ("transport", None)
+    assert f"fake ({stage.fake.http.url}/v1) cannot be reached" in error.message
     await stage.serving.aclose()
 
 

@@ -1,0 +1,120 @@
+"""Models as a user calls them: a key, an address, and ``sidecar run``; the answer is on standard output."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from sidecar.llmgateway.names import PROVIDERS_BY_NAME
+from sidecar.llmgateway.providers.fakes import (
+    Called,
+    Ended,
+    Refused,
+    Said,
+    Scene,
+    Spent,
+    Thought,
+    fake_provider,
+)
+
+pytestmark = pytest.mark.e2e
+
+KEY = "sk-proj-0123456789abcdefghij"
+READS: Scene = (
+    Thought(("hm",)),
+    Called("c1", "read", ('{"path": "a.txt"}',)),
+    Spent(9, 9),
+    Ended("tool_calls"),
+)
+SAYS: Scene = (Said(("It says ", "hi.")), Spent(20, 5, 9), Ended())
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state directory, and an environment that names no provider."""
+    for provider in PROVIDERS_BY_NAME.values():
+        for name in (*provider.key_env, provider.base_url_env or ""):
+            monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("INDUSAGI_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "a.txt").write_text("hi\n")
+    return tmp_path / "project"
+
+
+async def sidecar(*arguments: str, cwd: Path, **environment: str) -> tuple[int, str, str]:
+    """Return exit code, standard output and standard error of one command."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-P",
+        "-m",
+        "sidecar",
+        *arguments,
+        cwd=cwd,
+        env={**os.environ, **environment},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(60):
+        out, err = await process.communicate()
+    return process.returncode or 0, out.decode(), err.decode()
+
+
+@pytest.mark.parametrize(
+    ("api", "model", "name", "path"),
+    [
+        ("openai-chat", "openai:some-model", "OPENAI", "/v1"),
+        ("anthropic-messages", "anthropic:claude-sonnet-4-5", "ANTHROPIC", ""),
+        ("google-generate", "google:gemini-2.5-pro", "GOOGLE", ""),
+    ],
+)
+async def test_a_key_and_an_address_are_all_it_needs(
+    home: Path, project: Path, api: str, model: str, name: str, path: str
+) -> None:
+    async with fake_provider(api, [READS, [Refused(503, "busy")], SAYS]) as fake:
+        place = "GOOGLE_GEMINI_BASE_URL" if name == "GOOGLE" else f"{name}_BASE_URL"
+        where = {f"{name}_API_KEY": KEY, place: f"{fake.http.url}{path}"}
+        code, out, err = await sidecar("run", "--model", model, "what is in a.txt?", cwd=project, **where)
+    assert (code, out) == (0, "It says hi.\n"), err
+    assert "· Read a.txt" in err
+    assert "· trying again in" in err
+    assert KEY in str(fake.calls[0].headers)
+    assert KEY not in out + err
+
+
+async def test_files_name_the_model_and_hold_the_key(home: Path, project: Path) -> None:
+    """``config.toml``, ``auth.json``, and the folder's own choice of a model over the user's."""
+    async with fake_provider("openai-chat", [SAYS]) as fake:
+        (home / "config.toml").write_text(
+            f'model = "offline-1"\n[providers.work]\nbase_url = "{fake.http.url}/v1"\nkey_env = "WORK_KEY"\n'
+        )
+        (home / "auth.json").write_text(json.dumps({"work": KEY}))
+        (home / "auth.json").chmod(0o600)
+        (project / ".sidecar.toml").write_text('model = "work:some-model"\n')
+        code, out, err = await sidecar("run", "hello", cwd=project)
+        assert (code, out) == (0, "It says hi.\n"), err
+    assert fake.calls[0].headers["authorization"] == f"Bearer {KEY}"
+    assert fake.sent[0]["model"] == "some-model"
+
+
+async def test_a_folder_that_is_not_trusted_gets_neither_key_nor_prompt(home: Path, project: Path) -> None:
+    """A folder that names its own server for a provider would receive the user's key and conversation."""
+    async with fake_provider("openai-chat", [SAYS]) as fake:
+        moved = f'base_url = "{fake.http.url}/v1"\nkey_env = "OPENAI_API_KEY"\n'
+        (project / ".sidecar.toml").write_text(f'model = "openai:x"\n[providers.openai]\n{moved}')
+        code, _, err = await sidecar("run", "--model", "offline-1", "hello", cwd=project, OPENAI_API_KEY=KEY)
+        assert code == 0
+        assert "Some settings are not used" in err
+        assert "because this folder is not trusted" in err
+        assert fake.http.asked == []
