@@ -7,6 +7,7 @@ that it delivers.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
@@ -30,6 +31,9 @@ MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 _MAX_HEADER_BYTES: Final = 16 * 1024
 _ABSURD_BYTES: Final = 512 * 1024 * 1024
 """A Content-Length nobody means: waiting for so much would only look like a hang."""
+
+_PLAIN_HEADER: Final = re.compile(rb"Content-Length: (\d{1,8})\r\n\r\n")
+"""The header that every client sends; whatever else may stand in one is read line by line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,9 @@ class HeaderDecoder:
 
     def _read_header(self) -> Broken | None:
         """Set the length of the body once its header is whole; Broken when it has none."""
+        if not self._is_in_header and (plain := self._lines.take_match(_PLAIN_HEADER)) is not None:
+            self._body_bytes, self._header_bytes = int(plain), 0
+            return None
         while (line := self._lines.next()) is not None:
             self._header_bytes += len(line) + 1
             if self._header_bytes > _MAX_HEADER_BYTES:
@@ -240,6 +247,14 @@ class _Lines:
         line = self.take(end - self._start)
         self._start += 1
         return line[:-1] if line.endswith(b"\r") else line
+
+    def take_match(self, pattern: re.Pattern[bytes]) -> bytes | None:
+        """Return the first group of *pattern* if what waits begins with it, and take all of that."""
+        found = pattern.match(self._buffer, self._start)
+        if found is None:
+            return None
+        self._start = found.end()
+        return found[1]
 
     def take(self, count: int) -> bytes:
         """Return the next *count* bytes."""

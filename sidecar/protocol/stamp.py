@@ -10,7 +10,7 @@ from typing import Final
 
 __all__ = ["METHOD_NAMES", "SCHEMA_HASH"]
 
-SCHEMA_HASH: Final = "sha256:da2b4480d7d2beee6f088386e0cc37c0b7361fbbf9564627db7eea67265d5cc1"
+SCHEMA_HASH: Final = "sha256:15ede5a06c5147bbe493b43a53a8468e65a4244a6c631ba4f53bb4eb91d8613c"
 """What ``sidecar.protocol.schema.schema_hash`` returns."""
 
 METHOD_NAMES: Final = (

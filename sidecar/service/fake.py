@@ -89,7 +89,7 @@ async def _later(value: Any) -> Answer:
 
 def _status(connection: FakeConnection, params: Any) -> Answer:
     requests, out_bytes = connection.link.load()
-    queues = {"requests": requests, "outBytes": out_bytes}
+    queues = {"in": requests, "outBytes": out_bytes}
     return Answer({"pid": os.getpid(), "clients": len(connection.service.connections), "queues": queues})
 
 

@@ -26,6 +26,7 @@ class LogBook(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.INFO)
         self._lines: deque[LogLine] = deque(maxlen=_LINES_KEPT)
+        self._errors: deque[str] = deque(maxlen=_ERRORS_SHOWN)
         self._n_lines = 0
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -35,19 +36,26 @@ class LogBook(logging.Handler):
         self._n_lines += 1
         at, level = int(record.created * 1000), record.levelname.lower()
         self._lines.append(LogLine(self._n_lines, at, level, record.name, text))
+        if record.levelno >= logging.ERROR:
+            self._errors.append(f"{record.name}: {text}")
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """The last errors, a line each."""
+        self.acquire()
+        try:
+            return tuple(self._errors)
+        finally:
+            self.release()
 
     def tail(self, from_line: int | None, level: str) -> tuple[Sequence[LogLine], int]:
         """Return some lines from number *from_line* on, the newest for None, and where to go on."""
-        lowest = logging.getLevelNamesMapping()[level.upper()]
-        kept = [line for line in self._all() if _rank(line) >= lowest and line.line >= (from_line or 0)]
+        ranks = {name.lower(): rank for name, rank in logging.getLevelNamesMapping().items()}
+        first, lowest = from_line or 0, ranks[level]
+        kept = [line for line in self._all() if line.line >= first and ranks[line.level] >= lowest]
         shown = kept[-_LINES_AT_ONCE:] if from_line is None else kept[:_LINES_AT_ONCE]
         is_all = from_line is None or len(shown) == len(kept)
         return shown, self._n_lines + 1 if is_all else shown[-1].line + 1
-
-    def errors(self) -> Sequence[str]:
-        """Return the last errors, a line each."""
-        errors = [f"{line.logger}: {line.text}" for line in self._all() if _rank(line) >= logging.ERROR]
-        return errors[-_ERRORS_SHOWN:]
 
     def _all(self) -> Sequence[LogLine]:
         """Return the lines as they are now; other threads go on writing."""
@@ -56,7 +64,3 @@ class LogBook(logging.Handler):
             return tuple(self._lines)
         finally:
             self.release()
-
-
-def _rank(line: LogLine) -> int:
-    return logging.getLevelNamesMapping()[line.level.upper()]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 from sidecar.protocol.messages import ChildInfo, WatchInfo
 from sidecar.service.logbook import LogBook
 from sidecar.workspace.contract import WorkspacePort
 
-__all__ = ["Children", "Vitals", "rss_bytes"]
+__all__ = ["Children", "Memory", "Vitals"]
 
 
 class Children:
@@ -41,6 +40,7 @@ class Vitals:
         self._clock_ms = clock_ms
         self._started_ms = clock_ms()
         self.children = Children()
+        self.memory = Memory()
         self.log = LogBook()
         logging.getLogger("sidecar").addHandler(self.log)
 
@@ -62,14 +62,34 @@ class Vitals:
     async def aclose(self) -> None:
         """Let go of the workspace and the log."""
         logging.getLogger("sidecar").removeHandler(self.log)
+        self.memory.close()
         await self._workspace.close()
 
 
-def rss_bytes() -> int:
-    """Return the memory the process holds: now on Linux, its peak on other systems, 0 where nobody tells."""
-    statm = Path("/proc/self/statm")
-    if statm.exists():
-        return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+class Memory:
+    """The memory that this process holds."""
+
+    def __init__(self) -> None:
+        self._statm: int | None = None
+
+    def bytes(self) -> int:
+        """Return it: as it is now on Linux, its peak on other systems, 0 where nobody tells."""
+        try:
+            # Kept open: every status asks, and to open it would cost more than all the rest of one.
+            if self._statm is None:
+                self._statm = os.open("/proc/self/statm", os.O_RDONLY)
+            return int(os.pread(self._statm, 128, 0).split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        except (OSError, AttributeError):  # no Linux; Windows has not even the calls
+            return _peak_bytes()
+
+    def close(self) -> None:
+        """Let go of what it is read from."""
+        if self._statm is not None:
+            os.close(self._statm)
+            self._statm = None
+
+
+def _peak_bytes() -> int:
     try:
         import resource
     except ImportError:  # Windows

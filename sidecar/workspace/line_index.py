@@ -16,7 +16,7 @@ from sidecar.workspace.contract import PositionEncoding, TextChange, TextRange
 
 __all__ = ["LineText", "index_in_line", "split_lines", "well_formed"]
 
-_BLOCK_CHARS = 16_384
+_BLOCK_CHARS = 4_096
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 

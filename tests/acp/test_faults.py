@@ -204,7 +204,7 @@ async def drained(panel: FakePanel) -> None:
     """Return once no request is open but the one that asks for that; fail when one stays."""
     for n in range(1_000):
         status = await panel.request(f"last-{n}", "_sidecar/status", {})
-        if status["result"]["queues"]["requests"] == 1:
+        if status["result"]["queues"]["in"] == 1:
             return
     pytest.fail("a request was never answered")
 

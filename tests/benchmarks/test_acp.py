@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from sidecar.acp.updates import Teller
 from sidecar.conductor.events import Event, TextDelta
 from sidecar.protocol.codec import event_to_wire
 from sidecar.protocol.jsonrpc import encode_notification
 
-ROUNDS = 15
+if TYPE_CHECKING:
+    from tests.benchmarks.conftest import Starts
+
 MOST_OF_BARE = 1.6
 MOST_OF_EVENT = 4.0
 N_EVENTS = 5_000
@@ -39,37 +38,18 @@ asyncio.run(main())
 """
 
 
-def start_s(command: Sequence[str], home: Path) -> float:
-    """Return the seconds from the start of a process to its answer to ``initialize``."""
-    env = {**os.environ, "INDUSAGI_HOME": str(home)}
-    pipe = subprocess.PIPE
-    began = time.perf_counter()
-    with subprocess.Popen([sys.executable, *command], stdin=pipe, stdout=pipe, env=env) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(ASKED)
-        process.stdin.flush()
-        answer = process.stdout.readline()
-        took = time.perf_counter() - began
-        process.stdin.close()
-        process.wait(30)
-    assert b'"protocolVersion":1' in answer
-    return took
-
-
-def test_start_to_initialize(benchmark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["-P", "-m", "sidecar", "acp"], id="told to be an agent"),
+        pytest.param(["-P", "-m", "sidecar"], id="finding out by the first byte"),
+    ],
+)
+def test_start_to_initialize(arguments: list[str], starts: Starts, benchmark: Any) -> None:
     """An agent panel waits for this with its window open."""
 
-    def pair() -> tuple[float, float]:
-        return start_s(["-c", BARE], tmp_path), start_s(["-m", "sidecar", "acp"], tmp_path)
-
     def measure() -> None:
-        pair()  # compiles what was never run
-        pairs = [pair() for _ in range(ROUNDS)]
-        ratio = statistics.median(ours / bare for bare, ours in pairs)
-        best = [1e3 * min(times) for times in zip(*pairs, strict=True)]
-        print(f"\nacp start: {ratio:.2f} of a bare program; best {best[1]:.0f} ms and {best[0]:.0f} ms")
-        assert ratio <= MOST_OF_BARE
+        assert starts.ratio("acp start", ["-P", "-c", BARE], arguments, ASKED) <= MOST_OF_BARE
 
     benchmark.pedantic(measure, rounds=1)
 

@@ -1,6 +1,7 @@
-"""The wire against a bare asyncio and msgspec loop, in the same run: start, round trip, events, 10 MB in.
+"""The wire against a bare asyncio and msgspec loop, in the same run: start, requests, notifications, 10 MB.
 
-Both are processes spoken to over pipes by the same blocking client. Only ratios are asserted.
+Both are processes spoken to over pipes by the same blocking client. Only ratios are asserted. Where nothing
+but the wire is to be measured, the daemon is one over a fake service.
 """
 
 from __future__ import annotations
@@ -10,19 +11,25 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
 from sidecar.protocol.framing import HeaderDecoder, frame_with_header
 
-DAEMON = Path(__file__).parents[1] / "server" / "daemon_program.py"
-ROUNDS = 5
+if TYPE_CHECKING:
+    from tests.benchmarks.conftest import Starts
+
+REAL = ["-P", "-m", "sidecar"]
+FAKE = [str(Path(__file__).parents[1] / "server" / "daemon_program.py")]
+SHIM = ["-P", "-m", "sidecar", "serve", "--shared", "--stdio"]
+ROUNDS = 7
 N_ROUND_TRIPS = 1_000
 N_PIPELINED = 2_000
+N_NOTIFICATIONS = 10_000
 N_EVENTS = 5_000
 """In one burst; a log may let go of older ones when there are many more."""
 STRUCTURED = {
@@ -49,6 +56,8 @@ async def main():
     while header := await reader.readline():
         await reader.readline()
         message = decode(await reader.readexactly(int(header[16:])))
+        if "id" not in message:
+            continue
         params = message.get("params") or {}
         if message["method"] == "sidecar/fake/events":
             for n in range(params["count"]):
@@ -56,7 +65,7 @@ async def main():
                 event = {"sid": params["sid"], "seq": n, "at": 0, "kind": "toolProgress", "data": data}
                 send({"jsonrpc": "2.0", "method": "sidecar/event", "params": event})
                 await writer.drain()
-        queues = {"requests": 1, "outBytes": 0}
+        queues = {"in": 1, "outBytes": 0}
         result = {"pid": 1, "clients": 1, "queues": queues, "sid": "s", "seq": len(params)}
         send({"jsonrpc": "2.0", "id": message["id"], "result": result})
         await writer.drain()
@@ -68,14 +77,16 @@ asyncio.run(main())
 class Server:
     """A started program and a client that blocks."""
 
-    def __init__(self, program: Path) -> None:
+    def __init__(self, arguments: Sequence[str], env: dict[str, str]) -> None:
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen([sys.executable, str(program)], stdin=pipe, stdout=pipe, bufsize=0)
+        self.process = subprocess.Popen(
+            [sys.executable, *arguments], stdin=pipe, stdout=pipe, env=env, bufsize=0
+        )
         self._decoder = HeaderDecoder()
         self._ids = iter(range(1, 10**9))
         capabilities: dict[str, Any] = {"experimental": {"sidecar": {}}}
         self.ask("initialize", {"processId": None, "rootUri": None, "capabilities": capabilities})
-        self.sid = self.ask("sidecar/session/new", {})["result"]["sid"]
+        self.sid = self.ask("sidecar/session/new", {"cwd": env["INDUSAGI_HOME"]})["result"]["sid"]
 
     def ask(self, method: str, params: Any) -> Any:
         """Send one request and return the first answer."""
@@ -113,19 +124,24 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def bare_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("bare") / "bare.py"
-    path.write_text(BARE)
-    return path
+def bare(starts: Starts) -> Iterator[Server]:
+    yield from served(["-P", "-c", BARE], starts)
 
 
 @pytest.fixture(scope="module")
-def servers(bare_program: Path) -> Iterator[tuple[Server, Server]]:
-    """The bare loop and the daemon, both started."""
-    both = (Server(bare_program), Server(DAEMON))
-    yield both
-    for server in both:
-        server.stop()
+def real(starts: Starts) -> Iterator[Server]:
+    yield from served(REAL, starts)
+
+
+@pytest.fixture(scope="module")
+def fake(starts: Starts) -> Iterator[Server]:
+    yield from served(FAKE, starts)
+
+
+def served(arguments: Sequence[str], starts: Starts) -> Iterator[Server]:
+    server = Server(arguments, starts.env)
+    yield server
+    server.stop()
 
 
 def round_trips(server: Server) -> None:
@@ -138,6 +154,14 @@ def pipelined(server: Server) -> None:
     server.until_answer(N_PIPELINED)
 
 
+def notifications(server: Server) -> None:
+    """Send them, and wait until they were all taken."""
+    said = {"jsonrpc": "2.0", "method": "no/such", "params": {"uri": "file:///a", "n": 1}}
+    body = msgspec.json.encode(said)
+    server.send(frame_with_header(body) * N_NOTIFICATIONS)
+    server.ask("sidecar/status", {})
+
+
 def events(server: Server) -> None:
     params = {"sid": server.sid, "count": N_EVENTS, "size": 100}
     for _ in range(4):
@@ -147,7 +171,7 @@ def events(server: Server) -> None:
 
 
 def ten_megabytes(server: Server) -> None:
-    server.ask("sidecar/fake/size", STRUCTURED)
+    server.ask("sidecar/status", STRUCTURED)
 
 
 def seconds(work: Callable[[Server], None], server: Server) -> float:
@@ -160,39 +184,81 @@ def seconds(work: Callable[[Server], None], server: Server) -> float:
     ("work", "at_most"),
     [
         pytest.param(round_trips, 2.0, id="status round trip"),
-        pytest.param(pipelined, 5.0, id="pipelined status"),
-        pytest.param(events, 4.0, id="100-byte events"),
+        pytest.param(notifications, 4.0, id="notifications in"),
         pytest.param(ten_megabytes, 1.5, id="10 MB structured in"),
     ],
 )
-def test_wire_ratio(
-    work: Callable[[Server], None], at_most: float, servers: tuple[Server, Server], benchmark: Any
+def test_the_daemon(
+    work: Callable[[Server], None], at_most: float, bare: Server, real: Server, benchmark: Any
 ) -> None:
-    bare, daemon = servers
-    pairs = [(seconds(work, bare), seconds(work, daemon)) for _ in range(ROUNDS)]
-    benchmark.pedantic(work, args=(daemon,), rounds=1)
-    report(work.__name__, pairs, at_most)
+    benchmark.pedantic(compare, args=(work, bare, real, at_most), rounds=1)
 
 
-def test_start_ratio(bare_program: Path, benchmark: Any) -> None:
-    def start(program: Path) -> float:
-        started = time.perf_counter()
-        server = Server(program)
-        took = time.perf_counter() - started
-        server.stop()
-        return took
+@pytest.mark.parametrize(
+    ("work", "at_most"),
+    [
+        pytest.param(pipelined, 5.0, id="pipelined status"),
+        pytest.param(events, 4.0, id="100-byte events"),
+    ],
+)
+def test_the_wire_alone(
+    work: Callable[[Server], None], at_most: float, bare: Server, fake: Server, benchmark: Any
+) -> None:
+    benchmark.pedantic(compare, args=(work, bare, fake, at_most), rounds=1)
 
-    start(DAEMON)
-    pairs = [(start(bare_program), start(DAEMON)) for _ in range(ROUNDS)]
-    benchmark.pedantic(start, args=(DAEMON,), rounds=1)
-    report("start", pairs, 8.0)
 
-
-def report(name: str, pairs: list[tuple[float, float]], at_most: float) -> None:
+def compare(work: Callable[[Server], None], bare: Server, ours: Server, at_most: float) -> None:
     """Print and judge the median of the ratios, each of two neighbours in time."""
-    ratio = statistics.median(daemon / bare for bare, daemon in pairs)
-    best = (min(bare for bare, _ in pairs) * 1000, min(daemon for _, daemon in pairs) * 1000)
-    print(  # what a benchmark is for
-        f"\n{name}: {ratio:.2f}x of bare (at most {at_most}x); best {best[0]:.1f} ms and {best[1]:.1f} ms"
+    pairs = [(seconds(work, bare), seconds(work, ours)) for _ in range(ROUNDS)]
+    ratio = statistics.median(own / theirs for theirs, own in pairs)
+    best = [1e3 * min(times) for times in zip(*pairs, strict=True)]
+    print(
+        f"\n{work.__name__}: {ratio:.2f}x of bare (at most {at_most}x); "
+        f"best {best[1]:.1f} ms and {best[0]:.1f} ms"
     )
     assert ratio <= at_most
+
+
+CAPABILITIES: dict[str, Any] = {"experimental": {"sidecar": {}}}
+ASKED = frame_with_header(
+    msgspec.json.encode(
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "initialize",
+            "params": {"processId": None, "rootUri": None, "capabilities": CAPABILITIES},
+        }
+    )
+)
+BARE_COMMAND = ["-P", "-c", BARE]
+
+
+def test_start_to_initialize(starts: Starts, benchmark: Any) -> None:
+    """An editor waits for this with its window open; most of it is the types of the protocol."""
+
+    def measure() -> None:
+        assert starts.ratio("lsp start", BARE_COMMAND, REAL, ASKED) <= 8.0
+
+    benchmark.pedantic(measure, rounds=1)
+
+
+@pytest.fixture
+def shared_daemon(starts: Starts) -> Iterator[None]:
+    """A daemon that runs already."""
+    command = [sys.executable, *REAL, "serve", "--shared", "--daemon"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=starts.env) as daemon:
+        assert daemon.stdout is not None
+        assert daemon.stdout.readline().startswith(b"listening at ")
+        yield
+        daemon.terminate()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there the shim is another")
+@pytest.mark.usefixtures("shared_daemon")
+def test_attach_through_the_shim(starts: Starts, benchmark: Any) -> None:
+    """To join a daemon that runs costs no more than to start a program that can do nothing."""
+
+    def measure() -> None:
+        assert starts.ratio("attach", BARE_COMMAND, SHIM, ASKED) <= 1.0
+
+    benchmark.pedantic(measure, rounds=1)

@@ -27,7 +27,7 @@ STATUS = {
     "uptimeMs": 2,
     "clients": [{"id": "c", "name": "n", "face": "lsp"}],
     "sessions": {"loaded": 1, "running": 0},
-    "queues": {"requests": 0, "outBytes": 0},
+    "queues": {"in": 0, "outBytes": 0},
     "rssBytes": 3,
     "watch": {"backend": "none", "roots": 0, "dropped": 0},
     "children": [],

@@ -155,7 +155,7 @@ def test_the_log_is_read_from_a_line_on_and_by_level() -> None:
     shown, after = log.tail(2, "warning")
     assert ([line.text for line in shown], after) == (["b", "c"], 5)
     assert log.tail(5, "info") == ([], 5)
-    assert log.errors() == ["sidecar.test: c"]
+    assert log.errors == ("sidecar.test: c",)
 
 
 def test_a_long_log_is_read_in_pages() -> None:

@@ -565,9 +565,9 @@ export interface QueueChanged {
   items: QueueItem[];
 }
 
-/** Requests being answered, and bytes on their way out. */
+/** The requests that came in and are not answered yet, and the bytes on their way out. */
 export interface QueueCounts {
-  requests: number;
+  in: number;
   outBytes: number;
 }
 

@@ -46,9 +46,9 @@ class SessionCounts:
 
 @dataclass(frozen=True, slots=True)
 class QueueCounts:
-    """Requests being answered, and bytes on their way out."""
+    """The requests that came in and are not answered yet, and the bytes on their way out."""
 
-    requests: int
+    requests: int = field(metadata={"wire": "in"})
     out_bytes: int
 
 

@@ -23,7 +23,6 @@ from sidecar.protocol.messages import (
     TraceSetResult,
 )
 from sidecar.service.contract import Answer
-from sidecar.service.vitals import rss_bytes
 
 if TYPE_CHECKING:
     from sidecar.service.service import Connection
@@ -34,18 +33,19 @@ __all__ = ["attach", "detach", "log_tail", "schema", "status", "trace_set"]
 def status(connection: Connection, _: Empty) -> StatusResult:
     """Tell how the daemon is."""
     vitals, sessions = connection.service.vitals, connection.hub.sessions
-    loads = [other.link.load() for other in connection.service.connections]
+    connections = connection.service.connections
+    loads = [other.link.load() for other in connections]
     return StatusResult(
         pid=vitals.pid,
         version=__version__,
         uptime_ms=vitals.uptime_ms,
-        clients=tuple(other.describe() for other in connection.service.connections),
+        clients=tuple(other.describe() for other in connections),
         sessions=SessionCounts(len(sessions), sum(session.is_running for session in sessions)),
         queues=QueueCounts(sum(load[0] for load in loads), sum(load[1] for load in loads)),
-        rss_bytes=rss_bytes(),
+        rss_bytes=vitals.memory.bytes(),
         watch=vitals.watch(),
         children=vitals.children.all(),
-        last_errors=tuple(vitals.log.errors()),
+        last_errors=vitals.log.errors,
     )
 
 
