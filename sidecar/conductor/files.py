@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.contract import ContextFile
@@ -49,6 +49,7 @@ class SessionFiles:
         self._tell = tell
         self._restored: dict[str, FileView] = {}
         self._restored_calls: set[str] = set()
+        self._seen = _SeenResults()
         self._watches: list[Dispose] = [workspace.watch(root) for root in roots]
         self.ledger: ReadLedgerPort = workspace.ledger(sid, self._on_stale, self._on_fresh)
 
@@ -120,8 +121,8 @@ class SessionFiles:
 
     def in_context(self, turns: Sequence[Turn], node_ids: Sequence[str]) -> tuple[ContextFile, ...]:
         """Return what the model has read, with the tokens each read takes in *turns*."""
-        seen = _results(turns, node_ids)
-        return tuple(self._context_file(record, seen) for record in self.ledger.files())
+        self._seen.sync(turns)
+        return tuple(self._context_file(record, node_ids) for record in self.ledger.files())
 
     def close(self) -> None:
         """Stop watching and forget the ledger."""
@@ -141,18 +142,19 @@ class SessionFiles:
         """Return *path* as the model would write it."""
         return path.relative_to(self._cwd).as_posix() if path.is_relative_to(self._cwd) else str(path)
 
-    def _context_file(self, record: ReadRecord, seen: Mapping[str, _Seen]) -> ContextFile:
-        result = seen.get(record.call_id, _UNSEEN)
+    def _context_file(self, record: ReadRecord, node_ids: Sequence[str]) -> ContextFile:
+        seen = self._seen.get(record.call_id)
+        node = seen is not None and node_ids[seen.turn_index : seen.turn_index + 1]
         return ContextFile(
             uri=record.uri,
             hash=record.hash,
             source=record.source,
-            read_at_node=result.node,
-            tokens=result.tokens,
+            read_at_node=node[0] if node else None,
+            tokens=seen.tokens if seen is not None else 0,
             stale=self.ledger.is_stale(record.path),
-            in_window=record.call_id in seen or record.call_id in self._restored_calls,
+            in_window=seen is not None or record.call_id in self._restored_calls,
             buffer_version=record.version,
-            turns_ago=result.turns_ago,
+            turns_ago=self._seen.prompts_since(seen) if seen is not None else None,
         )
 
     def _on_stale(self, stale: StaleFile) -> None:
@@ -186,26 +188,42 @@ def _answered_calls(turns: Sequence[Turn]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A tool result in the conversation: its node, its tokens, and the prompts that came after its turn's."""
+    """A tool result in the conversation: its turn, its tokens, and the prompts up to that turn."""
 
-    node: str | None = None
-    tokens: int = 0
-    turns_ago: int | None = None
-
-
-_UNSEEN: Final = _Seen()
+    turn_index: int
+    tokens: int
+    n_prompts: int
 
 
-def _results(turns: Sequence[Turn], node_ids: Sequence[str]) -> dict[str, _Seen]:
-    """Return for each tool result in *turns* what is known of it, by call id."""
-    found: dict[str, _Seen] = {}
-    n_later = sum(isinstance(turn, UserTurn) for turn in turns)
-    for index, turn in enumerate(turns):
-        n_later -= isinstance(turn, UserTurn)
+class _SeenResults:
+    """The tool results that a conversation holds, by call. Each turn is weighed once."""
+
+    def __init__(self) -> None:
+        self._turns: Sequence[Turn] = ()
+        self._n_turns = 0
+        self._n_prompts = 0
+        self._found: dict[str, _Seen] = {}
+
+    def sync(self, turns: Sequence[Turn]) -> None:
+        """Take in what is new in *turns*; another list is another conversation."""
+        if turns is not self._turns or len(turns) < self._n_turns:
+            self._turns, self._n_turns, self._n_prompts, self._found = turns, 0, 0, {}
+        for index in range(self._n_turns, len(turns)):
+            self._add(index, turns[index])
+        self._n_turns = len(turns)
+
+    def get(self, call_id: str) -> _Seen | None:
+        """Return the result of *call_id*, None where the conversation does not hold it."""
+        return self._found.get(call_id)
+
+    def prompts_since(self, seen: _Seen) -> int:
+        """Return how many prompts came after *seen*."""
+        return self._n_prompts - seen.n_prompts
+
+    def _add(self, index: int, turn: Turn) -> None:
+        self._n_prompts += isinstance(turn, UserTurn)
         results = [block for block in turn.blocks if isinstance(block, ToolResultBlock)]
         if results:
-            node = node_ids[index] if index < len(node_ids) else None
             weights = [estimate_message_tokens(message) for message in turns_to_messages((turn,))]
             for block, tokens in zip(results, weights, strict=False):
-                found[block.call_id] = _Seen(node, tokens, n_later)
-    return found
+                self._found[block.call_id] = _Seen(index, tokens, self._n_prompts)

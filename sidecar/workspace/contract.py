@@ -175,7 +175,7 @@ class ReadLedgerPort(Protocol):
         ...
 
     def is_stale(self, path: Path) -> bool:
-        """Whether *path* was read and is known to have changed since."""
+        """Whether the resolved *path*, as a record has it, was read and is known to have changed since."""
         ...
 
     def forget(self, paths: Iterable[Path]) -> None:

@@ -100,8 +100,8 @@ class ReadLedger:
         return tuple(entry.record for entry in self._entries.values())
 
     def is_stale(self, path: Path) -> bool:
-        """Whether *path* was read and is known to have changed since."""
-        entry = self._entries.get(self._real_path(path))
+        """Whether the resolved *path* was read and is known to have changed since."""
+        entry = self._entries.get(path)
         return entry is not None and entry.is_stale
 
     def forget(self, paths: Iterable[Path]) -> None:
