@@ -1,0 +1,74 @@
+"""What the README names is there: folders, modules, commands, options, targets."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import sidecar
+from sidecar.commands.arguments import parse
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PROSE = re.sub(r"```.*?```", "", README, flags=re.DOTALL)
+CODE = re.findall(r"`([^`\n]+)`", PROSE)
+MAP = re.findall(r"^\| (`.*) \|$", PROSE, re.MULTILINE)
+
+NO_FILES = frozenset({"window/showMessageRequest", "turn/run"})
+"""Names with a slash that are no paths."""
+
+
+def is_path(text: str) -> bool:
+    return (
+        bool(re.fullmatch(r"[\w.-]+(/[\w.-]+)+", text))
+        and text not in NO_FILES
+        and not text.startswith("run/")
+    )
+
+
+def commands() -> list[str]:
+    """Return every command line of ``sidecar``, in blocks of code and in the text, without its comment."""
+    blocks = "\n".join(re.findall(r"```\n(.*?)```", README, re.DOTALL))
+    lines = [line.partition("#")[0] for line in blocks.splitlines()] + CODE
+    found = (re.fullmatch(r"(?:\S*/)?sidecar( .*)", line.strip()) for line in lines)
+    return sorted({match.group(1).strip() for match in found if match is not None} - {"--help"})
+
+
+@pytest.mark.parametrize("path", sorted(set(filter(is_path, CODE))))
+def test_every_path_is_there(path: str) -> None:
+    """From the root, or, as the ways through the code write it, below ``sidecar``."""
+    assert (ROOT / path).exists() or (ROOT / "sidecar" / path).exists()
+
+
+@pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^):]+)\)", README))))
+def test_every_link_leads_somewhere(target: str) -> None:
+    assert (ROOT / target).exists()
+
+
+@pytest.mark.parametrize("target", sorted(set(re.findall(r"^make ([\w-]+)", README, re.MULTILINE))))
+def test_every_target_is_in_the_makefile(target: str) -> None:
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", commands())
+def test_every_command_is_understood(command: str) -> None:
+    assert parse(shlex.split(command)).command in command
+
+
+@pytest.mark.parametrize(
+    "option", sorted({word for text in CODE for word in re.findall(r"--[a-z][a-z-]+", text)})
+)
+def test_every_option_is_one(option: str) -> None:
+    modules = (ROOT / "sidecar" / "commands").glob("*.py")
+    assert any(f'"{option}"' in path.read_text(encoding="utf-8") for path in modules)
+
+
+def test_the_map_has_a_row_for_every_room() -> None:
+    rooms = {path.parent.name for path in Path(*sidecar.__path__).glob("*/__init__.py")}
+    shown = {room for row in MAP for room in re.findall(r"`sidecar/(\w+)", row)}
+    assert rooms <= shown
+    clients = {path.name for path in (ROOT / "clients").iterdir() if path.is_dir()}
+    assert clients <= {name for row in MAP for name in re.findall(r"`clients/(\w+)`", row)}
