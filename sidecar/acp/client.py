@@ -22,6 +22,7 @@ from sidecar.acp.link import AcpLink
 from sidecar.acp.params import content, extras, fields, session_id
 from sidecar.acp.prompts import Prompts
 from sidecar.acp.sessions import Handler as SessionHandler
+from sidecar.acp.terminals import ClientTerminals
 from sidecar.conductor.errors import NotSteerable, SessionNotFound
 from sidecar.conductor.log import EventLog
 from sidecar.protocol.errors import MethodNotFound
@@ -53,6 +54,7 @@ class AcpClient:
         self._port = service.connect(self._link)
         self._link.client_id = self._port.client_id
         self._files = ClientFiles(peer, profile, workspace)
+        self._terminals = ClientTerminals(peer, profile, self._port.lend_terminal, self._link.runs_in)
         self._sessions = edition.sessions(self._ask)
         self._prompts = Prompts(self._ask, self._interrupt, edition.prompt_answer, edition.taken_back)
         self._handlers = self._table()
@@ -87,6 +89,7 @@ class AcpClient:
     def leave(self) -> None:
         """Take back what the client had lent, and leave the service."""
         self._files.close()
+        self._terminals.close()
         self._port.close()
 
     def _table(self) -> Mapping[str, Handler]:
@@ -123,6 +126,7 @@ class AcpClient:
         """Let go of a session once it is closed."""
         answer = await closing
         self._files.withdraw(session_id(params))
+        self._terminals.withdraw(session_id(params))
         self._link.unfollow(session_id(params))
         return answer
 
@@ -152,6 +156,7 @@ class AcpClient:
         snapshot = result["snapshot"]
         self._sessions.introduced(snapshot["sid"], result.get("configOptions", ()))
         self._files.offer(snapshot["sid"], (snapshot["cwd"], *snapshot["roots"]))
+        self._terminals.offer(snapshot["sid"])
         return self._with_plan(answer, snapshot) if snapshot.get("plan") else answer
 
     def _with_plan(self, answer: Answer, snapshot: Mapping[str, Any]) -> Answer:

@@ -33,6 +33,10 @@ class SessionTeller(Protocol):
         """Return what *event* says to the client."""
         ...
 
+    def runs_in(self, call_id: str, terminal_id: str) -> Iterable[Update]:
+        """Return what shows a call in a terminal of the client's."""
+        ...
+
     def asked(self) -> Iterable[Update]:
         """Return what is to be told when the user is asked something."""
         ...

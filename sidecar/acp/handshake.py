@@ -57,6 +57,7 @@ class AcpProfile:
     takes_compactions: bool
     reads_files: bool
     writes_files: bool
+    runs_commands: bool
     wishes: ClientWishes | None
     options: Mapping[str, Any]
 
@@ -84,6 +85,7 @@ def profile_of(params: Any, faces: Collection[str] = ()) -> AcpProfile:
         takes_compactions=isinstance(session.get("compaction"), Mapping),
         reads_files=not is_draft and files.get("readTextFile") is True,
         writes_files=not is_draft and files.get("writeTextFile") is True,
+        runs_commands=not is_draft and declared.get("terminal") is True,
         wishes=client_wishes(_object(declared, "_meta").get("sidecar")),
         options=_object(_object(params, "_meta"), "sidecar"),
     )

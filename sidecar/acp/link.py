@@ -98,6 +98,12 @@ class AcpLink:
         """Send one update of a session."""
         self._peer.outbox.put(_encode_update(sid, update))
 
+    def runs_in(self, sid: str, call_id: str, terminal_id: str) -> None:
+        """Show that a call of session *sid* runs in a terminal of the client's."""
+        followed = self._followed.get(sid)
+        if followed is not None:
+            self._tell(sid, followed.teller.runs_in(call_id, terminal_id))
+
     async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:
         """Put the question to the user; ``cancelled`` when there is nobody to ask."""
         followed = self._followed.get(request.sid)

@@ -25,12 +25,18 @@ class ToolTeller:
 
     def __init__(self) -> None:
         self._output: dict[str, str] = {}
+        self._terminals: dict[str, dict[str, Any]] = {}
 
     def started(self, event: WireEvent) -> Update:
         """Return the beginning of a call."""
         data = event["data"]
         update = _call("tool_call", data) | {"status": "in_progress", "_meta": _meta(data)}
         return update | ({"rawInput": data["input"]} if "input" in data else {})
+
+    def runs_in(self, call_id: str, terminal_id: str) -> Update:
+        """Return a call with the client's terminal that it runs in, which shows what it puts out."""
+        shown = self._terminals[call_id] = {"type": "terminal", "terminalId": terminal_id}
+        return {"sessionUpdate": "tool_call_update", "toolCallId": call_id, "content": [shown]}
 
     def progress(self, event: WireEvent) -> Update:
         """Return a call with what it has put out so far, or the end of that."""
@@ -45,7 +51,9 @@ class ToolTeller:
         data = event["data"]
         self._output.pop(data["toolCallId"], None)
         said, diffs = data.get("content"), [diff_content(diff) for diff in data.get("diffs", ())]
-        content = diffs or ([text_content(said)] if isinstance(said, str) and said else [])
+        terminal = self._terminals.pop(data["toolCallId"], None)
+        spoken = [text_content(said)] if isinstance(said, str) and said else []
+        content = diffs or ([terminal] if terminal else spoken)
         update = _call("tool_call_update", data) | {"content": content, "rawOutput": said}
         return update | {"status": "failed" if data["isError"] else "completed", "_meta": _meta(data)}
 

@@ -50,6 +50,10 @@ class Teller:
         tell = _TABLE.get(event["kind"])
         return () if tell is None else tell(self, event)
 
+    def runs_in(self, call_id: str, terminal_id: str) -> Iterable[Update]:
+        """Return what shows a call in a terminal of the client's."""
+        return (self.tools.runs_in(call_id, terminal_id),)
+
     def asked(self) -> Iterable[Update]:
         """Return nothing: the question says that it is asked."""
         return ()

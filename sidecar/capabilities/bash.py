@@ -1,7 +1,7 @@
 """The bash tool: one command in a shell, with leave, in bounds, and gone when it is over.
 
 What the command leaves running is ended with it. Its environment is the daemon's without what looks like a
-secret; it has no standard input.
+secret; it has no standard input. Where a client lends its terminal it runs there, before its user's eyes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import codecs
 import os
 import re
 import shutil
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -18,7 +19,7 @@ import msgspec
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.env import inherited
 from sidecar.capabilities.access import permit, readable_path, shown
-from sidecar.capabilities.contract import PermissionAsk, ToolContext, ToolReply
+from sidecar.capabilities.contract import PermissionAsk, TerminalCommand, ToolContext, ToolReply
 from sidecar.capabilities.output import HeadTail
 from sidecar.capabilities.processes import ChildEnd, ChildSpec, run_child, with_lifeline
 from sidecar.capabilities.typed_tool import TypedTool, error_reply
@@ -28,6 +29,7 @@ __all__ = ["BASH", "BashArguments", "child_environment", "permission_scope"]
 _PROGRESS_EVERY_S = 0.1
 _PROGRESS_CAP = 8192
 _NOTES_CHARS = 200
+_TERMINAL_BYTES = 1024 * 1024
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
 _COMPOUND = re.compile(r"[;&|`$<>(){}\n\\]")
 _RUNS_ANYTHING = frozenset(
@@ -46,6 +48,9 @@ class BashArguments(msgspec.Struct, frozen=True, kw_only=True):
 async def _bash(arguments: BashArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
     cwd = await readable_path(context, arguments.cwd, "bash")
     await permit(context, _ask(arguments, context))
+    shown_to_user = await _in_terminal(arguments, cwd, context, cancel)
+    if shown_to_user is not None:
+        return shown_to_user
     output = HeadTail(context.max_output_chars - _NOTES_CHARS)
     progress = _Progress(context)
 
@@ -68,9 +73,39 @@ async def _bash(arguments: BashArguments, context: ToolContext, cancel: CancelTo
         return error_reply(f"bash: cannot run this in {shown(cwd, context.cwd)}: {reason}")
     finally:
         progress.close()
-    return ToolReply(
-        _with_end(output.text(), end, arguments.timeout_s), is_error=end != ChildEnd(0, "exited")
+    return _reply(output, end, arguments)
+
+
+async def _in_terminal(
+    arguments: BashArguments, cwd: Path, context: ToolContext, cancel: CancelToken
+) -> ToolReply | None:
+    """Run the command where the client's user sees it; None where the client lends no terminal."""
+    if context.terminal is None:
+        return None
+    inherits = inherited()
+    environment = child_environment(inherits)
+    # The client has what the daemon has, and a terminal's environment can be added to and not taken from.
+    hidden = dict.fromkeys(inherits.keys() - environment.keys(), "")
+    own = {name: value for name, value in environment.items() if inherits.get(name) != value}
+    command = TerminalCommand(
+        context.call_id,
+        tuple(_shell(arguments.command)),
+        cwd,
+        own | hidden,
+        arguments.timeout_s,
+        _TERMINAL_BYTES,
     )
+    end = await context.terminal(command, cancel)
+    if end is None:
+        return None
+    output = HeadTail(context.max_output_chars - _NOTES_CHARS)
+    output.add(end.output.encode())
+    return _reply(output, ChildEnd(end.exit_code, end.reason), arguments)
+
+
+def _reply(output: HeadTail, end: ChildEnd, arguments: BashArguments) -> ToolReply:
+    said = _with_end(output.text(), end, arguments.timeout_s)
+    return ToolReply(said, is_error=end != ChildEnd(0, "exited"))
 
 
 def permission_scope(command: str) -> str:

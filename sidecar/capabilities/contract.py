@@ -21,6 +21,9 @@ __all__ = [
     "PermissionAsk",
     "PlanEntry",
     "PlanStatus",
+    "RunInTerminal",
+    "TerminalCommand",
+    "TerminalEnd",
     "Tool",
     "ToolActivity",
     "ToolContext",
@@ -85,6 +88,37 @@ Ask: TypeAlias = Callable[[PermissionAsk], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True)
+class TerminalCommand:
+    """A command for a terminal of the client's.
+
+    *environment* is set besides what the client's own holds; of longer output the end is enough.
+    """
+
+    call_id: str
+    argv: tuple[str, ...]
+    cwd: Path
+    environment: Mapping[str, str]
+    timeout_s: float
+    max_output_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalEnd:
+    """How it ended: all it put out, its exit code, None for a signal, and what ended it."""
+
+    output: str
+    exit_code: int | None
+    reason: Literal["exited", "timeout", "cancelled"]
+
+
+RunInTerminal: TypeAlias = Callable[[TerminalCommand, CancelToken], Awaitable[TerminalEnd | None]]
+"""Runs a command where the client's user sees it; None when the client does not do it after all.
+
+Contract: never raises but for cancellation; what was started has ended when it returns.
+"""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolReply:
     """What a tool came to; *output* is text for the model, already bounded."""
 
@@ -100,7 +134,8 @@ class ToolContext:
     """What one call of a tool is given.
 
     *cwd* is where relative paths start; *roots* are the resolved trees a path must lie in; *child_started*
-    hears of every process started (pid, what) and returns what to call when it is gone.
+    hears of every process started (pid, what) and returns what to call when it is gone; *terminal* runs
+    commands in the client's, where it lends one.
     """
 
     session_id: str
@@ -115,6 +150,7 @@ class ToolContext:
     set_plan: Callable[[tuple[PlanEntry, ...]], None]
     child_started: Callable[[int, str], Callable[[], None]]
     max_output_chars: int
+    terminal: RunInTerminal | None = None
 
 
 class Tool(Protocol):

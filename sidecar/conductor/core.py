@@ -383,6 +383,7 @@ class Core:
             set_plan=self._set_todo,
             child_started=self.parts.child_started,
             max_output_chars=self.parts.max_output_chars,
+            terminal=self.host.terminals.of(self.info.sid),
         )
 
     async def _ask_user(self, ask: PermissionAsk) -> bool:

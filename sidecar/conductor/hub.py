@@ -24,6 +24,7 @@ from sidecar.conductor.ports import ClientPort
 from sidecar.conductor.records import from_record, to_record
 from sidecar.conductor.session import Session
 from sidecar.conductor.stored import OpenedSession, Report, StorePort
+from sidecar.conductor.terminals import Terminals
 from sidecar.llmgateway.contract import Turn
 
 __all__ = ["ForkOf", "Hub", "Loaded", "NewSession"]
@@ -72,10 +73,12 @@ class Hub:
 
     Attributes:
         audience: the clients.
+        terminals: what they lend for the commands of sessions.
     """
 
     def __init__(self, store: StorePort, parts: SessionParts, default_engine: str) -> None:
         self.audience = Audience()
+        self.terminals = Terminals()
         self._store = store
         self._parts = parts
         self._default_engine = default_engine

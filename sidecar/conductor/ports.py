@@ -8,6 +8,7 @@ from typing import Protocol
 
 from sidecar.capabilities.contract import Tool, ToolActivity
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.terminals import Terminals
 from sidecar.llmgateway.contract import ModelCard
 from sidecar.runtime.contract import ModelInvoker, ToolBox, ToolCall
 
@@ -92,6 +93,11 @@ class Models(Protocol):
 
 class SessionHost(Protocol):
     """What a session asks of the hub that holds it."""
+
+    @property
+    def terminals(self) -> Terminals:
+        """The terminals that clients lend."""
+        ...
 
     def controllers(self, sid: str) -> Sequence[ClientPort]:
         """Return the clients that may answer the session's questions."""

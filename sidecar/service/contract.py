@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:  # a face answers its handshake before anything of a session is loaded
+    from sidecar.capabilities.contract import RunInTerminal
     from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
     from sidecar.conductor.log import EventLog
     from sidecar.workspace.contract import WorkspacePort
@@ -100,6 +101,10 @@ class ConnectionPort(Protocol):
         Raises SidecarError, now or when awaited: ``methodNotFound`` and ``invalidParams`` included.
         Cancelling the awaitable cancels the request and nothing else.
         """
+        ...
+
+    def lend_terminal(self, sid: str, run: RunInTerminal) -> Callable[[], None]:
+        """Let session *sid* run its commands in the client's terminal; call what this returns to end that."""
         ...
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
 from sidecar._internal.errors import InvalidInput
+from sidecar.capabilities.contract import RunInTerminal
 from sidecar.conductor.contract import PermissionOption, PermissionRequest, PermissionSubject
 from sidecar.conductor.events import TextDelta, ToolProgress
 from sidecar.conductor.log import EventLog
@@ -64,6 +65,7 @@ class FakeConnection:
         self.service = service
         self.link = link
         self.is_closed = False
+        self.terminals: dict[str, RunInTerminal] = {}
 
     def call(self, method: str, params: Any) -> Answer | Awaitable[Answer]:
         """Answer one request."""
@@ -74,6 +76,15 @@ class FakeConnection:
         if behaviour is None:
             raise MethodNotFound(method)
         return behaviour(self, params)
+
+    def lend_terminal(self, sid: str, run: RunInTerminal) -> Callable[[], None]:
+        """Remember the terminal of a session."""
+        self.terminals[sid] = run
+
+        def take_back() -> None:
+            self.terminals.pop(sid, None)
+
+        return take_back
 
     def close(self) -> None:
         """The client is gone."""

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from sidecar._internal.errors import InvalidInput, SidecarError
+from sidecar.capabilities.contract import RunInTerminal
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.session import Session
@@ -163,6 +164,10 @@ class Connection:
         if watch_id not in self._watches:
             raise InvalidInput(f"no watch {watch_id!r}", hint="sidecar/fs/watch names what it begins")
         self._watches.pop(watch_id)()
+
+    def lend_terminal(self, sid: str, run: RunInTerminal) -> Dispose:
+        """Let session *sid* run its commands in this client's terminal."""
+        return self.hub.terminals.lend(sid, run)
 
     async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:
         """Put a question to the user; a client that leaves meanwhile has not answered."""

@@ -11,7 +11,7 @@ from sidecar.acp.fake import FakePanel
 from sidecar.acp.handshake import AcpProfile, profile_of
 from sidecar.protocol.handshake import ClientWishes
 
-NOBODY = AcpProfile(1, "", False, False, False, False, None, {})
+NOBODY = AcpProfile(1, "", False, False, False, False, False, None, {})
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 65535, -1])

@@ -11,6 +11,7 @@ import pytest
 from sidecar.capabilities.contract import PermissionAsk
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.permissions import PermissionDesk, PermissionMode
+from sidecar.conductor.terminals import Terminals
 
 ASK = PermissionAsk("c1", "bash", "Run make", "command", "make", "bash:make")
 NEVER = PermissionAnswer("never")
@@ -52,6 +53,7 @@ class Host:
 
     def __init__(self, clients: Sequence[Client]) -> None:
         self.clients = clients
+        self.terminals = Terminals()
 
     def controllers(self, sid: str) -> Sequence[Client]:
         return [client for client in self.clients if not client.name.startswith("observer")]

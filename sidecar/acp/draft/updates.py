@@ -45,6 +45,10 @@ class DraftTeller:
         if (tell := _TABLE.get(kind)) is not None:
             yield from tell(event)
 
+    def runs_in(self, call_id: str, terminal_id: str) -> Iterable[Update]:
+        """Return nothing: clients have no terminals to lend any more."""
+        return ()
+
     def asked(self) -> Iterator[Update]:
         """Return that the session waits for its user."""
         if self._running is not None:

@@ -1,0 +1,139 @@
+"""Commands in the client's terminals: what it is asked, what the model hears, and what ends with it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sidecar.acp.fake import FakePanel
+from sidecar.conductor.events import ToolFinished
+from sidecar.conductor.log import EventLog
+
+if TYPE_CHECKING:
+    from tests.acp.conftest import Stage
+
+ALLOWED = {"outcome": {"outcome": "selected", "optionId": "allow_once"}}
+WHERE = {"terminalId": "t1"}
+
+
+async def asked(stage: Stage, monkeypatch: pytest.MonkeyPatch, **call: Any) -> FakePanel:
+    """Return a panel with terminals, whose user has allowed ``make``; its turn is request 1."""
+    monkeypatch.setenv("SECRET_TOKEN", "x")
+    monkeypatch.delenv("PYTHONIOENCODING", raising=False)
+    panel = await stage.open({"terminal": True})
+    step = {"toolCall": {"name": "bash", "input": {"command": "make", **call}, "id": "c1"}}
+    sid = await stage.session([step], [{"text": "done"}])
+    stage.prompt(1, sid)
+    panel.reply((await panel.call("session/request_permission"))["id"], ALLOWED)
+    return panel
+
+
+async def answer(panel: FakePanel, verb: str, result: Any) -> Any:
+    """Answer a request about the terminal and return its params."""
+    question = await panel.call(f"terminal/{verb}")
+    panel.reply(question["id"], result)
+    return question["params"]
+
+
+def heard(panel: FakePanel) -> tuple[Any, ...]:
+    """Return how the call ended, as the client was told."""
+    ended = panel.updates("tool_call_update")[-1]
+    return ended["status"], ended["rawOutput"], ended["content"]
+
+
+async def test_a_command_runs_before_the_eyes_of_the_user(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = await asked(stage, monkeypatch)
+    wanted = await answer(panel, "create", WHERE)
+    assert (wanted["args"], wanted["cwd"]) == (["-c", "make"], str(stage.folder))
+    environment = {each["name"]: each["value"] for each in wanted["env"]}
+    assert environment["SECRET_TOKEN"] == "", "what looks like a secret is hidden from it"
+    assert environment["PYTHONIOENCODING"] == "utf-8"
+    shown = [{"type": "terminal", "terminalId": "t1"}]
+    assert (await panel.update("tool_call_update", 2))["content"] == shown
+    await answer(panel, "wait_for_exit", {"exitCode": 2})
+    told = {"output": "no rule\n", "truncated": False, "exitStatus": {"exitCode": 2}}
+    await answer(panel, "output", told)
+    await answer(panel, "release", {})
+    assert (await panel.answer(1))["result"]["stopReason"] == "end_turn"
+    assert heard(panel) == ("failed", "no rule\n[exit 2]", shown)
+    assert not panel.calls("terminal/kill")
+
+
+async def test_a_command_that_takes_too_long_is_killed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    panel = await asked(stage, monkeypatch, timeout_s=0.01)
+    await answer(panel, "create", WHERE)
+    await answer(panel, "kill", {})
+    await answer(panel, "output", {"output": "half", "truncated": False})
+    await answer(panel, "release", {})
+    assert (await panel.answer(1))["result"]["stopReason"] == "end_turn"
+    status, output, _ = heard(panel)
+    assert (status, output) == ("failed", "half\n[timed out after 0.01 s and was ended]")
+    waiting = await panel.call("terminal/wait_for_exit")
+    assert (await panel.call("$/cancel_request"))["params"] == {"requestId": waiting["id"]}
+
+
+async def test_a_command_ends_with_its_turn(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    panel = await asked(stage, monkeypatch)
+    sid = (await answer(panel, "create", WHERE))["sessionId"]
+    await panel.call("terminal/wait_for_exit")
+    panel.notify("session/cancel", {"sessionId": sid})
+    await answer(panel, "kill", {})
+    await answer(panel, "output", {"output": "", "truncated": False})
+    await answer(panel, "release", {})
+    assert (await panel.answer(1))["result"]["stopReason"] == "cancelled"
+
+
+@pytest.mark.parametrize("made", [None, {}, {"terminalId": 3}], ids=["an error", "nothing", "no name"])
+async def test_without_a_terminal_the_daemon_runs_it(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, made: Any
+) -> None:
+    panel = await asked(stage, monkeypatch, command="echo by itself")
+    question = await panel.call("terminal/create")
+    if made is None:
+        panel.send(
+            {"jsonrpc": "2.0", "id": question["id"], "error": {"code": -32603, "message": "no terminals"}}
+        )
+    else:
+        panel.reply(question["id"], made)
+    assert (await panel.answer(1))["result"]["stopReason"] == "end_turn"
+    assert heard(panel)[:2] == ("completed", "by itself\n[exit 0]")
+
+
+async def test_a_client_that_goes_takes_its_terminals_along_and_nothing_runs_twice(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = await asked(stage, monkeypatch, command="touch ran")
+    session = stage.daemon.service.hub.session((await answer(panel, "create", WHERE))["sessionId"])
+    terminals = stage.daemon.service.hub.terminals
+    assert terminals.of(session.sid) is not None
+    panel.stream.vanish()
+    await panel.connection.aclose(1.0)
+    assert terminals.of(session.sid) is None
+    while session.is_running:
+        await next_news(session.log)
+    told = [event.data.content for event in session.log.after(0) if isinstance(event.data, ToolFinished)]
+    assert told == ["[the client's terminal was lost]\n[exit None]"]
+    assert list(stage.folder.iterdir()) == []
+
+
+async def next_news(log: EventLog) -> None:
+    """Return when something more is told."""
+    heard = asyncio.Event()
+    stop = log.follow(lambda _: heard.set())
+    async with asyncio.timeout(20):
+        await heard.wait()
+    stop()
+
+
+async def test_nothing_is_lent_by_who_has_nothing_and_taken_back_at_the_end(stage: Stage) -> None:
+    terminals = stage.daemon.service.hub.terminals
+    assert terminals.of(await stage.session()) is None
+    await stage.open({"terminal": True})
+    sid = await stage.session()
+    assert terminals.of(sid) is not None
+    await stage.call("session/close", {"sessionId": sid})
+    assert terminals.of(sid) is None
