@@ -101,18 +101,7 @@ async def run_child(
     *on_start* hears the process id and returns what to call when the child is gone. Raises OSError when the
     child cannot be started.
     """
-    loop = asyncio.get_running_loop()
-    transport, child = await loop.subprocess_exec(
-        lambda: _Child(on_output),
-        *spec.argv,
-        stdin=subprocess.PIPE if spec.feed or os.name != "nt" else subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        cwd=spec.cwd,
-        env=dict(spec.environment),
-        start_new_session=os.name != "nt",
-        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-    )
+    transport, child = await _start(spec, on_output)
     on_gone = on_start(transport.get_pid())
     drain_s = _GRACE_S
     try:
@@ -156,6 +145,22 @@ class _Child(asyncio.SubprocessProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.closed.done():
             self.closed.set_result(None)
+
+
+async def _start(
+    spec: ChildSpec, on_output: Callable[[bytes], None]
+) -> tuple[asyncio.SubprocessTransport, _Child]:
+    return await asyncio.get_running_loop().subprocess_exec(
+        lambda: _Child(on_output),
+        *spec.argv,
+        stdin=subprocess.PIPE if spec.feed or os.name != "nt" else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd=spec.cwd,
+        env=dict(spec.environment),
+        start_new_session=os.name != "nt",
+        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+    )
 
 
 async def _wait(
