@@ -1,8 +1,8 @@
 """The event log of a session: append-only, numbered, followed by any number of readers with their own cursor.
 
 Readers pull; the log never pushes bytes and never waits for anyone. To stay small it lets go of deltas once
-something restates them, and of what is very old; never of anything else, nor of what the running turn has
-told. A reader sees what it missed as a jump in ``seq``.
+something restates them, and of what is very old or makes it too large; never of anything else, nor of what
+the running turn has told. A reader sees what it missed as a jump in ``seq``.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from sidecar.conductor.events import Event, Faulted, Payload, Settled, part_of, restates
+from sidecar.conductor.events import Event, Faulted, Payload, Settled, n_chars, part_of, restates
 
 __all__ = ["KEEP_EVENTS", "EventLog"]
 
 KEEP_EVENTS: Final = 50_000
 """How many of the newest events are kept that are no deltas; older ones go once their turn is over."""
+
+_KEEP_CHARS: Final = 64_000_000
+"""How much text the newest events may hold together; older ones go once their turn is over."""
 
 _KEEP_DELTAS: Final = 10_000
 """A delta that nothing has restated goes when it is so many events old."""
@@ -38,6 +41,8 @@ class EventLog:
         self._seqs: list[int] = []
         self._last = start
         self._sweep_at = _FRESH
+        self._n_chars = 0
+        self._sweep_at_chars = _KEEP_CHARS
         self._running: str | None = None
         self._running_from = 0
         self._followers: list[Callable[[EventLog], None]] = []
@@ -53,8 +58,9 @@ class EventLog:
         event = Event(self.sid, self._last, self._clock_ms(), data, turn_id)
         self._events.append(event)
         self._seqs.append(event.seq)
+        self._n_chars += n_chars(data)
         self._note_turn(event)
-        if len(self._events) >= self._sweep_at:
+        if len(self._events) >= self._sweep_at or self._n_chars >= self._sweep_at_chars:
             self._sweep()
         for follower in tuple(self._followers):
             follower(self)
@@ -86,11 +92,22 @@ class EventLog:
     def _sweep(self) -> None:
         kept = _without_old_deltas(self._events, self._last)
         protected = self._running_from if self._running is not None else self._last + 1
-        very_old = kept[:-KEEP_EVENTS]
-        kept = [event for event in very_old if event.seq >= protected] + kept[-KEEP_EVENTS:]
+        oldest = max(0, len(kept) - KEEP_EVENTS, _first_within(kept, _KEEP_CHARS))
+        kept = [event for event in kept[:oldest] if event.seq >= protected] + kept[oldest:]
+        self._n_chars = sum(n_chars(event.data) for event in kept)
+        self._sweep_at_chars = max(_KEEP_CHARS, self._n_chars) * (_SWEEP_SHARE + 1) // _SWEEP_SHARE
         self._events = kept
         self._seqs = [event.seq for event in kept]
         self._sweep_at = len(kept) + max(_FRESH, len(kept) // _SWEEP_SHARE)
+
+
+def _first_within(events: Sequence[Event], max_chars: int) -> int:
+    """Return the index from which on *events* hold *max_chars* together, the newest in any case."""
+    for index in range(len(events) - 1, -1, -1):
+        max_chars -= n_chars(events[index].data)
+        if max_chars < 0:
+            return min(index + 1, len(events) - 1)
+    return 0
 
 
 def _without_old_deltas(events: Sequence[Event], last: int) -> list[Event]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sidecar.conductor.contract import Compaction, CompactionStatus, ContextUsage
 from sidecar.conductor.events import (
     CompactionSummaryDelta,
+    DiffContent,
     Faulted,
     Message,
     Notice,
@@ -21,6 +22,8 @@ from sidecar.conductor.events import (
     ThinkingDelta,
     ToolFinished,
     ToolProgress,
+    ToolStarted,
+    UserMessage,
     part_of,
 )
 from sidecar.conductor.log import KEEP_EVENTS, EventLog
@@ -159,6 +162,30 @@ def test_nothing_of_the_running_turn_goes(ends: Settled | Faulted | None, stays:
         log.append(ends, ends.turn_id)
     fill(log, 2 * KEEP_EVENTS, turn_id="turn" if stays else None)
     assert kept(log)[0] == 2 if stays else kept(log)[0] > KEEP_EVENTS // 2
+
+
+PAGE = "x" * 1_000_000
+BIG = [
+    pytest.param(ToolFinished("t", "bash", "Run", "execute", PAGE, False), id="output"),
+    pytest.param(
+        ToolFinished("t", "edit", "", "edit", "ok", False, diffs=(DiffContent("a", PAGE, ""),)), id="a file"
+    ),
+    pytest.param(ToolStarted("t", "write", "", "edit", {"content": [PAGE]}), id="arguments"),
+    pytest.param(UserMessage(None, ({"type": "image", "data": PAGE},)), id="an image"),
+]
+
+
+@pytest.mark.parametrize("payload", BIG)
+@pytest.mark.parametrize("running", [False, True], ids=["settled turns", "the running turn"])
+def test_few_large_events_count_as_many(payload: Payload, running: bool) -> None:
+    """Field 1, complaint 18: a log bounded by count alone grows without bound."""
+    log = make_log()
+    fill(log, 300, payload, "turn" if running else None)
+    assert kept(log)[-1] == 300
+    assert len(kept(log)) == 300 if running else 60 <= len(kept(log)) <= 100
+    log.append(settled("turn"), "turn")
+    fill(log, 100, payload)
+    assert 60 <= len(kept(log)) <= 100
 
 
 payloads = st.sampled_from([TextDelta("m", "x"), Message("m", ()), ToolProgress("t", "x"), FINISHED, NOTICE])
