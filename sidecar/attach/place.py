@@ -24,11 +24,11 @@ class Place:
 
     Attributes:
         folder: the folder of all of them but, when its path is too long for a socket, the socket.
-        socket: what clients connect to; on Windows the file that names the pipe.
+        socket: what clients connect to; on Windows there is none, and *tcp* says where to.
         lock: held by the daemon as long as it lives.
         start_lock: held by whoever starts it.
         log: what it writes to its standard error.
-        tcp: where it listens besides, and the token that is asked for there; only while it does.
+        tcp: the loopback port where it listens besides, and its token; only while it does.
     """
 
     __slots__ = ("folder", "home", "lock", "log", "socket", "start_lock", "tcp")

@@ -15,18 +15,13 @@ from contextlib import suppress
 
 from sidecar.attach.credentials import peer_uid
 from sidecar.attach.errors import AttachError
-from sidecar.attach.lock import FileLock
 from sidecar.attach.manners import READY
 from sidecar.attach.place import Place
+from sidecar.attach.starting import START_S, connect_or_start, log_tail, open_log
 
-assert sys.platform != "win32"  # there :mod:`sidecar.attach.windows` does it
+assert sys.platform != "win32"  # there :mod:`sidecar.attach.loopback` does it
 
 __all__ = ["connect", "is_answering", "reach", "start"]
-
-START_S = 30.0
-_LOG_BYTES = 1024 * 1024
-_TAIL_BYTES = 4096
-_TAIL_LINES = 8
 
 
 def reach(
@@ -36,22 +31,7 @@ def reach(
 
     Raises AttachError.
     """
-    found = connect(place, uid_of)
-    if found is not None:
-        return found
-    place.make()
-    starting = FileLock(place.start_lock)
-    try:
-        starting.take()
-        found = connect(place, uid_of)
-        if found is None:
-            start(place, command)
-            found = connect(place, uid_of)
-    finally:
-        starting.release()
-    if found is None:
-        raise AttachError(f"the shared daemon was started and is gone again; {_log_tail(place)}")
-    return found
+    return connect_or_start(place, lambda: connect(place, uid_of), lambda: start(place, command))
 
 
 def connect(place: Place, uid_of: Callable[[socket.socket], int] = peer_uid) -> socket.socket | None:
@@ -95,9 +75,9 @@ def start(place: Place, command: Sequence[str]) -> None:
             os.close(write_fd)
         readable, _, _ = select.select([read_fd], [], [], START_S)
         if not readable:
-            raise AttachError(f"the shared daemon was not ready in {START_S:.0f} s; {_log_tail(place)}")
+            raise AttachError(f"the shared daemon was not ready in {START_S:.0f} s; {log_tail(place)}")
         if not os.read(read_fd, 4096).startswith(READY):
-            raise AttachError(f"the shared daemon did not start; {_log_tail(place)}")
+            raise AttachError(f"the shared daemon did not start; {log_tail(place)}")
     finally:
         os.close(read_fd)
 
@@ -106,7 +86,7 @@ def _run_detached(command: Sequence[str], output_fd: int, place: Place) -> None:
     # Imported by those who start a daemon, not by the many who find one.
     import subprocess
 
-    log_fd = _open_log(place)
+    log_fd = open_log(place)
     child = os.fork()
     if child:
         os.close(log_fd)
@@ -121,20 +101,3 @@ def _run_detached(command: Sequence[str], output_fd: int, place: Place) -> None:
         )
         code = 0
     os._exit(code)
-
-
-def _open_log(place: Place) -> int:
-    """Open the log for appending; a long one is put aside, in place of the one before."""
-    with suppress(FileNotFoundError):
-        if place.log.stat().st_size > _LOG_BYTES:
-            place.log.replace(place.log.with_suffix(".log.1"))
-    return os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-
-
-def _log_tail(place: Place) -> str:
-    """Return where the log is, and its last lines."""
-    with suppress(OSError):
-        last = place.log.read_bytes()[-_TAIL_BYTES:].decode("utf-8", "replace").splitlines()
-        if last:
-            return "\n".join((f"{place.log} ends with:", *last[-_TAIL_LINES:]))
-    return f"see {place.log}"

@@ -15,8 +15,6 @@ from contextlib import suppress
 
 from sidecar.attach.manners import FAREWELL, HELLO
 
-assert sys.platform != "win32"  # there :mod:`sidecar.attach.windows` does it
-
 __all__ = ["DaemonGone", "leave_after", "pump"]
 
 _CHUNK_BYTES = 256 * 1024
@@ -31,9 +29,10 @@ def pump(daemon: socket.socket, read_fd: int, write_fd: int) -> int:
 
     Raises DaemonGone.
     """
-    for fd in (read_fd, write_fd):
-        with suppress(OSError):  # closed by the starter: reading and writing will say so
-            os.set_blocking(fd, True)
+    if sys.platform != "win32":  # there nobody makes a pipe anything else
+        for fd in (read_fd, write_fd):
+            with suppress(OSError):  # closed by the starter: reading and writing will say so
+                os.set_blocking(fd, True)
     with suppress(ConnectionError):  # likewise
         daemon.sendall(HELLO)
     threading.Thread(target=_send, args=(read_fd, daemon), daemon=True).start()

@@ -56,6 +56,8 @@ def bind_loopback(address: str) -> socket.socket:
     if not found.is_loopback:
         raise AttachError(f"--listen {address}: only loopback addresses; tunnel to one from elsewhere")
     bound = socket.socket(socket.AF_INET if found.version == 4 else socket.AF_INET6)
+    if exclusive := getattr(socket, "SO_EXCLUSIVEADDRUSE", 0):  # or others may listen there on Windows, too
+        bound.setsockopt(socket.SOL_SOCKET, exclusive, 1)
     try:
         bound.bind((host, int(port)))
     except OSError as error:

@@ -19,7 +19,7 @@ from sidecar.attach.listener import Admit, Listener
 from sidecar.attach.place import Place
 from sidecar.attach.streams import greet, over_socket
 
-assert sys.platform != "win32"  # there :mod:`sidecar.attach.windows` does it
+assert sys.platform != "win32"  # there :mod:`sidecar.attach.loopback` does it
 
 __all__ = ["UnixListener", "admit_own", "open_door"]
 

@@ -23,10 +23,14 @@ from sidecar.llmgateway.findings import look_around
 from sidecar.protocol.messages import StatusResult
 from sidecar_client import SidecarClient, SidecarClientError
 
+if sys.platform == "win32":
+    from sidecar.attach.loopback import is_answering
+
 __all__ = ["run"]
 
 _PARTS = ("pygls", "lsprotocol", "cattrs", "watchfiles", "msgspec", "rich")
 _LABEL_CHARS = 13
+_NONE = "none runs; sidecar serve --shared starts one"
 
 
 def run(options: argparse.Namespace) -> int:
@@ -88,24 +92,31 @@ def _look_at_models(report: _Report, home: Path) -> None:
 
 def _look_at_shared(report: _Report, place: Place) -> None:
     """Say whether a shared daemon runs; a place that cannot be trusted is not well."""
-
-    async def ask() -> StatusResult:
-        async with SidecarClient.connect(place.socket) as client:
-            return await client.status()
-
     try:
-        if not place.exists():
-            report.found("shared", "none runs; sidecar serve --shared starts one")
-            return
-        found = asyncio.run(ask())
+        report.found("shared", _shared(place))
     except AttachError as error:
         report.trouble("shared", str(error))
     except SidecarClientError:
         report.found("shared", f"none answers at {place.socket}; sidecar serve --shared takes over")
-    else:
+
+
+if sys.platform == "win32":
+
+    def _shared(place: Place) -> str:
+        return f"one answers; {place.tcp} says where" if is_answering(place) else _NONE
+
+else:
+
+    def _shared(place: Place) -> str:
+        async def ask() -> StatusResult:
+            async with SidecarClient.connect(place.socket) as client:
+                return await client.status()
+
+        if not place.exists():
+            return _NONE
+        found = asyncio.run(ask())
         others = len(found.clients) - 1
-        at = f"process {found.pid} at {place.socket}"
-        report.found("shared", f"{at}, version {found.version}, clients: {others}")
+        return f"process {found.pid} at {place.socket}, version {found.version}, clients: {others}"
 
 
 def _look_at_daemon(report: _Report) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import secrets
 import socket
 import sys
 import time
@@ -16,21 +15,19 @@ from typing import Final
 
 from sidecar._internal.env import indusagi_home
 from sidecar._internal.loading import loading
-from sidecar.attach.broker import Broker
 from sidecar.attach.errors import AttachError
-from sidecar.attach.listener import Listener
 from sidecar.attach.lock import FileLock
+from sidecar.attach.loopback import open_port
 from sidecar.attach.manners import READY
 from sidecar.attach.place import Place
-from sidecar.attach.streams import over_socket
-from sidecar.attach.tcp import TokenDesk, bind_loopback, write_tcp_file
+from sidecar.attach.tcp import bind_loopback
 from sidecar.commands.logs import log_to_stderr
 from sidecar.transport.lifetime import Lifetime, supervise
 from sidecar.transport.lifetime import run as run_to_end
 from sidecar.transport.stdio import take_stdio
 
 if sys.platform == "win32":
-    from sidecar.attach.windows import is_answering, open_door
+    from sidecar.attach.loopback import is_answering, open_door
 else:
     from sidecar.attach.reach import is_answering
     from sidecar.attach.unix import open_door
@@ -85,20 +82,12 @@ async def _serve(
     host = Host(place, idle_s)
     host.broker.add_door(open_door(place, host.broker))
     if port is not None:
-        _open_port(port, place, host.broker)
+        host.broker.add_door(open_port(port, place, host.broker))
     _say_ready(output, place)
     try:
         return await supervise(lifetime, host.broker, host.daemon.service.aclose)
     finally:
         place.tcp.unlink(missing_ok=True)
-
-
-def _open_port(port: socket.socket, place: Place, broker: Broker) -> None:
-    """Let clients in at *port* too, those that have read the token."""
-    token = secrets.token_urlsafe()
-    desk = TokenDesk(token)
-    broker.add_door(Listener(port, desk.has_room, lambda found: broker.take(over_socket(found), desk.ask)))
-    write_tcp_file(place.tcp, port, token)
 
 
 def _say_ready(output: int, place: Place) -> None:

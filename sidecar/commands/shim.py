@@ -34,10 +34,9 @@ def run(options: Namespace) -> int:
 
 def _attach(place: Place, options: Namespace) -> int:
     if sys.platform == "win32":
-        from sidecar.attach.windows import attach
-
-        return attach(place, _daemon(options))
-    from sidecar.attach.reach import reach
+        from sidecar.attach.loopback import reach
+    else:
+        from sidecar.attach.reach import reach
     from sidecar.attach.shim import DaemonGone, leave_after, pump
     from sidecar.transport.processes import wait_for_parent, wait_for_process
 

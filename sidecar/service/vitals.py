@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 from sidecar.protocol.messages import ChildInfo, WatchInfo
 from sidecar.service.logbook import LogBook
@@ -73,14 +75,14 @@ class Memory:
         self._statm: int | None = None
 
     def bytes(self) -> int:
-        """Return it: as it is now on Linux, its peak on other systems, 0 where nobody tells."""
-        try:
-            # Kept open: every status asks, and to open it would cost more than all the rest of one.
-            if self._statm is None:
-                self._statm = os.open("/proc/self/statm", os.O_RDONLY)
-            return int(os.pread(self._statm, 128, 0).split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        except (OSError, AttributeError):  # no Linux; Windows has not even the calls
-            return _peak_bytes()
+        """Return it: as it is now on Linux, its peak on other systems, 0 on Windows."""
+        with suppress(OSError):  # a Linux without /proc tells the peak, too
+            if sys.platform == "linux":
+                # Kept open: every status asks, and to open it would cost more than all the rest of one.
+                if self._statm is None:
+                    self._statm = os.open("/proc/self/statm", os.O_RDONLY)
+                return int(os.pread(self._statm, 128, 0).split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return _peak_bytes()
 
     def close(self) -> None:
         """Let go of what it is read from."""
@@ -89,9 +91,15 @@ class Memory:
             self._statm = None
 
 
-def _peak_bytes() -> int:
-    try:
-        import resource
-    except ImportError:  # Windows
+if sys.platform == "win32":
+
+    def _peak_bytes() -> int:
         return 0
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+else:
+
+    def _peak_bytes() -> int:
+        import resource
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024  # the BSDs count in KiB

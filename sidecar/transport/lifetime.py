@@ -176,7 +176,18 @@ async def _run(main: Callable[[Lifetime], Coroutine[Any, Any, int]], grace_s: fl
     # The hard end flushes nothing: the log may be what hangs.
     lifetime = Lifetime(grace_s, os._exit)
     lifetime.handle_signals()
+    if os.name == "nt":
+        _end_children_with_us()
     return await main(lifetime)
+
+
+def _end_children_with_us() -> None:
+    # Only there: it loads ctypes, for which an editor would have to wait.
+    from sidecar.transport.jobs import end_children_with_us, kernel32
+
+    system = kernel32()
+    if system is None or not end_children_with_us(system):
+        _log.warning("Windows gave no job object: what tools start may outlive a daemon that is killed")
 
 
 def _log_loop_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

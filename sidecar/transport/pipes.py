@@ -9,7 +9,6 @@ import asyncio
 import io
 import os
 import stat
-import sys
 
 from sidecar.transport.stdio import ProtocolFds
 from sidecar.transport.streams import ByteStream, StreamBase
@@ -112,7 +111,7 @@ def _can_be_waited_for(fds: ProtocolFds) -> bool:
     They make a descriptor non-blocking for everybody who has it: a terminal is shared with the shell, so
     it is left alone. Nor do they work with one socket for both ways.
     """
-    if sys.platform == "win32":
+    if os.name == "nt":
         return False
     found = [os.fstat(fd) for fd in (fds.read_fd, fds.write_fd)]
     are_pipes = all(stat.S_ISFIFO(one.st_mode) or stat.S_ISSOCK(one.st_mode) for one in found)

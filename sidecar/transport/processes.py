@@ -1,6 +1,8 @@
 """Whether another process still lives, and waiting for its end: the parent, or any other by its number.
 
-What waits here blocks the calling thread. Imports next to nothing, for programs that have to start fast.
+What waits here blocks the calling thread: on a descriptor of the process on Linux, on kqueue on macOS and the
+BSDs, on a handle on Windows, and where none of them tells, by looking every second. Imports next to nothing,
+for programs that have to start fast.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import os
 import select
 import sys
 import time
+from collections.abc import Callable
 
 __all__ = ["LAST_PID", "is_alive", "wait_for_parent", "wait_for_process"]
 
@@ -51,26 +54,19 @@ else:
 
     def wait_for_parent(parent: int) -> None:
         """Return when *parent* is no longer our parent: one that ends hands its children on at once."""
-        try:
-            fd = os.pidfd_open(parent)
-        except (AttributeError, OSError):
-            while os.getppid() == parent:
+
+        def is_ours() -> bool:
+            return os.getppid() == parent
+
+        if not _wait_for_end(parent, is_ours):
+            while is_ours():
                 time.sleep(_POLL_S)
-            return
-        if os.getppid() == parent:  # else the descriptor may be of another process with the same number
-            _wait_for_fd(fd)
-        os.close(fd)
 
     def wait_for_process(pid: int) -> None:
         """Return when there is no process *pid*."""
-        try:
-            fd = os.pidfd_open(pid)
-        except (AttributeError, OSError):
+        if not _wait_for_end(pid, lambda: True):
             while is_alive(pid):
                 time.sleep(_POLL_S)
-            return
-        _wait_for_fd(fd)
-        os.close(fd)
 
     def is_alive(pid: int) -> bool:
         """Whether there is a process *pid*, be it somebody else's."""
@@ -82,7 +78,27 @@ else:
             return True
         return True
 
-    def _wait_for_fd(fd: int) -> None:
-        watched = select.poll()
-        watched.register(fd, select.POLLIN)
-        watched.poll()
+
+if sys.platform == "linux":
+
+    def _wait_for_end(pid: int, is_it: Callable[[], bool]) -> bool:
+        """Return True once process *pid* has ended, or is not who was meant; False when nobody tells."""
+        try:
+            fd = os.pidfd_open(pid)
+        except (AttributeError, OSError):
+            return False
+        if is_it():  # else the descriptor may be of another process with the same number
+            watched = select.poll()
+            watched.register(fd, select.POLLIN)
+            watched.poll()
+        os.close(fd)
+        return True
+
+elif sys.platform != "win32":
+
+    def _wait_for_end(pid: int, is_it: Callable[[], bool]) -> bool:
+        """Return True once process *pid* has ended, or is not who was meant; False when nobody tells."""
+        from sidecar.transport.kqueue import kernel, wait_for_exit
+
+        asked = kernel()
+        return asked is not None and wait_for_exit(pid, asked, is_it)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
@@ -214,7 +213,7 @@ class SocketLink(_Flow, asyncio.Protocol):
     @classmethod
     async def open(cls, path: Path, receiver: Receiver) -> SocketLink:
         """Connect to the socket at *path*."""
-        if sys.platform == "win32":
+        if os.name == "nt":
             raise ConnectionLost("unix sockets are not available on Windows; start a daemon with spawn()")
         loop = asyncio.get_running_loop()
         try:

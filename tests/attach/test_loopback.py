@@ -1,0 +1,120 @@
+"""The shared daemon by its loopback port and token, as on Windows; nothing in it is of one system alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from sidecar.attach.errors import AttachError
+from sidecar.attach.lock import FileLock
+from sidecar.attach.loopback import connect, is_answering, reach, start
+from sidecar.attach.place import Place
+from sidecar.attach.shim import pump
+from sidecar.attach.tcp import bind_loopback, write_tcp_file
+from sidecar.protocol.framing import frame_with_header
+
+DAEMON = (sys.executable, "-P", "-m", "sidecar", "serve", "--shared", "--daemon")
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    home = Path(tempfile.mkdtemp(prefix="sc"))  # short: a socket's path has a limit
+    made = Place(home / "state")
+    made.make()
+    yield made
+    shutil.rmtree(home)
+
+
+@pytest.fixture
+def held(place: Place) -> Iterator[Place]:
+    """A place whose daemon lives."""
+    lock = FileLock(place.lock)
+    assert lock.try_take()
+    yield place
+    lock.release()
+
+
+def test_where_nothing_was_written_none_answers(place: Place) -> None:
+    assert connect(place) is None
+
+
+def test_what_a_dead_daemon_has_left_is_not_believed(place: Place) -> None:
+    """Its port may be somebody else's by now."""
+    with bind_loopback("127.0.0.1:0") as port:
+        port.listen()
+        write_tcp_file(place.tcp, port, "token")
+        FileLock(place.lock).release()
+        assert not is_answering(place)
+
+
+def test_a_daemon_that_lives_is_told_its_token_first(held: Place) -> None:
+    with bind_loopback("127.0.0.1:0") as port:
+        port.listen()
+        write_tcp_file(held.tcp, port, "token")
+        found = connect(held)
+        assert found is not None
+        there, _ = port.accept()
+        with found, there:
+            assert there.recv(100) == b"Authorization: Bearer token\n"
+
+
+def test_a_port_that_is_closed_is_no_daemon(held: Place) -> None:
+    with bind_loopback("127.0.0.1:0") as port:
+        write_tcp_file(held.tcp, port, "token")
+    assert connect(held) is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"host": "127.0.0.1"}'])
+def test_a_file_that_says_nothing_is_told(held: Place, text: str) -> None:
+    held.tcp.write_text(text)
+    with pytest.raises(AttachError, match="cannot be read"):
+        connect(held)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        pytest.param(("no-such-program",), "cannot run no-such-program", id="no program"),
+        pytest.param((sys.executable, "-c", "raise SystemExit('why')"), "ends with:\nwhy", id="it ends"),
+    ],
+)
+def test_a_daemon_that_does_not_start_is_told_with_its_last_words(
+    place: Place, command: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(AttachError, match=said):
+        start(place, command)
+
+
+@pytest.mark.e2e
+def test_an_editor_reaches_a_daemon_that_is_started_for_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INDUSAGI_HOME", str(place.home))
+    daemon = reach(place, (*DAEMON, "--listen", "127.0.0.1:0", "--idle-exit", "0"))
+    client_in, typed = os.pipe()
+    seen, client_out = os.pipe()
+    with daemon, ThreadPoolExecutor(1) as pool:
+        code = pool.submit(pump, daemon, client_in, client_out)
+        params: dict[str, object] = {"processId": None, "rootUri": None, "capabilities": {}}
+        for message in (
+            {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params},
+            {"jsonrpc": "2.0", "id": 2, "method": "shutdown"},
+            {"jsonrpc": "2.0", "method": "exit"},
+        ):
+            os.write(typed, frame_with_header(json.dumps(message).encode()))
+        assert code.result(timeout=60) == 0
+    for fd in (typed, client_in, client_out):
+        os.close(fd)
+    with os.fdopen(seen, "rb") as output:
+        assert b'"capabilities"' in output.read()
+    gone = FileLock(place.lock)
+    gone.take()
+    gone.release()
