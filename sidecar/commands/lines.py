@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+from collections.abc import Sequence
 from typing import Protocol, TextIO
 
 __all__ = ["Lines", "raw_input_of"]
@@ -51,11 +52,9 @@ class Lines:
         rest = b""
         while data := self._chunk():
             *lines, rest = (rest + data).split(b"\n")
-            for line in lines:
-                self._tell(line)
-        if rest:
-            self._tell(rest)
-        self._tell(None)
+            self._tell(lines)
+        self._tell([rest] if rest else [])
+        self._hand_over([None])
 
     def _chunk(self) -> bytes:
         try:
@@ -63,12 +62,19 @@ class Lines:
         except OSError:  # a terminal that went away
             return b""
 
-    def _tell(self, line: bytes | None) -> None:
-        text = None if line is None else line.decode("utf-8", "replace").rstrip("\r")
+    def _tell(self, lines: Sequence[bytes]) -> None:
+        self._hand_over([line.decode("utf-8", "replace").rstrip("\r") for line in lines])
+
+    def _hand_over(self, lines: Sequence[str | None]) -> None:
+        """Give the loop what was read at once: who forgets what was typed forgets all of it."""
         try:
-            self._loop.call_soon_threadsafe(self._lines.put_nowait, text)
+            self._loop.call_soon_threadsafe(self._take, lines)
         except RuntimeError:  # the loop is closed: nobody waits any more
             return
+
+    def _take(self, lines: Sequence[str | None]) -> None:
+        for line in lines:
+            self._lines.put_nowait(line)
 
 
 def raw_input_of(stream: TextIO | None) -> _Raw | None:
