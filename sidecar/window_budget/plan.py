@@ -28,6 +28,10 @@ DIGEST_SHARE = 0.15
 FILES_SHARE = 0.15
 """How much of the room a digest and the restored files take at most; the tail has its own share."""
 
+LARGE_DIGEST_SHARE = 0.05
+MAX_DIGEST_TOKENS = 6_000
+"""In a large room a digest grows beyond ``LOCAL_DIGEST_TOKENS``, to that share and to at most so much."""
+
 FORCED_TURN_FACTOR = 4
 """A forced condense keeps the newest turn whole up to this many times ``keep_recent``, then cuts inside."""
 
@@ -180,8 +184,10 @@ def _digest_size(plan: CompactionPlan) -> int:
     prompt = transcript.meter.last_prompt
     asked = 0 if prompt is None or prompt >= plan.cut else estimate_message_tokens(transcript[prompt])
     new = transcript.meter.before(plan.cut) - carried - asked
-    size = min(LOCAL_DIGEST_TOKENS, carried + new // 2)
-    return max(MIN_DIGEST_TOKENS, size if room is None else min(size, int(room * DIGEST_SHARE)))
+    if room is None:
+        return max(MIN_DIGEST_TOKENS, min(LOCAL_DIGEST_TOKENS, carried + new // 2))
+    most = max(LOCAL_DIGEST_TOKENS, min(MAX_DIGEST_TOKENS, int(room * LARGE_DIGEST_SHARE)))
+    return max(MIN_DIGEST_TOKENS, min(most, carried + new // 2, int(room * DIGEST_SHARE)))
 
 
 def _with_tail(plan: CompactionPlan) -> CompactionPlan:

@@ -18,7 +18,7 @@ from sidecar.window_budget.plan import CompactionPlan
 from sidecar.window_budget.rehydrate import FileRange, FreshFile, GoneFile, RestoredFile, restore_files
 from sidecar.window_budget.summarize.condense import ModelDigest, digest_message, newest_timestamp
 from sidecar.window_budget.summarize.local_digest import carried_into, ledger_digest
-from sidecar.window_budget.summarize.pins import pinned_rules, with_evidence, with_pinned
+from sidecar.window_budget.summarize.pins import EVIDENCE_TOKENS, pinned_rules, with_evidence, with_pinned
 
 __all__ = ["CondenseRecord", "lightened", "settle", "spans_of", "unchanged"]
 
@@ -148,7 +148,8 @@ def _modelled(plan: CompactionPlan, text: str) -> str:
     ledger = plan.transcript.ledger
     carried = carried_into(ledger, plan.cut)
     pinned = with_pinned(text, pinned_rules(ledger, plan.cut, carried))
-    return with_evidence(pinned, ledger, plan.cut, carried)
+    spare = plan.digest_tokens - tokens_of_chars(len(pinned))
+    return with_evidence(pinned, ledger, plan.cut, carried, max(EVIDENCE_TOKENS, spare))
 
 
 def _local(plan: CompactionPlan, max_tokens: int) -> str:

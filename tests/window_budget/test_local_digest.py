@@ -235,3 +235,42 @@ def test_a_rule_is_kept_word_for_word() -> None:
     assert f"\n- {rule}\n" in digest
     assert decision not in digest
     assert decision[:150] in digest
+
+
+def test_rules_have_a_part_of_the_digest_before_all_else() -> None:
+    rules = [f"Never rename {letter * 3}." for letter in "abcdefghijklmnopqrst"]
+    messages = [message for rule in rules for message in (*ask(f"Go on. {rule}"), *noise(3))]
+    digest = local_fallback_digest(messages)
+    assert [rule for rule in rules if f"- {rule}" not in digest] == []
+
+
+def test_of_what_earlier_digests_carry_the_newest_outlives_the_oldest() -> None:
+    """But for rules, which do not age."""
+    digest: str | None = None
+    for number in range(40):
+        hour = [
+            *ask(f"Hour {number}. Never touch api_{number}.py."),
+            *use("bash", f"KeyError: 'field_{number}'", is_error=True, command=f"make hour_{number}"),
+            *noise(12),
+        ]
+        digest = local_fallback_digest(hour, digest, max_tokens=700)
+    assert digest is not None
+    assert "'field_38'" in digest
+    assert "'field_0'" not in digest
+    assert "Never touch api_0.py." in digest
+
+
+def test_a_sentence_that_is_request_and_rule_is_told_once() -> None:
+    messages = [*ask("Start."), *ask("Never touch api.py."), *noise(2), *ask("And now the tests, please.")]
+    assert local_fallback_digest(messages).count("Never touch api.py.") == 1
+
+
+def test_how_a_file_was_changed_gives_way_before_that_it_was() -> None:
+    edits = [
+        use("edit", path=f"src/part_{n}.py", old_string="x = " + "1" * 60, new_string="x = " + "2" * 60)
+        for n in range(12)
+    ]
+    first = local_fallback_digest([message for edit in edits for message in edit])
+    second = local_fallback_digest(noise(8), first, max_tokens=500)
+    assert sum(f"src/part_{n}.py" in second for n in range(12)) >= 6
+    assert "src/part_11.py: x = 1" in local_fallback_digest(ask("go on"), first)

@@ -16,8 +16,10 @@ from sidecar.window_budget.budget.estimate import (
 from sidecar.window_budget.marks import DIGEST_HEADER
 from sidecar.window_budget.message import Message
 from sidecar.window_budget.summarize.carried import CARRYOVER, COUNT_LINE, Carried, read_digest
+from sidecar.window_budget.summarize.facts import FactKind
 from sidecar.window_budget.summarize.ledger import FactLedger
-from sidecar.window_budget.summarize.selection import choose, offers, render
+from sidecar.window_budget.summarize.pins import PINNED_TOKENS
+from sidecar.window_budget.summarize.selection import GOAL_PRICE, Offer, choose, offers, render
 from sidecar.window_budget.text import one_line
 
 __all__ = ["LOCAL_DIGEST_TOKENS", "carried_into", "ledger_digest", "local_fallback_digest"]
@@ -27,6 +29,9 @@ LOCAL_DIGEST_TOKENS = 1500
 
 PROSE_SHARE = 0.5
 """How much of a digest an earlier digest's prose takes at most."""
+
+RULES_SHARE = 0.4
+"""How much of a digest is the user's rules' before anything else; what they do not need is for all."""
 
 PROSE_LINE_CHARS = 400
 """How much of one line is told once the whole does not fit."""
@@ -85,8 +90,19 @@ def ledger_digest(
     chars = chars_in(max_tokens - MESSAGE_FRAMING_TOKENS - BLOCK_FRAMING_TOKENS) - len(DIGEST_HEADER) - 2
     chars -= len(head) + 4
     prose = _fitted(carried.prose, int(chars * PROSE_SHARE))
-    facts = choose(offers(ledger, before, carried), chars - len(prose))
+    facts = choose(_rules_first(offers(ledger, before, carried), chars), chars - len(prose))
     return "\n\n".join(filter(None, (head, prose, render(facts))))
+
+
+def _rules_first(offered: Sequence[Offer], chars: int) -> list[Offer]:
+    """Return *offered* with the goals, then the rules that have a right to be told, before all else."""
+    rules = [offer for offer in offered if offer.fact.kind is FactKind.RULE]
+    pinned = set(choose(rules, min(chars_in(PINNED_TOKENS), int(chars * RULES_SHARE))))
+
+    def urgency(offer: Offer) -> int:
+        return 0 if offer.price == GOAL_PRICE else 1 if offer.fact in pinned else 2
+
+    return sorted(offered, key=urgency)
 
 
 def _fitted(prose: Sequence[str], max_chars: int) -> str:

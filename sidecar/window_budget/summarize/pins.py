@@ -21,7 +21,7 @@ PINNED_TOKENS = 600
 """How many tokens of rules are pinned at most; the newest and the first of them win."""
 
 EVIDENCE_TOKENS = 400
-"""How many tokens of evidence are added at most."""
+"""How many tokens of evidence are added at least; a larger digest may have more."""
 
 _EVIDENCE = (FactKind.MODIFIED, FactKind.READ, FactKind.COMMAND, FactKind.ERROR, FactKind.NAME)
 
@@ -63,12 +63,14 @@ def with_pinned(digest: str, rules: tuple[str, ...]) -> str:
     return f"{digest[: heading.end()]}\n{told}{missing}" + (f"\n{rest}" if rest else "")
 
 
-def with_evidence(digest: str, ledger: FactLedger, before: int, carried: Carried) -> str:
+def with_evidence(
+    digest: str, ledger: FactLedger, before: int, carried: Carried, max_tokens: int = EVIDENCE_TOKENS
+) -> str:
     """Return *digest* with the files, commands, errors and names it does not mention listed at its end."""
     known = _words(digest)
     offered = [offer for offer in offers(ledger, before, carried, _EVIDENCE) if not offer.fact.is_minor]
     unsaid = [offer for offer in offered if _words(fact_key(offer.fact.kind, offer.fact.text)) not in known]
-    missing = choose(unsaid, chars_in(EVIDENCE_TOKENS))
+    missing = choose(unsaid, chars_in(max_tokens))
     if not missing:
         return digest
     heading = "" if CARRYOVER in digest else f"\n{CARRYOVER}"

@@ -23,16 +23,26 @@ BASE_RANK = 8
 CHEAPEST_CHARS = 40
 """A fact with a line of its own costs as much as this at least: "go on" is short, but tells nothing."""
 
+CHEAPEST_NAME_CHARS = 20
+"""So does a name or a path: short ones by the dozen tell less than one error."""
+
+AGED_COMMAND_CHARS = 72
+"""How much of a carried command is told where room is short."""
+
 MINOR_RANK = 24
 """How much later a minor fact of its kind comes."""
 
 CARRIED_RANK = 4
-"""How much later a fact of an earlier digest comes than one as new within its kind."""
+"""How much later a fact of an earlier digest comes than one as new within its kind.
+
+Of the carried ones the oldest rule comes first, for rules do not age; of all else the newest, so that a long
+session does not carry its first hour for ever and forget each later one at once.
+"""
 
 _WEIGHTS = {
     FactKind.RULE: 8.0,
     FactKind.REQUEST: 5.0,
-    FactKind.DECISION: 5.0,
+    FactKind.DECISION: 7.0,
     FactKind.ERROR: 4.0,
     FactKind.MODIFIED: 4.0,
     FactKind.COMMAND: 5.0,
@@ -51,6 +61,9 @@ _MAX_CHARS = {
     FactKind.ERROR: 150,
     FactKind.NAME: 80,
 }
+_SAID_ONCE = frozenset({FactKind.REQUEST, FactKind.RULE, FactKind.DECISION})
+"""Kinds that find the same sentence in a prompt: it is told under the one that it matters most for."""
+
 GOAL_CHARS = 400
 GOAL_PRICE = -1.0
 """The first and the latest request come before all else and are told at length; the others get a line."""
@@ -58,10 +71,14 @@ GOAL_PRICE = -1.0
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A fact that could be told, and its *price*: the lowest goes first."""
+    """A fact that could be told, and its *price*: the lowest goes first.
+
+    *whole* is what it says at more length, once everything else has its room.
+    """
 
     price: float
     fact: Fact
+    whole: str = ""
 
 
 def offers(
@@ -72,24 +89,41 @@ def offers(
     for kind in kinds:
         for offer in _candidates(kind, ledger, before, carried):
             key = (kind, fact_key(kind, offer.fact.text))
-            if offer.fact.text and (key not in found or offer.price < found[key].price):
+            is_newer = key in found and bool(offer.whole)
+            if offer.fact.text and not is_newer and (key not in found or offer.price < found[key].price):
                 found[key] = offer
     return sorted(found.values(), key=lambda offer: offer.price)
 
 
 def choose(offered: Iterable[Offer], max_chars: int) -> list[Fact]:
     """Return the facts of *offered* that fit *max_chars* once laid out, by kind, then oldest first."""
-    chosen: list[Fact] = []
+    chosen: list[Offer] = []
     titled = set[FactKind]()
+    said = set[str]()
     for offer in offered:
-        fact = offer.fact
+        fact, key = offer.fact, ""
+        if fact.kind in _SAID_ONCE:
+            key = fact_key(fact.kind, fact.text)
         cost = len(fact.text) + 3 + (0 if fact.kind in titled else len(fact.kind.value) + 5)
-        if cost <= max_chars:
+        if cost <= max_chars and key not in said:
             max_chars -= cost
             titled.add(fact.kind)
-            chosen.append(fact)
+            said.update(filter(None, [key]))
+            chosen.append(offer)
+    facts = _told_at_length(chosen, max_chars)
     order = {kind: position for position, kind in enumerate(FactKind)}
-    return sorted(chosen, key=lambda fact: (order[fact.kind], fact.index))
+    return sorted(facts, key=lambda fact: (order[fact.kind], fact.index))
+
+
+def _told_at_length(chosen: Iterable[Offer], max_chars: int) -> Iterator[Fact]:
+    """Yield the chosen facts, each as long as the characters that are left allow."""
+    for offer in chosen:
+        more = len(offer.whole) - len(offer.fact.text)
+        if 0 < more <= max_chars:
+            max_chars -= more
+            yield replace(offer.fact, text=offer.whole)
+        else:
+            yield offer.fact
 
 
 def render(facts: Iterable[Fact]) -> str:
@@ -124,13 +158,29 @@ def _candidates(kind: FactKind, ledger: FactLedger, before: int, carried: Carrie
             yield Offer(GOAL_PRICE, _clipped(fact, GOAL_CHARS))
     for rank, fact in ranked:
         yield _priced(_clipped(fact, _MAX_CHARS[kind]), rank)
-    for position, fact in enumerate(earlier):
-        yield _priced(fact, CARRIED_RANK + position)
+    aged = earlier if kind is FactKind.RULE else reversed(earlier)
+    for position, fact in enumerate(aged):
+        yield _aged(fact, CARRIED_RANK + position)
+
+
+def _aged(fact: Fact, rank: int) -> Offer:
+    """Return a carried fact, first of all without what matters most while it is new."""
+    match fact.kind:
+        case FactKind.MODIFIED:
+            short = fact_key(fact.kind, fact.text)
+        case FactKind.ERROR:
+            short = fact.text.rpartition("…: ")[2]
+        case FactKind.COMMAND:
+            short = one_line(fact.text, AGED_COMMAND_CHARS)
+        case _:
+            short = fact.text
+    offer = _priced(replace(fact, text=short), rank)
+    return offer if short == fact.text else replace(offer, whole=fact.text)
 
 
 def _priced(fact: Fact, rank: int) -> Offer:
     rank += BASE_RANK + (MINOR_RANK if fact.is_minor else 0)
-    least = 0 if fact.kind in JOINED_KINDS else CHEAPEST_CHARS
+    least = CHEAPEST_NAME_CHARS if fact.kind in JOINED_KINDS else CHEAPEST_CHARS
     return Offer(rank * max(len(fact.text), least) / _WEIGHTS[fact.kind], fact)
 
 

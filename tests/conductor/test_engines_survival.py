@@ -1,0 +1,259 @@
+"""What is left of a long session after its first, fifth and fifteenth compaction, kind of fact by kind.
+
+Each round of the session plants a fact of every kind, a rule every fourth time. What the model is sent after
+a compaction either says a fact word for word or has lost it. The shares asserted are what each engine keeps
+at least of all that was planted so far, in a window of 16,000 tokens, where a session has a hundred rounds
+and more by its fifteenth compaction: not all can be kept, and what is not is honest about the engine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from sidecar._internal.cancel import CancelToken
+from sidecar.conductor.engines.agentcore import AgentcoreEngine
+from sidecar.conductor.engines.base import (
+    CompactAsk,
+    Condensed,
+    Frame,
+    FreshFile,
+    Helpers,
+    SessionEngine,
+    Standing,
+)
+from sidecar.conductor.engines.runtime_memory import RuntimeEngine
+from sidecar.conductor.engines.summarizing import SummarizingEngine
+from sidecar.conductor.engines.window_budget import WindowBudgetEngine
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    CostSheet,
+    ModelCard,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolTurn,
+    Turn,
+    UserTurn,
+)
+from sidecar.llmgateway.offline import offline_model
+from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
+from sidecar.runtime.contract import ModelInvoker
+
+WINDOW = 16_000
+AUTO = CompactAsk(force=False)
+MODULES = ("parser", "lexer", "store", "router", "cache", "auth", "queue", "billing", "export", "search")
+KINDS = ("rule", "path", "number", "error", "command", "decision")
+CARD = ModelCard(
+    "m",
+    "mock",
+    "mock",
+    "M",
+    context_window=WINDOW,
+    max_output_tokens=2_000,
+    modalities=("text",),
+    reasoning=False,
+    cost=CostSheet(0, 0),
+)
+
+
+def no_model() -> ModelInvoker:
+    return ScriptedModel([[Raise(RuntimeError("down"))]], when_exhausted="repeat")
+
+
+def poor_model() -> ModelInvoker:
+    """Notes as models write them when they are asked for a digest: prose, and nothing to hold on to."""
+    notes = "The user and the assistant worked on the project. Some modules were fixed. Work goes on."
+    return ScriptedModel([[Say(notes)]], when_exhausted="repeat")
+
+
+def offline() -> ModelInvoker:
+    return offline_model()
+
+
+async def no_files(paths: Sequence[str]) -> Mapping[str, FreshFile]:
+    return {path: FreshFile(path, None, None, "disk", "notFound") for path in paths}
+
+
+def one_round(number: int) -> tuple[list[Turn], dict[str, str]]:
+    """The turns of one round, and the facts it plants."""
+    module = MODULES[number % len(MODULES)]
+    facts = {
+        "path": f"src/{module}/{module}_{number}.py",
+        "number": f"port {7000 + 13 * number}",
+        "error": f"ValueError: bad offset {37 * number} in {module}",
+        "command": f"python -m {module}.check --seed {11 * number}",
+        "decision": f"a ring buffer of {64 + number} slots in {module}",
+    }
+    if number % 4 == 0:
+        facts["rule"] = f"Never rename {module}_{number}_0"
+    prompt = f"Look at {facts['path']}, it listens on {facts['number']}. " + (
+        f"{facts['rule']}, other teams import it." if "rule" in facts else "Then go on with the next."
+    )
+    source = "".join(f"def {module}_{number}_{k}(value):\n    return value * {k}\n\n" for k in range(30))
+    calls: list[tuple[str, dict[str, Any], str, bool]] = [
+        ("read", {"path": facts["path"]}, source, False),
+        ("bash", {"command": facts["command"]}, f"Traceback:\n{facts['error']}\n[exit 1]", True),
+        ("edit", {"path": facts["path"], "old_text": "value * 1", "new_text": "value + 1"}, "edited", False),
+    ]
+    turns: list[Turn] = [UserTurn((TextBlock(prompt),))]
+    for index, (name, given, output, is_error) in enumerate(calls):
+        call_id = f"c{number}.{index}"
+        turns.append(AssistantTurn((ToolCallBlock(call_id, name, given),)))
+        turns.append(ToolTurn((ToolResultBlock(call_id, output, is_error),)))
+    answer = f"Done. I decided on {facts['decision']}, because it bounds memory."
+    return [*turns, AssistantTurn((TextBlock(answer),))], facts
+
+
+@dataclass
+class Session:
+    """One engine at work as in a session, and what was planted."""
+
+    engine: SessionEngine
+    model: ModelInvoker
+    turns: list[Turn] = field(default_factory=list)
+    standing: Standing | None = None
+    planted: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    n_compactions: int = 0
+
+    @property
+    def frame(self) -> Frame:
+        return Frame(self.turns, CARD, 1_000, 0, self.standing)
+
+    async def play(self, number: int) -> None:
+        turns, facts = one_round(number)
+        for kind, fact in facts.items():
+            self.planted[kind].append(fact)
+        for turn in turns:
+            if not isinstance(turn, ToolTurn) and self.engine.gate(self.frame, AUTO).over:
+                await self.compact()
+            self.turns.append(turn)
+
+    async def compact(self) -> None:
+        helpers = Helpers(self.model, CARD, no_files, CancelToken(), 10.0)
+        done = await self.engine.condense(self.frame, AUTO, helpers)
+        assert isinstance(done, Condensed), done
+        self.n_compactions += 1
+        if done.keeps_history:
+            self.standing = Standing(done.cut, done.summary, done.info or {})
+        else:
+            self.turns = list(done.turns)
+
+    def shares(self) -> dict[str, float]:
+        """The share of the facts planted so far, by kind, that the next request says word for word."""
+        sent = "\n".join(map(_text, self.engine.view(self.frame, AUTO).turns))
+        return {
+            kind: sum(fact in sent for fact in facts) / len(facts) for kind, facts in self.planted.items()
+        }
+
+
+def _text(turn: Turn) -> str:
+    parts = []
+    for block in turn.blocks:
+        match block:
+            case TextBlock(text=text):
+                parts.append(text)
+            case ToolCallBlock(input=given):
+                parts.append(json.dumps(given))
+            case ToolResultBlock(output=output):
+                parts.append(str(output))
+    return "\n".join(parts)
+
+
+def share_of(*of_all_kinds: float) -> dict[str, float]:
+    """Shares by kind, in the order of KINDS."""
+    return dict(zip(KINDS, of_all_kinds, strict=True))
+
+
+# rule, path, number, error, command, decision. A digest has a size; what is lost for good are the oldest
+# facts of each kind. Only the default engine pins the user's rules, whoever writes its digest.
+SURVIVAL: list[Any] = [
+    pytest.param(
+        WindowBudgetEngine,
+        no_model,
+        {
+            1: share_of(1.0, 1.0, 1.0, 1.0, 1.0, 1.0),
+            5: share_of(1.0, 0.6, 0.2, 0.15, 0.4, 0.3),
+            15: share_of(0.95, 0.4, 0.05, 0.04, 0.07, 0.05),
+        },
+        id="windowBudget without a model",
+    ),
+    pytest.param(
+        WindowBudgetEngine,
+        poor_model,
+        {
+            1: share_of(1.0, 1.0, 0.8, 1.0, 1.0, 0.4),
+            5: share_of(1.0, 0.5, 0.3, 0.3, 0.6, 0.1),
+            15: share_of(1.0, 0.15, 0.08, 0.07, 0.15, 0.04),
+        },
+        id="windowBudget with a model that keeps nothing",
+    ),
+    pytest.param(
+        WindowBudgetEngine,
+        offline,
+        {
+            1: share_of(1.0, 1.0, 1.0, 1.0, 1.0, 1.0),
+            5: share_of(1.0, 0.5, 0.5, 0.5, 0.45, 0.5),
+            15: share_of(0.95, 0.17, 0.17, 0.17, 0.16, 0.17),
+        },
+        id="windowBudget with the built-in model",
+    ),
+    pytest.param(
+        AgentcoreEngine,
+        no_model,
+        {
+            1: share_of(1.0, 1.0, 1.0, 1.0, 1.0, 1.0),
+            5: share_of(0.5, 1.0, 0.5, 0.5, 0.3, 0.5),
+            15: share_of(0.2, 1.0, 0.2, 0.2, 0.15, 0.2),
+        },
+        id="agentcore without a model",
+    ),
+    pytest.param(
+        AgentcoreEngine,
+        offline,
+        {
+            1: share_of(1.0, 1.0, 1.0, 1.0, 0.75, 1.0),
+            5: share_of(0.8, 1.0, 0.25, 0.25, 0.15, 0.3),
+            15: share_of(0.3, 1.0, 0.1, 0.1, 0.07, 0.15),
+        },
+        id="agentcore with the built-in model",
+    ),
+    pytest.param(
+        RuntimeEngine,
+        no_model,
+        {
+            1: share_of(1.0, 0.5, 0.5, 0.5, 0.5, 0.5),
+            5: share_of(0.3, 0.09, 0.09, 0.09, 0.09, 0.1),
+            15: share_of(0.1, 0.03, 0.03, 0.03, 0.03, 0.05),
+        },
+        id="runtime without a model",
+    ),
+    pytest.param(
+        SummarizingEngine,
+        offline,
+        {
+            1: share_of(1.0, 1.0, 1.0, 0.8, 0.8, 1.0),
+            5: share_of(1.0, 0.9, 0.9, 0.5, 0.5, 0.85),
+            15: share_of(0.4, 0.4, 0.4, 0.25, 0.25, 0.4),
+        },
+        id="summarizing with the built-in model",
+    ),
+]
+
+
+@pytest.mark.parametrize(("engine", "model", "least"), SURVIVAL)
+async def test_planted_facts_survive(
+    engine: type[SessionEngine], model: Callable[[], ModelInvoker], least: Mapping[int, Mapping[str, float]]
+) -> None:
+    session, number = Session(engine(), model()), 0
+    for n_compactions, at_least in least.items():
+        while session.n_compactions < n_compactions:
+            await session.play(number)
+            number += 1
+        kept = session.shares()
+        lost = {kind: kept[kind] for kind in KINDS if kept[kind] < at_least[kind]}
+        assert lost == {}, f"after {n_compactions} compactions and {number} rounds"
