@@ -1,16 +1,20 @@
 """The clients of one provider: made in a thread when first needed, one for each event loop and key.
 
-An SDK takes a second to import; that second is never the event loop's.
+An SDK takes a second to import; that second is never the event loop's. Nor are the tenths of a second that a
+look for garbage takes among all that was imported: that would hold up every thread.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from importlib.util import find_spec
 from typing import Generic, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
+from sidecar._internal.loading import loading
 from sidecar.llmgateway.contract import gateway_error
 from sidecar.llmgateway.credentials import Credentials, Key
 from sidecar.llmgateway.names import Provider, sdk_of
@@ -70,7 +74,8 @@ class Clients(Generic[ClientT]):
             raise gateway_error("unsupported", message, provider=provider.id)
         key = Key(api_key, "the call") if api_key else self._credentials.find(provider)
         place = Place(provider, self.base_url, key)
-        return place, self._connect(place)
+        with nullcontext() if sdk_of(provider)[1] in sys.modules else loading():
+            return place, self._connect(place)
 
 
 class _Pool(Generic[ClientT]):

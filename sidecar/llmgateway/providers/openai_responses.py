@@ -37,6 +37,15 @@ __all__ = ["OpenAIResponses"]
 
 _RULES: Final = WireRules(takes_signature=lambda signature: signature.startswith(RESPONSES))
 _REASONING: Final = "reasoning"
+_AN_EVENT: Final = {
+    "type": "response.output_text.delta",
+    "content_index": 0,
+    "delta": "",
+    "item_id": "",
+    "logprobs": [],
+    "output_index": 0,
+    "sequence_number": 0,
+}
 
 
 class OpenAIResponses:
@@ -46,7 +55,14 @@ class OpenAIResponses:
 
     def connect(self, place: Place) -> Connected[AsyncOpenAI]:
         """Return the SDK's client."""
-        return openai_sdk.connect(place)
+        connected = openai_sdk.connect(place)
+        from openai import BaseModel
+        from openai.types.responses import ResponseStreamEvent
+        from pydantic import create_model
+
+        # What reads events is built when the first one is read: here, and not by the event loop.
+        create_model("Warm", __base__=BaseModel, event=(ResponseStreamEvent, ...)).construct(event=_AN_EVENT)
+        return connected
 
     def request(self, ask: Ask) -> Request:
         """Return the arguments of ``responses.create``."""

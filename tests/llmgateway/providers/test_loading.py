@@ -26,32 +26,43 @@ print(json.dumps([name for name in {SDKS!r} if name in sys.modules]))
 """
 
 LAG = """
-import asyncio, json, sys, time
+import asyncio, json, os, sys, time
+from sidecar.llmgateway.contract import *
 from sidecar.llmgateway.credentials import Credentials
 from sidecar.llmgateway.names import Provider
-from sidecar.llmgateway.providers.connecting import Clients
-from sidecar.llmgateway.providers.serving import _ADAPTERS
+from sidecar.llmgateway.providers import Serving
+from sidecar.llmgateway.providers.fakes import Called, Ended, Said, Spent, Thought, fake_provider
+
+SCENE = (Thought(("hm",)), Said(("x",)), Called("c1", "read", ("{}",)), Spent(1, 1), Ended("tool_calls"))
+READ = ToolDescriptor("read", "Read.", {"type": "object", "properties": {"path": {"type": "string"}}})
+ASKED = Conversation((UserTurn((TextBlock("hi"),)),), system="Be brief.", tools=(READ,))
 
 async def main(api):
-    longest, last, done = 0.0, time.perf_counter(), False
+    longest, done = 0.0, False
     async def tick():
-        nonlocal longest, last
+        nonlocal longest
         while not done:
+            began = time.process_time()
             await asyncio.sleep(0.001)
-            now = time.perf_counter()
-            longest, last = max(longest, now - last), now
-    ticking = asyncio.ensure_future(tick())
-    provider = Provider("fake", api, "http://127.0.0.1:9/v1", key_env=("FAKE_KEY",))
-    clients = Clients(provider, provider.base_url, Credentials(), _ADAPTERS[api]().connect)
-    began = time.perf_counter()
-    await clients.get("sk-fake")
-    took, done = time.perf_counter() - began, True
-    await ticking
-    await clients.aclose()
-    print(json.dumps([longest, took]))
+            longest = max(longest, time.process_time() - began)
+    spoken = "openai-chat" if api == "pydantic-ai" else api
+    async with fake_provider(spoken, [SCENE]) as fake:
+        url = fake.http.url + ("/v1" if spoken.startswith("openai") else "")
+        os.environ |= {"FAKE_KEY": "sk-fake", "OPENAI_BASE_URL": url}
+        card = ModelCard("m", "openai-chat", api, "Fake", context_window=9000, max_output_tokens=900,
+            modalities=("text",), reasoning=True, cost=CostSheet(0, 0))
+        serving = Serving(Credentials())
+        invoke = serving.invoker(card, Provider("openai-chat", api, url, key_env=("FAKE_KEY",)))
+        ticking = asyncio.ensure_future(tick())
+        said = [emission.kind async for emission in invoke(ASKED, StreamOptions())]
+        done = True
+        await ticking
+        await serving.aclose()
+    print(json.dumps([longest, said[-1]]))
 
 asyncio.run(main(sys.argv[1]))
 """
+LONGEST_STALL_S = 0.1
 
 
 def run(program: str, *arguments: str) -> Any:
@@ -65,11 +76,14 @@ def test_nothing_is_imported_before_it_is_called() -> None:
     assert run(IMPORTS) == []
 
 
-@pytest.mark.parametrize("api", ["openai-chat", "anthropic-messages", "google-generate", "pydantic-ai"])
-def test_the_event_loop_goes_on_while_an_sdk_is_imported(api: str) -> None:
-    """Coarse on purpose: the longest stall is a small part of what the import takes."""
-    longest_s, took_s = run(LAG, api)
-    assert longest_s < max(0.1, took_s / 3)
+@pytest.mark.parametrize(
+    "api", ["openai-chat", "openai-responses", "anthropic-messages", "google-generate", "pydantic-ai"]
+)
+def test_the_event_loop_goes_on_while_an_sdk_is_loaded_and_first_called(api: str) -> None:
+    """In time of this process, all threads together: what others do on this machine holds up nobody here."""
+    longest_s, last = run(LAG, api)
+    assert last == "done"
+    assert longest_s < LONGEST_STALL_S
 
 
 async def test_one_client_serves_every_call(on_stage: Any) -> None:
