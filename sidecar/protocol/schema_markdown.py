@@ -4,53 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
 
 from sidecar.protocol.errors import ERROR_KINDS
-from sidecar.protocol.handshake import PROTOCOL
 from sidecar.protocol.methods import CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS, Method
 from sidecar.protocol.schema_model import Property, Shape
+from sidecar.protocol.schema_prose import ACP_UPDATES, INTRODUCTION, LEFT_OUT
 from sidecar.protocol.schema_ts import ts_type
 
 __all__ = ["markdown"]
-
-_INTRODUCTION: Final = f"""\
-# The sidecar protocol, number {PROTOCOL}
-
-This page is written by `sidecar schema --format markdown`; a test compares it with the code.
-
-JSON-RPC 2.0. On the LSP face the methods stand beside those of the Language Server Protocol; on the ACP
-face they have a leading underscore (`_sidecar/turn/start`), and where the Agent Client Protocol has a
-method of its own that one is used. Members nobody knows are ignored, and every object may carry `_meta`.
-Words to choose from may grow: take one you do not know for one you need not act on. Members with a `?` may
-be absent; `= x` is what stands for an absent one. Times are epoch milliseconds, `tokens` are estimates
-unless a provider counted them, hashes are `sha256:` and 64 hex digits. What a client needs to know of a
-change, an event tells it.
-
-**Order.** A request takes effect in the order it came among those of its session (`session`). While an
-`exclusive` one is at work, the later ones of its session wait until it is answered. Those of the `daemon`
-wait for nothing. A result is sent before any event that it introduces, and `settled` or `faulted` is the
-last event of its turn.
-
-**Content blocks**, in `input` and in events, are `{{"type": "text", "text"}}`, `{{"type": "resource_link",
-"uri", "name"?}}`, `{{"type": "resource", "resource": {{"uri", "text"}}}}`, `{{"type": "image", "mimeType",
-"data"}}`; answers also have `{{"type": "thinking", "text"}}`.
-
-**Slash commands.** A prompt that is one text block and begins with `/compact [engine] [instructions]`,
-`/preview`, `/uncompact`, `/context`, `/fork`, `/rewind [n prompts | node]`, `/model [name]`, `/engine
-[name]`, `/status` or `/help` is carried out instead of sent to the model: a turn that settles, with its
-answer as a `message`. It is no part of the conversation, and is not stored. Any other word behind a slash
-is an ordinary prompt."""
-
-_LEFT_OUT: Final = (
-    ("`outputSchema` of a turn", "no provider here promises to keep to one, and a promise half kept is none"),
-    (
-        "`sidecar/elicit`",
-        "nothing in the daemon asks for forms; questions of permission have their own request",
-    ),
-    ("`face` of `sidecar/schema`", "the ACP face differs by one underscore"),
-    ("`session` of `sidecar/log/tail`", "a line of the log belongs to the daemon and names no session"),
-)
 
 
 def markdown(shapes: Mapping[str, Shape]) -> str:
@@ -59,7 +20,7 @@ def markdown(shapes: Mapping[str, Shape]) -> str:
 
 
 def _parts(shapes: Mapping[str, Shape]) -> Iterator[str]:
-    yield _INTRODUCTION
+    yield from INTRODUCTION
     yield "## Methods"
     yield _table(
         ("method", "", "order"),
@@ -99,8 +60,10 @@ def _parts(shapes: Mapping[str, Shape]) -> Iterator[str]:
             for row in ERROR_KINDS.values()
         ],
     )
+    yield "## On the Agent Client Protocol"
+    yield _table(("event", "first edition", "draft"), ACP_UPDATES)
     yield "## Left out"
-    yield _table(("what", "why"), _LEFT_OUT)
+    yield _table(("what", "why"), LEFT_OUT)
 
 
 def _method(row: Method, shapes: Mapping[str, Shape]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Final
 
 __all__ = ["METHOD_NAMES", "SCHEMA_HASH"]
 
-SCHEMA_HASH: Final = "sha256:15ede5a06c5147bbe493b43a53a8468e65a4244a6c631ba4f53bb4eb91d8613c"
+SCHEMA_HASH: Final = "sha256:96dc71921eb8670468712fda9ef4c02a5acdc03a88e4892ead4a71204d80bd8e"
 """What ``sidecar.protocol.schema.schema_hash`` returns."""
 
 METHOD_NAMES: Final = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,9 @@ from sidecar.acp.draft.shapes import diff_content
 from sidecar.acp.draft.updates import DraftTeller
 from sidecar.acp.fake import FAKE_AGENT, FakePanel
 from sidecar.acp.handshake import AgentInfo
+from sidecar.acp.updates import Teller
+from sidecar.protocol.methods import EVENTS
+from sidecar.protocol.schema_prose import ACP_UPDATES
 
 if TYPE_CHECKING:
     from tests.acp.conftest import Stage
@@ -326,6 +330,16 @@ def test_a_change_of_a_file(old: str | None, operation: str, patch: str | None) 
     assert content.get("patch", {}).get("text") == patch
     changes = [{"operation": operation, "path": "/p/a.py", "fileType": "text"}]
     assert (content["type"], content["changes"]) == ("diff", changes)
+
+
+def test_the_page_of_the_protocol_knows_what_is_told() -> None:
+    def told_in(column: int) -> set[str]:
+        rows = [row for row in ACP_UPDATES if row[column]]
+        return {kind for row in rows for kind in re.findall(r"`(\w+)`", row[0])}
+
+    assert told_in(0) == set(EVENTS)
+    assert told_in(1) - {"settled", "faulted"} == Teller(notices=False, compactions=False).kinds
+    assert told_in(2) == DraftTeller().kinds
 
 
 @pytest.fixture

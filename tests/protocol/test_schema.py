@@ -17,6 +17,7 @@ from sidecar.protocol.errors import ERROR_KINDS, acp_code, lsp_code
 from sidecar.protocol.methods import CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
 from sidecar.protocol.schema import FILE_NAMES, protocol_shapes, schema_hash, schema_text
 from sidecar.protocol.stamp import METHOD_NAMES, SCHEMA_HASH
+from sidecar.server.commands import COMMANDS as EDITOR_COMMANDS
 
 REFERENCE = Path(inspect.getfile(sidecar.protocol)).parent / "REFERENCE.md"
 STAYS_INSIDE = {"bufferOutOfSync", "notPermitted", "toolServerFailed", "clientGone", "clientRefused"}
@@ -26,6 +27,17 @@ STAYS_INSIDE = {"bufferOutOfSync", "notPermitted", "toolServerFailed", "clientGo
 def test_the_reference_is_true() -> None:
     """Write it anew with ``sidecar schema --format markdown --out sidecar/protocol``."""
     assert REFERENCE.read_text(encoding="utf-8") == schema_text("markdown")
+
+
+def test_the_readme_leads_to_the_reference() -> None:
+    root = Path(__file__).parents[2]
+    assert f"({REFERENCE.relative_to(root).as_posix()})" in (root / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_reference_names_every_command_of_an_editor() -> None:
+    page = schema_text("markdown")
+    missing = [name for name in EDITOR_COMMANDS if f"`.{name.removeprefix('sidecar.')}`" not in page]
+    assert missing == ["sidecar.prompt"], "which is written out"
 
 
 def test_the_hash_of_the_handshake_is_that_of_the_schema() -> None:

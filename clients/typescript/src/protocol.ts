@@ -94,7 +94,7 @@ export interface CompactPreviewParams {
 export interface CompactReadParams {
   sid: string;
   compactionId: string;
-  part?: "summary" | "dropped" | "prompt";
+  part?: "summary" | "dropped";
 }
 
 /** The part as text; for `dropped` also its nodes. */

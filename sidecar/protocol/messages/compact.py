@@ -124,7 +124,7 @@ class CompactReadParams:
 
     sid: str
     compaction_id: str
-    part: Literal["summary", "dropped", "prompt"] = "summary"
+    part: Literal["summary", "dropped"] = "summary"
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,8 +94,6 @@ async def read(connection: Connection, params: CompactReadParams) -> CompactRead
     found = session.find_compaction(params.compaction_id)
     if params.part == "summary":
         return CompactReadResult(found.summary or "")
-    if params.part == "prompt":
-        return CompactReadResult(str((found.info or {}).get("prompt", "")))
     graph = await connection.hub.graph(params.sid)
     views = tuple(map(node_view, path_to(graph, found.before_head)[: found.cut]))
     return CompactReadResult(f"{len(views)} turns", views)
