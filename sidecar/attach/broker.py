@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, TypeAlias
 
+from sidecar._internal.faults import log_fault
 from sidecar.attach.streams import SocketStream
-from sidecar.transport.faults import log_fault
 from sidecar.transport.lifetime import Served, Stop
 
 __all__ = ["Broker", "Door", "OpenFace", "Opening"]

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sidecar._internal.errors import SidecarError
+from sidecar._internal.faults import log_fault
 from sidecar._internal.loading import loading
 from sidecar.service.contract import Backend
-from sidecar.transport.faults import log_fault
 
 if TYPE_CHECKING:
     from sidecar.boot import Daemon

@@ -7,12 +7,12 @@ branch is on disk before the head moves, and whatever fails leaves everything as
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from sidecar._internal.cancel import CancelledByToken, CancelToken
+from sidecar._internal.faults import log_fault
 from sidecar.conductor.contract import Compaction, Cut, Dropped, Gate, Kept, NoOp, Plan, Projected
 from sidecar.conductor.engines.base import (
     CompactAsk,
@@ -45,7 +45,6 @@ from sidecar.runtime.memory import LiveCompaction
 
 __all__ = ["Compactor", "backstop_of"]
 
-_log = logging.getLogger(__name__)
 _STRIKES = 3
 _OVERFLOW_SHARE = 0.5
 """How much is kept of a conversation that did not fit: a provider rarely says by how much it was over."""
@@ -304,7 +303,7 @@ class Compactor:
         except SummaryFailed as error:
             return replace(begun, status="failed", error=str(error))
         except Exception as error:
-            _log.exception("compaction failed")
+            log_fault("a compaction", error)
             return replace(begun, status="failed", error=f"the engine failed ({type(error).__name__})")
         if isinstance(outcome, NoOp):
             return replace(begun, status="noop", reason=outcome.reason)

@@ -6,18 +6,16 @@ Knows nothing of what a job does.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 from sidecar._internal.errors import bug
+from sidecar._internal.faults import log_fault
 
 __all__ = ["JobQueue"]
 
 J = TypeVar("J")
-
-_log = logging.getLogger(__name__)
 
 
 class JobQueue(Generic[J]):
@@ -72,7 +70,7 @@ class JobQueue(Generic[J]):
             try:
                 await self._run(self.current)
             except Exception as error:
-                _log.exception("a job of a session failed")
+                log_fault("a job of a session", error)
                 bug(f"a job raised {type(error).__name__}")
             finally:
                 self.current = None

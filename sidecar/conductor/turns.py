@@ -8,11 +8,11 @@ The ``settled`` or ``faulted`` event is the last of its turn, and what it says i
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.faults import log_fault
 from sidecar.conductor.content import prompt_title, turn_text
 from sidecar.conductor.contract import ContextUsage, StopReasonName
 from sidecar.conductor.core import Core
@@ -24,7 +24,6 @@ from sidecar.runtime.contract import RunSnapshot
 
 __all__ = ["TurnRunner", "resolve"]
 
-_log = logging.getLogger(__name__)
 _EVENTS_AFTER_META = 3
 
 _FAULT_KINDS = {
@@ -79,7 +78,7 @@ class TurnRunner:
             else:
                 answer = _answer(await self._ask_agent(job))
         except Exception as error:
-            _log.exception("a turn failed outside its agent")
+            log_fault("a turn", error)
             text = f"internal error ({type(error).__name__}); see the daemon's log"
             answer = _Answer("cancelled", fault=TurnFault("invalidState", text))
         await self._end(job, answer, started_ms)

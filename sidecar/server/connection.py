@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sidecar._internal.errors import SidecarError
+from sidecar._internal.faults import log_fault
 from sidecar.protocol.errors import MethodNotFound, RequestRefused, lsp_code
 from sidecar.protocol.framing import HeaderDecoder, frame_with_header
 from sidecar.protocol.handshake import ServerInfo, advertise
@@ -26,7 +27,6 @@ from sidecar.server.commands import resolve_command
 from sidecar.server.lsp import LspServer
 from sidecar.server.profile import Introduction, profile_of, sidecar_options
 from sidecar.service.contract import Answer, Backend, OpenBackend
-from sidecar.transport.faults import log_fault
 from sidecar.transport.lifetime import Stop
 from sidecar.transport.peer import Dialect, Limits, Peer
 from sidecar.transport.streams import ByteStream

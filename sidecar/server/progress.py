@@ -10,9 +10,9 @@ import itertools
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
+from sidecar._internal.faults import log_fault
 from sidecar.protocol.jsonrpc import encode_notification
 from sidecar.service.contract import ProgressSink
-from sidecar.transport.faults import log_fault
 from sidecar.transport.peer import Peer, PeerGone, PeerRefused
 
 __all__ = ["ProgressBoard"]

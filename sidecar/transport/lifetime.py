@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, Protocol
 
-from sidecar.transport.faults import log_fault
+from sidecar._internal.faults import log_fault
 from sidecar.transport.processes import LAST_PID, wait_for_parent, wait_for_process
 
 __all__ = ["GRACE_S", "Lifetime", "Served", "Stop", "leave", "run", "supervise"]

@@ -18,11 +18,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from sidecar._internal.errors import SidecarError
+from sidecar._internal.faults import log_fault
 from sidecar.protocol import jsonrpc
 from sidecar.protocol.errors import RequestCancelled, RequestRefused, error_data
 from sidecar.protocol.framing import MAX_BODY_BYTES, Broken, Decoder, Frame, Oversized
 from sidecar.protocol.jsonrpc import Id
-from sidecar.transport.faults import log_fault
 from sidecar.transport.outbox import Outbox
 from sidecar.transport.streams import ByteStream
 

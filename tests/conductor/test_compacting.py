@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import Compaction
+from sidecar.conductor.core import Core
+from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.errors import (
     Busy,
     CompactionNotFound,
@@ -272,6 +274,25 @@ async def test_b_w8_spellings_of_one_file_come_back_once_and_its_lines_as_the_re
         if isinstance(block, TextBlock) and block.text.startswith(RESTORED_FILE_PREFIX)
     ]
     assert restored == [seen.output]
+
+
+async def test_what_a_failure_quotes_is_in_no_log(
+    make_stage: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No prompt text in a log above DEBUG, and an exception may hold any of it."""
+
+    async def quote(*_: object) -> NoReturn:
+        raise ValueError(LONG)
+
+    caplog.set_level("INFO")
+    stage, session = await a_long_talk(make_stage)
+    monkeypatch.setattr(WindowBudgetEngine, "condense", quote)
+    done = await compact(session)
+    assert (done.status, done.error) == ("failed", "the engine failed (ValueError)")
+    monkeypatch.setattr(Core, "refresh_rules", quote)
+    assert (await stage.ask(session, "go on")).fault is not None
+    assert "ValueError" in caplog.text
+    assert LONG[:40] not in caplog.text
 
 
 async def test_an_undo_that_would_not_fit_is_refused_unless_forced(make_stage: Any) -> None:

@@ -15,6 +15,7 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field
 from typing import Final, Generic, ParamSpec, TypeVar
 
+from sidecar._internal.faults import log_fault
 from sidecar.llmgateway.channel import channel_of
 from sidecar.llmgateway.contract import (
     Channel,
@@ -207,6 +208,6 @@ def _is_of_the_wire(error: Exception) -> bool:
 def _quietly(listener: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
     try:
         listener(*args, **kwargs)
-    except Exception:
+    except Exception as error:
         # A call never depends on who watches it.
-        _log.exception("a listener of a model call failed")
+        log_fault("a listener of a model call", error)

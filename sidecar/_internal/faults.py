@@ -10,7 +10,7 @@ import traceback
 
 __all__ = ["log_fault"]
 
-_log = logging.getLogger("sidecar.transport")
+_log = logging.getLogger("sidecar.faults")
 _WHAT_CHARS = 200
 
 
