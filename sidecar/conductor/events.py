@@ -50,7 +50,6 @@ __all__ = [
     "ToolProgress",
     "ToolStarted",
     "UserMessage",
-    "n_chars",
     "part_of",
     "restates",
 ]
@@ -379,29 +378,3 @@ def restates(data: Payload) -> str | None:
     if name is None or (isinstance(data, Compaction) and data.status == "in_progress"):
         return None
     return str(getattr(data, name))
-
-
-def n_chars(data: Payload) -> int:
-    """Return about how many characters *data* holds of what users, models and tools said.
-
-    >>> n_chars(Message("m", ({"type": "text", "text": "Hello"},)))
-    9
-    """
-    match data:
-        case TextDelta(delta=delta) | ThinkingDelta(delta=delta) | CompactionSummaryDelta(delta=delta):
-            return len(delta)
-        case UserMessage(content=said) | Message(content=said) | ToolProgress(content=said):
-            return _n_chars(said)
-        case ToolStarted(input=said):
-            return _n_chars(said)
-        case ToolFinished(content=said, diffs=diffs):
-            return _n_chars(said) + sum(len(diff.old_text or "") + len(diff.new_text) for diff in diffs)
-    return 0
-
-
-def _n_chars(value: Any) -> int:
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, Mapping):
-        return sum(map(_n_chars, value.values()))
-    return sum(map(_n_chars, value)) if isinstance(value, list | tuple) else 0

@@ -8,10 +8,25 @@ the running turn has told. A reader sees what it missed as a jump in ``seq``.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
-from sidecar.conductor.events import Event, Faulted, Payload, Settled, n_chars, part_of, restates
+from sidecar.conductor.events import (
+    CompactionSummaryDelta,
+    Event,
+    Faulted,
+    Message,
+    Payload,
+    Settled,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    UserMessage,
+    part_of,
+    restates,
+)
 
 __all__ = ["KEEP_EVENTS", "EventLog"]
 
@@ -58,7 +73,7 @@ class EventLog:
         event = Event(self.sid, self._last, self._clock_ms(), data, turn_id)
         self._events.append(event)
         self._seqs.append(event.seq)
-        self._n_chars += n_chars(data)
+        self._n_chars += _told_chars(data)
         self._note_turn(event)
         if len(self._events) >= self._sweep_at or self._n_chars >= self._sweep_at_chars:
             self._sweep()
@@ -94,7 +109,7 @@ class EventLog:
         protected = self._running_from if self._running is not None else self._last + 1
         oldest = max(0, len(kept) - KEEP_EVENTS, _first_within(kept, _KEEP_CHARS))
         kept = [event for event in kept[:oldest] if event.seq >= protected] + kept[oldest:]
-        self._n_chars = sum(n_chars(event.data) for event in kept)
+        self._n_chars = sum(_told_chars(event.data) for event in kept)
         self._sweep_at_chars = max(_KEEP_CHARS, self._n_chars) * (_SWEEP_SHARE + 1) // _SWEEP_SHARE
         self._events = kept
         self._seqs = [event.seq for event in kept]
@@ -104,7 +119,7 @@ class EventLog:
 def _first_within(events: Sequence[Event], max_chars: int) -> int:
     """Return the index from which on *events* hold *max_chars* together, the newest in any case."""
     for index in range(len(events) - 1, -1, -1):
-        max_chars -= n_chars(events[index].data)
+        max_chars -= _told_chars(events[index].data)
         if max_chars < 0:
             return min(index + 1, len(events) - 1)
     return 0
@@ -123,3 +138,29 @@ def _without_old_deltas(events: Sequence[Event], last: int) -> list[Event]:
             kept.append(event)
     kept.reverse()
     return kept
+
+
+def _told_chars(data: Payload) -> int:
+    """Return about how many characters *data* holds of what users, models and tools said.
+
+    >>> _told_chars(Message("m", ({"type": "text", "text": "Hello"},)))
+    9
+    """
+    match data:
+        case TextDelta(delta=delta) | ThinkingDelta(delta=delta) | CompactionSummaryDelta(delta=delta):
+            return len(delta)
+        case UserMessage(content=said) | Message(content=said) | ToolProgress(content=said):
+            return _n_chars(said)
+        case ToolStarted(input=said):
+            return _n_chars(said)
+        case ToolFinished(content=said, diffs=diffs):
+            return _n_chars(said) + sum(len(diff.old_text or "") + len(diff.new_text) for diff in diffs)
+    return 0
+
+
+def _n_chars(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(map(_n_chars, value.values()))
+    return sum(map(_n_chars, value)) if isinstance(value, list | tuple) else 0
