@@ -12,7 +12,7 @@ hear() {
     second=0
     while [ $((second += 1)) -le 60 ]; do
         found=$(tr '\r' '\n' <"$out" | sed -n "$1")
-        if [ -n "$found" ]; then echo "$found" && return; fi
+        if [ -n "$found" ]; then printf '%s\n' "$found" && return; fi
         sleep 1
     done
     echo "no answer in a minute" >&2 && exit 1

@@ -96,6 +96,26 @@
           (let ((reason (plist-get ran :stopReason)))
             (sidecar--show (if (equal reason "end_turn") (plist-get ran :text) (format "(%s)" reason))))))))))
 
+(defun sidecar-new ()
+  "Let the next prompt begin another conversation; the last one stays stored."
+  (interactive)
+  (remhash (sidecar--server) sidecar--sessions)
+  (message "The next prompt begins a new conversation"))
+
+(defun sidecar-resume ()
+  "Go on with a stored conversation of this folder."
+  (interactive)
+  (let* ((server (sidecar--server))
+         (list (jsonrpc-request server :sidecar/session/list (list :cwd (sidecar--root))))
+         (named (cl-loop for one across (plist-get list :sessions)
+                         for sid = (plist-get one :sid)
+                         collect (cons (format "%s (%s)" (plist-get one :title) (substring sid 0 8)) sid)))
+         (chosen (assoc (completing-read "Conversation: " named nil t) named)))
+    (sidecar--request server :sidecar/session/load (list :sid (cdr chosen))
+                      (lambda (_loaded)
+                        (puthash server (cdr chosen) sidecar--sessions)
+                        (message "Goes on: %s" (car chosen))))))
+
 (defun sidecar-interrupt ()
   "Stop the running turn."
   (interactive)

@@ -129,24 +129,49 @@ def test_the_settings_of_an_agent_panel_start_an_agent(
 # What they do.
 
 
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The VS Code extension as the compiler makes it."""
+    node, modules, out = program("node"), node_modules(), tmp_path_factory.mktemp("out")
+    compiler = [node, str(modules / "typescript" / "bin" / "tsc"), "-p", str(VSCODE), "--outDir", str(out)]
+    drive(compiler, VSCODE, dict(os.environ))
+    return out
+
+
+def stand_in(compiled: Path, project: Path, environment: dict[str, str], *daemon: str) -> dict[str, Any]:
+    """Return what a user of the extension would have seen."""
+    command = [program("node"), str(VSCODE / "test" / "stand_in.js"), str(compiled), str(project), *daemon]
+    found: dict[str, Any] = json.loads(
+        drive(command, project, {**environment, "NODE_PATH": str(node_modules())})
+    )
+    return found
+
+
 @pytest.mark.e2e
-def test_the_vscode_extension_compiles_and_works_on_the_daemon(
-    tmp_path: Path, project: Path, environment: dict[str, str]
+def test_the_vscode_extension_works_on_the_daemon(
+    compiled: Path, project: Path, environment: dict[str, str]
 ) -> None:
-    node, modules, out = program("node"), node_modules(), tmp_path / "out"
-    compiler = modules / "typescript" / "bin" / "tsc"
-    drive([node, str(compiler), "-p", str(VSCODE), "--outDir", str(out)], VSCODE, environment)
-    stand_in = [node, str(VSCODE / "test" / "stand_in.js"), str(out), str(project), *DAEMON]
-    seen = json.loads(drive(stand_in, project, {**environment, "NODE_PATH": str(modules)}))
+    seen = stand_in(compiled, project, environment, *DAEMON)
     assert seen["output"].count("`a.py:1` answer = 42") == 2
     assert "· Read a.py" in seen["output"]
     assert any(re.fullmatch(r"\$\(dashboard\) \d+%", text) for text in seen["gauge"])
-    assert [files for _, files in seen["picks"]] == [["a.py"]]
-    assert [text.split(":")[0] for text in seen["messages"]] == ["Compacted", "Undone"]
+    assert [items for _, items in seen["picks"]] == [["what is in a.py?"], ["a.py"]]
+    begun, *told = seen["messages"]
+    assert "new conversation" in begun
+    assert [text.split(":")[0] for text in told] == ["Compacted", "Undone"], "of the resumed conversation"
     (_, before, after, _), (transcript,) = seen["executed"][0], seen["opened"]
     texts = seen["documents"]
     assert texts[before] != texts[after]
     assert texts[transcript] == texts[before], "it was undone"
+
+
+@pytest.mark.e2e
+def test_the_vscode_extension_says_what_to_set_where_there_is_no_daemon(
+    compiled: Path, project: Path, environment: dict[str, str]
+) -> None:
+    only_starts = {**environment, "STAND_IN_ONLY_STARTS": "1"}
+    *_, said = stand_in(compiled, project, only_starts, "no-such-program")["messages"]
+    assert said.startswith('error: The daemon "no-such-program" did not start:'), "after the library's own"
 
 
 @pytest.mark.e2e

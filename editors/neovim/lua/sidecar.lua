@@ -120,6 +120,38 @@ function M.prompt(given)
   end)
 end
 
+--- Let the next prompt begin another conversation; the last one stays stored.
+function M.new()
+  with_client(function(client)
+    sids[client.id] = nil
+    tell("the next prompt begins a new conversation")
+  end)
+end
+
+--- Go on with a stored conversation of this folder.
+function M.resume()
+  with_client(function(client)
+    local cwd = client.root_dir or vim.fn.getcwd()
+    execute(client, "sidecar.sessions", { cwd = cwd }, function(list)
+      local options = {
+        prompt = "Conversations of this folder",
+        format_item = function(session)
+          return ("%s (%d turns)"):format(session.title ~= "" and session.title or "untitled", session.messages)
+        end,
+      }
+      vim.ui.select(list.sessions, options, function(chosen)
+        if not chosen then
+          return
+        end
+        request(client, "sidecar/session/load", { sid = chosen.sid }, function()
+          sids[client.id] = chosen.sid
+          tell("goes on: " .. chosen.title)
+        end)
+      end)
+    end)
+  end)
+end
+
 function M.interrupt()
   with_session(function(client, sid)
     execute(client, "sidecar.interrupt", { sid = sid }, function(done)

@@ -6,6 +6,8 @@ local function command(name, run, options)
 end
 
 command("Prompt", "prompt", { nargs = "+", range = true, desc = "Ask; with a range, about these lines" })
+command("New", "new", { desc = "Begin another conversation with the next prompt" })
+command("Resume", "resume", { desc = "Go on with a stored conversation" })
 command("Interrupt", "interrupt", { desc = "Stop the running turn" })
 command("Compact", "compact", { desc = "Condense the older part of the conversation" })
 command("Undo", "undo", { desc = "Take the last compaction back" })

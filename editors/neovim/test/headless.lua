@@ -60,6 +60,16 @@ wait_for("an answer about a range", function()
   return count("`a.py:1` answer = 42") == 2
 end)
 
+vim.cmd("SidecarNew")
+says("begins a new conversation")
+vim.ui.select = function(items, options, choose)
+  table.insert(said, options.format_item(items[1]))
+  choose(items[1])
+end
+vim.cmd("SidecarResume")
+says("what is in a.py%? %(%d+ turns%)")
+says("goes on: what is in a.py")
+
 vim.cmd("SidecarContext")
 says("a.py: %d+ tokens")
 vim.cmd("SidecarCompact")

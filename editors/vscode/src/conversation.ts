@@ -1,7 +1,7 @@
 import { homedir } from "node:os";
 import * as vscode from "vscode";
 import type { LanguageClient } from "vscode-languageclient/node";
-import type { Compaction, ContextFile, SidecarEvent, Usage } from "./wire";
+import type { Compaction, ContextFile, SidecarEvent, StoredSession, Usage } from "./wire";
 
 /** The one conversation of this window; it begins with the first prompt. */
 export class Conversation {
@@ -18,6 +18,22 @@ export class Conversation {
   reset(): void {
     this.sid = undefined;
     this.compacting.clear();
+  }
+
+  /** Return the stored conversations of this window's folder, the newest first. */
+  async stored(): Promise<StoredSession[]> {
+    const { sessions } = await this.client.sendRequest<{ sessions: StoredSession[] }>("sidecar/session/list", {
+      cwd: folders()[0],
+    });
+    return sessions;
+  }
+
+  /** Go on with a stored conversation, and return how full its window is. */
+  async resume(sid: string): Promise<Usage> {
+    const loaded = await this.client.sendRequest<{ usage: Usage }>("sidecar/session/load", { sid });
+    this.reset();
+    this.sid = Promise.resolve(sid);
+    return loaded.usage;
   }
 
   /** Send a prompt and return once it is answered; `cancel` interrupts the turn. */
@@ -123,10 +139,14 @@ export class Conversation {
   }
 
   private async start(): Promise<string> {
-    const [cwd = homedir(), ...roots] = (vscode.workspace.workspaceFolders ?? [])
-      .filter((folder) => folder.uri.scheme === "file")
-      .map((folder) => folder.uri.fsPath);
+    const [cwd = homedir(), ...roots] = folders();
     const model = vscode.workspace.getConfiguration("sidecar").get<string>("model") || undefined;
     return (await this.client.sendRequest<{ sid: string }>("sidecar/session/new", { cwd, roots, model })).sid;
   }
+}
+
+function folders(): string[] {
+  return (vscode.workspace.workspaceFolders ?? [])
+    .filter((folder) => folder.uri.scheme === "file")
+    .map((folder) => folder.uri.fsPath);
 }

@@ -23,12 +23,13 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
       gauge.clear();
     }
   });
-  context.subscriptions.push(output, gauge, ...commands(conversation, output));
-  await client.start();
+  context.subscriptions.push(output, gauge, ...commands(conversation, gauge, output));
+  await client.start().catch(tellWhatToSet);
 }
 
 export async function deactivate(): Promise<void> {
-  await client?.stop();
+  // One that never started cannot be stopped.
+  if (client?.isRunning()) await client.stop();
 }
 
 function newClient(): LanguageClient {
@@ -60,11 +61,13 @@ class SidecarCapability implements StaticFeature {
 }
 
 /** The names differ from the daemon's own commands, which the client library registers by itself. */
-function commands(conversation: Conversation, output: vscode.OutputChannel): vscode.Disposable[] {
+function commands(conversation: Conversation, gauge: Gauge, output: vscode.OutputChannel): vscode.Disposable[] {
   const register = (name: string, run: () => Promise<unknown>): vscode.Disposable =>
     vscode.commands.registerCommand(`sidecar.ui.${name}`, () => run().catch(tellError));
   return [
     register("prompt", () => prompt(conversation, output)),
+    register("new", async () => startAnew(conversation, gauge)),
+    register("resume", () => resume(conversation, gauge)),
     register("interrupt", () => conversation.interrupt()),
     register("compact", () => compact(conversation)),
     register("undo", () => undo(conversation)),
@@ -79,6 +82,22 @@ async function prompt(conversation: Conversation, output: vscode.OutputChannel):
   if (!text) return;
   output.show(true);
   await withCancel("Sidecar is at work", (cancel) => conversation.prompt(text, cancel));
+}
+
+function startAnew(conversation: Conversation, gauge: Gauge): void {
+  conversation.reset();
+  gauge.clear();
+  void vscode.window.showInformationMessage("The next prompt begins a new conversation; the last one stays stored");
+}
+
+async function resume(conversation: Conversation, gauge: Gauge): Promise<void> {
+  const items = (await conversation.stored()).map((one) => ({
+    label: one.title || "(untitled)",
+    description: `${one.messages} turns, ${new Date(one.updatedAt).toLocaleString()}`,
+    sid: one.sid,
+  }));
+  const chosen = await vscode.window.showQuickPick(items, { title: "Conversations of this folder" });
+  if (chosen !== undefined) gauge.show(await conversation.resume(chosen.sid));
 }
 
 async function compact(conversation: Conversation): Promise<void> {
@@ -127,6 +146,15 @@ async function showContext(conversation: Conversation): Promise<void> {
 function withCancel<T>(title: string, run: (cancel: vscode.CancellationToken) => Promise<T>): Thenable<T> {
   const options = { location: vscode.ProgressLocation.Notification, title, cancellable: true };
   return vscode.window.withProgress(options, (_progress, cancel) => run(cancel));
+}
+
+/** Without a daemon there is nothing but this: which program was tried, and where another one is named. */
+async function tellWhatToSet(error: unknown): Promise<void> {
+  const command = vscode.workspace.getConfiguration("sidecar").get<string>("command", "sidecar");
+  const why = error instanceof Error ? error.message : String(error);
+  const text = `The daemon "${command}" did not start: ${why}. Install it, and say where it is.`;
+  const chosen = await vscode.window.showErrorMessage(text, "Open the Setting");
+  if (chosen !== undefined) await vscode.commands.executeCommand("workbench.action.openSettings", "sidecar.command");
 }
 
 function tellError(error: unknown): void {

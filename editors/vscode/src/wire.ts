@@ -14,6 +14,13 @@ export interface ContextFile {
   inWindow: boolean;
 }
 
+export interface StoredSession {
+  sid: string;
+  title: string;
+  updatedAt: number;
+  messages: number;
+}
+
 export interface Compaction {
   compactionId: string;
   status: "in_progress" | "completed" | "noop" | "failed" | "cancelled" | "undone";

@@ -1,12 +1,14 @@
 // Drives the compiled extension against a real daemon, with a stand-in for the editor's API:
 //   NODE_PATH=../node_modules node stand_in.js OUT_FOLDER PROJECT_FOLDER DAEMON...
 // PROJECT_FOLDER has an a.py with `answer = 42`. Prints what the user would have seen, as one JSON object.
+// With STAND_IN_ONLY_STARTS set it runs no command.
 "use strict";
 const Module = require("node:module");
 const path = require("node:path");
 
 const [outFolder, projectFolder, daemon, ...daemonArguments] = process.argv.slice(2);
 const seen = { output: "", gauge: [], messages: [], picks: [], opened: [], executed: [], documents: {} };
+const COMMANDS = ["prompt", "prompt", "new", "resume", "context", "compact", "compare", "undo", "interrupt", "transcript"];
 const commands = new Map();
 const contents = new Map();
 
@@ -98,7 +100,10 @@ const vscode = {
     showInputBox: async () => "what is in a.py?",
     showInformationMessage: async (text) => void seen.messages.push(text),
     showErrorMessage: async (text) => void seen.messages.push(`error: ${text}`),
-    showQuickPick: async (items, { title }) => void seen.picks.push([title, items.map((item) => item.label)]),
+    showQuickPick: async (items, { title }) => {
+      seen.picks.push([title, items.map((item) => item.label)]);
+      return title.startsWith("Conversations") ? items[0] : undefined;
+    },
     showTextDocument: async (uri) => {
       seen.opened.push(String(uri));
       await read(uri);
@@ -136,7 +141,8 @@ Module._load = (request, ...rest) => (request === "vscode" ? api : load.call(Mod
 async function main() {
   const extension = require(path.resolve(outFolder, "extension.js"));
   await extension.activate({ subscriptions: [] });
-  for (const name of ["prompt", "prompt", "context", "compact", "compare", "undo", "interrupt", "transcript"]) {
+  const names = process.env.STAND_IN_ONLY_STARTS ? [] : COMMANDS;
+  for (const name of names) {
     await commands.get(`sidecar.ui.${name}`)();
   }
   await extension.deactivate();
