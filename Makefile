@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 endif
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-typescript lint bench format clean
+.PHONY: demo test test-typescript lint bench fuzz format clean
 
 demo: $(READY)
 	$(BIN)/sidecar demo
@@ -28,6 +28,11 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m pytest -q tests/benchmarks -o addopts="" --import-mode=importlib --benchmark-disable-gc -s
+
+# The suite does the same with a few thousand; FUZZ_SEED=2 throws others.
+fuzz: export FUZZ_FRAMES = 100000
+fuzz: $(READY)
+	$(BIN)/python -m pytest -q tests/fuzz --durations=2
 
 format: $(READY)
 	$(BIN)/ruff format .

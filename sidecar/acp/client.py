@@ -6,6 +6,7 @@ only after ``initialize`` is answered.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -15,6 +16,7 @@ from inspect import isawaitable
 from typing import Any, Final, TypeAlias
 
 from sidecar._internal.errors import SidecarError
+from sidecar._internal.faults import log_fault
 from sidecar.acp.edition import edition_of
 from sidecar.acp.files import ClientFiles
 from sidecar.acp.handshake import AcpProfile
@@ -57,6 +59,7 @@ class AcpClient:
         self._terminals = ClientTerminals(peer, profile, self._port.lend_terminal, self._link.runs_in)
         self._sessions = edition.sessions(self._ask)
         self._prompts = Prompts(self._ask, self._interrupt, edition.prompt_answer, edition.taken_back)
+        self._interrupting: set[asyncio.Future[Answer]] = set()
         self._handlers = self._table()
 
     def request(self, method: str, params: Any, request_id: Id) -> Answer | Awaitable[Answer]:
@@ -90,6 +93,8 @@ class AcpClient:
         """Take back what the client had lent, and leave the service."""
         self._files.close()
         self._terminals.close()
+        for task in self._interrupting:
+            task.cancel()
         self._port.close()
 
     def _table(self) -> Mapping[str, Handler]:
@@ -172,9 +177,19 @@ class AcpClient:
         return replace(answer, then=then)
 
     def _interrupt(self, params: dict[str, Any]) -> None:
-        """Stop a turn; a session that is not there has none."""
+        """Stop a turn; a session that is not there has none, one that is being changed hears of it after."""
         with suppress(SidecarError):
-            self._port.call("sidecar/turn/interrupt", params)
+            outcome = self._port.call("sidecar/turn/interrupt", params)
+            if isawaitable(outcome):
+                later = asyncio.ensure_future(outcome)
+                self._interrupting.add(later)
+                later.add_done_callback(self._interrupted)
+
+    def _interrupted(self, task: asyncio.Future[Answer]) -> None:
+        self._interrupting.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, SidecarError):
+            log_fault("interrupting a turn", error)
 
 
 def _without_id(handler: SessionHandler, params: Mapping[str, Any], _: Id) -> Awaitable[Answer]:

@@ -226,7 +226,7 @@ class LspConnection:
                 case "window/workDoneProgress/cancel":
                     self._open().progress.cancel(_member(params, "token"))
                 case _:
-                    self._server.call(method, params)
+                    self._server.notify(method, params)
         except MethodNotFound:
             _log.debug("ignoring notification %.100r", method)
         except SidecarError as error:

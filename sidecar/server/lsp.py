@@ -62,6 +62,7 @@ _USED_CAPABILITIES: Final[_Picks] = {
 }
 """What is looked at; None takes all there is below a name."""
 
+_UNKNOWN: Final = (None, None, None, None)
 _ENCODINGS: Final[tuple[PositionEncoding, ...]] = ("utf-8", "utf-16", "utf-32")
 
 
@@ -187,6 +188,12 @@ class LspServer(LanguageServer):
         if not is_known or method == types.INITIALIZE:
             raise MethodNotFound(method)
         return self.protocol.handle(method, self._typed(method, params))
+
+    def notify(self, method: str, params: Any) -> None:
+        """Handle one notification. Raises MethodNotFound, also for a request that wants no answer."""
+        if types.METHOD_TO_TYPES.get(method, _UNKNOWN)[1] is not None:
+            raise MethodNotFound(method)
+        self.call(method, params)
 
     def read_initialize(self, params: Any) -> types.InitializeParams:
         """Return *params* typed; capabilities that are no use here may be odd. Raises InvalidInput."""

@@ -13,6 +13,7 @@ import pytest
 
 from sidecar.acp.fake import FakePanel
 from sidecar.conductor.log import EventLog
+from sidecar.service.contract import Answer
 from sidecar.transport.peer import Limits
 
 if TYPE_CHECKING:
@@ -133,6 +134,20 @@ async def test_a_client_that_never_answers_a_question_may_still_cancel(stage: St
     await alive(stage.panel)
     stage.panel.notify("session/cancel", {"sessionId": sid})
     assert (await stage.panel.answer(1))["result"]["stopReason"] == "cancelled"
+
+
+async def test_a_cancel_behind_a_change_of_the_session_is_carried_out_after_it(stage: Stage) -> None:
+    sid = await stage.session([{"text": "x"}, {"hang": True}])
+    stage.prompt(1, sid)
+    await stage.panel.update("agent_message_chunk")
+    changed: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    change = stage.daemon.service.lanes.hold(sid, lambda: changed)
+    stage.panel.notify("session/cancel", {"sessionId": sid})
+    await alive(stage.panel)
+    assert stage.panel.answers(1) == []
+    changed.set_result(Answer(None))
+    assert (await stage.panel.answer(1))["result"]["stopReason"] == "cancelled"
+    await change
 
 
 async def test_a_client_that_dies_while_it_is_asked_leaves_the_session_to_the_others(stage: Stage) -> None:

@@ -91,6 +91,16 @@ async def test_row_06_a_custom_request_without_params_is_answered() -> None:
     assert (await editor.request(1, "sidecar/fake/echo"))["result"] is None
 
 
+async def test_row_06_a_request_that_wants_no_answer_is_nothing() -> None:
+    """The other way round it would be begun, and nobody would wait for it."""
+    editor = await ready(capabilities={"textDocument": {"codeLens": {}}})
+    editor.notify("textDocument/codeLens", {"textDocument": {"uri": NOTE}})
+    editor.notify("workspace/executeCommand", {"command": "sidecar.status"})
+    editor.notify("initialize", {"capabilities": {}})
+    assert (await editor.request(1, "sidecar/fake/echo", 1))["result"] == 1
+    assert [call[0] for call in editor.service.calls] == ["sidecar/fake/echo"]
+
+
 async def test_row_07_a_malformed_body_is_a_parse_error_under_null() -> None:
     editor = await ready()
     editor.send_body(b'{"jsonrpc":')
