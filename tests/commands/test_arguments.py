@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+from pathlib import Path
 
 import pytest
 
@@ -47,6 +49,14 @@ def test_every_example_is_a_command_line_that_is_understood(
     for example in examples:
         words = [word.strip("'\"`") for word in re.findall(r"\"[^\"]*\"|'[^']*'|\S+", example)]
         assert parser.parse_args(words).command == command
+
+
+def test_every_command_in_the_readme_is_understood() -> None:
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^(?:\.venv/bin/)?sidecar .*$", text, re.MULTILINE)
+    assert len(lines) > 4
+    for line in lines:
+        make_parser().parse_args(shlex.split(line, comments=True)[1:])
 
 
 @pytest.mark.parametrize(
