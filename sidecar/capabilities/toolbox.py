@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.cancelling import cancellation, unless_cancelled
 from sidecar.capabilities.contract import (
+    Location,
     PermissionAsk,
     Tool,
     ToolActivity,
@@ -31,6 +34,7 @@ __all__ = ["SessionToolBox"]
 _log = logging.getLogger(__name__)
 
 _CANCEL_GRACE_S = 0.5
+_OF_FILES = frozenset({"read", "edit"})
 _ERROR_CHARS = 500
 _UNPARSED = "__unparsed"
 
@@ -66,7 +70,7 @@ class SessionToolBox:
 
     def describe(self, call: ToolCall) -> ToolActivity:
         """Return what a client is shown of *call* as it begins; a tool that is gone has its name alone."""
-        return _started(call, self._tools.get(call.name))
+        return _started(call, self._tools.get(call.name), self._make_context(call.id).cwd)
 
     @property
     def runner(self) -> SessionToolBox:
@@ -140,7 +144,7 @@ def _reply_of(task: asyncio.Future[ToolReply], name: str) -> ToolReply:
     return error_reply(f"{name} failed: {type(error).__name__}{': ' if said else ''}{said}")
 
 
-def _started(call: ToolCall, tool: Tool | None) -> ToolActivity:
+def _started(call: ToolCall, tool: Tool | None, cwd: Path) -> ToolActivity:
     arguments = call.input if isinstance(call.input, Mapping) else {}
     return ToolActivity(
         phase="started",
@@ -149,7 +153,16 @@ def _started(call: ToolCall, tool: Tool | None) -> ToolActivity:
         title=call.name if tool is None else tool.title(arguments),
         kind="other" if tool is None else tool.kind,
         input=call.input,
+        locations=() if tool is None or tool.kind not in _OF_FILES else _named_file(arguments, cwd),
     )
+
+
+def _named_file(arguments: Mapping[str, Any], cwd: Path) -> tuple[Location, ...]:
+    """Return the file a call is about, so that who follows is there before it is read or changed."""
+    path, line = arguments.get("path"), arguments.get("offset")
+    if not isinstance(path, str) or not path:
+        return ()
+    return (Location(Path(os.path.normpath(cwd / path)), line if isinstance(line, int) else None),)
 
 
 def _finished(started: ToolActivity, reply: ToolReply) -> ToolActivity:
@@ -159,7 +172,7 @@ def _finished(started: ToolActivity, reply: ToolReply) -> ToolActivity:
         title=reply.title or started.title,
         output=reply.output,
         is_error=reply.is_error,
-        locations=reply.locations,
+        locations=reply.locations or started.locations,
         diffs=reply.diffs,
     )
 

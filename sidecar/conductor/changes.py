@@ -87,7 +87,7 @@ class Changes:
     ) -> Restoration:
         """Return what :meth:`rehydrate` would append; nothing is ever put beyond the engine's limit."""
         core = self._core
-        wanting = core.files.wanting(core.history.turns, core.history.node_ids, uris)
+        wanting = await core.files.wanting(core.history.turns, core.history.node_ids, uris)
         budget = DEFAULT_BUDGET_TOKENS if budget_tokens is None else budget_tokens
         usage = core.usage()
         if usage.window:

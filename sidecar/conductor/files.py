@@ -91,18 +91,21 @@ class SessionFiles:
                 self.ledger.record(view, call_id=compaction_id)
         self._restored = {}
 
-    def wanting(
+    async def wanting(
         self, turns: Sequence[Turn], node_ids: Sequence[str], uris: Sequence[str] | None
     ) -> tuple[tuple[str, ReadRecord], ...]:
         """Return what the model should see again, newest first, each under the path the model knows.
 
-        That is what it has read and no longer sees, or sees as it was; with *uris* just those. Raises
-        InvalidInput for one that was never read.
+        That is what it has read and no longer sees, or sees as it was: the files themselves are asked, for
+        nobody may have told of a change yet. With *uris* it is just those. Raises InvalidInput for one that
+        was never read.
         """
         records = {record.uri: record for record in reversed(self.ledger.files())}
         if uris is None:
-            seen = self.in_context(turns, node_ids)
-            uris = [file.uri for file in reversed(seen) if file.stale or not file.in_window]
+            seen = reversed(self.in_context(turns, node_ids))
+            uris = [
+                file.uri for file in seen if not file.in_window or await self._is_other(records[file.uri])
+            ]
         unread = [uri for uri in uris if uri not in records]
         if unread:
             hint = "sidecar/context/files names what was read; to show another file, name it in a prompt"
@@ -130,6 +133,11 @@ class SessionFiles:
             dispose()
         self._watches.clear()
         self._workspace.drop_ledger(self._sid)
+
+    async def _is_other(self, record: ReadRecord) -> bool:
+        """Whether a file is not what was read."""
+        fresh, _ = await self._fresh(str(record.path))
+        return fresh.hash != record.hash
 
     async def _fresh(self, path: str) -> tuple[FreshFile, FileView | None]:
         try:

@@ -35,7 +35,7 @@ from sidecar.runtime.contract import (
     ToolFinishedEvent,
 )
 
-__all__ = ["Narrator", "Timer"]
+__all__ = ["Narrator", "Timer", "tool_finished", "tool_started"]
 
 GATHER_S = 0.033
 GATHER_CHARS = 4096
@@ -124,11 +124,11 @@ class Narrator:
         self._told.add(activity.call_id)
         match activity.phase:
             case "started":
-                self.tell(_started(activity))
+                self.tell(tool_started(activity))
             case "progress":
                 self.tell(ToolProgress(activity.call_id, str(activity.output)))
             case "finished":
-                self.tell(_finished(activity))
+                self.tell(tool_finished(activity))
 
     def flush(self) -> None:
         """Send the gathered deltas now."""
@@ -204,7 +204,8 @@ def _newest_answer(snapshot: RunSnapshot) -> AssistantTurn | None:
     return None
 
 
-def _started(activity: ToolActivity) -> ToolStarted:
+def tool_started(activity: ToolActivity) -> ToolStarted:
+    """Return the beginning of a call."""
     return ToolStarted(
         activity.call_id,
         activity.name,
@@ -215,7 +216,8 @@ def _started(activity: ToolActivity) -> ToolStarted:
     )
 
 
-def _finished(activity: ToolActivity) -> ToolFinished:
+def tool_finished(activity: ToolActivity) -> ToolFinished:
+    """Return the end of a call."""
     return ToolFinished(
         activity.call_id,
         activity.name,

@@ -6,14 +6,16 @@ A replayed event has ``seq`` 0: it is history, from before the log the client fo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from sidecar.capabilities.contract import ToolActivity
 from sidecar.conductor.branching import node_kind
 from sidecar.conductor.content import turn_content
 from sidecar.conductor.contract import Compaction
-from sidecar.conductor.events import Event, Message, Payload, ToolFinished, ToolStarted, UserMessage
+from sidecar.conductor.events import Event, Message, Payload, ToolFinished, UserMessage
 from sidecar.conductor.history import GraphPort
+from sidecar.conductor.narrator import tool_finished, tool_started
 from sidecar.llmgateway.contract import AssistantTurn, ToolCallBlock, ToolResultBlock, Turn, UserTurn
 from sidecar.runtime.contract import SessionNode, ToolCall
 
@@ -89,12 +91,12 @@ def _tell(
     for block in turn.blocks:
         if isinstance(block, ToolCallBlock):
             call = calls[block.id] = describe(ToolCall(block.id, block.name, block.input))
-            yield ToolStarted(call.call_id, call.name, call.title, call.kind, block.input)
+            yield tool_started(call)
         elif isinstance(block, ToolResultBlock):
             yield _finished(block, calls.get(block.call_id))
 
 
 def _finished(block: ToolResultBlock, call: ToolActivity | None) -> ToolFinished:
     """Return how a call ended; one whose beginning is not told has no name."""
-    name, title, kind = ("tool", "tool", "other") if call is None else (call.name, call.title, call.kind)
-    return ToolFinished(block.call_id, name, title, kind, block.output, bool(block.is_error))
+    begun = call or ToolActivity("started", block.call_id, "tool", "tool", "other")
+    return tool_finished(replace(begun, output=block.output, is_error=bool(block.is_error)))

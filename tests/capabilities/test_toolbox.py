@@ -69,6 +69,22 @@ async def test_a_call_that_goes_well(desk: Desk) -> None:
     assert bench.reported == [started, finished]
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        pytest.param("read", {"path": "sub/../a.py", "offset": 7}, ("a.py", 7), id="the file that is read"),
+        pytest.param("read", {"path": 3}, None, id="no path is no place"),
+        pytest.param("bash", {"path": "a.py"}, None, id="a command is nowhere"),
+        pytest.param("gone", {"path": "a.py"}, None, id="nor is a tool that is not there"),
+    ],
+)
+def test_a_call_says_from_its_beginning_where_it_is(
+    desk: Desk, name: str, arguments: dict[str, Any], expected: tuple[str, int] | None
+) -> None:
+    told = Bench(desk, FakeTool()).box.describe(ToolCall("c", name, arguments))
+    assert told.locations == (() if expected is None else (Location(desk.root / expected[0], expected[1]),))
+
+
 async def test_tools_that_come_later_stand_beside_the_first_ones_until_others_come(desk: Desk) -> None:
     bench = Bench(desk, FakeTool())
     bench.box.offer_also([FakeTool("late", ToolReply("late one")), FakeTool("other")])

@@ -203,6 +203,14 @@ async def test_a_changed_file_comes_back_as_it_is_now(make_stage: Any) -> None:
     assert (seen.stale, seen.in_window, seen.hash) == (False, True, file.hash)
 
 
+async def test_a_change_that_nobody_has_told_of_yet_counts(make_stage: Any) -> None:
+    stage, session, uri = await a_session_that_read(make_stage, "old = 1\n")
+    stage.workspace.files[stage.folder / "a.py"] = "new = 2\n"
+    assert [file.stale for file in session.context_files()] == [False]
+    (file,) = (await session.rehydrate(None, None)).files
+    assert file == RestoredFile(uri, text_hash("new = 2\n"), "disk", file.tokens)
+
+
 async def test_what_the_model_still_sees_as_it_is_need_not_come_back(make_stage: Any) -> None:
     _, session, uri = await a_session_that_read(make_stage, "x = 1\n")
     n_turns = len(session.history.turns)

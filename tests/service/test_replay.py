@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sidecar.capabilities.contract import ToolActivity
+from sidecar.capabilities.contract import Location, ToolActivity
 from sidecar.conductor.contract import Compaction
-from sidecar.conductor.events import Message, ToolFinished, ToolStarted, UserMessage
+from sidecar.conductor.events import Message, ToolFinished, ToolLocation, ToolStarted, UserMessage
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,
@@ -90,8 +91,12 @@ def test_the_timeline(compactions: tuple[Compaction, ...], head: str | None, exp
     assert " ".join(shown) == expected
 
 
+PLACE = (ToolLocation(str(Path("/project"))),)
+
+
 def describe(call: ToolCall) -> ToolActivity:
-    return ToolActivity("started", call.id, call.name, f"List {call.input['path']}", "search", call.input)
+    title, place = f"List {call.input['path']}", Location(Path("/project"))
+    return ToolActivity("started", call.id, call.name, title, "search", call.input, locations=(place,))
 
 
 def test_what_is_told_of_it() -> None:
@@ -105,8 +110,8 @@ def test_what_is_told_of_it() -> None:
     assert told == [
         UserMessage("0", ({"type": "text", "text": "look"},)),
         Message("1", ({"type": "text", "text": "so"},)),
-        ToolStarted("c1", "ls", "List .", "search", {"path": "."}),
-        ToolFinished("c1", "ls", "List .", "search", "a.py", False),
+        ToolStarted("c1", "ls", "List .", "search", {"path": "."}, PLACE),
+        ToolFinished("c1", "ls", "List .", "search", "a.py", False, PLACE),
         FIRST,
     ]
 
