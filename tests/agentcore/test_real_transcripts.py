@@ -5,15 +5,13 @@ Their usage was reported by models with windows of 200k and more, and is taken o
 
 from __future__ import annotations
 
-import importlib.util
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from recorded_sessions import WITH_CALLS, Record, read_records, recordings
 from sidecar.agentcore.convert import compaction_convert_to_llm, repair_message_sequence
 from sidecar.agentcore.memory import (
     CompactionConfig,
@@ -34,40 +32,7 @@ from sidecar.agentcore.messages import (
 )
 from sidecar.agentcore.scripted import ScriptedModel
 
-DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
-FORMATS = [
-    "claude-code",
-    "codex",
-    "opencode",
-    "copilot-cli",
-    "gemini-cli",
-    "pi",
-    "swe-agent",
-    "openhands",
-    "cline",
-]
 STEP = 8
-
-Record = dict[str, Any]
-Convert = Callable[[str, str], tuple[str, list[Record]]]
-
-
-def transcripts() -> list[Any]:
-    files = [path for name in FORMATS for path in sorted((DATA / "dev" / name).glob("*"))]
-    named = [pytest.param(path, id=f"{path.parent.name}/{path.stem}") for path in files]
-    absent = pytest.mark.skip(reason="the recorded transcripts are not beside this checkout")
-    return named or [pytest.param(DATA, id="absent", marks=absent)]
-
-
-@pytest.fixture(scope="module")
-def convert() -> Convert:
-    spec = importlib.util.spec_from_file_location("transcript_convert", DATA / "tools" / "convert.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    converted: Convert = module.convert
-    return converted
 
 
 def message_of(record: Record, *, with_usage: bool) -> Message:
@@ -98,13 +63,9 @@ def check(view: list[AgentMessage], history: list[AgentMessage], threshold: int)
     assert waiting == []
 
 
-def read_records(path: Path, convert: Convert) -> list[Record]:
-    return convert(path.read_text("utf-8", "surrogateescape"), str(path))[1]
-
-
-@pytest.mark.parametrize("path", transcripts())
-async def test_a_recorded_session(path: Path, convert: Convert) -> None:
-    records = read_records(path, convert)
+@pytest.mark.parametrize("path", recordings(WITH_CALLS))
+async def test_a_recorded_session(path: Path) -> None:
+    records = read_records(path)
     for window in (8192, 32_000, 200_000):
         messages: list[AgentMessage] = [message_of(r, with_usage=window > 100_000) for r in records]
         infos: list[CompactionInfo] = []

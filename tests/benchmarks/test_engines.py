@@ -11,6 +11,7 @@ from typing import TypeVar
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from model_cards import card
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
 from sidecar.conductor.engines.base import CompactAsk, Frame, SessionEngine, Standing
 from sidecar.conductor.engines.runtime_memory import RuntimeEngine
@@ -19,8 +20,6 @@ from sidecar.conductor.engines.summarizing import SummarizingEngine
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.llmgateway.contract import (
     AssistantTurn,
-    CostSheet,
-    ModelCard,
     TextBlock,
     ToolCallBlock,
     ToolResultBlock,
@@ -45,20 +44,6 @@ def measured(benchmark: BenchmarkFixture, work: Callable[[], T]) -> T:
 
 def tell(text: str) -> None:
     sys.stdout.write(f"\n{text}\n")
-
-
-def card(window: int) -> ModelCard:
-    return ModelCard(
-        "m",
-        "mock",
-        "mock",
-        "M",
-        context_window=window,
-        max_output_tokens=8_000,
-        modalities=("text",),
-        reasoning=False,
-        cost=CostSheet(0, 0),
-    )
 
 
 def exchange(number: int) -> list[Turn]:

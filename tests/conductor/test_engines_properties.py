@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from model_cards import card
 from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.contract import NoOp
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
@@ -33,7 +34,6 @@ from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.room import SessionRoom
 from sidecar.llmgateway.contract import (
     AssistantTurn,
-    CostSheet,
     ModelCard,
     TextBlock,
     ToolCallBlock,
@@ -87,20 +87,6 @@ def turns_of(talk: Talk) -> list[list[Turn]]:
 
 def marked(name: str, size: int) -> str:
     return f"<{name}>" + "x " * (size // 2) + f"</{name}>"
-
-
-def card(window: int) -> ModelCard:
-    return ModelCard(
-        "m",
-        "mock",
-        "mock",
-        "M",
-        context_window=window,
-        max_output_tokens=window // 8,
-        modalities=("text",),
-        reasoning=False,
-        cost=CostSheet(0, 0),
-    )
 
 
 async def no_files(paths: Sequence[str]) -> dict[str, FreshFile]:

@@ -1,18 +1,15 @@
-"""Recorded sessions of other agents, gone through with every engine as a session would.
-
-The recordings lie beside the checkout and are no part of it; where they are absent, these tests are skipped.
-"""
+"""Recorded sessions of other agents, gone through with every engine as a session would."""
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from model_cards import card
+from recorded_sessions import WITH_CALLS, Record, read_records, recordings
 from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.contract import NoOp
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
@@ -24,8 +21,6 @@ from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
-    CostSheet,
-    ModelCard,
     TextBlock,
     ToolCallBlock,
     ToolResultBlock,
@@ -37,50 +32,14 @@ from sidecar.llmgateway.scripted import Say, ScriptedModel
 from sidecar.runtime.store import heal
 from sidecar.runtime.wire import Outgoing
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-FORMATS = (
-    "claude-code",
-    "codex",
-    "opencode",
-    "copilot-cli",
-    "gemini-cli",
-    "pi",
-    "swe-agent",
-    "openhands",
-    "cline",
-)
 ENGINES = (WindowBudgetEngine, RuntimeEngine, AgentcoreEngine, SummarizingEngine, SlidingWindowEngine)
 MAX_RECORDS = 260
 OVERHEAD = 300
 
-Record = dict[str, Any]
-Convert = Callable[[str, str], tuple[str, list[Record]]]
 
-
-def recordings() -> list[Any]:
-    """The smallest recording of each format."""
-    found = [
-        sorted((DATA / "dev" / name).glob("*"), key=lambda path: path.stat().st_size) for name in FORMATS
-    ]
-    absent = pytest.mark.skip(reason="the recorded transcripts are not beside this checkout")
-    named = [pytest.param(paths[0], id=paths[0].parent.name) for paths in found if paths]
-    return named or [pytest.param(DATA, id="absent", marks=absent)]
-
-
-@pytest.fixture(scope="module")
-def convert() -> Convert:
-    spec = importlib.util.spec_from_file_location("engines_transcript_convert", DATA / "tools" / "convert.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    converted: Convert = module.convert
-    return converted
-
-
-def read_turns(path: Path, convert: Convert) -> list[Turn]:
+def read_turns(path: Path) -> list[Turn]:
     """The beginning of a recording as a session would load it: the results of one round together, healed."""
-    records = convert(path.read_text("utf-8", "surrogateescape"), str(path))[1][:MAX_RECORDS]
+    records = read_records(path)[:MAX_RECORDS]
     turns: list[Turn] = []
     for are_results, group in groupby(map(turn, records), lambda each: isinstance(each, ToolTurn)):
         found = list(group)
@@ -101,20 +60,6 @@ def turn(record: Record) -> Turn:
             return UserTurn((TextBlock(record["text"]),))
 
 
-def card(window: int) -> ModelCard:
-    return ModelCard(
-        "m",
-        "mock",
-        "mock",
-        "M",
-        context_window=window,
-        max_output_tokens=window // 8,
-        modalities=("text",),
-        reasoning=False,
-        cost=CostSheet(0, 0),
-    )
-
-
 async def no_files(paths: Sequence[str]) -> dict[str, FreshFile]:
     return {path: FreshFile(path, None, None, "disk", "notFound") for path in paths}
 
@@ -127,11 +72,11 @@ def check_sound(sent: Iterable[Turn]) -> None:
         waiting = [block.id for block in each.blocks if isinstance(block, ToolCallBlock)]
 
 
-@pytest.mark.parametrize("path", recordings())
+@pytest.mark.parametrize("path", recordings(WITH_CALLS, each=1))
 @pytest.mark.parametrize("engine_type", ENGINES, ids=lambda engine: engine.name)
-async def test_a_recorded_session(path: Path, engine_type: type[SessionEngine], convert: Convert) -> None:
+async def test_a_recorded_session(path: Path, engine_type: type[SessionEngine]) -> None:
     """Each compaction makes the next request smaller, and whatever is sent is whole."""
-    recorded = read_turns(path, convert)
+    recorded = read_turns(path)
     engine, window = engine_type(), 16_000
     model = ScriptedModel([[Say("what was done so far " * 20)]], when_exhausted="repeat")
     turns: list[Turn] = []

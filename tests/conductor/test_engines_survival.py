@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from model_cards import card
 from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
 from sidecar.conductor.engines.base import (
@@ -31,8 +32,6 @@ from sidecar.conductor.engines.summarizing import SummarizingEngine
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.llmgateway.contract import (
     AssistantTurn,
-    CostSheet,
-    ModelCard,
     TextBlock,
     ToolCallBlock,
     ToolResultBlock,
@@ -48,17 +47,7 @@ WINDOW = 16_000
 AUTO = CompactAsk(force=False)
 MODULES = ("parser", "lexer", "store", "router", "cache", "auth", "queue", "billing", "export", "search")
 KINDS = ("rule", "path", "number", "error", "command", "decision")
-CARD = ModelCard(
-    "m",
-    "mock",
-    "mock",
-    "M",
-    context_window=WINDOW,
-    max_output_tokens=2_000,
-    modalities=("text",),
-    reasoning=False,
-    cost=CostSheet(0, 0),
-)
+CARD = card(WINDOW)
 
 
 def no_model() -> ModelInvoker:

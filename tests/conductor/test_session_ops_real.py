@@ -1,22 +1,17 @@
-"""Recorded conversations of many agents, condensed at small, middling and large windows.
-
-The recordings lie beside the checkout and are no part of it; where they are absent, these tests are skipped.
-"""
+"""Recorded conversations of many agents, condensed at small, middling and large windows."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from model_cards import card
+from recorded_sessions import Record, read_records, recordings
 from sidecar.conductor.session_ops import CondenseRun, condense_with_record
-from sidecar.llmgateway.contract import Block, CostSheet, ModelCard, TextBlock, ToolCallBlock
+from sidecar.llmgateway.contract import Block, TextBlock, ToolCallBlock
 from sidecar.window_budget import (
     AssistantMessage,
     BashExecutionMessage,
@@ -36,42 +31,13 @@ from sidecar.window_budget import PlanOptions as Options
 from sidecar.window_budget.budget.boundary import has_open_calls
 from sidecar.window_budget.message import calls_of, text_of
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-CONVERTER = DATA / "tools" / "convert.py"
-FORMATS = (
-    "claude-code", "codex", "opencode", "copilot-cli", "gemini-cli", "pi", "aider", "swe-agent",
-    "mini-swe-agent", "openhands", "tau-bench", "cline",
-)  # fmt: skip
 LARGEST_BYTES = 2_000_000
 """The largest recordings are left out: they are more of the same, and these tests are to be quick."""
 
 WINDOWS = (8000, 32_000, 200_000)
 
 
-def recordings() -> Iterator[Path]:
-    for name in FORMATS:
-        folder = DATA / "dev" / name
-        yield from sorted(file for file in folder.glob("*") if file.stat().st_size <= LARGEST_BYTES)
-
-
-FILES = list(recordings()) if CONVERTER.exists() else []
-
-
-def card(window: int) -> ModelCard:
-    return ModelCard(
-        "m",
-        "mock",
-        "mock",
-        "M",
-        context_window=window,
-        max_output_tokens=window // 8,
-        modalities=("text",),
-        reasoning=False,
-        cost=CostSheet(0, 0),
-    )
-
-
-def message(record: dict[str, Any]) -> Message:
+def message(record: Record) -> Message:
     match record["role"]:
         case "user" if (record.get("meta") or {}).get("kind") == "compaction_summary":
             return CompactionSummaryMessage(record["text"], 0)
@@ -93,10 +59,7 @@ def message(record: dict[str, Any]) -> Message:
 
 
 def load(file: Path) -> list[Message]:
-    converted = subprocess.run(
-        [sys.executable, str(CONVERTER), str(file)], capture_output=True, check=True, encoding="utf-8"
-    )
-    return [message(json.loads(line)) for line in converted.stdout.splitlines() if line.startswith("{")]
+    return [message(record) for record in read_records(file)]
 
 
 def paired(messages: Sequence[Message]) -> list[tuple[int, int]]:
@@ -136,8 +99,7 @@ def check(messages: Sequence[Message], window: int, *, force: bool) -> None:
         assert again.messages is after
 
 
-@pytest.mark.skipif(not FILES, reason="no recorded conversations beside the checkout")
-@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.stem}")
+@pytest.mark.parametrize("file", recordings(max_bytes=LARGEST_BYTES))
 def test_recorded_conversation(file: Path) -> None:
     """Smaller, inside the limit, pairs whole, newest prompt kept, nothing left to do; whole and cut short."""
     messages = load(file)

@@ -2,46 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from recorded_sessions import Record, read_records, recordings
 from sidecar.rooms import EventSource, MockAIProvider, Room, RoomContext, RoomEvent, TextContent
 from sidecar.rooms.content import EventContent, ToolCallContent
 from sidecar.rooms.memory import MockMemoryProvider, SummarizingMemory
 from sidecar.rooms.memory.estimate import event_tokens, message_tokens
 
-DATA = Path(__file__).resolve().parents[3].parent / "shared" / "data"
-FORMATS = ["claude-code", "codex", "opencode", "gemini-cli", "pi", "swe-agent", "cline"]
-FILES_PER_FORMAT = 2
+AGENTS = ("claude-code", "codex", "opencode", "gemini-cli", "pi", "swe-agent", "cline")
 MAX_EVENTS = 240
 STEP = 12
-
-Record = dict[str, Any]
-Convert = Callable[[str, str], tuple[str, list[Record]]]
-
-
-def transcripts() -> list[Any]:
-    """The recordings beside this checkout."""
-    found = [path for name in FORMATS for path in sorted((DATA / "dev" / name).glob("*"))[:FILES_PER_FORMAT]]
-    absent = pytest.mark.skip(reason="the recorded transcripts are not beside this checkout")
-    named = [pytest.param(path, id=f"{path.parent.name}/{path.stem}") for path in found]
-    return named or [pytest.param(DATA, id="absent", marks=absent)]
-
-
-@pytest.fixture(scope="module")
-def convert() -> Convert:
-    """The tool that reads them all."""
-    spec = importlib.util.spec_from_file_location("rooms_transcript_convert", DATA / "tools" / "convert.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    converted: Convert = module.convert
-    return converted
 
 
 def event(number: int, record: Record) -> RoomEvent:
@@ -55,10 +28,9 @@ def event(number: int, record: Record) -> RoomEvent:
     )
 
 
-def read_events(path: Path, convert: Convert) -> list[RoomEvent]:
+def read_events(path: Path) -> list[RoomEvent]:
     """The beginning of a recording."""
-    records = convert(path.read_text("utf-8", "surrogateescape"), str(path))[1][:MAX_EVENTS]
-    return [event(number, record) for number, record in enumerate(records)]
+    return [event(number, record) for number, record in enumerate(read_records(path)[:MAX_EVENTS])]
 
 
 def said(of: RoomEvent) -> str:
@@ -67,11 +39,11 @@ def said(of: RoomEvent) -> str:
     return content.body if isinstance(content, TextContent) else str(getattr(content, "result", ""))
 
 
-@pytest.mark.parametrize("path", transcripts())
+@pytest.mark.parametrize("path", recordings(AGENTS, each=2))
 @pytest.mark.parametrize("max_tokens", [8000, 60_000])
-async def test_a_recorded_session(path: Path, max_tokens: int, convert: Convert) -> None:
+async def test_a_recorded_session(path: Path, max_tokens: int) -> None:
     """Followed a few events at a time, with everything before in the inner memory."""
-    events = read_events(path, convert)
+    events = read_events(path)
     provider, inner = MockAIProvider(["what was done so far " * 40]), MockMemoryProvider()
     memory = SummarizingMemory(inner, provider, max_tokens, clock=lambda: 0.0)
     now = event(len(events), {"role": "user", "text": "go on"})
