@@ -29,6 +29,7 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.llmgateway.scripted import Say, ScriptedModel
+from sidecar.runtime.memory import live_tokens
 from sidecar.runtime.store import heal
 from sidecar.runtime.wire import Outgoing
 
@@ -74,13 +75,20 @@ def check_sound(sent: Iterable[Turn]) -> None:
 
 @pytest.mark.parametrize("path", recordings(WITH_CALLS, each=1))
 @pytest.mark.parametrize("engine_type", ENGINES, ids=lambda engine: engine.name)
-async def test_a_recorded_session(path: Path, engine_type: type[SessionEngine]) -> None:
-    """Each compaction makes the next request smaller, and whatever is sent is whole."""
+@pytest.mark.parametrize("window", [8_000, 16_000, 36_000])
+async def test_a_recorded_session(path: Path, engine_type: type[SessionEngine], window: int) -> None:
+    """Each compaction makes the next request smaller, and whatever is sent is whole.
+
+    Small windows neither starve nor thrash: what is sent is inside the limit again after each compaction,
+    unless nothing but the newest prompt is left, and in the mean a fifth of the window is said before the
+    next one.
+    """
     recorded = read_turns(path)
-    engine, window = engine_type(), 16_000
+    engine = engine_type()
     model = ScriptedModel([[Say("what was done so far " * 20)]], when_exhausted="repeat")
     turns: list[Turn] = []
     standing: Standing | None = None
+    n_compactions = 0
     for each in recorded:
         turns.append(each)
         frame = Frame(turns, card(window), OVERHEAD, 0, standing)
@@ -97,8 +105,12 @@ async def test_a_recorded_session(path: Path, engine_type: type[SessionEngine]) 
         else:
             turns = list(done.turns)
         frame = Frame(turns, card(window), OVERHEAD, 0, standing)
-        assert engine.gate(frame, CompactAsk(force=False)).tokens < gate.tokens
+        after = engine.gate(frame, CompactAsk(force=False))
+        assert after.tokens < gate.tokens
+        assert not after.over or len(turns) == 1, "a prompt that alone is over the limit stays whole"
+        n_compactions += 1
         view = engine.view(frame, CompactAsk(force=False))
         check_sound(Outgoing().extended(view.turns).turns())
     if engine.shows_view:
         assert len(turns) == len(recorded)
+    assert n_compactions <= 1 + live_tokens(recorded) // (window // 5)

@@ -105,7 +105,7 @@ def plan_live_cut(
     trigger = int(model.context_window * policy.trigger_ratio)
     room = max(trigger - overhead_tokens, int(model.context_window * _MIN_ROOM_SHARE))
     prompt_index, prompt = _newest_prompt(turns)
-    cut, tail_tokens = _choose(turns, policy.keep_recent, room)
+    cut, tail_tokens = _choose(turns, policy.keep_recent, room, prompt_index, _pinned_tokens(prompt))
     pinned = prompt if prompt_index < cut else ()
     freed = before - tail_tokens - _pinned_tokens(pinned)
     if cut <= 0 or freed <= max(_MIN_GAIN_SHARE * room, 1):
@@ -178,18 +178,21 @@ def _is_host_block(block: Block) -> bool:
     return isinstance(block, TextBlock) and is_host_text(block.text)
 
 
-def _choose(turns: Sequence[Turn], keep_recent: int, room: int) -> tuple[int, int]:
+def _choose(
+    turns: Sequence[Turn], keep_recent: int, room: int, prompt_index: int, prompt_tokens: int
+) -> tuple[int, int]:
     """Return the cut with the longest tail that is wanted and fits, and the tail's tokens.
 
     The newest group of turns is kept beyond the wanted number and beyond its share, as long as it leaves
-    room for a gist.
+    room for a gist, and for the prompt where that lies before the cut.
     """
     earliest = find_cut_point(turns, keep_recent)
-    share = room * _TAIL_SHARE
     best = (len(turns), 0)
     for cut, tail_tokens in _legal_cuts(turns):
         is_newest = best[0] == len(turns)
-        if tail_tokens > (max(share, room - _GIST_TOKENS) if is_newest else share):
+        left = room - (prompt_tokens if prompt_index < cut else 0)
+        share = left * _TAIL_SHARE
+        if tail_tokens > (max(share, left - _GIST_TOKENS) if is_newest else share):
             break
         if cut < max(1, earliest) and not is_newest:
             break

@@ -65,6 +65,15 @@ def test_a_tool_loop_keeps_its_prompt_pinned(turns: Any, card: Any) -> None:
     assert not separates(history, cut.cut)
 
 
+def test_the_tail_and_the_prompt_it_leaves_behind_fit_together(turns: Any, card: Any) -> None:
+    """A long prompt and a long newest result are not both kept: the result is quoted then."""
+    history = [turns.user("x" * 14_000), *turns.spelled("ctct", 300), *turns.spelled("ct", 14_000)]
+    cut = plan_live_cut(history, card(8_000), POLICY)
+    assert cut is not None
+    assert cut.pinned == history[0].blocks
+    assert cut.tail_tokens + live_tokens(history[:1]) <= cut.room_tokens
+
+
 def test_a_parallel_batch_is_kept_whole(turns: Any, card: Any) -> None:
     history = turns.spelled("ua" * 10 + "ubpq", 1_200)
     for keep in range(1, 5):
