@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -98,7 +99,7 @@ def test_an_editor_reaches_a_daemon_that_is_started_for_it(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INDUSAGI_HOME", str(place.home))
-    daemon = reach(place, (*DAEMON, "--listen", "127.0.0.1:0", "--idle-exit", "0"))
+    daemon = reach(place, (*DAEMON, "--listen", "127.0.0.1:0"))
     client_in, typed = os.pipe()
     seen, client_out = os.pipe()
     with daemon, ThreadPoolExecutor(1) as pool:
@@ -115,6 +116,9 @@ def test_an_editor_reaches_a_daemon_that_is_started_for_it(
         os.close(fd)
     with os.fdopen(seen, "rb") as output:
         assert b'"capabilities"' in output.read()
-    gone = FileLock(place.lock)
-    gone.take()
-    gone.release()
+    lock = FileLock(place.lock)
+    pid = lock.signed_by()
+    assert pid is not None
+    os.kill(pid, signal.SIGTERM)
+    lock.take()
+    lock.release()
