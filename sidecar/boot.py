@@ -159,7 +159,7 @@ async def _opened(journal: SessionJournal, release: Callable[[], None]) -> Opene
     await journal.load()
     found = journal.integrity
     report = Report(found.ok, found.repaired, found.missing)
-    return OpenedSession(journal, journal.records, report, release)
+    return OpenedSession(journal, journal.take_records(), report, release)
 
 
 def _engines() -> dict[str, Callable[[], SessionEngine]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from sidecar._internal.errors import InvalidInput
@@ -63,11 +64,6 @@ class SessionJournal:
     def graph(self) -> SessionGraph:
         """Every branch and the head, for reading; empty before :meth:`load`."""
         return self._stored.graph if self._stored is not None else SessionGraph("")
-
-    @property
-    def records(self) -> Sequence[Mapping[str, Any]]:
-        """The records that are no nodes, as they were read by :meth:`load`."""
-        return self._stored.records if self._stored is not None else ()
 
     @property
     def integrity(self) -> Integrity:
@@ -151,6 +147,13 @@ class SessionJournal:
         """Write what was held. Raises as :meth:`record`."""
         self._is_held = False
         await self._write()
+
+    def take_records(self) -> Sequence[Mapping[str, Any]]:
+        """Return the records that are no nodes, as :meth:`load` read them, once: there is one a turn."""
+        if self._stored is None:
+            return ()
+        records, self._stored = self._stored.records, replace(self._stored, records=())
+        return records
 
     def turns_at(self, node_id: str) -> Sequence[Turn]:
         """Return the turns from the root to *node_id*.
