@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from sidecar.llmgateway.channel import channel_of
-from sidecar.llmgateway.contract import Channel, Conversation, Emission
+from sidecar.llmgateway.contract import Channel, Conversation, Emission, emissions_of
 
 __all__ = ["call_when_ready"]
 
@@ -23,10 +23,6 @@ def call_when_ready(
 async def _called(
     prepare: Callable[[], Awaitable[Conversation]], call: Callable[[Conversation], Channel]
 ) -> AsyncGenerator[Emission, None]:
-    emissions = aiter(call(await prepare()))
-    try:
+    async with emissions_of(call(await prepare())) as emissions:
         async for emission in emissions:
             yield emission
-    finally:
-        if isinstance(emissions, AsyncGenerator):
-            await emissions.aclose()

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 from sidecar.llmgateway.channel import channel_of
-from sidecar.llmgateway.contract import Channel, Emission, gateway_error
+from sidecar.llmgateway.contract import Channel, Emission, emissions_of, gateway_error
 
 __all__ = ["bounded_silence"]
 
@@ -23,8 +23,7 @@ def bounded_silence(channel: Channel, limit_s: float) -> Channel:
 
 
 async def _bounded(channel: Channel, limit_s: float) -> AsyncGenerator[Emission, None]:
-    emissions = aiter(channel)
-    try:
+    async with emissions_of(channel) as emissions:
         while True:
             try:
                 async with asyncio.timeout(limit_s) as limit:
@@ -40,6 +39,3 @@ async def _bounded(channel: Channel, limit_s: float) -> AsyncGenerator[Emission,
                     cause=error,
                 ) from None
             yield emission
-    finally:
-        if isinstance(emissions, AsyncGenerator):
-            await emissions.aclose()

@@ -6,8 +6,7 @@ Nothing here calls a model; it wraps, drains and folds what one yields.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -29,6 +28,7 @@ from sidecar.llmgateway.contract import (
     ToolCallStartEmission,
     Usage,
     UsageEmission,
+    emissions_of,
     gateway_error,
 )
 
@@ -61,7 +61,7 @@ async def collect_reply(channel: Channel, *, model: str = "") -> Reply:
         GatewayError: that of an error emission, or ``transport`` when the channel yields nothing.
     """
     seen: list[Emission] = []
-    async with aclosing(_started(channel)) as emissions:
+    async with emissions_of(channel) as emissions:
         async for emission in emissions:
             if isinstance(emission, ErrorEmission):
                 raise emission.error
@@ -154,14 +154,3 @@ def _parsed(raw: str) -> Any:
         return json.loads(raw)
     except (ValueError, RecursionError):
         return raw
-
-
-async def _started(channel: Channel) -> AsyncGenerator[Emission, None]:
-    """Read *channel*, closing its own generator too when this one is closed early."""
-    iterator = aiter(channel)
-    try:
-        async for emission in iterator:
-            yield emission
-    finally:
-        if isinstance(iterator, AsyncGenerator):
-            await iterator.aclose()

@@ -1,4 +1,4 @@
-"""The vocabulary every model, engine and face shares (facts 1.1): frozen values, no behaviour."""
+"""The vocabulary every model, engine and face shares (facts 1.1): frozen values, and how to read a channel."""
 
 from sidecar.llmgateway.contract.blocks import (
     AssistantTurn,
@@ -25,6 +25,7 @@ from sidecar.llmgateway.contract.emissions import (
     ToolCallDeltaEmission,
     ToolCallStartEmission,
     UsageEmission,
+    emissions_of,
 )
 from sidecar.llmgateway.contract.model import (
     ApiKind,
@@ -85,5 +86,6 @@ __all__ = [
     "Usage",
     "UsageEmission",
     "UserTurn",
+    "emissions_of",
     "gateway_error",
 ]

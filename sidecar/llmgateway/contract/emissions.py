@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
@@ -21,6 +22,7 @@ __all__ = [
     "ToolCallDeltaEmission",
     "ToolCallStartEmission",
     "UsageEmission",
+    "emissions_of",
 ]
 
 
@@ -118,3 +120,14 @@ Emission: TypeAlias = (
 
 Channel: TypeAlias = AsyncIterable[Emission]
 """One model call. Those of :func:`sidecar.llmgateway.channel_of` restart the call on each ``async for``."""
+
+
+@asynccontextmanager
+async def emissions_of(channel: Channel) -> AsyncIterator[AsyncIterator[Emission]]:
+    """Read *channel* inside the block; a generator of its own is closed behind it, however early that is."""
+    emissions = aiter(channel)
+    try:
+        yield emissions
+    finally:
+        if isinstance(emissions, AsyncGenerator):
+            await emissions.aclose()

@@ -6,8 +6,7 @@ asked to read fits its window, in pieces whose gists are merged. Only cancellati
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -17,7 +16,6 @@ from sidecar.llmgateway.contract import (
     Channel,
     Conversation,
     DoneEmission,
-    Emission,
     ErrorEmission,
     ModelCard,
     Reply,
@@ -28,6 +26,7 @@ from sidecar.llmgateway.contract import (
     TextEmission,
     Turn,
     UserTurn,
+    emissions_of,
 )
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.runtime.memory.gist import SUMMARY_HEADING, local_gist
@@ -183,7 +182,7 @@ async def _collect(channel: Channel) -> str:
     """Return the text of the done reply, which wins even when empty, else the deltas together."""
     deltas: list[str] = []
     stop: StopReason = "complete"
-    async with aclosing(_emissions(channel)) as emissions:
+    async with emissions_of(channel) as emissions:
         async for emission in emissions:
             match emission:
                 case TextEmission(delta=delta):
@@ -199,14 +198,3 @@ async def _collect(channel: Channel) -> str:
                 case _:
                     continue
     return "".join(deltas) if stop in ("complete", "tool_calls") else ""
-
-
-async def _emissions(channel: Channel) -> AsyncGenerator[Emission, None]:
-    """Read *channel*, closing its generator too when this one is closed early."""
-    iterator = aiter(channel)
-    try:
-        async for emission in iterator:
-            yield emission
-    finally:
-        if isinstance(iterator, AsyncGenerator):
-            await iterator.aclose()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from sidecar.llmgateway.contract import Channel
+from sidecar.llmgateway.contract import Channel, emissions_of
 from sidecar.runtime.contract import (
     EmissionSignal,
     FaultSignal,
@@ -24,13 +24,9 @@ async def drive_turn(channel: Channel) -> AsyncGenerator[Signal, None]:
     when this one is, however early.
     """
     try:
-        emissions = aiter(channel)
-        try:
+        async with emissions_of(channel) as emissions:
             async for emission in emissions:
                 yield EmissionSignal(emission)
-        finally:
-            if isinstance(emissions, AsyncGenerator):
-                await emissions.aclose()
     except Exception as error:
         yield FaultSignal(RunError("model_failed", str(error) or type(error).__name__, error))
     else:
