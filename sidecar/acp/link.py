@@ -121,6 +121,10 @@ class AcpLink:
         """Return a progress that shows nothing."""
         return _Mute()
 
+    def tell_part(self, token: str | int, value: dict[str, Any], *, is_last: bool) -> bool:
+        """Send nothing: the protocol has no word for parts of results."""
+        return True
+
     def _tell(self, sid: str, updates: Iterable[Update]) -> None:
         for update in updates:
             self.update(sid, update)

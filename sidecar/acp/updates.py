@@ -19,9 +19,9 @@ from sidecar.acp.shapes import (
     text_block,
     usage_update,
 )
-from sidecar.acp.speech import Speech
 from sidecar.acp.tool_updates import ToolTeller, restored_update
 from sidecar.conductor.contract import PermissionRequest
+from sidecar.service.speech import Speech
 
 __all__ = ["Teller", "aside", "info_update", "notice_of", "plan_entries"]
 

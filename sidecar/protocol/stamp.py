@@ -10,7 +10,7 @@ from typing import Final
 
 __all__ = ["METHOD_NAMES", "SCHEMA_HASH"]
 
-SCHEMA_HASH: Final = "sha256:96dc71921eb8670468712fda9ef4c02a5acdc03a88e4892ead4a71204d80bd8e"
+SCHEMA_HASH: Final = "sha256:85e7894430d8e97e5e67776197ff655738cbe6a3a96f93e21daf2b52c63149d5"
 """What ``sidecar.protocol.schema.schema_hash`` returns."""
 
 METHOD_NAMES: Final = (

@@ -1,6 +1,6 @@
 """The commands of ``workspace/executeCommand``: other names for methods, for clients that know only those.
 
-A command takes one object, the method's params. A ``workDoneToken`` of the request becomes one of the params.
+A command takes one object, the method's params. The tokens of the request become some of them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import Any, Final
 from sidecar._internal.errors import InvalidInput
 
 __all__ = ["COMMANDS", "resolve_command"]
+
+_TOKENS: Final = ("workDoneToken", "partialResultToken")
 
 COMMANDS: Final = {
     "sidecar.prompt": "sidecar/turn/run",
@@ -47,5 +49,5 @@ def resolve_command(params: Any) -> tuple[str, dict[str, Any]]:
     given = arguments[0] if arguments else {}
     if not isinstance(given, Mapping):
         raise InvalidInput(f"{command} takes one object, the params of {method}")
-    token = params.get("workDoneToken")
-    return method, {**({} if token is None else {"workDoneToken": token}), **given}
+    tokens = {name: params[name] for name in _TOKENS if params.get(name) is not None}
+    return method, {**tokens, **given}

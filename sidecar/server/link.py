@@ -66,6 +66,14 @@ class LspLink:
         """Return the progress of *token*; with None one that asks the client for a token, or does nothing."""
         return self._progress.open(token)
 
+    def tell_part(self, token: str | int, value: dict[str, Any], *, is_last: bool) -> bool:
+        """Send part of the result that *token* stands for; False without room, but never for the last."""
+        outbox = self._peer.outbox
+        if outbox.is_full and not is_last:
+            return False
+        outbox.put(encode_notification("$/progress", {"token": token, "value": value}))
+        return True
+
     def _wants(self, method: str, params: dict[str, Any]) -> bool:
         wishes = self._profile.wishes
         if wishes is None:

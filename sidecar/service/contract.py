@@ -86,6 +86,13 @@ class FaceLink(Protocol):
         """Return the progress of *token*; with None one that asks the client for a token, or does nothing."""
         ...
 
+    def tell_part(self, token: str | int, value: dict[str, Any], *, is_last: bool) -> bool:
+        """Send part of the result that *token* stands for; False without room, but never for the last.
+
+        A client that has no word for parts of results is sent none.
+        """
+        ...
+
 
 class ConnectionPort(Protocol):
     """One connection, as its face sees it."""

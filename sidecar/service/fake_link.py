@@ -31,6 +31,7 @@ class FakeLink:
         self.notices: list[tuple[str, dict[str, Any]]] = []
         self.asked: list[PermissionRequest] = []
         self.progresses: list[FakeProgress] = []
+        self.parts: list[tuple[str | int, dict[str, Any]]] = []
         self.answer = PermissionAnswer("cancelled")
         self._following: dict[str, Callable[[], None]] = {}
         self._cursors: dict[str, int] = {}
@@ -65,6 +66,11 @@ class FakeLink:
         """Return the progress of *token*."""
         self.progresses.append(FakeProgress(token))
         return self.progresses[-1]
+
+    def tell_part(self, token: str | int, value: dict[str, Any], *, is_last: bool) -> bool:
+        """Take part of a result."""
+        self.parts.append((token, value))
+        return True
 
     async def until(self, kind: str, n: int = 1) -> Event:
         """Return the *n*-th event of *kind*, once it is there."""

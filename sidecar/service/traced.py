@@ -65,6 +65,10 @@ class TracedLink:
         """Return the progress of *token*; it shows again what the events tell, and is not noted."""
         return self._link.progress(token)
 
+    def tell_part(self, token: str | int, value: dict[str, Any], *, is_last: bool) -> bool:
+        """Send part of a result; it says again what the events tell, and is not noted."""
+        return self._link.tell_part(token, value, is_last=is_last)
+
     def close(self) -> None:
         """Follow nothing any more."""
         for sid in tuple(self._following):

@@ -69,6 +69,24 @@ async def test_a_stream_tells_a_whole_turn_in_order(client: SidecarClient, folde
     assert "The parrot is blue." in deltas
 
 
+async def test_a_client_without_events_has_the_answer_as_it_is_written(
+    client: SidecarClient, folder: Path
+) -> None:
+    """Parts of the result come to the token of an editor's command, before the result itself."""
+    session = await client.start_session(folder)
+    notifications = client.notifications()
+    given = {"sid": session.sid, "input": [{"type": "text", "text": QUESTION}]}
+    command = {"command": "sidecar.prompt", "arguments": [given], "partialResultToken": "part"}
+    ran = await client.request("workspace/executeCommand", command)
+    told = ""
+    async for notification in notifications:
+        value = notification.params["value"] if notification.params.get("token") == "part" else {}
+        assert value.get("turnId") in (None, ran["turnId"])
+        told += value.get("text", "")
+        if ran["text"] in told:
+            break
+
+
 async def test_a_prompt_may_be_sent_and_waited_for_later(client: SidecarClient, folder: Path) -> None:
     session = await client.start_session(folder)
     started = await session.prompt(QUESTION)

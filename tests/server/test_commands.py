@@ -29,6 +29,10 @@ def test_every_command_has_a_method_of_the_table() -> None:
             ("sidecar/compact/start", {"sid": "s", "workDoneToken": 0}),
         ),
         (
+            {"command": "sidecar.prompt", "arguments": [{"sid": "s"}], "partialResultToken": "p"},
+            ("sidecar/turn/run", {"sid": "s", "partialResultToken": "p"}),
+        ),
+        (
             {"command": "sidecar.compact", "arguments": [{"workDoneToken": "own"}], "workDoneToken": "w"},
             ("sidecar/compact/start", {"workDoneToken": "own"}),
         ),

@@ -940,7 +940,7 @@ export interface TreeNode {
   at: number;
 }
 
-/** A prompt. `input` is a list of content blocks (text, resource_link, resource, image). A second request with the `idempotencyKey` of an earlier one answers as that one did. */
+/** A prompt. `input` is a list of content blocks (text, resource_link, resource, image). A second request with the `idempotencyKey` of an earlier one answers as that one did. On the LSP face `workDoneToken` gets the turn as progress, and `partialResultToken` its text as it is written, in values `{turnId, messageId, text}`. */
 export interface TurnParams {
   sid: string;
   input: Record<string, unknown>[];

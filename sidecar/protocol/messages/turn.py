@@ -26,7 +26,9 @@ __all__ = [
 class TurnParams:
     """A prompt. *input* is a list of content blocks (text, resource_link, resource, image).
 
-    A second request with the *idempotency_key* of an earlier one answers as that one did.
+    A second request with the *idempotency_key* of an earlier one answers as that one did. On the LSP face
+    *work_done_token* gets the turn as progress, and *partial_result_token* its text as it is written, in
+    values ``{turnId, messageId, text}``.
     """
 
     sid: str

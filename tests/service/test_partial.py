@@ -1,0 +1,85 @@
+"""An answer as parts of a result: all of it, in order, also for who does not read for a while."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sidecar.conductor.contract import ContextUsage
+from sidecar.conductor.events import Faulted, Message, Payload, Settled, TextDelta
+from sidecar.conductor.log import EventLog
+from sidecar.service.partial import stream_answer
+
+USAGE = ContextUsage(0, 100, 80, 0.0, "estimate", None, {})
+END = Settled("t", "end_turn", None, USAGE, 0)
+
+
+def message(message_id: str, text: str) -> Message:
+    return Message(message_id, ({"type": "thinking", "text": "hm"}, {"type": "text", "text": text}))
+
+
+class Client:
+    """Takes parts while it has *room*, and the last ones in any case."""
+
+    def __init__(self) -> None:
+        self.room = True
+        self.parts: list[tuple[str, str]] = []
+
+    def take(self, part: dict[str, Any], is_last: bool) -> bool:
+        assert part["turnId"] == "t"
+        if self.room or is_last:
+            self.parts.append((part["messageId"], part["text"]))
+        return self.room or is_last
+
+
+def streamed(client: Client, *told: Payload) -> EventLog:
+    """Return the log of a turn ``t`` that tells this to *client*."""
+    log = EventLog("s", lambda: 0)
+    log.append(TextDelta("old.0", "before"), "old")
+    stream_answer(log, "t", client.take, log.seq)
+    for data in told:
+        log.append(data, "t")
+    return log
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        pytest.param([TextDelta("m", "a"), TextDelta("m", "b"), message("m", "ab")], ["a", "b"], id="deltas"),
+        pytest.param([message("m", "ab")], ["ab"], id="an answer that was not streamed"),
+        pytest.param([TextDelta("m", "a"), message("m", "ab")], ["a", "b"], id="what deltas have left out"),
+        pytest.param([message("m", "")], [], id="nothing but thoughts"),
+        pytest.param([END, TextDelta("m", "a")], [], id="nothing behind the end"),
+    ],
+)
+def test_what_is_sent(told: list[Payload], expected: list[str]) -> None:
+    client = Client()
+    streamed(client, *told)
+    assert client.parts == [("m", text) for text in expected]
+
+
+@pytest.mark.parametrize("end", [END, Faulted("t", "modelFailed", "no", None, USAGE, 0)], ids=["well", "ill"])
+def test_what_finds_no_room_goes_out_at_the_end(end: Payload) -> None:
+    client = Client()
+    client.room = False
+    log = streamed(client, TextDelta("m", "a"), TextDelta("m", "b"), TextDelta("n", "c"))
+    assert client.parts == []
+    log.append(end, "t")
+    assert client.parts == [("m", "ab"), ("n", "c")]
+
+
+def test_what_finds_no_room_goes_out_with_what_comes_next() -> None:
+    client = Client()
+    client.room = False
+    log = streamed(client, TextDelta("m", "a"))
+    client.room = True
+    log.append(TextDelta("m", "b"), "t")
+    assert client.parts == [("m", "ab")]
+
+
+def test_other_turns_are_none_of_its_business() -> None:
+    client = Client()
+    log = streamed(client)
+    log.append(TextDelta("x.0", "x"), "x")
+    assert client.parts == []
