@@ -6,7 +6,8 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -153,7 +154,8 @@ async def test_servers_end_with_a_daemon_that_is_killed(tmp_path: Path, user: Us
         os.kill(status.pid, signal.SIGKILL)
         await life.ends()
     assert len(status.children) == 2
-    assert not any(is_running(child.pid) for child in status.children)
+    async with asyncio.timeout(10):
+        await asyncio.to_thread(wait_until_gone, [child.pid for child in status.children])
 
 
 async def test_servers_end_with_a_client_that_leaves(tmp_path: Path, user: User, life: Life) -> None:
@@ -162,6 +164,12 @@ async def test_servers_end_with_a_client_that_leaves(tmp_path: Path, user: User,
         await Session(client, new.sid, new.seq).run("go")
     await life.ends()
     assert client.exit_code == 0
+
+
+def wait_until_gone(pids: Sequence[int]) -> None:
+    """Return once none of *pids* runs: a process lets go of what it holds a moment before it is gone."""
+    while any(map(is_running, pids)):
+        time.sleep(0)
 
 
 def is_running(pid: int) -> bool:

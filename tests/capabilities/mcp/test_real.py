@@ -6,13 +6,19 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sidecar._internal.cancel import CancelToken
+from sidecar.acp import AcpConnection, AcpOptions
+from sidecar.acp.fake import FAKE_AGENT
+from sidecar.boot import build
 from sidecar.capabilities.contract import Tool
-from sidecar.capabilities.mcp import HttpServer, McpServer
+from sidecar.capabilities.mcp import HttpServer, McpServer, StdioServer
+from sidecar.service.contract import Backend
+from sidecar.transport.memory import MemoryClient
 
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk
@@ -113,3 +119,38 @@ async def test_a_server_that_leaves(rig: Rig, desk: Desk, request: pytest.Fixtur
     await rig.until(lambda: bool(rig.told))
     assert rig.told[0][0] == "The tool server 'real' has ended: its tools are gone"
     assert rig.offered == {}
+
+
+async def test_a_panel_brings_servers_of_both_kinds(rig: Rig, port: int, tmp_path: Path) -> None:
+    """From ``session/new`` of an agent panel to what its model reads: asked for, and beside our own."""
+    calls = [
+        {"toolCall": {"name": f"mcp__{server}__add", "input": {"a": 2, "b": 3}}} for server in ("a", "b")
+    ]
+    ours = {"toolCall": {"name": "read", "input": {"path": "here.txt"}}}
+    (tmp_path / "here.txt").write_text("ours\n")
+    daemon = build(tmp_path / "home")
+    daemon.models.add_scripted({"fake-1": {"scripted": [[*calls, ours], [{"text": "done"}]]}})
+    panel = MemoryClient(lines=True)
+    backend = Backend(daemon.service, daemon.workspace)
+    AcpConnection(panel.stream, AcpOptions(FAKE_AGENT, lambda _: backend)).start()
+    await panel.request("hi", "initialize", {"protocolVersion": 1})
+    header = {"name": LET_IN[0][0], "value": LET_IN[0][1]}
+    process = rig.real()
+    assert isinstance(process, StdioServer)
+    servers = [
+        {"name": "a", "command": process.command, "args": list(process.args), "env": []},
+        {"name": "b", "type": "http", "url": f"http://127.0.0.1:{port}/mcp", "headers": [header]},
+    ]
+    wanted = {"cwd": str(tmp_path), "mcpServers": servers, "_meta": {"sidecar": {"model": "fake-1"}}}
+    sid = (await panel.request("new", "session/new", wanted))["result"]["sessionId"]
+    prompt = {"sessionId": sid, "prompt": [{"type": "text", "text": "add"}]}
+    panel.ask("go", "session/prompt", prompt)
+    asked = [(await panel.call("session/request_permission", n)) for n in (1, 2)]
+    for question in asked:
+        panel.reply(question["id"], {"outcome": {"outcome": "selected", "optionId": "allow_once"}})
+    assert (await panel.answer("go"))["result"]["stopReason"] == "end_turn"
+    await daemon.service.aclose()
+    updates = [call["params"]["update"] for call in panel.calls("session/update")]
+    said = [each["content"][0]["content"]["text"] for each in updates if each.get("status") == "completed"]
+    assert sorted(question["params"]["toolCall"]["title"] for question in asked) == ["a: add", "b: add"]
+    assert sorted(said) == ["     1\tours", "5", "5"]
