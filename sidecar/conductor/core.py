@@ -16,6 +16,7 @@ from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.capabilities.contract import PermissionAsk, PlanEntry, ToolContext
 from sidecar.capabilities.mcp.contract import McpServer, ServerHost
 from sidecar.conductor.compacting import Compactor, backstop_of
+from sidecar.conductor.concerns import Concerns
 from sidecar.conductor.context import ContextMeter, Overhead, overhead_of, turn_tokens
 from sidecar.conductor.contract import ContextUsage, EngineView, PlanItem, TokenCounts
 from sidecar.conductor.engines.base import CompactAsk, Frame, SessionEngine
@@ -37,6 +38,7 @@ from sidecar.conductor.records import from_record, to_record
 from sidecar.conductor.room import USER, Company
 from sidecar.conductor.servers import SessionServers
 from sidecar.conductor.silence import bounded_silence
+from sidecar.conductor.stored import Report
 from sidecar.conductor.surroundings import Surroundings
 from sidecar.llmgateway.contract import (
     Channel,
@@ -65,6 +67,7 @@ class Core:
     """The inside of one session.
 
     Attributes:
+        concerns: what the user should hear once.
         desk: where the user is asked.
         entering: the prompt that is about to enter, which a gate must count.
         servers: the tool servers that clients named for the session.
@@ -87,8 +90,7 @@ class Core:
         # By identity, with the turn held: two clients may say the same words.
         self._authors: dict[int, tuple[Turn, str]] = {}
         self._rules = ""
-        self._problems = tuple(parts.models.problems)
-        self._repairs: set[str] = set()
+        self.concerns = Concerns(self.narrator.tell, parts.models.problems)
         self._weighed: tuple[str, Sequence[ToolDescriptor], Overhead] | None = None
         self.cwd = Path(info.cwd)
         self.roots = (self.cwd, *map(Path, info.roots))
@@ -114,8 +116,9 @@ class Core:
         """What is known of the session's model."""
         return self.parts.models.card(self.info.model)
 
-    async def load(self, records: Sequence[Mapping[str, object]]) -> None:
-        """Take over what is stored."""
+    async def load(self, records: Sequence[Mapping[str, object]], report: Report) -> None:
+        """Take over what is stored, and what is wrong with it."""
+        self.concerns.loaded(report)
         await self.refresh_rules()
         turns = await self.history.load()
         if turns:
@@ -134,12 +137,6 @@ class Core:
         self.servers.add(servers)
         kept = tuple(server.without_secrets() for server in self.servers.named)
         self.info = replace(self.info, mcp_servers=kept)
-
-    def tell_problems(self) -> None:
-        """Tell, with the first turn that needs them, which settings are not used and why."""
-        problems, self._problems = self._problems, ()
-        for problem in problems:
-            self.narrator.tell(Notice("warning", "Some settings are not used", problem))
 
     def configure_agent(self) -> None:
         """Give the agent the setup as it is now. An unchanged one is not given again: it would weigh anew."""
@@ -290,8 +287,10 @@ class Core:
         return Company(self.info.sid, people, lambda turn: self._authors.get(id(turn), (turn, USER))[1])
 
     def _invoke(self, conversation: Conversation, options: StreamOptions) -> Channel:
+        self.concerns.sending(conversation.turns, self.history.turns)
+
         def call(prepared: Conversation) -> Channel:
-            heard = replace(options, on_retry=self._on_retry, on_repair=self._on_repair)
+            heard = replace(options, on_retry=self._on_retry, on_repair=self.concerns.repaired)
             channel = self.parts.models.invoker(self.agent.snapshot().model)(prepared, heard)
             return bounded_silence(channel, self.parts.model_silence_s)
 
@@ -315,12 +314,6 @@ class Core:
 
     def _on_retry(self, attempt: int, max_attempts: int, delay_ms: int, error: GatewayError) -> None:
         self.narrator.tell(Retry(attempt, max_attempts, delay_ms, error.message))
-
-    def _on_repair(self, repair: str) -> None:
-        # A conversation that stays broken is mended at every call; the user hears of it once.
-        if repair not in self._repairs:
-            self._repairs.add(repair)
-            self.narrator.tell(Notice("warning", "The conversation was mended before it was sent", repair))
 
     def _on_usage(self, usage: Usage) -> None:
         self._weigh()

@@ -369,7 +369,7 @@ class Hub:
             models = await self._parts.models.at(Path(info.cwd))
             await models.ready(info.model)
             session = Session(info, opened.journal, replace(self._parts, models=models), self)
-            await session.start(opened.records)
+            await session.start(opened.records, opened.report)
         except BaseException:
             opened.release()
             raise

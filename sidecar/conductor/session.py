@@ -38,6 +38,7 @@ from sidecar.conductor.prompts import How, Interrupted, Prompts
 from sidecar.conductor.queue import JobQueue
 from sidecar.conductor.restoring import Restoration
 from sidecar.conductor.slash import COMMANDS
+from sidecar.conductor.stored import Report
 from sidecar.conductor.turns import TurnRunner
 from sidecar.conductor.watching import watch_files
 from sidecar.runtime.contract import ToolCall
@@ -81,9 +82,12 @@ class Session:
         self.prompts = Prompts(self._core, self._queue, self._runner)
         self._watches: list[Dispose] = []
 
-    async def start(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Load what is stored of this session; *records* are the store's records that are no nodes."""
-        await self._core.load(records)
+    async def start(self, records: Sequence[Mapping[str, Any]], report: Report) -> None:
+        """Load what is stored of this session.
+
+        *records* are the store's records that are no nodes, *report* is what it found wrong with all of it.
+        """
+        await self._core.load(records, report)
 
     async def aclose(self) -> None:
         """Stop what runs, store what is to be stored, let go of everything."""

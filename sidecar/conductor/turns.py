@@ -70,7 +70,7 @@ class TurnRunner:
         started_ms = core.parts.clock_ms()
         self._stop = CancelToken()
         core.narrator.begin_turn(job.turn_id)
-        core.tell_problems()
+        core.concerns.tell()
         core.narrator.enter("invoking")
         try:
             if job.command is not None:

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from sidecar.llmgateway.contract import AssistantTurn, Turn
 from sidecar.runtime.wire import is_blank, paired
 
-__all__ = ["Integrity", "heal"]
+__all__ = ["HEALED", "Integrity", "heal"]
+
+HEALED: Final = "calls without results, results without calls or empty answers were put in order"
+"""How a report says that :func:`heal` had something to do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from sidecar.llmgateway.contract import Turn
 from sidecar.runtime.contract import SessionNode
 from sidecar.runtime.store.codec import encode_line, head_record, node_record
 from sidecar.runtime.store.dag import Clock, SessionGraph, wall_clock_ms
-from sidecar.runtime.store.integrity import Integrity, heal
+from sidecar.runtime.store.integrity import HEALED, Integrity, heal
 from sidecar.runtime.store.jsonable import to_json
 from sidecar.runtime.store.reading import StoredSession
 from sidecar.runtime.store.writer import LineWriter, append_nowhere
@@ -42,6 +42,7 @@ class SessionJournal:
         self._path_view: tuple[str, ...] | None = ()
         self._unwritten: list[Turn] = []
         self._is_held = False
+        self._is_healed = False
 
     @property
     def head(self) -> str | None:
@@ -67,8 +68,9 @@ class SessionJournal:
 
     @property
     def integrity(self) -> Integrity:
-        """What :meth:`load` found wrong with the file."""
-        return self._stored.integrity if self._stored is not None else Integrity()
+        """What :meth:`load` found wrong with the file, and with the conversation in it."""
+        found = self._stored.integrity if self._stored is not None else Integrity()
+        return replace(found, repaired=(*found.repaired, HEALED)) if self._is_healed else found
 
     @property
     def n_unwritten_lines(self) -> int:
@@ -87,6 +89,7 @@ class SessionJournal:
         turns = graph.path_to(self._path[-1]) if self._path else ()
         healed = heal(turns)
         if healed != turns:
+            self._is_healed = True
             self._writer.hold(self._branch(graph, healed))
         return healed
 

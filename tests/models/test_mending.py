@@ -1,0 +1,66 @@
+"""A conversation that is broken, as an import or an older version may leave it, is mended, and told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolTurn,
+    Turn,
+    UserTurn,
+)
+from sidecar.llmgateway.providers.fakes import Ended, Said
+from sidecar.runtime.store import SessionStore
+
+APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")
+
+
+def user(text: str) -> Turn:
+    return UserTurn((TextBlock(text),))
+
+
+def calls(*ids: str) -> Turn:
+    return AssistantTurn(tuple(ToolCallBlock(each, "read", {"path": "a.txt"}) for each in ids))
+
+
+def results(*ids: str) -> Turn:
+    return ToolTurn(tuple(ToolResultBlock(each, "hi") for each in ids))
+
+
+BROKEN: list[Any] = [
+    pytest.param([user("a"), calls("c1", "c2"), results("c1"), user("b")], id="a call without its result"),
+    pytest.param(
+        [user("a"), results("c9"), AssistantTurn((TextBlock("so"),))], id="a result without its call"
+    ),
+    pytest.param([AssistantTurn((TextBlock("hello"),))], id="the assistant speaks first"),
+]
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("turns", BROKEN)
+async def test_what_is_broken_is_mended_and_told_once(
+    on_stage: Any, told: Any, api: str, turns: list[Turn]
+) -> None:
+    """The fake refuses what is not valid: an answer says that the request was."""
+    async with on_stage({api: [(Said(("fine",)), Ended())]}) as stage:
+        session = await stage.session()
+        hub, sid = stage.daemon.service.hub, session.sid
+        await hub.close(sid)
+        journal = SessionStore(stage.home / "sessions").journal(sid)
+        await journal.load()
+        await journal.record(turns)
+        await journal.close()
+        loaded = (await hub.load(sid)).session
+        texts = [(await stage.ask(loaded, prompt)).text for prompt in ("go on", "and on")]
+        stored = await SessionStore(stage.home / "sessions").open(sid)
+    assert texts == ["fine", "fine"]
+    assert [node.turn for node in stored.graph.nodes[: len(turns)]] == turns
+    (notice,) = told(loaded, "notice")
+    assert "conversation was mended" in notice["data"]["title"]
+    assert "put in order" in notice["data"]["description"]
