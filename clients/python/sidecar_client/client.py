@@ -189,10 +189,13 @@ class SidecarClient(Calls, Documents):
         *,
         model: str | None = None,
         engine: str | None = None,
+        knowledge: Sequence[str] = (),
         title: str | None = None,
     ) -> Session:
         """Start a session in *cwd*; :meth:`session_new` knows more options."""
-        new = await self.session_new(cwd=str(_folder(cwd)), model=model, engine=engine, title=title)
+        new = await self.session_new(
+            cwd=str(_folder(cwd)), model=model, engine=engine, knowledge=tuple(knowledge), title=title
+        )
         return Session(self, new.sid, new.seq)
 
     async def load_session(self, sid: str) -> Session:

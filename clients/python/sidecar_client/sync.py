@@ -253,10 +253,13 @@ class SidecarClient(_Blocking[aio.SidecarClient]):
         *,
         model: str | None = None,
         engine: str | None = None,
+        knowledge: Sequence[str] = (),
         title: str | None = None,
     ) -> Session:
         """Start a session in *cwd*; :meth:`session_new` knows more options."""
-        started = self._wrapped.start_session(cwd, model=model, engine=engine, title=title)
+        started = self._wrapped.start_session(
+            cwd, model=model, engine=engine, knowledge=knowledge, title=title
+        )
         return Session(self._loop.wait(started), self._loop)
 
     def load_session(self, sid: str) -> Session:

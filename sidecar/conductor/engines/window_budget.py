@@ -149,11 +149,11 @@ def _condensed(frame: Frame, record: CondenseRecord, uris: dict[str, str]) -> Co
         RestoredFile(uris.get(file.file.path, file.file.path), file.hash, file.source, file.tokens)
         for file in record.restored
     )
-    reason = record.fallback_reason
+    reason, cut = record.fallback_reason, _turn_at(frame.turns, record.cut)
     return Condensed(
         turns=messages_to_turns(record.messages),
-        cut=_turn_at(frame.turns, record.cut),
-        dropped_count=record.dropped_count,
+        cut=cut,
+        dropped_count=cut - (record.prompt_index is not None),
         pre_tokens=record.tokens_before + frame.overhead_tokens,
         post_tokens=record.tokens_after + frame.overhead_tokens,
         summary=record.summary or "",

@@ -1,0 +1,266 @@
+"""Every compaction engine, and what sessions know, as clients of the real daemon meet them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from sidecar.llmgateway.providers.fakes import FakeProvider, fake_provider
+from sidecar.llmgateway.providers.fakes.scenes import Ended, Said, Spent
+from sidecar_client import ClientEvent, Session, SidecarClient, allow
+
+pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
+
+COMPACTING = ("windowBudget", "runtime", "agentcore", "summarizing")
+OTHERS = ("slidingWindow", "none")
+MODEL = "openai-chat:gpt-4o"
+HEADER = "[Relevant context from knowledge sources]"
+FACT = "The staging database listens on port 7341."
+QUESTION = "Which port does the staging database use?"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def provider() -> AsyncIterator[FakeProvider]:
+    """A provider on the loopback, which shows what models are sent; its model says the same each time."""
+    scene = (Said(("I see.",)), Spent(40, 4), Ended())
+    async with fake_provider("openai-chat", [scene]) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def env(home: Path, provider: FakeProvider) -> Mapping[str, str]:
+    return {"INDUSAGI_HOME": str(home), "OPENAI_BASE_URL": provider.http.url, "OPENAI_API_KEY": "sk-test"}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def client(env: Mapping[str, str], home: Path) -> AsyncIterator[SidecarClient]:
+    async with SidecarClient.spawn(env=env, cwd=home, permission=allow) as started:
+        yield started
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    for name in ("lexer", "parser", "printer"):
+        lines = (f"def {name}_{number}(token):\n    return token\n\n\n" for number in range(60))
+        (tmp_path / f"{name}.py").write_text("".join(lines), encoding="utf-8")
+    return tmp_path
+
+
+async def a_talk(client: SidecarClient, project: Path, engine: str) -> Session:
+    """A session with something to condense, answered by the built-in model."""
+    session = await client.start_session(project, engine=engine, model="offline-1")
+    for name in ("lexer", "parser", "printer"):
+        await session.run(f"What is in {name}.py? Never rename {name}_0.")
+    return session
+
+
+@pytest.mark.parametrize("engine", COMPACTING)
+async def test_an_engine_previews_compacts_tells_and_takes_it_back(
+    client: SidecarClient, project: Path, engine: str
+) -> None:
+    session = await a_talk(client, project, engine)
+    before = await session.usage()
+    plan = await session.preview()
+    assert (plan.engine, plan.noop) == (engine, None)
+    done = await session.compact()
+    assert (done.status, done.engine, done.trigger, done.summary_source) == (
+        "completed",
+        engine,
+        "manual",
+        "model",
+    )
+    assert plan.cut is not None
+    assert done.cut == plan.cut.index
+    assert (await session.usage()).used < before.used
+    assert bool(done.info) == (engine in ("agentcore", "summarizing"))
+    (listed,) = (await client.compact_list(session.sid)).compactions
+    assert listed == done
+    read = await client.compact_read(session.sid, done.compaction_id, "summary")
+    assert read.content
+    dropped = await client.compact_read(session.sid, done.compaction_id, "dropped")
+    n_before = len(dropped.nodes or ())
+    assert n_before - done.dropped_count in (0, 1), "the newest prompt stays, wherever it stood"
+    assert "lexer.py" in str(dropped.nodes)
+    undone = await session.undo()
+    assert undone.restored_tokens > 0
+    assert (await session.usage()).used >= before.used
+    assert (await session.run("What is in lexer.py?")).stop_reason == "end_turn"
+
+
+async def test_engines_are_compared_side_by_side_and_nothing_changes(
+    client: SidecarClient, project: Path
+) -> None:
+    session = await a_talk(client, project, "windowBudget")
+    head = (await client.session_read(session.sid)).nodes[-1].id
+    plans = (await client.compact_compare(session.sid)).plans
+    assert {plan.engine for plan in plans} >= set(COMPACTING)
+    assert all(plan.noop is None for plan in plans if plan.engine in COMPACTING)
+    assert (await client.session_read(session.sid)).nodes[-1].id == head
+
+
+@pytest.mark.parametrize("engine", OTHERS)
+async def test_an_engine_that_does_not_compact_says_why(
+    client: SidecarClient, project: Path, engine: str
+) -> None:
+    session = await a_talk(client, project, engine)
+    done = await session.compact()
+    assert done.status == "noop"
+    assert done.reason
+    ran = await session.run("/compact")
+    assert done.reason in ran.text
+    await client.session_set_config_option(session.sid, "engine", "agentcore")
+    assert (await session.compact()).status == "completed"
+
+
+# What sessions know: told by what a provider is sent.
+
+
+def finds(provider: FakeProvider) -> str:
+    """What was found for the newest prompt, empty for nothing."""
+    texts = [_text(message["content"]) for message in provider.sent[-1]["messages"]]
+    return next((text for text in reversed(texts) if text.startswith(HEADER)), "")
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content or ())
+
+
+async def until_found(ask: Callable[[], Awaitable[object]], provider: FakeProvider, words: str) -> str:
+    """Ask again until *words* are found: an index is built in the background."""
+    for _ in range(50):
+        await ask()
+        if words in finds(provider):
+            return finds(provider)
+    raise AssertionError(f"{words!r} was not found; the last finds: {finds(provider)!r}")
+
+
+async def test_a_second_session_recalls_what_the_first_has_learned(
+    client: SidecarClient, project: Path, provider: FakeProvider
+) -> None:
+    first = await client.start_session(project, model=MODEL)
+    await first.run(FACT)
+    second = await client.start_session(project, model=MODEL, knowledge=["sessions"])
+    found = await until_found(lambda: second.run(QUESTION), provider, FACT)
+    assert "[a conversation, user, " in found
+    third = await client.start_session(project, model=MODEL)
+    await third.run(QUESTION)
+    assert finds(provider) == ""
+
+
+async def test_what_a_compaction_dropped_is_recalled(
+    client: SidecarClient, project: Path, provider: FakeProvider
+) -> None:
+    session = await client.start_session(project, model=MODEL, engine="agentcore", knowledge=["sessions"])
+    await session.run(FACT)
+    for number in range(3):
+        await session.run(f"Tell me about the garden, part {number}. " + "Roses and lilies. " * 60)
+    await session.run(QUESTION)
+    assert FACT not in finds(provider), "what is in sight is not found again"
+    done = await session.compact()
+    assert done.status == "completed"
+    assert FACT not in (done.summary or "")
+    found = await until_found(lambda: session.run(QUESTION), provider, FACT)
+    assert "[this conversation, user, " in found
+
+
+@pytest.mark.parametrize("engine", [*COMPACTING, *OTHERS])
+async def test_the_workspace_is_searched_with_any_engine(
+    client: SidecarClient, project: Path, provider: FakeProvider, engine: str
+) -> None:
+    session = await client.start_session(project, model=MODEL, engine=engine)
+    await client.session_set_config_option(session.sid, "knowledge", "workspace")
+    found = await until_found(lambda: session.run("where is printer_42 defined?"), provider, "printer_42")
+    assert "[workspace] printer.py:" in found
+
+
+class AcpClient:
+    """A client that speaks the Agent Client Protocol, line by line."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._n_asked = 0
+        self.updates: list[Any] = []
+
+    async def request(self, method: str, **params: Any) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._n_asked += 1
+        message = {"jsonrpc": "2.0", "id": self._n_asked, "method": method, "params": params}
+        self._process.stdin.write(json.dumps(message).encode() + b"\n")
+        while True:
+            answer = json.loads(await asyncio.wait_for(self._process.stdout.readline(), 30))
+            if answer.get("id") == self._n_asked and "method" not in answer:
+                assert "error" not in answer, answer
+                return answer["result"]
+            if answer.get("method") == "session/update":
+                self.updates.append(answer["params"]["update"])
+
+
+@asynccontextmanager
+async def acp_client(env: Mapping[str, str]) -> AsyncIterator[AcpClient]:
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-P", "-m", "sidecar", "acp", stdin=pipe, stdout=pipe, env={**os.environ, **env}
+    )
+    started = AcpClient(process)
+    await started.request("initialize", protocolVersion=1, clientCapabilities={})
+    yield started
+    assert process.stdin is not None
+    process.stdin.close()
+    await process.wait()
+
+
+async def test_acp_clients_choose_engine_and_knowledge_and_recall_what_others_learned(
+    client: SidecarClient, project: Path, provider: FakeProvider, env: Mapping[str, str]
+) -> None:
+    first = await client.start_session(project, model=MODEL)
+    await first.run(FACT)
+    extras = {"sidecar": {"model": MODEL, "engine": "summarizing"}}
+    async with acp_client(env) as acp:
+        new = await acp.request("session/new", cwd=str(project), mcpServers=[], _meta=extras)
+        sid, options = new["sessionId"], {each["id"]: each for each in new["configOptions"]}
+        assert options["engine"]["currentValue"] == "summarizing"
+        assert options["knowledge"]["currentValue"] == "none"
+        chosen = await acp.request(
+            "session/set_config_option", sessionId=sid, configId="knowledge", value="workspace+sessions"
+        )
+        assert {each["id"]: each["currentValue"] for each in chosen["configOptions"]}["knowledge"] == (
+            "workspace+sessions"
+        )
+
+        async def ask() -> object:
+            prompt = [{"type": "text", "text": QUESTION}]
+            return await acp.request("session/prompt", sessionId=sid, prompt=prompt)
+
+        assert FACT in await until_found(ask, provider, FACT)
+
+
+async def test_a_compaction_tells_its_course_in_order(client: SidecarClient, project: Path) -> None:
+    session = await a_talk(client, project, "agentcore")
+    events: list[ClientEvent] = []
+    stream = session.events()
+    done = await session.compact()
+    async for event in stream:
+        events.append(event)
+        if event.kind == "compaction" and event.data["status"] == "completed":
+            break
+    told = [event.data for event in events if event.kind == "compaction"]
+    assert [data["status"] for data in told] == ["in_progress", "completed"]
+    assert {data["compactionId"] for data in told} == {done.compaction_id}
+    names = {"tokensBefore", "tokensAfter", "messagesBefore", "messagesAfter", "compactedCount", "keptCount"}
+    names |= {"isSplitTurn", "isIncremental", "summaryLen", "durationMs", "summarySource"}
+    assert names <= set(told[-1]["info"])
