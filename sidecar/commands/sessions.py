@@ -15,6 +15,7 @@ from sidecar_client import SidecarClient
 
 __all__ = ["run"]
 
+_MOST_SHOWN = 40
 _ID_CHARS = 8
 """How much of an id is shown to somebody who looks; a script gets all of it."""
 
@@ -44,13 +45,15 @@ def _show(found: list[SessionSummary], *, is_all: bool) -> None:
         screen.note("no sessions yet; sidecar chat starts one" if is_all else "no session is like that")
         return
     headers = ("session", "last used", "turns", "tokens", "title", "folder")
-    rows = [_row(session) for session in found]
+    rows = [_row(session) for session in found[:_MOST_SHOWN]]
     here = Path.cwd()
     shown = [(sid[:_ID_CHARS], *rest, short_path(Path(cwd), here)) for sid, *rest, cwd in rows]
-    screen.table(headers, shown, cut=(5, 4, 3, 2, 1))
-    screen.note(
-        "sidecar chat --resume SESSION goes on with one, --resume alone with the newest of this folder"
-    )
+    screen.table(headers, shown, cut=(5, 4), drop=(5, 1, 2, 3))
+    if len(found) > _MOST_SHOWN:
+        screen.note(
+            f"and {len(found) - _MOST_SHOWN} older ones; words of a title, --cwd . or a pipe find them"
+        )
+    screen.note("sidecar chat --resume SESSION goes on with one of them")
 
 
 def _row(session: SessionSummary) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ def show_change(screen: Screen, was: Mapping[str, int], now: Mapping[str, int]) 
         for label in labels
     ]
     drawn.append((total[0], "", total[1], "→", total[2], ""))
-    screen.table(("tokens", "before", "", "", "", "after"), drawn, cut=(5, 1))
+    screen.table(("tokens", "before", "", "", "", "after"), drawn, drop=(5, 1))
 
 
 def plan_lines(plan: Plan, folder: Path) -> list[str]:

@@ -25,12 +25,17 @@ _GAUGE_CELLS = 24
 _QUIET_S: Final = 0.4
 """How long something may take before it is worth a sign of life."""
 
-_LEAST_CELLS: Final = 6
-"""A column that is cut keeps this much, unless it has to go."""
+_LEAST_CELLS: Final = 12
+"""A column that is cut keeps this much."""
 
 _PLAIN: Final = str.maketrans(
     {"█": "#", "░": ".", "·": "-", "»": ">", "✓": "+", "✗": "!", "…": ".", "→": ">"}
 )
+_CONTROLS: Final = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), "\N{REPLACEMENT CHARACTER}") | {
+    ord(kept): kept for kept in "\n\t"
+}
+"""What a file or a model may say to a terminal is text: no colours, no cursor, no titles, no clipboard."""
+
 _WARM, _HOT = 60, 85
 
 
@@ -130,12 +135,17 @@ class Screen:
         self._notes.print(text)
 
     def table(
-        self, headers: Sequence[str], rows: Sequence[Sequence[str]], *, cut: Sequence[int] = ()
+        self,
+        headers: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        *,
+        cut: Sequence[int] = (),
+        drop: Sequence[int] = (),
     ) -> None:
         """Write a table; when piped, one line a row with tabs between.
 
-        In a terminal that is too narrow the columns *cut* lose their ends, in that order;
-        where that is not enough they go, the last first.
+        In a terminal that is too narrow the columns *cut* lose their ends, in that order; where that is not
+        enough the columns *drop* go, in that order.
         """
         self.end_line()
         if not self.is_terminal:
@@ -145,7 +155,7 @@ class Screen:
             self.console.file.flush()
             return
         columns = list(zip(headers, *rows, strict=True))
-        widths = _widths(columns, self.console.width, cut)
+        widths = _widths(columns, self.console.width, cut, drop)
         is_right = [all(map(_is_figure, column[1:])) for column in columns]
         if any(headers):
             self.line(_laid_out(headers, widths, is_right), "dim")
@@ -177,6 +187,8 @@ class Screen:
             self.console.out(self._shown(text), style=style, end="", highlight=False)
 
     def _shown(self, text: str) -> str:
+        if self.is_terminal or self._notes.is_terminal:
+            text = text.replace("\r\n", "\n").translate(_CONTROLS)
         return text.translate(_PLAIN) if self._is_plain else text
 
 
@@ -195,17 +207,29 @@ def _can_write(stream: Any, text: str) -> bool:
     return True
 
 
-def _widths(columns: Sequence[Sequence[str]], room: int, cut: Sequence[int]) -> list[int]:
+def _widths(
+    columns: Sequence[Sequence[str]], room: int, cut: Sequence[int], drop: Sequence[int]
+) -> list[int]:
     """Return how wide *columns* are in *room* cells; 0 for one that there is no room for."""
     widths = [max(map(cell_len, column)) for column in columns]
+    for index in drop:
+        if _over(_shrunk(widths, room, cut), room) <= 0:
+            break
+        widths[index] = 0
+    return _shrunk(widths, room, cut)
+
+
+def _shrunk(widths: Sequence[int], room: int, cut: Sequence[int]) -> list[int]:
+    shrunk = list(widths)
     for index in cut:
-        over = sum(widths) + 2 * (len(widths) - 1) - room
-        if over > 0:
-            widths[index] = max(min(_LEAST_CELLS, widths[index]), widths[index] - over)
-    for index in reversed(cut):
-        if sum(widths) + 2 * (sum(map(bool, widths)) - 1) > room:
-            widths[index] = 0
-    return widths
+        spare = max(0, shrunk[index] - _LEAST_CELLS)
+        shrunk[index] -= max(0, min(spare, _over(shrunk, room)))
+    return shrunk
+
+
+def _over(widths: Sequence[int], room: int) -> int:
+    """Return how many cells there are too many, with two between columns."""
+    return sum(width + 2 for width in widths if width) - 2 - room
 
 
 def _laid_out(row: Sequence[str], widths: Sequence[int], is_right: Sequence[bool]) -> str:

@@ -75,20 +75,38 @@ def test_a_table_is_lines_with_tabs_when_piped() -> None:
     [
         pytest.param(
             40,
-            ["name               n  note", "a.py           1,000  x", "a_long_name.c      2"],
+            [f"{'name':18}      n  note", f"{'a.py':18}  1,000  x", "a_very_long_name.c      2"],
             id="there is room",
         ),
-        pytest.param(20, ["name         n  note", "a.py     1,000  x", "a_long…      2"], id="ends are cut"),
-        pytest.param(14, ["name        n", "a.py    1,000", "a_lon…      2"], id="a column has to go"),
+        pytest.param(
+            26,
+            [f"{'name':13}      n  note", f"{'a.py':13}  1,000  x", "a_very_long_…      2"],
+            id="ends are cut",
+        ),
+        pytest.param(
+            20,
+            [f"{'name':13}      n", f"{'a.py':13}  1,000", "a_very_long_…      2"],
+            id="a column has to go",
+        ),
+        pytest.param(9, ["name", "a.py", "a_very_long…"], id="no narrower than can be read"),
     ],
 )
-def test_a_table_in_a_terminal_never_wraps(
+def test_a_table_in_a_terminal_does_not_wrap(
     width: int, lines: list[str], terminal: Callable[[int], Terminal]
 ) -> None:
     stream = terminal(width)
-    rows = [("a.py", "1,000", "x"), ("a_long_name.c", "2", "")]
-    Screen(stream).table(("name", "n", "note"), rows, cut=(0, 2))
+    rows = [("a.py", "1,000", "x"), ("a_very_long_name.c", "2", "")]
+    Screen(stream).table(("name", "n", "note"), rows, cut=(0,), drop=(2, 1))
     assert re.sub("\x1b\\[[0-9;]*m", "", stream.getvalue()).splitlines() == lines
+
+
+def test_no_file_speaks_to_the_terminal(terminal: Callable[[int], Terminal]) -> None:
+    stream = terminal(80)
+    Screen(stream).stream("a\tb\r\n\x1b]52;c;eA==\x07 \x9b31m c\x08")
+    assert re.sub("\x1b\\[[0-9;]*m", "", stream.getvalue()) == "a       b\n�]52;c;eA==� �31m c�"
+    piped = io.StringIO()
+    Screen(piped).stream("\x1b[1mas it is\r\n")
+    assert piped.getvalue() == "\x1b[1mas it is\r\n"
 
 
 def test_a_note_within_an_answer_begins_a_line_of_its_own() -> None:
