@@ -313,6 +313,15 @@ class Session:
     # The jobs.
 
     async def _run(self, job: Job) -> None:
+        try:
+            await self._carry_out(job)
+        except Exception as error:
+            # Whatever went wrong, nobody waits for ever: who asked is told, and then the queue.
+            if not job.outcome.done():
+                job.outcome.set_exception(error)
+            raise
+
+    async def _carry_out(self, job: Job) -> None:
         match job:
             case PromptJob():
                 self.prompts.begun()

@@ -12,10 +12,11 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.todo import TODO
 from sidecar.conductor.content import prompt_text
 from sidecar.conductor.contract import PlanItem, TokenCounts
+from sidecar.conductor.core import Core
 from sidecar.conductor.errors import Busy, FolderNotFound, HeadMoved, SessionNotFound
 from sidecar.conductor.events import Event, Faulted, Message, Settled, UserMessage
 from sidecar.conductor.hub import NewSession
-from sidecar.conductor.session import Content, Session
+from sidecar.conductor.session import CompactRequest, Content, Session
 from sidecar.llmgateway.contract import (
     ErrorEmission,
     StopEmission,
@@ -327,3 +328,21 @@ async def test_closing_in_the_middle_of_a_turn_loses_nothing_that_was_told(make_
     assert (await started.outcome).stop_reason == "cancelled"
     loaded = (await stage.hub.load(session.sid)).session
     assert [turn.role for turn in loaded.history.turns][:3] == ["user", "assistant", "user"]
+
+
+@pytest.mark.parametrize("ask", ["prompt", "compact"])
+async def test_a_mistake_of_ours_leaves_nobody_waiting(
+    make_stage: Any, monkeypatch: pytest.MonkeyPatch, ask: str
+) -> None:
+    """It cannot happen; when it does, who asked hears of it and the next prompt is answered."""
+    monkeypatch.delenv("INDUSAGI_STRICT")
+    stage = await make_stage([[Say("x" * 9_000)]], repeat=True)
+    session = await stage.session()
+    for prompt in ("one", "two"):
+        await stage.ask(session, prompt)
+    with monkeypatch.context() as broken:
+        broken.setattr(Core, "usage", lambda core, **_: 1 // 0)
+        asked = session.compact(CompactRequest()) if ask == "compact" else await session.submit(text("three"))
+        with pytest.raises(ZeroDivisionError):
+            await asked.outcome
+    assert (await stage.ask(session, "four")).stop_reason == "end_turn"
