@@ -170,6 +170,13 @@ def test_one_module_reads_the_environment(name: str, path: Path) -> None:
         assert not re.search(r"\bos\.(environ|getenv)\b", path.read_text(encoding="utf-8")), name
 
 
+def test_every_exemption_from_the_types_says_why() -> None:
+    folders = (PACKAGE, ROOT / "tests", ROOT / "clients" / "python")
+    bare = re.compile(r"# type: ignore(\[[\w, -]+\])?$", re.MULTILINE)
+    paths = (path for folder in folders for path in folder.rglob("*.py"))
+    assert [path.name for path in paths if bare.search(path.read_text(encoding="utf-8"))] == []
+
+
 @pytest.mark.parametrize(("name", "path"), ALL)
 def test_what_an_exception_says_is_logged_for_debugging_alone(name: str, path: Path) -> None:
     """It may quote a prompt or a file; ``log_fault`` tells its class and where it came from."""

@@ -89,7 +89,7 @@ def _converter(*, is_open: bool = False) -> Converter:
 
 def _structure_hook(converter: Converter, kind: Any) -> Any:
     renames = {field.name: override(rename=wire_name(field)) for field in fields(kind)}
-    return make_dict_structure_fn(kind, converter, _cattrs_detailed_validation=True, **renames)  # type: ignore[arg-type]
+    return make_dict_structure_fn(kind, converter, _cattrs_detailed_validation=True, **renames)  # type: ignore[arg-type]  # an override is any keyword
 
 
 def _unstructure_hook(converter: Converter, kind: Any) -> Any:
@@ -97,7 +97,7 @@ def _unstructure_hook(converter: Converter, kind: Any) -> Any:
         field.name: override(rename=wire_name(field), omit_if_default=field.default is None)
         for field in fields(kind)
     }
-    return make_dict_unstructure_fn(kind, converter, **overrides)  # type: ignore[arg-type]
+    return make_dict_unstructure_fn(kind, converter, **overrides)  # type: ignore[arg-type]  # an override is any keyword
 
 
 def wire_name(field: Field[Any]) -> str:
@@ -122,7 +122,7 @@ def _is_tuple(kind: Any) -> bool:
 
 
 def _tuple_hook(converter: Converter, kind: Any) -> Any:
-    structure = list_structure_factory(GenericAlias(list, get_args(kind)[0]), converter)  # type: ignore[arg-type]
+    structure = list_structure_factory(GenericAlias(list, get_args(kind)[0]), converter)  # type: ignore[arg-type]  # made while it runs
 
     def hook(value: Any, _kind: Any) -> Any:
         if not isinstance(value, list):

@@ -100,7 +100,7 @@ class RequestRefused(SidecarError):
     def __init__(self, kind: str, message: str, *, hint: str | None = None, retryable: bool = False) -> None:
         super().__init__(message, hint=hint)
         self.kind = kind  # type: ignore[misc]  # one class for the kinds that only the wire knows
-        self.retryable = retryable  # type: ignore[misc]
+        self.retryable = retryable  # type: ignore[misc]  # as the kind
 
 
 def lsp_code(kind: str) -> int:

@@ -443,7 +443,7 @@ def test_what_any_client_is_told(check_told: CheckTold, events: list[Any], expec
 
 
 def test_the_table_knows_every_kind_but_those_that_an_answer_tells() -> None:
-    told = {each["kind"] for case in PLAIN for each in case.values[0]}  # type: ignore[union-attr]
+    told = {each["kind"] for case in PLAIN for each in case.values[0]}  # type: ignore[union-attr]  # lists alone
     others = {"notice", "fileStale", "retry"}
     assert (
         told - {"phase", "settled", "faulted", "_new"} | others

@@ -180,7 +180,7 @@ class Editor:
 def client_of_an_editor() -> LanguageClient:
     """Return the client of a new editor."""
     editor = Editor()
-    editor.client.editor = editor  # type: ignore[attr-defined]
+    editor.client.editor = editor  # type: ignore[attr-defined]  # ours, on theirs
     return editor.client
 
 
@@ -211,7 +211,7 @@ async def client(
     lsp_client: LanguageClient, request: pytest.FixtureRequest, workplace: Path, state: None
 ) -> AsyncIterator[None]:
     """A client with the capabilities of each editor in turn, and its daemon."""
-    editor: Editor = lsp_client.editor  # type: ignore[attr-defined]
+    editor: Editor = lsp_client.editor  # type: ignore[attr-defined]  # ours, on theirs
     capabilities = client_capabilities(request.param)
     assert capabilities.workspace
     assert capabilities.text_document
@@ -234,5 +234,5 @@ async def client(
 @pytest.fixture
 def editor(client: LanguageClient) -> Editor:
     """Return the editor that *client* belongs to."""
-    found: Editor = client.editor  # type: ignore[attr-defined]
+    found: Editor = client.editor  # type: ignore[attr-defined]  # ours, on theirs
     return found

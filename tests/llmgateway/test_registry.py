@@ -201,7 +201,7 @@ async def test_a_program_without_a_registry_calls_by_name(
     monkeypatch.setenv("OPENAI_BASE_URL", f"{fake.http.url}/v1")
     reply = await collect_reply(stream("openai:qwen", HELLO))
     assert (reply.model, reply.blocks) == ("openai:qwen", (TextBlock("hi"),))
-    card = replace(routing.Routes().find("openai:qwen").bare_card, id="x")  # type: ignore[union-attr]
+    card = replace(routing.Routes().find("openai:qwen").bare_card, id="x")  # type: ignore[union-attr]  # it is known
     assert (await collect_reply(stream(card, HELLO))).model == "x"
 
 

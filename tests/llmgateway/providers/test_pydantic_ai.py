@@ -102,7 +102,7 @@ async def test_a_call_and_its_result(staged: Stage) -> None:
     thought, *rest = done.reply.blocks
     assert rest == [TextBlock("look"), ToolCallBlock("c1", "read", {"path": "a"})]
     assert isinstance(thought, ThinkingBlock)
-    assert (done.reply.usage, done.reply.stop) == (Usage(10, 5, 90), "tool_calls")  # type: ignore[union-attr]
+    assert (done.reply.usage, done.reply.stop) == (Usage(10, 5, 90), "tool_calls")  # type: ignore[union-attr]  # it is done
 
     results = ToolTurn((ToolResultBlock("c1", {"n": 1}), ImageBlock("image/png", "iVBORw0KGgo=")))
     turns = (*hello().turns, AssistantTurn(done.reply.blocks), results, UserTurn((TextBlock("and?"),)))

@@ -37,7 +37,7 @@ def put(index: TextIndex, **texts: str) -> None:
 
 def found(index: TextIndex, query: str, **options: object) -> list[str]:
     """The keys found."""
-    return [hit.key for hit in index.find(query, limit=9, **options)]  # type: ignore[arg-type]
+    return [hit.key for hit in index.find(query, limit=9, **options)]  # type: ignore[arg-type]  # plain options
 
 
 @pytest.mark.parametrize(

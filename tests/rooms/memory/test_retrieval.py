@@ -168,7 +168,7 @@ async def test_k16_items(result: KnowledgeResult, item: list[str]) -> None:
         pytest.param(lambda: returning(None), id="returns None"),
         pytest.param(lambda: returning(7), id="returns a number"),
         pytest.param(lambda: returning(["text"]), id="returns other things"),
-        pytest.param(lambda: returning([KnowledgeResult(None)]), id="a find without text"),  # type: ignore[arg-type]
+        pytest.param(lambda: returning([KnowledgeResult(None)]), id="a find without text"),  # type: ignore[arg-type]  # what a careless source does
         pytest.param(lambda: None, id="is not awaitable"),
         pytest.param(raising, id="raises before its first await"),
         pytest.param(cancelling, id="cancels itself"),
