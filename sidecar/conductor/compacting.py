@@ -315,7 +315,7 @@ class Compactor:
         """Make *outcome* the conversation and store it with its record, both or neither."""
         async with self._history.at_once():
             done = outcome if isinstance(outcome, Compaction) else await self._accept(begun, outcome)
-            done = replace(done, duration_ms=self._around.clock_ms() - started_ms)
+            done = replace(done, duration_ms=max(0, self._around.clock_ms() - started_ms))
             await self._keep(done)
         return done
 

@@ -145,7 +145,7 @@ class TurnRunner:
         await self._store(job, usage)
         outcome = TurnOutcome(job.turn_id, answer.stop, core.history.head, usage, answer.text, answer.fault)
         core.narrator.tell(usage)
-        self._tell_end(outcome, core.parts.clock_ms() - started_ms)
+        self._tell_end(outcome, max(0, core.parts.clock_ms() - started_ms))
         core.narrator.end_turn()
         job.outcome.set_result(outcome)
 

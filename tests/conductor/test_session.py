@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -346,3 +348,12 @@ async def test_a_mistake_of_ours_leaves_nobody_waiting(
         with pytest.raises(ZeroDivisionError):
             await asked.outcome
     assert (await stage.ask(session, "four")).stop_reason == "end_turn"
+
+
+async def test_a_clock_that_is_set_back_makes_no_turn_shorter_than_nothing(make_stage: Any) -> None:
+    stage = await make_stage([[Say("x" * 9_000)]], repeat=True)
+    session = await stage.session()
+    session._core.parts = replace(session._core.parts, clock_ms=count(10_000, -60).__next__)
+    for prompt in ("one", "two"):
+        await stage.ask(session, prompt)
+    assert [told.duration_ms for told in of_kind(session, Settled)] == [0, 0]
