@@ -77,7 +77,10 @@ class Sessions:
     async def fork(self, params: Mapping[str, Any]) -> Answer:
         """Answer ``session/fork`` with a session that goes on from where another stands."""
         given = {"sid": session_id(params), "cwd": text(params, "cwd"), **tool_servers(params)}
-        return self._opened(await self._ask("sidecar/session/fork", {**extras(params), **given}))
+        roots = texts(params, "additionalDirectories")
+        return self._opened(
+            await self._ask("sidecar/session/fork", {**extras(params), **given, "roots": roots})
+        )
 
     async def list(self, params: Mapping[str, Any]) -> Answer:
         """Answer ``session/list``, the newest first."""

@@ -50,7 +50,8 @@ class NewSession:
 class ForkOf:
     """A session that begins as the branch of *sid* which ends at *at_node*, its head for None.
 
-    Its tool servers are *servers*, with None those of *sid* when that is in memory.
+    Its folders are those of *sid* where *cwd* and *roots* are None, and so are its tool servers, where
+    *servers* is None and *sid* is in memory.
     """
 
     sid: str
@@ -58,6 +59,7 @@ class ForkOf:
     title: str | None = None
     cwd: str | None = None
     servers: tuple[McpServer, ...] | None = None
+    roots: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,7 @@ class Hub:
             source,
             sid=self._parts.new_id(),
             cwd=source.cwd if wanted.cwd is None else _folder(wanted.cwd),
+            roots=source.roots if wanted.roots is None else tuple(map(_folder, wanted.roots)),
             title=wanted.title or source.title,
             created_at=now,
             updated_at=now,

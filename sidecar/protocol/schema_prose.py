@@ -59,6 +59,9 @@ as not declared, and a client that declares nothing gets none of this protocol u
 }
 ```
 
+What the Agent Client Protocol has no params for, `_meta.sidecar` of `session/new`, `session/fork` and
+`session/prompt` has, as our own methods do: `{"model": ...}` for one, or `{"whenBusy": "steer"}`.
+
 For the daemon are `initializationOptions.sidecar`, on the ACP face `_meta.sidecar` of `initialize`:
 
 ```ts

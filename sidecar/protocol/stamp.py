@@ -10,7 +10,7 @@ from typing import Final
 
 __all__ = ["METHOD_NAMES", "SCHEMA_HASH"]
 
-SCHEMA_HASH: Final = "sha256:85e7894430d8e97e5e67776197ff655738cbe6a3a96f93e21daf2b52c63149d5"
+SCHEMA_HASH: Final = "sha256:5664e62d1eedacbe7d9b79de384d529bfbafe447c9158d67cd7a52fb8a6fe292"
 """What ``sidecar.protocol.schema.schema_hash`` returns."""
 
 METHOD_NAMES: Final = (

@@ -81,8 +81,9 @@ async def test_a_fork_may_begin_earlier_and_elsewhere(make_stage: Any) -> None:
     other = stage.folder / "sub"
     other.mkdir()
     first = session.history.node_ids[0]
-    forked = await stage.hub.fork(ForkOf(session.sid, first, cwd=str(other)))
+    forked = await stage.hub.fork(ForkOf(session.sid, first, cwd=str(other), roots=(str(stage.folder),)))
     assert (forked.history.turns, forked.info.cwd) == (session.history.turns[:1], str(other))
+    assert forked.info.roots == (str(stage.folder),)
     assert forked.context_files() == (), "what its turns never read it has not read"
 
 

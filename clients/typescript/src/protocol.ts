@@ -680,12 +680,13 @@ export interface SessionExportResult {
   text?: string;
 }
 
-/** A session to go on from elsewhere: from `atNode`, its head for none. It need not be loaded. Without `mcpServers` the new session has those of one that is in memory. */
+/** A session to go on from elsewhere: from `atNode`, its head for none. It need not be loaded. `cwd` and `roots` are other folders than it has. Without `mcpServers` the new session has those of one that is in memory. */
 export interface SessionForkParams {
   sid: string;
   atNode?: string;
   title?: string;
   cwd?: string;
+  roots?: string[];
   mcpServers?: McpServerConfig[];
 }
 

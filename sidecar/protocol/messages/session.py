@@ -186,13 +186,15 @@ class SessionReadResult:
 class SessionForkParams:
     """A session to go on from elsewhere: from *at_node*, its head for none. It need not be loaded.
 
-    Without *mcp_servers* the new session has those of one that is in memory.
+    *cwd* and *roots* are other folders than it has. Without *mcp_servers* the new session has those of one
+    that is in memory.
     """
 
     sid: str
     at_node: str | None = None
     title: str | None = None
     cwd: str | None = None
+    roots: tuple[str, ...] | None = None
     mcp_servers: tuple[McpServerConfig, ...] | None = None
 
 

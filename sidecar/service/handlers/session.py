@@ -82,7 +82,7 @@ async def new(connection: Connection, params: SessionNewParams) -> Answer:
 async def fork(connection: Connection, params: SessionForkParams) -> Answer:
     """Start a session with the turns of another; the client follows it from its first event."""
     servers = None if params.mcp_servers is None else tool_servers(params.mcp_servers)
-    wanted = ForkOf(params.sid, params.at_node, params.title, params.cwd, servers)
+    wanted = ForkOf(params.sid, params.at_node, params.title, params.cwd, servers, params.roots)
     return _begun(connection, await connection.hub.fork(wanted))
 
 
