@@ -6,12 +6,14 @@ A translation both ways. What the protocol has no field for is in ``_meta.sideca
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.acp.params import extras, optional_text, session_id, text, texts, tool_servers
 from sidecar.acp.shapes import iso_time, mode_option, mode_state
+from sidecar.conductor.errors import SessionNotFound
 from sidecar.service.contract import Answer
 
 __all__ = ["Ask", "Handler", "Sessions"]
@@ -96,8 +98,9 @@ class Sessions:
         return Answer({})
 
     async def delete(self, params: Mapping[str, Any]) -> Answer:
-        """Answer ``session/delete``; the session is gone for good."""
-        await self._ask("sidecar/session/delete", {"sid": session_id(params)})
+        """Answer ``session/delete``; the session is gone for good, also one that was never there."""
+        with suppress(SessionNotFound):
+            await self._ask("sidecar/session/delete", {"sid": session_id(params)})
         return Answer({})
 
     async def set_mode(self, params: Mapping[str, Any]) -> Answer:

@@ -247,10 +247,14 @@ class TestLeave:
         assert (await stage.run(3, forked["sessionId"]))["result"]["stopReason"] == "end_turn"
         assert len(stage.daemon.service.hub.session(sid).history.turns) == 4
 
-    @pytest.mark.parametrize("method", ["session/close", "session/delete"])
-    async def test_what_is_not_there_is_not_found(self, stage: Stage, method: str) -> None:
-        answer = await stage.call(method, {"sessionId": "nothing"})
+    async def test_what_is_not_there_cannot_be_closed(self, stage: Stage) -> None:
+        answer = await stage.call("session/close", {"sessionId": "nothing"})
         assert (answer["error"]["code"], answer["error"]["data"]["kind"]) == (-32002, "sessionNotFound")
+
+    async def test_what_is_not_there_need_not_be_deleted(self, stage: Stage) -> None:
+        """The protocol wants no error for it: two clients may delete one session."""
+        for _ in range(2):
+            assert (await stage.call("session/delete", {"sessionId": "nothing"}))["result"] == {}
 
 
 class TestOptions:
