@@ -117,6 +117,12 @@ def check_told() -> Callable[[Mapping[str, Any]], None]:
 
 
 @pytest.fixture
+def check_conversation() -> Callable[[list[dict[str, Any]], list[dict[str, Any]]], None]:
+    """Return what holds what was *sent* and *received* against the schema; nothing where there is none."""
+    return check_messages if SCHEMA.exists() else lambda sent, received: None
+
+
+@pytest.fixture
 def panels() -> Iterator[Callable[..., FakePanel]]:
     """Return what makes panels; what each was told is checked when the test is over."""
     made: list[FakePanel] = []

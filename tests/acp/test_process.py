@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -49,6 +49,7 @@ class Agent:
         self.process = subprocess.Popen(
             [sys.executable, *command], stdin=pipe, stdout=pipe, env=env, bufsize=0, **options
         )
+        self.sent: list[dict[str, Any]] = []
         self.messages: list[dict[str, Any]] = []
         self._n_asked = 0
 
@@ -58,6 +59,7 @@ class Agent:
         return self.process.stdin
 
     def send(self, message: dict[str, Any]) -> None:
+        self.sent.append(message)
         self.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
     def request(self, method: str, params: Any) -> dict[str, Any]:
@@ -94,10 +96,12 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def agent(home: Path) -> Iterator[Agent]:
+def agent(home: Path, check_conversation: Callable[[Any, Any], None]) -> Iterator[Agent]:
+    """An agent whose every message is held against the protocol's schema when the test is over."""
     agent = Agent(home, "-m", "sidecar", "acp")
     yield agent
     agent.close()
+    check_conversation(agent.sent, agent.messages)
 
 
 def open_session(agent: Agent, folder: Path, *script: list[dict[str, Any]]) -> str:
