@@ -50,8 +50,7 @@ class NewSession:
 class ForkOf:
     """A session that begins as the branch of *sid* which ends at *at_node*, its head for None.
 
-    Its folders are those of *sid* where *cwd* and *roots* are None, and so are its tool servers, where
-    *servers* is None and *sid* is in memory.
+    What is None is as with *sid*; of its tool servers only where it is in memory.
     """
 
     sid: str
