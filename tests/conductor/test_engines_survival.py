@@ -166,8 +166,8 @@ SURVIVAL: list[Any] = [
         no_model,
         {
             1: share_of(1.0, 1.0, 1.0, 1.0, 1.0, 1.0),
-            5: share_of(1.0, 0.6, 0.2, 0.15, 0.4, 0.3),
-            15: share_of(0.95, 0.4, 0.05, 0.04, 0.07, 0.05),
+            5: share_of(1.0, 0.8, 0.2, 0.15, 0.4, 0.25),
+            15: share_of(0.95, 0.45, 0.05, 0.04, 0.05, 0.04),
         },
         id="windowBudget without a model",
     ),
@@ -176,8 +176,8 @@ SURVIVAL: list[Any] = [
         poor_model,
         {
             1: share_of(1.0, 1.0, 0.8, 1.0, 1.0, 0.4),
-            5: share_of(1.0, 0.5, 0.3, 0.3, 0.6, 0.1),
-            15: share_of(1.0, 0.15, 0.08, 0.07, 0.15, 0.04),
+            5: share_of(1.0, 0.85, 0.25, 0.2, 0.5, 0.1),
+            15: share_of(1.0, 0.25, 0.07, 0.05, 0.15, 0.04),
         },
         id="windowBudget with a model that keeps nothing",
     ),
@@ -186,8 +186,8 @@ SURVIVAL: list[Any] = [
         offline,
         {
             1: share_of(1.0, 1.0, 1.0, 1.0, 1.0, 1.0),
-            5: share_of(1.0, 0.5, 0.5, 0.5, 0.45, 0.5),
-            15: share_of(0.95, 0.17, 0.17, 0.17, 0.16, 0.17),
+            5: share_of(1.0, 0.95, 0.5, 0.35, 0.35, 0.5),
+            15: share_of(0.95, 0.4, 0.17, 0.12, 0.12, 0.17),
         },
         id="windowBudget with the built-in model",
     ),

@@ -8,9 +8,10 @@ changed.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from sidecar.window_budget.budget.estimate import chars_in
-from sidecar.window_budget.summarize.carried import CARRYOVER, Carried, guardrails_in
+from sidecar.window_budget.summarize.carried import CARRYOVER, Carried, guardrails_in, read_digest
 from sidecar.window_budget.summarize.facts import Fact, FactKind, fact_key
 from sidecar.window_budget.summarize.ledger import FactLedger
 from sidecar.window_budget.summarize.selection import choose, offers, render
@@ -20,7 +21,7 @@ __all__ = ["PINNED_TOKENS", "pinned_rules", "with_evidence", "with_pinned"]
 PINNED_TOKENS = 600
 """How many tokens of rules are pinned at most; the newest and the first of them win."""
 
-EVIDENCE_TOKENS = 400
+EVIDENCE_TOKENS = 600
 """How many tokens of evidence are added at least; a larger digest may have more."""
 
 _EVIDENCE = (FactKind.MODIFIED, FactKind.READ, FactKind.COMMAND, FactKind.ERROR, FactKind.NAME)
@@ -66,15 +67,24 @@ def with_pinned(digest: str, rules: tuple[str, ...]) -> str:
 def with_evidence(
     digest: str, ledger: FactLedger, before: int, carried: Carried, max_tokens: int = EVIDENCE_TOKENS
 ) -> str:
-    """Return *digest* with the files, commands, errors and names it does not mention listed at its end."""
+    """Return *digest* with the files, commands, errors and names it does not mention listed at its end.
+
+    Changed files are listed unless they are already: what only prose mentions is lost with the next prose.
+    """
     known = _words(digest)
+    listed = {fact_key(fact.kind, fact.text) for fact in read_digest(digest).facts}
     offered = [offer for offer in offers(ledger, before, carried, _EVIDENCE) if not offer.fact.is_minor]
-    unsaid = [offer for offer in offered if _words(fact_key(offer.fact.kind, offer.fact.text)) not in known]
+    unsaid = [offer for offer in offered if not _is_said(offer.fact, listed, known)]
     missing = choose(unsaid, chars_in(max_tokens))
     if not missing:
         return digest
     heading = "" if CARRYOVER in digest else f"\n{CARRYOVER}"
     return f"{digest.rstrip()}{heading}\n{render(missing)}"
+
+
+def _is_said(fact: Fact, listed: Collection[str], known: str) -> bool:
+    key = fact_key(fact.kind, fact.text)
+    return key in listed if fact.kind is FactKind.MODIFIED else _words(key) in known
 
 
 def _words(text: str) -> str:

@@ -44,7 +44,7 @@ _WEIGHTS = {
     FactKind.REQUEST: 5.0,
     FactKind.DECISION: 7.0,
     FactKind.ERROR: 4.0,
-    FactKind.MODIFIED: 4.0,
+    FactKind.MODIFIED: 8.0,
     FactKind.COMMAND: 5.0,
     FactKind.NAME: 3.0,
     FactKind.READ: 2.0,
