@@ -76,8 +76,8 @@ class Tracer:
     def _path(self, to_file: str | None) -> Path:
         if to_file is None:
             return self._folder / f"trace-{self._clock_ms()}.jsonl"
-        if not Path(to_file).is_absolute():
-            raise InvalidInput(f"toFile {to_file!r} is not absolute")
+        if not Path(to_file).is_absolute() or "\0" in to_file:
+            raise InvalidInput(f"toFile {to_file!r} is no absolute path")
         return Path(to_file)
 
     def _stop(self, error: OSError) -> None:

@@ -134,7 +134,8 @@ async def test_export_as_text_and_into_a_file(make_desk: Any, tmp_path: Path) ->
     assert (written["sid"], [node["role"] for node in written["nodes"]]) == (sid, ["user", "assistant"])
     again = await refused(client.call("session/export", sid=sid, format="json", path=path))
     assert (again.kind, again.message) == ("invalidParams", f"cannot write {path!r}: File exists")
-    assert (await refused(client.call("session/export", sid=sid, path="talk.md"))).kind == "invalidParams"
+    for odd in ("talk.md", f"{tmp_path}/a\0b"):
+        assert (await refused(client.call("session/export", sid=sid, path=odd))).kind == "invalidParams"
 
 
 async def test_a_knob_is_set_and_told(make_desk: Any) -> None:

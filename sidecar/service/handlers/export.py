@@ -25,8 +25,8 @@ async def export(connection: Connection, params: SessionExportParams) -> Session
     if params.path is None:
         return SessionExportResult(text=text)
     path = Path(params.path)
-    if not path.is_absolute():
-        raise InvalidInput(f"path {params.path!r} is not absolute")
+    if not path.is_absolute() or "\0" in params.path:
+        raise InvalidInput(f"path {params.path!r} is no absolute path")
     try:
         await asyncio.to_thread(_write_new, path, text)
     except OSError as error:
