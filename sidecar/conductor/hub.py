@@ -20,6 +20,7 @@ from sidecar.conductor.files import joined_reads
 from sidecar.conductor.history import GraphPort
 from sidecar.conductor.info import SessionInfo
 from sidecar.conductor.parts import SessionParts
+from sidecar.conductor.policy import sound_policy
 from sidecar.conductor.ports import ClientPort
 from sidecar.conductor.records import from_record, to_record
 from sidecar.conductor.session import Session
@@ -121,7 +122,7 @@ class Hub:
             updated_at=now,
             roots=roots,
             title=wanted.title or "",
-            policy=dict(wanted.policy),
+            policy=sound_policy(wanted.policy),
             knowledge=self._sources(wanted.knowledge),
             ephemeral=wanted.ephemeral,
             parent=wanted.parent,

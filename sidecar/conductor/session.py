@@ -33,6 +33,7 @@ from sidecar.conductor.jobs import ChangeJob, CompactJob, CompactStarted, Conten
 from sidecar.conductor.log import EventLog
 from sidecar.conductor.options import Options
 from sidecar.conductor.parts import SessionParts
+from sidecar.conductor.policy import sound_policy
 from sidecar.conductor.ports import SessionHost
 from sidecar.conductor.prompts import How, Interrupted, Prompts
 from sidecar.conductor.queue import JobQueue
@@ -296,7 +297,8 @@ class Session:
 
     def _engine_and_ask(self, request: CompactRequest) -> tuple[str, CompactAsk]:
         engine = self._core.engine_name(request.engine)
-        ask = self._core.ask(force=request.force, policy=request.policy, instructions=request.instructions)
+        policy = sound_policy(request.policy or {})
+        ask = self._core.ask(force=request.force, policy=policy, instructions=request.instructions)
         return engine, ask
 
     def _change(self, change: Callable[[], Awaitable[T]], expect_head: str | None) -> Awaitable[T]:
