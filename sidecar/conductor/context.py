@@ -74,10 +74,11 @@ class _Weight:
 class ContextMeter:
     """The meter of one session. Pass it the same list while the conversation only grows.
 
-    *session_total* is what the session has used so far, in this process and before.
+    *session_total* is what the session has used so far, in this process and before; *cost* is what that came
+    to in US dollars, as far as it had a price when it was used, None for nothing.
     """
 
-    def __init__(self, session_total: TokenCounts | None = None) -> None:
+    def __init__(self, session_total: TokenCounts | None = None, cost: float | None = None) -> None:
         self._turns: Sequence[Turn] = ()
         self._weighed = 0
         self._by = _NOTHING
@@ -86,6 +87,7 @@ class ContextMeter:
         self._anchor: tuple[int, int] | None = None
         self._last_turn: TokenCounts | None = None
         self.session_total = session_total or _NO_TOKENS
+        self.cost = cost
 
     def sync(self, turns: Sequence[Turn]) -> None:
         """Weigh what is new in *turns*; another list is another conversation and is weighed whole."""
@@ -107,8 +109,8 @@ class ContextMeter:
         self._view = [known.get(id(turn)) or _weight(turn) for turn in turns]
         self._total = sum(weight.tokens for weight in self._view)
 
-    def count(self, usage: Usage) -> None:
-        """Add the usage of one model call, whose request was everything weighed so far."""
+    def count(self, usage: Usage, card: ModelCard | None) -> None:
+        """Add the usage of one call of the model of *card*, whose request was everything weighed so far."""
         self._last_turn = TokenCounts(
             usage.input_tokens,
             usage.output_tokens,
@@ -122,6 +124,8 @@ class ContextMeter:
             total.cache_read + last.cache_read,
             total.cache_write + last.cache_write,
         )
+        if (cost := _cost(card, last)) is not None:
+            self.cost = round((self.cost or 0.0) + cost, 6)
         if request := last.input + last.cache_read + last.cache_write:
             self._anchor = (request, self._total)
 
@@ -168,7 +172,7 @@ class ContextMeter:
             by=self._parts(overhead) if detail else None,
             last_turn=self._last_turn,
             session_total=self.session_total,
-            cost=_cost(card, self.session_total),
+            cost=self.cost,
         )
 
     def _parts(self, overhead: Overhead) -> UsageBy:
@@ -241,14 +245,14 @@ def _text_tokens(text: str) -> int:
     return estimate_message_tokens(UserMessage(text, 0)) if text else 0
 
 
-def _cost(card: ModelCard | None, total: TokenCounts) -> float | None:
+def _cost(card: ModelCard | None, used: TokenCounts) -> float | None:
+    """Return what *used* costs in dollars, None without a price; a cache without one costs as any input."""
     if card is None or not (card.cost.input_per_mtok or card.cost.output_per_mtok):
         return None
     sheet = card.cost
-    dollars = (
-        total.input * sheet.input_per_mtok
-        + total.output * sheet.output_per_mtok
-        + total.cache_read * (sheet.cache_read_per_mtok or 0)
-        + total.cache_write * (sheet.cache_write_per_mtok or 0)
+    read, write = (
+        sheet.input_per_mtok if price is None else price
+        for price in (sheet.cache_read_per_mtok, sheet.cache_write_per_mtok)
     )
-    return round(dollars / 1_000_000, 6)
+    dollars = used.input * sheet.input_per_mtok + used.output * sheet.output_per_mtok
+    return (dollars + used.cache_read * read + used.cache_write * write) / 1_000_000

@@ -82,7 +82,7 @@ class Core:
         self.log = EventLog(info.sid, parts.clock_ms, info.seq)
         self.narrator = Narrator(self.log, asyncio.get_running_loop().call_later)
         self.history = History(journal, on_trouble=self._on_store_trouble, on_branch=self._on_branch)
-        self.meter = ContextMeter(from_record(TokenCounts, info.session_total))
+        self.meter = ContextMeter(from_record(TokenCounts, info.session_total), info.cost)
         self.entering: UserTurn | None = None
         stored_plan = (from_record(PlanEntry, entry) for entry in info.plan)
         self._todo = tuple(entry for entry in stored_plan if entry is not None)
@@ -248,7 +248,8 @@ class Core:
     async def store_meta(self, seq: int) -> None:
         """Store what is known of the session, *seq* being the last event it will have told by then."""
         total = asdict(self.meter.session_total)
-        self.info = replace(self.info, seq=seq, session_total=total, plan=tuple(map(asdict, self._todo)))
+        plan, cost = tuple(map(asdict, self._todo)), self.meter.cost
+        self.info = replace(self.info, seq=seq, session_total=total, cost=cost, plan=plan)
         await self.history.note(to_record("meta", self.info), *self.files.take_news())
         self.knowledge.listen(self.history.turns, self.parts.clock_ms())
 
@@ -317,7 +318,7 @@ class Core:
 
     def _on_usage(self, usage: Usage) -> None:
         self._weigh()
-        self.meter.count(usage)
+        self.meter.count(usage, self.parts.models.card(self.agent.snapshot().model))
         self.narrator.tell(self.usage())
 
     def _reseat(self, turns: Sequence[Turn]) -> None:

@@ -154,6 +154,7 @@ class Hub:
             messages=len(turns),
             last_compaction_at=None,
             session_total={},
+            cost=None,
         )
         opened = await self._open(info)
         try:

@@ -15,8 +15,9 @@ class SessionInfo:
 
     *policy* overrides the engine's thresholds by their wire names. As of the last store: *seq* is the last
     number of the event log, *messages* and *tokens* the size of the conversation, *session_total* the tokens
-    of all its model calls (a ``TokenCounts``), *plan* the model's todo list, *mcp_servers* the tool servers
-    that clients named for it, without what may be secret of them.
+    of all its model calls (a ``TokenCounts``), *cost* what they came to in US dollars, where that is known,
+    *plan* the model's todo list, *mcp_servers* the tool servers that clients named for it, without what may
+    be secret of them.
     """
 
     sid: str
@@ -38,5 +39,6 @@ class SessionInfo:
     tokens: int = 0
     last_compaction_at: int | None = None
     session_total: Mapping[str, int] = field(default_factory=dict)
+    cost: float | None = None
     plan: tuple[Mapping[str, Any], ...] = ()
     mcp_servers: tuple[Mapping[str, Any], ...] = ()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from sidecar._internal.env import read_raw
 from sidecar.llmgateway.catalog import OFFLINE_CARD
 from sidecar.llmgateway.config import CONFIG_FILE, FOLDER_FILE, ModelSettings
 from sidecar.llmgateway.contract import GatewayError
@@ -116,6 +117,8 @@ def _key(provider: Provider, keys: Credentials) -> Finding:
         return Finding(AUTH_FILE, f"no key that can be used, see {AUTH_FILE}", is_well=False)
     if key is not None:
         return Finding(key.source, f"key from {key.source}")
+    if (own := next(filter(read_raw, provider.own_env), None)) is not None:
+        return Finding(own, f"credentials of its own, by {own}")
     if provider.needs_key:
         return Finding("", f"no key; {how_to_set(provider)}", is_well=False)
     return Finding("", "no key, and none is asked for")

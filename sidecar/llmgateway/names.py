@@ -51,6 +51,7 @@ class Provider:
         base_url_env: the variable that names another place.
         other_api: what it speaks in another place than its own; None for the same.
         key_env: the variables that may hold its key, the first that is set counts.
+        own_env: the variables by which its SDK finds credentials of its own, which are no key.
         needs_key: whether it answers nobody without a key.
         published_as: its name in the published prices; None when it is not among them.
     """
@@ -61,6 +62,7 @@ class Provider:
     base_url_env: str | None = None
     other_api: ApiKind | None = None
     key_env: tuple[str, ...] = ()
+    own_env: tuple[str, ...] = ()
     needs_key: bool = True
     published_as: str | None = None
 
@@ -109,6 +111,7 @@ def _google(provider_id: str) -> Provider:
         GOOGLE,
         base_url_env="GOOGLE_GEMINI_BASE_URL",
         key_env=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+        own_env=("GOOGLE_GENAI_USE_VERTEXAI",),
         published_as="google",
     )
 
@@ -148,6 +151,7 @@ _ALL: Final = (
         ANTHROPIC,
         base_url_env="ANTHROPIC_BASE_URL",
         key_env=("ANTHROPIC_API_KEY",),
+        own_env=("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"),
         published_as="anthropic",
     ),
     _google("google"),

@@ -21,7 +21,7 @@ SECRET = "sk-proj-0123456789abcdefghij"
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A state directory, and an environment that says nothing."""
     for provider in PROVIDERS_BY_NAME.values():
-        for name in (*provider.key_env, provider.base_url_env or ""):
+        for name in (*provider.key_env, *provider.own_env, provider.base_url_env or ""):
             monkeypatch.delenv(name, raising=False)
     for name in ("OLLAMA", "LMSTUDIO", "LLAMACPP", "VLLM"):
         monkeypatch.setenv(f"{name}_BASE_URL", "http://127.0.0.1:9/v1")
@@ -92,6 +92,16 @@ async def test_what_is_set_and_cannot_work_is_not_well(
     wrong: Sequence[Finding] = [finding for finding in told if not finding.is_well]
     assert [finding.about for finding in wrong] == list(unwell)
     assert all(unwell[finding.about] in finding.said for finding in wrong)
+
+
+async def test_credentials_that_an_sdk_finds_itself_are_as_good_as_a_key(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", SECRET)
+    (home / CONFIG_FILE).write_text('model = "anthropic:claude-sonnet-4-5"')
+    await check(
+        home, well={"model": "window 200,000 tokens, credentials of its own, by ANTHROPIC_AUTH_TOKEN"}
+    )
 
 
 async def test_keys_that_others_can_read_are_said_once(home: Path) -> None:

@@ -37,13 +37,14 @@ PLACES = {
     "openai-responses": ("openai-responses", "OPENAI_BASE_URL", "/v1"),
     "anthropic-messages": ("anthropic", "ANTHROPIC_BASE_URL", ""),
     "google-generate": ("google", "GOOGLE_GEMINI_BASE_URL", ""),
+    "pydantic-ai": ("pydantic-ai", "OPENAI_BASE_URL", "/v1"),
 }
 """The provider of each API, the variable that moves it, and what stands behind the server's address."""
 
 KNOWN = """
 [models.known]
 provider = "{provider}"
-name = "fake-1"
+name = "{name}"
 context_window = {window}
 max_output_tokens = 1000
 reasoning = true
@@ -140,9 +141,12 @@ def on_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StageMaker:
             fakes = {}
             for api, played in scenes.items():
                 provider, variable, path = PLACES[api]
-                fakes[api] = await stack.enter_async_context(fake_provider(api, played))
+                spoken, name = (
+                    (api, "fake-1") if api != "pydantic-ai" else ("openai-chat", "openai-chat:fake-1")
+                )
+                fakes[api] = await stack.enter_async_context(fake_provider(spoken, played))
                 monkeypatch.setenv(variable, f"{fakes[api].http.url}{path}")
-                known = KNOWN.format(provider=provider, window=window)
+                known = KNOWN.format(provider=provider, name=name, window=window)
                 (home / "config.toml").write_text(config or known)
             pauses: list[float] = []
 

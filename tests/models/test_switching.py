@@ -70,3 +70,40 @@ async def test_a_model_that_sees_nothing_is_told_that_there_was_a_picture(on_sta
     assert "[image left out: this model sees no images]" in str(sent)
     (notice,) = told(session, "notice")
     assert notice["data"]["description"] == "an image was left out: this model sees no images"
+
+
+PRICED = """
+[models.dear]
+provider = "anthropic"
+name = "dear"
+context_window = 9000
+cost = { input = 10.0, output = 50.0, cache_read = 1.0 }
+
+[models.cheap]
+provider = "openai-chat"
+name = "cheap"
+context_window = 9000
+cost = { input = 1.0, output = 2.0 }
+
+[models.free]
+provider = "openai-chat"
+name = "free"
+context_window = 9000
+"""
+
+
+async def test_each_call_costs_what_its_own_model_does(on_stage: Any) -> None:
+    """And still does when the session is loaded again; a cache without a price costs as any input."""
+    said = (Said(("ok",)), Spent(1_000, 100, cache_read=500), Ended())
+    scenes = {"anthropic-messages": [said], "openai-chat": [said]}
+    costs = []
+    async with on_stage(scenes, config=PRICED) as stage:
+        session = await stage.session("dear")
+        for model in ("dear", "cheap", "free"):
+            await session.choose("model", model)
+            await stage.ask(session, "hello")
+            costs.append(session.usage().cost)
+        await stage.daemon.service.hub.close(session.sid)
+        loaded = (await stage.daemon.service.hub.load(session.sid)).session
+        costs.append(loaded.usage().cost)
+    assert costs == [0.0155, 0.0172, 0.0172, 0.0172]
