@@ -141,20 +141,10 @@ class Hub:
         turns, reads = _turns_up_to(wanted, graph), await self._reads(wanted.sid)
         now = self._parts.clock_ms()
         info = replace(
-            source,
-            sid=self._parts.new_id(),
+            source.forked(self._parts.new_id(), now, len(turns)),
             cwd=source.cwd if wanted.cwd is None else _folder(wanted.cwd),
             roots=source.roots if wanted.roots is None else tuple(map(_folder, wanted.roots)),
             title=wanted.title or source.title,
-            created_at=now,
-            updated_at=now,
-            parent=wanted.sid,
-            archived=False,
-            seq=0,
-            messages=len(turns),
-            last_compaction_at=None,
-            session_total={},
-            cost=None,
         )
         opened = await self._open(info)
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 __all__ = ["SessionInfo"]
@@ -42,3 +42,19 @@ class SessionInfo:
     cost: float | None = None
     plan: tuple[Mapping[str, Any], ...] = ()
     mcp_servers: tuple[Mapping[str, Any], ...] = ()
+
+    def forked(self, sid: str, now_ms: int, n_messages: int) -> SessionInfo:
+        """Return what is known of a fork *sid* of it with *n_messages* turns: it has told and cost nothing."""
+        return replace(
+            self,
+            sid=sid,
+            created_at=now_ms,
+            updated_at=now_ms,
+            parent=self.sid,
+            archived=False,
+            seq=0,
+            messages=n_messages,
+            last_compaction_at=None,
+            session_total={},
+            cost=None,
+        )
