@@ -44,7 +44,7 @@ class SessionInfo:
     mcp_servers: tuple[Mapping[str, Any], ...] = ()
 
     def forked(self, sid: str, now_ms: int, n_messages: int) -> SessionInfo:
-        """Return what is known of a fork *sid* of it with *n_messages* turns: it has told and cost nothing."""
+        """Return what is known of a fork *sid* of it with *n_messages* turns; it has cost nothing yet."""
         return replace(
             self,
             sid=sid,
