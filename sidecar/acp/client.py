@@ -117,15 +117,11 @@ class AcpClient:
         """Put a message into the turn that runs; without one it stays the client's, to send as a prompt."""
         sid = session_id(params)
         self._log(sid)
-        running = self._prompts.running(sid)
-        if running is None:
-            return Answer(_PROMPT_REQUIRED)
-        given = {"sid": sid, "expectTurnId": running.turn_id, "input": content(params)}
         try:
-            outcome = (await self._ask("sidecar/turn/steer", given)).value["outcome"]
+            await self._ask("sidecar/turn/steer", {"sid": sid, "input": content(params)})
         except NotSteerable:
             return Answer(_PROMPT_REQUIRED)
-        return Answer({"outcome": "injected" if outcome == "injected" else "startedNewTurn"})
+        return Answer({"outcome": "injected"})
 
     async def _left(self, closing: Awaitable[Answer], params: Mapping[str, Any]) -> Answer:
         """Let go of a session once it is closed."""

@@ -63,10 +63,6 @@ class Prompts:
         self._taken_back = taken_back
         self._open: dict[Id, Prompt] = {}
 
-    def running(self, sid: str) -> Prompt | None:
-        """Return the oldest prompt of a session that the session has taken and not answered."""
-        return next((each for each in self._of(sid) if each.turn_id and not each.is_cancelled), None)
-
     def begin(self, request_id: Id, log: EventLog, given: Mapping[str, Any]) -> Awaitable[Answer]:
         """Send a prompt, as *given*, to its session; the awaitable is the answer to the request."""
         prompt = self._open[request_id] = Prompt(log, given)

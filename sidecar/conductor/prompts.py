@@ -98,12 +98,15 @@ class Prompts:
             return started
         return replace(started, user_node_id=await asyncio.shield(started.entered))
 
-    def steer(self, content: Content, expect_turn_id: str, author: Author | None = None) -> Steered:
+    def steer(self, content: Content, expect_turn_id: str | None, author: Author | None = None) -> Steered:
         """Give words to the turn they are meant for; when that is over, they begin a turn of their own.
 
-        Raises NotSteerable when another turn runs: it is not what the user saw when writing them.
+        None is for whichever runs. Raises NotSteerable when that is none, or another than was meant: it is
+        not what the user saw when writing them.
         """
         job, running = self._job(content, author), self.running
+        if expect_turn_id is None:
+            expect_turn_id = self._turn_to_steer(running)
         known = (running, *self._waiting())
         is_over = not any(other is not None and other.turn_id == expect_turn_id for other in known)
         if is_over and self._queue.is_busy:
@@ -170,6 +173,11 @@ class Prompts:
     def ended(self) -> None:
         """The turn that ran, and may have been steered, is over."""
         self._steered.clear()
+
+    def _turn_to_steer(self, running: PromptJob | None) -> str:
+        if running is None or not self._runner.may_steer:
+            raise NotSteerable("no turn is running", hint="sidecar/turn/start takes a prompt")
+        return running.turn_id
 
     def _place(self, job: PromptJob, when_busy: str) -> TurnStarted:
         sid, busy = self._core.info.sid, self._queue.is_busy

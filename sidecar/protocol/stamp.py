@@ -10,7 +10,7 @@ from typing import Final
 
 __all__ = ["METHOD_NAMES", "SCHEMA_HASH"]
 
-SCHEMA_HASH: Final = "sha256:5664e62d1eedacbe7d9b79de384d529bfbafe447c9158d67cd7a52fb8a6fe292"
+SCHEMA_HASH: Final = "sha256:94457c9f1fcc814b4ef0be687189fb20aec042585c42173fbb3cff69beae07e3"
 """What ``sidecar.protocol.schema.schema_hash`` returns."""
 
 METHOD_NAMES: Final = (

@@ -164,19 +164,3 @@ async def test_cancelling_the_session_stops_everything_in_it() -> None:
     for n in (0, 1):
         scene.settle(n, "cancelled")
     assert [reason(await each) for each in (one, two)] == ["cancelled", "cancelled"]
-
-
-async def test_the_running_prompt_is_the_oldest_that_goes_on() -> None:
-    scene = Scene()
-    one, two = scene.begin(1), scene.begin(2)
-    assert scene.prompts.running("s") is None
-    await scene.start(0)
-    await scene.start(1)
-    running = scene.prompts.running("s")
-    scene.prompts.cancel_request(1)
-    after = scene.prompts.running("s")
-    assert [each and each.turn_id for each in (running, after)] == ["t0", "t1"]
-    for n in (0, 1):
-        scene.settle(n, "cancelled")
-    await asyncio.gather(one, two)
-    assert scene.prompts.running("s") is None

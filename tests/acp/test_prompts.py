@@ -242,6 +242,20 @@ class TestSteering:
         assert stop_reason(await stage.panel.answer(1)) == "end_turn"
         assert "left" in str(model.calls[-1].conversation)
 
+    async def test_it_joins_a_turn_that_another_client_has_begun(self, stage: Stage) -> None:
+        sid = await stage.session()
+        model = stage.script([{"text": "x"}, {"waitFor": "gate"}], DONE)
+        first = stage.panel
+        stage.prompt(1, sid)
+        await first.update("agent_message_chunk")
+        await stage.open()
+        where = {"sessionId": sid, "cwd": str(stage.folder), "mcpServers": []}
+        await stage.call("session/resume", where)
+        assert (await self.steer(stage, sid))["result"] == {"outcome": "injected"}
+        model.gate("gate").set()
+        assert stop_reason(await first.answer(1)) == "end_turn"
+        assert "left" in str(model.calls[-1].conversation)
+
     async def test_without_a_turn_the_message_stays_with_the_client(self, stage: Stage) -> None:
         sid = await stage.session(DONE)
         await stage.run(1, sid)

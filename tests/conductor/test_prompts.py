@@ -103,6 +103,15 @@ async def test_steering_enters_the_turn_it_was_meant_for(make_stage: Any) -> Non
     assert asked(session) == ["1", "2"]
 
 
+async def test_steering_no_turn_in_particular_is_for_the_one_that_runs(make_stage: Any) -> None:
+    stage, session, first = await at_work(make_stage, [Say("two")])
+    assert session.prompts.steer(text("2"), None) == Steered("injected", first.turn_id)
+    stage.model.gate("go").set()
+    assert (await first.outcome).text == "two"
+    with pytest.raises(NotSteerable, match="no turn is running"):
+        session.prompts.steer(text("3"), None)
+
+
 async def test_steering_a_turn_that_is_over_begins_another(make_stage: Any) -> None:
     stage, session, first = await at_work(make_stage, [Say("two")])
     stage.model.gate("go").set()

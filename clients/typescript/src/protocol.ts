@@ -971,11 +971,11 @@ export interface TurnStartResult {
   position?: number;
 }
 
-/** Words for the turn `expectTurnId` while it runs, as content blocks. */
+/** Words for the turn `expectTurnId`, for none whichever runs, as content blocks. */
 export interface TurnSteerParams {
   sid: string;
-  expectTurnId: string;
   input: Record<string, unknown>[];
+  expectTurnId?: string;
 }
 
 /** Whether they entered that turn, wait behind it, or began a turn of their own because it was over. */

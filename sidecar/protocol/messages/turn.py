@@ -65,11 +65,11 @@ class TurnRunResult:
 
 @dataclass(frozen=True, slots=True)
 class TurnSteerParams:
-    """Words for the turn *expect_turn_id* while it runs, as content blocks."""
+    """Words for the turn *expect_turn_id*, for none whichever runs, as content blocks."""
 
     sid: str
-    expect_turn_id: str
     input: tuple[Mapping[str, Any], ...]
+    expect_turn_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
