@@ -182,8 +182,12 @@ class Screen:
             self._status = None
 
     def _write(self, text: str, *, is_code: bool) -> None:
-        if text:
-            style = "cyan" if is_code and self.is_terminal else None
+        if not self.is_terminal:
+            # Past rich, which would change tabs and carriage returns.
+            self.console.file.write(self._shown(text))
+            self.console.file.flush()
+        elif text:
+            style = "cyan" if is_code else None
             self.console.out(self._shown(text), style=style, end="", highlight=False)
 
     def _shown(self, text: str) -> str:
