@@ -65,7 +65,7 @@ def _lines(file: Path, buffers: Mapping[Path, str]) -> list[str]:
 
 
 def _holds(lines: list[str], number: int, quoted: str) -> bool:
-    start = " ".join(quoted.rstrip("… ").split())
+    start = " ".join(quoted.rstrip("…. ").split())  # a long line is cut, with dots
     return 0 < number <= len(lines) and start in " ".join(lines[number - 1].split())
 
 
