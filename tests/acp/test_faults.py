@@ -215,6 +215,23 @@ async def test_whatever_comes_in_each_id_is_answered_once(stage: Stage) -> None:
     await drained(panel)
 
 
+async def test_ten_thousand_notifications_leave_no_task_behind(stage: Stage) -> None:
+    sid = await stage.session([{"text": "x"}])
+    await alive(stage.panel)
+    before = asyncio.all_tasks()
+    told: tuple[tuple[str, Any], ...] = (
+        ("session/cancel", {"sessionId": sid}),
+        ("session/cancel", {"sessionId": "unknown"}),
+        ("$/cancel_request", {"requestId": 7}),
+        ("_vendor/told", {"x": 1}),
+        ("no/such", None),
+    )
+    for n in range(10_000):
+        stage.panel.notify(*told[n % len(told)])
+    await alive(stage.panel)
+    assert asyncio.all_tasks() == before
+
+
 async def drained(panel: FakePanel) -> None:
     """Return once no request is open but the one that asks for that; fail when one stays."""
     for n in range(1_000):

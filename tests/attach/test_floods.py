@@ -30,6 +30,9 @@ N_TRIPS = 200
 MOST_RATIO = 60.0
 """It is about 10, and was several hundred when a flood was handled chunk by chunk."""
 
+MOST_AT_ONCE_BYTES = 256_000
+"""What is answered at a stretch before somebody looks whether it is read."""
+
 MOST_BYTES = 64_000_000
 """What one client's queues and the message at hand may add to the daemon's memory."""
 
@@ -223,6 +226,28 @@ def test_who_never_reads_costs_a_session_nothing_and_is_told_what_it_missed(
     assert "slowClient" in {gap["reason"] for gap in gaps(stuck.heard)}
     for wire in (owner, stuck):
         wire.socket.close()
+
+
+def test_what_waits_for_a_client_that_does_not_read_is_told_until_it_has_read(
+    place: Place, calm: Wire
+) -> None:
+    first, n = 10**6, 30_000
+    asked = b"".join(message("sidecar/status", {}, first + each) for each in range(n))
+    stuck = Wire(place.socket)
+    with Flood(stuck, asked) as flood:
+        while (waiting := queues(calm)["outBytes"]) < HIGH_WATER_BYTES:
+            assert flood.n_sent < len(asked), "all was taken from a client that reads no answers"
+        assert waiting <= HIGH_WATER_BYTES + MOST_AT_ONCE_BYTES
+        stuck.read_until(lambda found: found.get("id") == first + n - 1)
+        assert queues(calm) == {"in": 1, "outBytes": 0}
+    answered = [found["id"] for found in stuck.heard if found.get("id", 0) >= first]
+    assert answered == list(range(first, first + n))
+
+
+def queues(wire: Wire) -> dict[str, int]:
+    """Return what the daemon says is under way."""
+    found: dict[str, int] = wire.ask("sidecar/status", {})["queues"]
+    return found
 
 
 def is_end_of_turn(seq: int) -> Callable[[dict[str, Any]], bool]:

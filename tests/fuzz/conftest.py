@@ -1,118 +1,37 @@
-"""What is thrown at a daemon: messages of every kind, recorded ones where they are, and the same broken.
+"""What is thrown at a daemon, messages of every kind and the same broken, and the process it is thrown at.
 
-A deterministic stream of frames. What each of them has to be answered with is said here too, by the rules of
-JSON-RPC and not by the code under test.
+A deterministic stream of frames, recorded ones among them where they are. What each of them has to be
+answered with is said here too, by the rules of JSON-RPC and not by the code under test.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import random
+import subprocess
+import sys
+import threading
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 import pytest
 
+from sidecar.protocol.framing import HeaderDecoder, LineDecoder
+
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "dev"
+PATIENCE_S = 60.0
 Face = Literal["lsp", "acp"]
 Message = dict[str, Any]
 
-AT = {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}}
-NOTE = {"uri": "file:///p/note.txt", "version": 2}
-OPENED = {**NOTE, "languageId": "x", "text": "a\nb"}
-TEXT = {"type": "text", "text": "hé"}
-TRANSCRIPT = "sidecar-session:/unknown/transcript.md"
-NOWHERE = "/no/such/folder"
-OURS: tuple[tuple[str, Any], ...] = (
-    ("sidecar/status", {}),
-    ("sidecar/status", None),
-    ("sidecar/log/tail", {"fromLine": 1, "level": "warning"}),
-    ("sidecar/schema", {"format": "nothing"}),
-    ("sidecar/attach", {"sid": "unknown", "fromSeq": 3}),
-    ("sidecar/session/list", {"query": "é", "limit": 3, "cursor": "0"}),
-    ("sidecar/session/load", {"sid": "../../etc/passwd", "replay": {"lastTurns": 2}}),
-    ("sidecar/session/read", {"sid": "$SID", "view": "active", "limit": 5}),
-    ("sidecar/session/tree", {"sid": "$SID"}),
-    ("sidecar/session/rewind", {"sid": "$SID", "toNode": "none", "expectHead": "none"}),
-    ("sidecar/session/setConfigOption", {"sid": "$SID", "configId": "engine", "value": "none"}),
-    ("sidecar/turn/run", {"sid": "unknown", "input": [TEXT], "whenBusy": "steer"}),
-    ("sidecar/turn/interrupt", {"sid": "$SID", "turnId": "t", "queue": "return"}),
-    ("sidecar/turn/steer", {"sid": "$SID", "expectTurnId": "t", "input": [TEXT]}),
-    ("sidecar/queue/list", {"sid": "$SID"}),
-    ("sidecar/context/usage", {"sid": "$SID", "detail": True}),
-    ("sidecar/context/files", {"sid": "$SID"}),
-    ("sidecar/compact/preview", {"sid": "$SID", "engine": "agentcore", "mode": "force"}),
-    ("sidecar/compact/read", {"sid": "$SID", "compactionId": "c", "part": "summary"}),
-    ("sidecar/fs/unwatch", {"sid": "$SID", "watchId": "w"}),
-)
-LSP: tuple[Message, ...] = (
-    {"id": 0, "method": "initialize", "params": {"capabilities": {"workspace": {}}, "processId": None}},
-    {"method": "initialized", "params": {}},
-    {
-        "method": "textDocument/didOpen",
-        "params": {"textDocument": {**NOTE, "languageId": "x", "text": "a\nb"}},
-    },
-    {
-        "method": "textDocument/didChange",
-        "params": {
-            "textDocument": NOTE,
-            "contentChanges": [{"range": AT, "text": "\U0001f600"}, {"text": "b"}],
-        },
-    },
-    {"method": "textDocument/didSave", "params": {"textDocument": {"uri": NOTE["uri"]}}},
-    {"method": "textDocument/didClose", "params": {"textDocument": {"uri": NOTE["uri"]}}},
-    {"method": "workspace/didChangeWatchedFiles", "params": {"changes": [{"uri": NOTE["uri"], "type": 2}]}},
-    {"method": "workspace/didRenameFiles", "params": {"files": [{"oldUri": "file:///a", "newUri": "b"}]}},
-    {"method": "$/setTrace", "params": {"value": "messages"}},
-    {"method": "$/setTrace", "params": {"value": "off"}},
-    {"method": "$/cancelRequest", "params": {"id": 3}},
-    {"method": "window/workDoneProgress/cancel", "params": {"token": "w"}},
-    {"id": 0, "method": "textDocument/codeLens", "params": {"textDocument": {"uri": NOTE["uri"]}}},
-    {
-        "id": 0,
-        "method": "workspace/textDocumentContent",
-        "params": {"uri": "sidecar-session:/x/transcript.md"},
-    },
-    {
-        "id": 0,
-        "method": "workspace/executeCommand",
-        "params": {"command": "sidecar.context", "arguments": [{"sid": "$SID"}], "workDoneToken": "w"},
-    },
-    {"id": "s1", "result": {"applied": True}},
-    {"id": "s1", "error": {"code": -32601, "message": "no"}},
-    *({"id": 0, "method": method, "params": params} for method, params in OURS),
-)
-ACP: tuple[Message, ...] = (
-    {"id": 0, "method": "initialize", "params": {"protocolVersion": 1, "clientCapabilities": {"fs": {}}}},
-    {"id": 0, "method": "authenticate", "params": {"methodId": "x"}},
-    {"id": 0, "method": "session/new", "params": {"cwd": NOWHERE, "mcpServers": []}},
-    {"id": 0, "method": "session/load", "params": {"sessionId": "x", "cwd": NOWHERE, "mcpServers": []}},
-    {"id": 0, "method": "session/resume", "params": {"sessionId": "x", "cwd": NOWHERE}},
-    {"id": 0, "method": "session/fork", "params": {"sessionId": "x", "cwd": NOWHERE}},
-    {"id": 0, "method": "session/close", "params": {"sessionId": "x"}},
-    {"id": 0, "method": "session/delete", "params": {"sessionId": "x"}},
-    {"id": 0, "method": "session/list", "params": {"cursor": None, "cwd": NOWHERE}},
-    {
-        "id": 0,
-        "method": "session/prompt",
-        "params": {"sessionId": "x", "prompt": [TEXT]},
-    },
-    {"id": 0, "method": "session/set_mode", "params": {"sessionId": "$SID", "modeId": "ask"}},
-    {
-        "id": 0,
-        "method": "session/set_config_option",
-        "params": {"sessionId": "$SID", "configId": "engine", "value": "none"},
-    },
-    {"id": 0, "method": "_session/steering", "params": {"sessionId": "$SID", "prompt": []}},
-    {"method": "session/cancel", "params": {"sessionId": "$SID"}},
-    {"method": "$/cancel_request", "params": {"requestId": 3}},
-    {"id": "s1", "result": {"outcome": {"outcome": "selected", "optionId": "allow_once"}}},
-    {"id": "s1", "error": {"code": -32601, "message": "no"}},
-    *({"id": 0, "method": f"_{method}", "params": params} for method, params in OURS),
-)
+MESSAGES: dict[str, Any] = json.loads(Path(__file__).with_name("messages.json").read_text())
+"""What is told either face, and what is asked of *both*; ``$SID`` stands for a session that is there."""
+
 RAW = (
     b"",
     b"null",
@@ -201,7 +120,9 @@ def _lines(path: Path) -> Sequence[str]:
 
 def gathered(face: Face, sid: str) -> Corpus:
     """Return everything there is to throw at *face*; *sid* is a session that the daemon has."""
-    own = json.loads(json.dumps(LSP if face == "lsp" else ACP).replace("$SID", sid))
+    prefix = "_" if face == "acp" else ""
+    both = [{"id": 0, "method": prefix + method, "params": params} for method, params in MESSAGES["both"]]
+    own = json.loads(json.dumps([*MESSAGES[face], *both]).replace("$SID", sid))
     # Ours come more often: the recorded ones are many, and mostly about what a sidecar does not do.
     told = [message for message in recorded() if message.get("method") not in ("exit", "shutdown")]
     files = sorted((DATA / "json-test-suite").rglob("*.json"))
@@ -294,3 +215,175 @@ class Fuzz:
 @pytest.fixture
 def fuzz() -> Fuzz:
     return Fuzz()
+
+
+HEADERS = (
+    b"Content-Length: %d\r\n\r\n",
+    b"Content-Length: %d\r\n\r\n",
+    b"content-length:%d\n\n",
+    b"\r\n\r\nCONTENT-LENGTH : %d \r\nX-Odd: \xff\r\n\r\n",
+    b"Content-Type: application/vscode-jsonrpc; charset=utf-8\r\nContent-Length: %d\r\n\r\n",
+)
+"""All the ways in which a header may be written and still say where the next message begins."""
+
+EXPERIMENTAL: dict[str, Any] = {"sidecar": {}}
+INITIALIZE: dict[str, Any] = {
+    "lsp": {
+        "processId": None,
+        "rootUri": None,
+        "capabilities": {"textDocument": {"codeLens": {}}, "experimental": EXPERIMENTAL},
+    },
+    "acp": {"protocolVersion": 1, "clientCapabilities": {"_meta": EXPERIMENTAL}},
+}
+
+
+class Target:
+    """A daemon of its own process. A thread counts what it answers; whatever it asks is refused."""
+
+    def __init__(self, face: Face, folder: Path) -> None:
+        self.folder = folder
+        self._face = face
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "sidecar", "acp" if face == "acp" else "serve", "--log", "error"],
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env={**os.environ, "INDUSAGI_HOME": str(folder / "home")},
+            bufsize=0,
+        )
+        self.answered: Counter[int | str | None] = Counter()
+        self.defects: list[Any] = []
+        self.complaints = b""
+        self._answers: dict[str, Any] = {}
+        self._numbers = count(1)
+        self._questions: deque[Any] = deque()
+        self._heard = threading.Condition()
+        self._threads = [threading.Thread(target=work) for work in (self._listen, self._read_log)]
+        for thread in self._threads:
+            thread.start()
+
+    def frame(self, body: bytes, rng: random.Random) -> bytes:
+        """Return *body* in one of the forms that a frame may have."""
+        if self._face == "acp":
+            return body + rng.choice((b"\n", b"\n", b"\r\n", b"\n\n"))
+        return rng.choice(HEADERS) % len(body) + body
+
+    def send(self, data: bytes) -> None:
+        """Send bytes as they are, and a refusal to everything that was asked meanwhile."""
+        assert self.process.stdin is not None
+        while self._questions:
+            refusal = {"id": self._questions.popleft(), "error": {"code": -32601, "message": "not now"}}
+            data += self._encoded(refusal)
+        view = memoryview(data)
+        while view:
+            view = view[self.process.stdin.write(view) :]
+
+    def ask(self, method: str, params: Any = None) -> Any:
+        """Return the result of one whole request."""
+        request_id = f"whole-{next(self._numbers)}"
+        ours = self._face == "acp" and method.startswith("sidecar/")
+        method = f"_{method}" if ours else method
+        self.tell({"id": request_id, "method": method, "params": params})
+        answer = self.answer(request_id)
+        assert "result" in answer, answer
+        return answer["result"]
+
+    def answer(self, request_id: str) -> Any:
+        """Return the answer to a request whose id begins with ``whole-``."""
+        self.wait_until(lambda: request_id in self._answers)
+        return self._answers.pop(request_id)
+
+    def session(self, **options: Any) -> str:
+        """Shake hands, with *options* for the daemon, and return a session, of model ``m`` if there are."""
+        hello = {"initializationOptions": {"sidecar": options}, "_meta": {"sidecar": options}}
+        self.ask("initialize", {**INITIALIZE[self._face], **(hello if options else {})})
+        return self.another_session(**({"model": "m"} if options else {}))
+
+    def another_session(self, **wanted: Any) -> str:
+        """Return a new session."""
+        return str(self.ask("sidecar/session/new", {"cwd": str(self.folder), **wanted})["sid"])
+
+    def tell(self, *messages: Message) -> None:
+        """Send whole messages and wait for nothing."""
+        self.send(b"".join(map(self._encoded, messages)))
+
+    def status(self) -> Any:
+        """Return how the daemon says it is."""
+        return self.ask("sidecar/status", {})
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Return once *condition* holds; fail when it does not in time, or the daemon is gone."""
+        with self._heard:
+            in_time = self._heard.wait_for(lambda: condition() or self.process.poll() is not None, PATIENCE_S)
+            assert in_time, "the daemon hangs"
+            assert condition(), f"the daemon is gone with {self.process.returncode}: {self.complaints!r}"
+
+    def end(self) -> int:
+        """Let it end in order and return its exit code."""
+        assert self.process.stdin is not None
+        if self._face == "lsp":
+            self.ask("shutdown")
+            self.tell({"method": "exit"})
+        self.process.stdin.close()
+        code = self.process.wait(PATIENCE_S)
+        for thread in self._threads:
+            thread.join()
+        return code
+
+    def stop(self) -> None:
+        """End it, whatever it does."""
+        self.process.kill()
+        self.process.wait()
+        for thread in self._threads:
+            thread.join()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            assert stream is not None
+            stream.close()
+
+    def _encoded(self, message: dict[str, Any]) -> bytes:
+        body = msgspec.json.encode({"jsonrpc": "2.0", **message})
+        return body + b"\n" if self._face == "acp" else HEADERS[0] % len(body) + body
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        decoder = LineDecoder() if self._face == "acp" else HeaderDecoder()
+        while data := os.read(self.process.stdout.fileno(), 1 << 20):
+            decoder.feed(data)
+            with self._heard:
+                while (frame := decoder.next()) is not None:
+                    assert isinstance(frame, bytes)
+                    self._hear(msgspec.json.decode(frame))
+                self._heard.notify()
+        with self._heard:
+            self._heard.notify()
+
+    def _hear(self, message: Any) -> None:
+        if "method" in message:
+            if "id" in message:
+                self._questions.append(message["id"])
+        elif str(message["id"]).startswith("whole-"):
+            self._answers[message["id"]] = message
+        else:
+            self.answered[message["id"]] += 1
+            if message.get("error", {}).get("data", {}).get("kind") == "internal":
+                self.defects.append(message)
+
+    def _read_log(self) -> None:
+        assert self.process.stderr is not None
+        while data := os.read(self.process.stderr.fileno(), 1 << 16):
+            self.complaints += data
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[[Face], Target]]:
+    """Return what starts daemons, which end with the test."""
+    started: list[Target] = []
+
+    def begin(face: Face) -> Target:
+        started.append(Target(face, tmp_path))
+        return started[-1]
+
+    yield begin
+    for target in started:
+        target.stop()

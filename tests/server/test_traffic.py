@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
 import random
 from pathlib import Path
@@ -111,6 +113,28 @@ async def test_mutated_messages_are_each_answered_once_and_the_connection_lives(
     await editor.stream.wait_until(lambda: answered(editor) >= n_requests)
     assert answered(editor) == n_requests
     await editor.connection.aclose(1)
+
+
+async def test_ten_thousand_notifications_leave_no_task_and_no_future_behind() -> None:
+    editor = FakeEditor()
+    await editor.initialize(sidecar={}, workspaceFolders=[{"uri": "file:///a", "name": "a"}])
+    await editor.request("before", "sidecar/fake/echo", 1)
+    tasks, n_futures = asyncio.all_tasks(), len(pending_futures())
+    told = [message for message in await session() if "id" not in message]
+    folders: dict[str, Any] = {"event": {"added": [], "removed": []}}
+    told.append({"method": "workspace/didChangeWorkspaceFolders", "params": folders})
+    for n in range(10_000):
+        editor.send({"jsonrpc": "2.0", **told[n % len(told)]})
+    await editor.request("after", "sidecar/fake/echo", 1)
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == tasks
+    assert len(pending_futures()) <= n_futures
+    await editor.connection.aclose(1)
+
+
+def pending_futures() -> list[asyncio.Future[Any]]:
+    """Return the futures of this process that nobody has settled."""
+    return [each for each in gc.get_objects() if isinstance(each, asyncio.Future) and not each.done()]
 
 
 def answered(editor: FakeEditor) -> int:

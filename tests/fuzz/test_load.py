@@ -1,0 +1,69 @@
+"""Cancelling, and leaving, while a great deal is going on: what is open is answered, once, and in time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sidecar.transport.lifetime import GRACE_S
+
+if TYPE_CHECKING:
+    from tests.fuzz.conftest import Face, Target
+
+pytestmark = pytest.mark.e2e
+
+N_TURNS = 12
+N_FLOOD = 400
+HANGS = {"m": {"scripted": [[{"text": "x"}, {"hang": True}]] * N_TURNS}}
+
+
+def begin(target: Target, face: Face) -> list[str]:
+    """Begin a turn in each of many sessions, none of which ends by itself; return the requests."""
+    sids = [target.session(models=HANGS)]
+    sids += [target.another_session(model="m") for _ in range(N_TURNS - 1)]
+    for sid in sids:
+        words = [{"type": "text", "text": "go"}]
+        if face == "lsp":
+            asked: dict[str, Any] = {"method": "sidecar/turn/run", "params": {"sid": sid, "input": words}}
+        else:
+            asked = {"method": "session/prompt", "params": {"sessionId": sid, "prompt": words}}
+        target.tell({"id": f"whole-{sid}", **asked})
+    return [f"whole-{sid}" for sid in sids]
+
+
+def flood(target: Target, face: Face, first: int) -> None:
+    """Ask a great deal, by numbers from *first* on, without waiting for any of it."""
+    method = "sidecar/session/list" if face == "lsp" else "session/list"
+    numbers = range(first, first + N_FLOOD)
+    target.tell(*({"id": n, "method": method, "params": {}} for n in numbers))
+
+
+def is_cancelled(face: Face, answer: Any) -> bool:
+    """Whether a request, or a prompt, was answered as cancelled."""
+    if face == "lsp":
+        return bool(answer.get("error", {}).get("code") == -32800)
+    return bool(answer.get("result", {}).get("stopReason") == "cancelled")
+
+
+@pytest.mark.parametrize("face", ["lsp", "acp"])
+def test_cancelling_and_leaving_under_load(face: Face, start: Callable[[Face], Target]) -> None:
+    target = start(face)
+    requests = begin(target, face)
+    while (counted := target.status())["sessions"]["running"] < N_TURNS:
+        assert counted["queues"]["in"] == N_TURNS + 1
+    flood(target, face, 0)
+    cancelled, left = requests[: N_TURNS // 2], requests[N_TURNS // 2 :]
+    for request_id in cancelled:
+        cancel = ("$/cancelRequest", "id") if face == "lsp" else ("$/cancel_request", "requestId")
+        target.tell({"method": cancel[0], "params": {cancel[1]: request_id}})
+    assert all(is_cancelled(face, target.answer(request_id)) for request_id in cancelled)
+    flood(target, face, N_FLOOD)
+    began = time.monotonic()
+    assert target.end() == 0
+    assert time.monotonic() - began < 2 * GRACE_S
+    ended = {target.answer(request_id)["result"]["stopReason"] for request_id in left}
+    assert (ended, len(target.answered), set(target.answered.values())) == ({"cancelled"}, 2 * N_FLOOD, {1})
+    assert (target.defects, target.complaints) == ([], b"")
