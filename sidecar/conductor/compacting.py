@@ -35,6 +35,7 @@ from sidecar.conductor.outcomes import (
     begin,
     completed,
     is_shown_only,
+    timed,
     undone,
 )
 from sidecar.conductor.records import from_record, to_record
@@ -199,7 +200,7 @@ class Compactor:
         self._narrator.enter("compacting")
         try:
             outcome = await self._condense(begun, frame, ask)
-            done = await self._settle(begun, outcome, started_ms)
+            done = await self._settle(begun, frame, outcome, started_ms)
         except asyncio.CancelledError:
             # The turn in the middle of which it ran was stopped.
             self._narrator.tell(replace(begun, status="cancelled", reason="cancelled by the user"))
@@ -310,12 +311,12 @@ class Compactor:
         return outcome
 
     async def _settle(
-        self, begun: Compaction, outcome: Condensed | Compaction, started_ms: int
+        self, begun: Compaction, frame: Frame, outcome: Condensed | Compaction, started_ms: int
     ) -> Compaction:
         """Make *outcome* the conversation and store it with its record, both or neither."""
         async with self._history.at_once():
-            done = outcome if isinstance(outcome, Compaction) else await self._accept(begun, outcome)
-            done = replace(done, duration_ms=max(0, self._around.clock_ms() - started_ms))
+            done = outcome if isinstance(outcome, Compaction) else await self._accept(begun, frame, outcome)
+            done = timed(done, max(0, self._around.clock_ms() - started_ms))
             await self._keep(done)
         return done
 
@@ -325,7 +326,7 @@ class Compactor:
         invoke, card = around.summarizer()
         return Helpers(invoke, card, around.fresh, cancel, around.deadline_s)
 
-    async def _accept(self, begun: Compaction, outcome: Condensed) -> Compaction:
+    async def _accept(self, begun: Compaction, frame: Frame, outcome: Condensed) -> Compaction:
         """Make *outcome* the conversation, of the agent too, or only what is sent."""
         kept_from = self._node_at(outcome.cut)
         if not outcome.keeps_history:
@@ -334,7 +335,7 @@ class Compactor:
         self._around.restored([file.uri for file in outcome.restored], begun.compaction_id)
         if outcome.restored or outcome.missing:
             self._narrator.tell(Rehydrated(outcome.restored, outcome.missing))
-        return completed(begun, outcome, kept_from, self._history.head)
+        return completed(begun, frame, outcome, kept_from, self._history.head)
 
     async def _keep(self, done: Compaction) -> None:
         if done.status in ("completed", "undone"):

@@ -105,7 +105,11 @@ class ContextUsage:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """One compaction, from its start to its outcome; tokens are the engine's own."""
+    """One compaction, from its start to its outcome; tokens are the engine's own.
+
+    *info* counts tokens and turns before and after, says whether a turn was split and an earlier summary
+    updated, and has what the engine keeps besides.
+    """
 
     kind: ClassVar[str] = "compaction"
     compaction_id: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+from sidecar.conductor.branching import node_kind
 from sidecar.conductor.contract import Compaction, Gate
 from sidecar.conductor.engines.base import Condensed, Frame, Standing
 from sidecar.llmgateway.contract import TextBlock
@@ -17,6 +18,7 @@ __all__ = [
     "begin",
     "completed",
     "is_shown_only",
+    "timed",
     "undone",
 ]
 
@@ -41,8 +43,10 @@ def begin(compaction_id: str, engine: str, trigger: Trigger, frame: Frame, head:
     )
 
 
-def completed(begun: Compaction, outcome: Condensed, kept_from: str | None, head: str | None) -> Compaction:
-    """Return *begun* as its engine ended it; *head* is where the conversation stands now."""
+def completed(
+    begun: Compaction, frame: Frame, outcome: Condensed, kept_from: str | None, head: str | None
+) -> Compaction:
+    """Return *begun* as its engine ended it for *frame*; *head* is where the conversation stands now."""
     return replace(
         begun,
         status="completed",
@@ -59,8 +63,32 @@ def completed(begun: Compaction, outcome: Condensed, kept_from: str | None, head
         summary=outcome.summary or None,
         after_head=head,
         undoable=begun.before_head is not None,
-        info=outcome.info,
+        info={**_info(frame, outcome), **(outcome.info or {})},
     )
+
+
+def timed(done: Compaction, duration_ms: int) -> Compaction:
+    """Return *done* with how long it took, in its record too unless that has a time of its own."""
+    info = None if done.info is None else {"durationMs": duration_ms, **done.info}
+    return replace(done, duration_ms=duration_ms, info=info)
+
+
+def _info(frame: Frame, outcome: Condensed) -> dict[str, Any]:
+    """Return the record that seed 004 keeps of a compaction, for every engine: counts are turns."""
+    first, cut, n_turns = frame.standing.cut if frame.standing else 0, outcome.cut, len(frame.turns)
+    folded = frame.turns[first:cut]
+    kept_first = node_kind(frame.turns[cut]) if cut < n_turns else None
+    return {
+        "tokensBefore": outcome.pre_tokens - frame.overhead_tokens,
+        "tokensAfter": outcome.post_tokens - frame.overhead_tokens,
+        "messagesBefore": n_turns - first,
+        "messagesAfter": len(outcome.turns),
+        "compactedCount": outcome.dropped_count,
+        "keptCount": n_turns - first - outcome.dropped_count,
+        "isSplitTurn": bool(folded) and kept_first not in ("user", "summary"),
+        "isIncremental": frame.standing is not None or any(node_kind(turn) == "summary" for turn in folded),
+        "summaryLen": len(outcome.summary),
+    }
 
 
 def backstopped(begun: Compaction, done: LiveCompaction, kept_from: str | None) -> Compaction:

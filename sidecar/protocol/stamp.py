@@ -10,7 +10,7 @@ from typing import Final
 
 __all__ = ["METHOD_NAMES", "SCHEMA_HASH"]
 
-SCHEMA_HASH: Final = "sha256:94457c9f1fcc814b4ef0be687189fb20aec042585c42173fbb3cff69beae07e3"
+SCHEMA_HASH: Final = "sha256:248c225bf319162121a25ee014999782e5a387095ea6eedb7c2a7916be292677"
 """What ``sidecar.protocol.schema.schema_hash`` returns."""
 
 METHOD_NAMES: Final = (

@@ -327,32 +327,39 @@ async def test_instructions_reach_the_model(make_stage: Any, engine: str) -> Non
     assert found == (engine != "runtime"), "seed 000 has no words for it"
 
 
-@pytest.mark.parametrize("engine", ["agentcore", "summarizing"])
-async def test_the_engines_own_record_is_on_the_event(make_stage: Any, engine: str) -> None:
-    fields = {
-        "agentcore": {
-            "tokensBefore",
-            "tokensAfter",
-            "messagesBefore",
-            "messagesAfter",
-            "compactedCount",
-            "keptCount",
-            "isSplitTurn",
-            "isIncremental",
-            "summaryLen",
-            "durationMs",
-            "summarySource",
-            "readFiles",
-            "modifiedFiles",
-        },
-        "summarizing": {"eventsSummarised", "eventsKept", "tokensBefore", "tokensAfter", "isIncremental"},
-    }
-    _, session = await a_long_talk(make_stage, engine, [Say(NOTES)])
-    done = await compact(session)
-    assert done.info is not None
-    assert set(done.info) == fields[engine]
-    assert done.info["tokensAfter"] < done.info["tokensBefore"]
-    assert done.info["isIncremental"] is False
+RECORD = {
+    "tokensBefore",
+    "tokensAfter",
+    "messagesBefore",
+    "messagesAfter",
+    "compactedCount",
+    "keptCount",
+    "isSplitTurn",
+    "isIncremental",
+    "summaryLen",
+    "durationMs",
+}
+OF_ITS_OWN = {
+    "agentcore": {"summarySource", "readFiles", "modifiedFiles"},
+    "summarizing": {"eventsSummarised", "eventsKept"},
+}
+
+
+@every_engine
+async def test_the_record_of_a_compaction_is_on_the_event(make_stage: Any, engine: str) -> None:
+    """The same fields for each engine, and what it keeps besides."""
+    _, session = await a_long_talk(make_stage, engine, [Say(NOTES)], [Say(LONG)], [Say(LONG)], [Say(NOTES)])
+    first = (await compact(session)).info
+    for prompt in ("four", "five"):
+        await session.prompts.entered(session.prompts.take(text(prompt)))
+    second = (await compact(session)).info
+    assert first is not None
+    assert second is not None
+    assert set(first) == RECORD | OF_ITS_OWN.get(engine, set())
+    assert first["tokensAfter"] < first["tokensBefore"]
+    assert first["compactedCount"] + first["keptCount"] == first["messagesBefore"] == 6
+    assert [info["isIncremental"] for info in (first, second)] == [False, True]
+    assert [info["isSplitTurn"] for info in (first, second)] == [False, False]
 
 
 async def test_an_engine_may_be_chosen_for_one_compaction(make_stage: Any) -> None:

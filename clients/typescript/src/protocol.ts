@@ -139,7 +139,7 @@ export interface CompactUndoResult {
   seq: number;
 }
 
-/** One compaction, from its start to its outcome; tokens are the engine's own. */
+/** One compaction, from its start to its outcome; tokens are the engine's own. `info` counts tokens and turns before and after, says whether a turn was split and an earlier summary updated, and has what the engine keeps besides. */
 export interface Compaction {
   compactionId: string;
   engine: string;
