@@ -127,6 +127,21 @@ async def test_after_kill_9_every_settled_turn_loads_again(home: Path, project: 
         assert loaded.snapshot.title == "1"
 
 
+async def test_after_kill_9_in_the_first_answer_the_session_is_in_the_list_where_it_was(
+    home: Path, project: Path
+) -> None:
+    options = {"models": {"fake-1": {"scripted": [[{"text": "half"}, {"hang": True}]]}}}
+    async with SidecarClient.spawn(cwd=project, options=options) as client:
+        session = await client.start_session(project, model="fake-1")
+        await session.prompt("a long job")
+        await session.wait_for("textDelta", timeout_s=20)
+        os.kill((await client.status()).pid, signal.SIGKILL)
+    async with SidecarClient.spawn(cwd=project) as client:
+        (found,) = (await client.session_list()).sessions
+        assert (found.sid, found.title, found.cwd) == (session.sid, "a long job", str(project.resolve()))
+        assert (await client.session_load(session.sid)).snapshot.messages == 1
+
+
 async def test_two_daemons_never_write_one_session(home: Path, project: Path) -> None:
     async with SidecarClient.spawn(cwd=project) as first, SidecarClient.spawn(cwd=project) as second:
         session = await first.start_session(project)
