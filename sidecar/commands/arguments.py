@@ -53,16 +53,16 @@ started it. Nothing but the protocol is written to stdout. What it logs goes to
 stderr, that of a shared daemon to run/daemon.log in the state directory, where
 run/tcp.json has the port and the token (INDUSAGI_HOME, else ~/.pindusagi).
 
-exit codes: 0 after the client has asked it to shut down, 1 after any other end,
+exit codes: 0 the client has asked it to shut down, or SIGTERM; 1 any other end;
 2 wrong arguments."""
 
 _ACP = """\
 A panel starts it by itself, once it is told the command "sidecar" with the
 argument "acp"; editors/zed and editors/jetbrains have such settings. By hand:
-  echo '{"jsonrpc":"2.0","id":0,"method":"initialize",
-         "params":{"protocolVersion":1}}' | tr -d '\\n' | sidecar acp
+  hello='{"jsonrpc":"2.0","id":0,"method":"initialize",'
+  echo "$hello"'"params":{"protocolVersion":1}}' | sidecar acp
 
-exit codes: 0 after the panel has closed its end, 1 after any other end."""
+exit codes: 0 the panel has closed its end, or SIGTERM; 1 any other end."""
 
 _DEMO = """\
 examples:

@@ -37,6 +37,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.runtime.store import SessionStore, heal, turn_to_record
 from sidecar.window_budget import (
+    DIGEST_HEADER,
     RESTORED_FILE_PREFIX,
     CondenserDeps,
     CondenseRecord,
@@ -47,14 +48,8 @@ from sidecar.window_budget import (
 
 __all__ = ["NotReadable", "read_turns", "run"]
 
-_FILES: Final = "restored files"
-_KINDS: Final = {
-    "user": "prompts",
-    "assistant": "answers",
-    "toolResult": "tool results",
-    "compactionSummary": "digest",
-}
-"""What the messages are called, by role."""
+_KINDS: Final = ("prompts", "answers", "tool results", "digest", "restored files")
+"""What the messages of a conversation are called."""
 
 _WHY: Final = {
     "nothingToDrop": "it is too short to condense",
@@ -131,15 +126,19 @@ def _card(window: int) -> ModelCard:
 
 def _sizes(messages: Sequence[Message]) -> dict[str, int]:
     """Return the tokens of *messages* by what they are."""
-    sizes = dict.fromkeys((*_KINDS.values(), _FILES), 0)
+    sizes = dict.fromkeys(_KINDS, 0)
     for message in messages:
-        kind = _FILES if _is_restored(message) else _KINDS.get(message.role, _KINDS["user"])
-        sizes[kind] += estimate_message_tokens(message)
+        sizes[_kind(message)] += estimate_message_tokens(message)
     return sizes
 
 
-def _is_restored(message: Message) -> bool:
-    return isinstance(message, UserMessage) and str(message.content).startswith(RESTORED_FILE_PREFIX)
+def _kind(message: Message) -> str:
+    text = str(message.content) if isinstance(message, UserMessage) else ""
+    if message.role == "compactionSummary" or text.startswith(DIGEST_HEADER):
+        return "digest"
+    if text.startswith(RESTORED_FILE_PREFIX):
+        return "restored files"
+    return {"assistant": "answers", "toolResult": "tool results"}.get(message.role, "prompts")
 
 
 def _said(record: CondenseRecord) -> Iterator[str]:

@@ -88,6 +88,9 @@ async def test_a_stored_session_is_condensed_and_left_alone(
     assert "digest" in lines[0]["blocks"][0]["text"]
     assert lines[-1]["blocks"][0]["text"] == LONG
     assert "messages are now a digest" in err
+    parts = dict(line.split("\t", 1) for line in err.splitlines() if "\t" in line)
+    assert parts["digest"].startswith("0\t"), "there was none before"
+    assert parts["answers"] != parts["digest"]
     assert file.read_bytes() == before
 
 
@@ -117,3 +120,18 @@ def test_other_files_are_refused_with_what_was_found(tmp_path: Path, text: str, 
         read_turns(file)
     assert run(Namespace(file=str(file), window=8_000, preview=False)) == 2
     assert run(Namespace(file=str(tmp_path / "gone.json"), window=8_000, preview=False)) == 2
+
+
+def test_a_preview_says_the_same_and_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    talk = [{"role": role, "content": LONG} for _ in range(4) for role in ("user", "assistant")]
+    file = str(write(tmp_path, talk))
+    assert run(Namespace(file=file, window=8_000, preview=False)) == 0
+    done = capsys.readouterr()
+    assert run(Namespace(file=file, window=8_000, preview=True)) == 0
+    preview = capsys.readouterr()
+    assert preview.out == ""
+    assert preview.err == done.err + (
+        "nothing was written; without --preview the condensed turns go to standard output\n"
+    )
