@@ -21,7 +21,7 @@ from sidecar.conductor.errors import (
 from sidecar.conductor.events import Notice, Rehydrated
 from sidecar.conductor.session import CompactRequest, Content, Session
 from sidecar.llmgateway.contract import TextBlock, ToolResultBlock, UserTurn
-from sidecar.llmgateway.scripted import Call, Hang, Raise, Say
+from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, WaitFor
 from sidecar.window_budget import DIGEST_HEADER, RESTORED_FILE_PREFIX
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
@@ -333,6 +333,32 @@ async def a_long_run(make_stage: Any, n_reads: int, **wanted: Any) -> tuple[Any,
     session = await stage.session(**wanted)
     await stage.ask(session, "read them all")
     return stage, session
+
+
+async def test_in_a_run_too_files_come_back_as_they_are_now(make_stage: Any) -> None:
+    """The user types into a buffer between two model calls; the run's next compaction shows that."""
+    reads = [[Call("read", {"path": f"f{number}.py"})] for number in range(5)]
+    script = [*reads[:3], [WaitFor("typed"), *reads[3]], reads[4], [Say("done")]]
+    stage = await make_stage(script, tools=[READ], window=12_000, repeat=True)
+    for number in range(5):
+        body = f"old_{number} = 1\n" + "x = 1  # a line of a long file\n" * 260
+        stage.workspace.put(stage.folder / f"f{number}.py", body)
+    session = await stage.session()
+    started = await session.submit(text("read them all"))
+    while len(stage.model.calls) < 4:
+        await stage.settle()
+    for number in range(3):
+        uri = (stage.folder / f"f{number}.py").as_uri()
+        stage.workspace.editor().open_buffer(uri, version=2, text=f"typed_{number} = 2\n")
+    stage.model.gate("typed").set()
+    assert (await started.outcome).fault is None
+    first = session.compactions[0]
+    assert (first.trigger, first.status) == ("auto", "completed")
+    assert first.rehydrated
+    sent = str(stage.model.calls[-1].conversation.turns)
+    names = [uri[-4] for uri in first.rehydrated]
+    assert [f"typed_{name}" in sent for name in names] == [True] * len(names)
+    assert [f"old_{name}" in sent for name in names] == [False] * len(names)
 
 
 async def test_what_is_only_cut_down_is_reported_as_no_digest(make_stage: Any) -> None:
