@@ -72,6 +72,7 @@ class ReadLedger:
         self._on_read = on_read
         self._entries: dict[Path, _Entry] = {}
         self._news: dict[Path, None] = {}
+        self._above: set[Path] = set()
 
     def record(
         self, view: FileView, *, call_id: str, first_line: int = 1, line_count: int | None = None
@@ -84,7 +85,7 @@ class ReadLedger:
         record = ReadRecord(
             view.path, view.uri, view.hash, view.source, view.version, call_id, merge_ranges(seen)
         )
-        self._entries[view.path] = _Entry(record)
+        self._put(record)
         self._note(view.path)
         self._take_back(before)
         # What changed between the view and this record was nobody's business yet: look once more.
@@ -124,20 +125,22 @@ class ReadLedger:
 
     def load(self, records: Iterable[Any]) -> None:
         """Replace the records by those of :meth:`dump` and the news after it; malformed ones are left out."""
-        self._entries, self._news = {}, {}
+        self._entries, self._news, self._above = {}, {}, set()
         for raw in records:
             if (gone := _converted(raw, _Forgotten)) is not None:
                 self._entries.pop(Path(gone.path), None)
             elif (stored := _converted(raw, _StoredRecord)) is not None:
                 record = _from_stored(stored)
                 self._entries.pop(record.path, None)
-                self._entries[record.path] = _Entry(record)
+                self._put(record)
         for path in self._entries:
             self._on_read(path)
 
-    def paths(self) -> tuple[Path, ...]:
-        """Return the paths that were read; any thread may ask."""
-        return tuple(self._entries)
+    def below(self, path: Path) -> tuple[Path, ...]:
+        """Return the files that were read at the resolved *path* or, where it is a folder, below it."""
+        if path in self._entries:
+            return (path,)
+        return tuple(read for read in self._entries if path in read.parents) if path in self._above else ()
 
     def holds(self, path: Path) -> bool:
         """Whether the resolved *path* was read; any thread may ask."""
@@ -155,6 +158,11 @@ class ReadLedger:
         elif entry.is_stale and not was_stale:
             source: FileSource = "disk" if now is None else now.source
             self.on_stale(StaleFile(path, entry.record.uri, entry.record.hash, now_hash, source))
+
+    def _put(self, record: ReadRecord) -> None:
+        self._entries[record.path] = _Entry(record)
+        # Never taken back: a folder too many costs a look, and nearly all that changes is in none of them.
+        self._above.update(record.path.parents)
 
     def _note(self, path: Path) -> None:
         """Let *path* be the newest of the news."""

@@ -179,12 +179,12 @@ class Workspace:
         self._tell(buffer.path)
 
     def _disk_moved(self, paths: Iterable[Path]) -> None:
-        changed = set(paths)
-        read = {path for ledger in self._ledgers.values() for path in ledger.paths()}
-        for path in read:
-            if path in changed or not changed.isdisjoint(path.parents):
-                self._checks.schedule(path)
-        for path in sorted(changed):
+        changed = sorted(set(paths))
+        for path in changed:
+            for ledger in self._ledgers.values():
+                for read in ledger.below(path):
+                    self._checks.schedule(read)
+        for path in changed:
             self._tell(path)
 
     def _tell(self, path: Path) -> None:

@@ -145,6 +145,20 @@ def test_the_news_is_what_was_read_and_forgotten_since_and_is_loaded_after_the_r
     assert (other.ledger.files(), other.ledger.take_news()) == (desk.ledger.files(), [])
 
 
+def test_what_was_read_at_a_path_or_below_it() -> None:
+    """A change costs what it touches, however many files were read."""
+    desk = Desk()
+    deep = Path("/p/src/deep.py")
+    for path in (A, deep):
+        desk.ledger.record(view("x", path), call_id="c1")
+    asked = {name: desk.ledger.below(Path(name)) for name in ("/p/a.py", "/p/src", "/p", "/p/b.py", "/q")}
+    assert asked == {"/p/a.py": (A,), "/p/src": (deep,), "/p": (A, deep), "/p/b.py": (), "/q": ()}
+    desk.ledger.forget([deep])
+    assert (desk.ledger.below(Path("/p/src")), desk.ledger.below(Path("/p"))) == ((), (A,))
+    desk.ledger.load(desk.ledger.dump())
+    assert desk.ledger.below(Path("/p")) == (A,)
+
+
 GOOD: dict[str, Any] = {"path": "/p/a.py", "uri": "u", "hash": "h", "source": "disk", "callId": "c1"}
 
 
