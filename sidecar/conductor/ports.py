@@ -82,6 +82,10 @@ class Models(Protocol):
         """Learn of *model_id* what takes time to learn. Bounded, off the event loop; never raises."""
         ...
 
+    def learn_window(self, model_id: str, tokens: int) -> None:
+        """Take *tokens* for the window of *model_id*, of which none is known."""
+        ...
+
     async def at(self, folder: Path) -> Models:
         """Return the models as a session in *folder* sees them: with the settings of that folder."""
         ...

@@ -25,6 +25,8 @@ from sidecar.runtime.contract import RunSnapshot
 __all__ = ["TurnRunner", "resolve"]
 
 _EVENTS_AFTER_META = 3
+_LEAST_WINDOW = 4_096
+"""Where less was refused, it was something else that was too large, such as an image."""
 
 _FAULT_KINDS = {
     "model_failed": "modelFailed",
@@ -126,9 +128,11 @@ class TurnRunner:
 
     async def _made_to_fit(self, snapshot: RunSnapshot) -> RunSnapshot | None:
         """Return *snapshot*; where it failed for want of room, make room, once, and let the agent go on."""
-        core = self._core
-        if not _overflowed(snapshot) or self._was_stopped():
+        core, refusal = self._core, _overflow(snapshot)
+        if refusal is None or self._was_stopped():
             return snapshot
+        if (window := _window_of(refusal, core.usage().used)) is not None:
+            core.parts.models.learn_window(snapshot.model, window)
         if not await core.compactor.relieve_overflow(core.info.engine, core.ask(force=False)):
             return snapshot
         if self._was_stopped():
@@ -189,10 +193,17 @@ def _fault(snapshot: RunSnapshot | None) -> TurnFault | None:
     return TurnFault(kind, snapshot.error.message)
 
 
-def _overflowed(snapshot: RunSnapshot) -> bool:
-    """Whether the provider refused the conversation because it does not fit the model's window."""
+def _overflow(snapshot: RunSnapshot) -> GatewayError | None:
+    """Return how the provider refused the conversation because it does not fit the window, if it did."""
     cause = snapshot.error.cause if snapshot.error is not None else None
-    return isinstance(cause, GatewayError) and cause.is_overflow
+    return cause if isinstance(cause, GatewayError) and cause.is_overflow else None
+
+
+def _window_of(refusal: GatewayError, refused_tokens: int) -> int | None:
+    """Return the window that *refusal* tells of, by its words or by what was refused, or None."""
+    if refusal.window_tokens is not None or refused_tokens < _LEAST_WINDOW:
+        return refusal.window_tokens
+    return refused_tokens
 
 
 def _stop_reason(snapshot: RunSnapshot | None) -> StopReasonName:

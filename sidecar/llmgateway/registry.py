@@ -139,6 +139,12 @@ class ModelRegistry:
         await asyncio.to_thread(lambda: [self.card(name) for name in {*asked, *self.names()}])
         await asyncio.gather(*(self._ask_window(name) for name in asked))
 
+    def learn_window(self, model_id: str, tokens: int) -> None:
+        """Take *tokens* for the window of *model_id*, of which none is known: a refusal told of it."""
+        route = self._routes.find(model_id)
+        if route is not None and self.card(model_id) is None:
+            self._setup.windows[route] = tokens
+
     async def _ask_window(self, model_id: str) -> None:
         route = self._routes.find(model_id) if self.catalog.get(model_id) is None else None
         address = address_of(route.provider).base_url if route is not None else None

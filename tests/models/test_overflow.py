@@ -21,9 +21,9 @@ FULL: Scene = [Refused(400, "prompt is too long: this model's maximum context le
 DONE: Scene = (Said(("done",)), Spent(50, 5), Ended())
 
 
-async def a_long_talk(stage: Any, **wanted: Any) -> Any:
+async def a_long_talk(stage: Any, model: str = "known", **wanted: Any) -> Any:
     """Three prompts with long answers."""
-    session = await stage.session(**wanted)
+    session = await stage.session(model, **wanted)
     for prompt in ("one", "two", "three"):
         await stage.ask(session, prompt)
     return session
@@ -139,3 +139,31 @@ async def over_acp(stage: Any) -> list[dict[str, Any]]:
         assert "error" not in await client.request(prompt, "session/prompt", asked)
     updates = [call["params"]["update"] for call in client.calls("session/update")]
     return [each["_meta"]["sidecar"] for each in updates if "contextCompaction" in each.get("_meta", {})]
+
+
+@pytest.mark.parametrize("engine", ["windowBudget", "runtime", "agentcore", "summarizing"])
+@pytest.mark.parametrize(
+    ("said", "window"), [("maximum context length is 5000 tokens", 5_000), ("prompt is too long", 9_900)]
+)
+async def test_a_window_that_nobody_knew_is_learned_from_the_refusal(
+    on_stage: Any, told: Any, engine: str, said: str, window: int
+) -> None:
+    """What it says, else no more than what was refused; from then on room is made before a refusal."""
+    full: Scene = [Refused(400, said, "context_length_exceeded")]
+    answer: Scene = (Said((LONG,)), Spent(9_000, 900), Ended())
+    async with on_stage({"openai-chat": [answer] * 3 + [full, DIGEST, DONE]}) as stage:
+        session = await a_long_talk(stage, "openai:nobody-knows", engine=engine)
+        assert session.usage().window == 0
+        outcome = await stage.ask(session, "four")
+        learned = session.usage().window
+    assert (outcome.text, outcome.fault) == ("done", None)
+    assert compactions(told, session) == [("overflow", "in_progress"), ("overflow", "completed")]
+    assert learned == pytest.approx(window, rel=0.1)
+
+
+async def test_a_small_request_that_is_too_large_tells_of_no_window(on_stage: Any) -> None:
+    """As of one with an image too many."""
+    async with on_stage({"openai-chat": [[Refused(413, "request too large")], DONE]}) as stage:
+        session = await stage.session("openai:nobody-knows")
+        await stage.ask(session, "look")
+        assert session.usage().window == 0

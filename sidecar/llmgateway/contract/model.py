@@ -146,7 +146,8 @@ class GatewayError(Exception):
 
     *retryable* says whether the same call may succeed later; left None it follows from kind and status.
     *retry_after_ms* is what the server asked for. *is_overflow* says that the conversation does not fit the
-    model's window: the same call never succeeds, a shorter one may.
+    model's window: the same call never succeeds, a shorter one may; *window_tokens* is how large that window
+    is, where the provider says so.
     """
 
     def __init__(
@@ -160,6 +161,7 @@ class GatewayError(Exception):
         retryable: bool | None = None,
         retry_after_ms: int | None = None,
         is_overflow: bool = False,
+        window_tokens: int | None = None,
     ) -> None:
         super().__init__(message)
         self.kind: GatewayErrorKind = kind
@@ -169,6 +171,7 @@ class GatewayError(Exception):
         self.cause = cause
         self.retry_after_ms = retry_after_ms
         self.is_overflow = is_overflow
+        self.window_tokens = window_tokens
         self.retryable = not is_overflow and (_is_transient(kind, status) if retryable is None else retryable)
 
 

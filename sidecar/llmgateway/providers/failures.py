@@ -15,7 +15,7 @@ from typing import Final
 from sidecar._internal.secrets import MASK, mask_secrets
 from sidecar.llmgateway.contract import GatewayError, GatewayErrorKind
 
-__all__ = ["NOT_SET_UP", "Failure", "as_error", "is_stale_thinking", "retry_after_ms"]
+__all__ = ["NOT_SET_UP", "Failure", "as_error", "is_stale_thinking", "retry_after_ms", "window_in"]
 
 _MESSAGE_CHARS: Final = 500
 _OVERFLOW_STATUS: Final = frozenset({None, 400, 413, 422, 500})
@@ -32,6 +32,15 @@ _OVERFLOW: Final = re.compile(
   | input\ token\ count .{0,40} exceeds | maximum\ prompt\ length | max_seq_len | max_model_len
   | reduce\ the\ length\ of\ the\ messages | too\ many\ tokens\ in\ the\ prompt
   | greater\ than\ the\ context\ length | n_ctx
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_WINDOW: Final = re.compile(
+    r"""
+    maximum\ (?:context|prompt)\ length\ (?:is|of)\ (\d[\d,]{2,9})
+  | context\ (?:size|length|window|limit)\ (?:of\ |is\ )?\(?(\d[\d,]{2,9})
+  | >\ (\d[\d,]{2,9})(?:\ maximum|$) | (\d[\d,]{2,9})\ maximum\ context
+  | maximum\ number\ of\ tokens\ allowed\ \((\d[\d,]{2,9}) | max_seq_len\ \((\d[\d,]{2,9})
     """,
     re.IGNORECASE | re.VERBOSE,
 )
@@ -100,7 +109,20 @@ def as_error(
         retryable=False if failure.code in _QUOTA else None,
         retry_after_ms=wait,
         is_overflow=is_overflow,
+        window_tokens=window_in(failure.message) if is_overflow else None,
     )
+
+
+def window_in(message: str) -> int | None:
+    """Return the window in tokens that *message*, a refusal of what does not fit, tells of, or None.
+
+    >>> window_in("This model's maximum context length is 8192 tokens. You requested 9000 tokens.")
+    8192
+    >>> window_in("the request (9000 tokens) exceeds the available context size (4096 tokens)")
+    4096
+    """
+    found = _WINDOW.search(message)
+    return int(next(filter(None, found.groups())).replace(",", "")) if found else None
 
 
 def retry_after_ms(headers: Mapping[str, str], now_s: float) -> int | None:

@@ -45,24 +45,29 @@ def test_what_a_server_asks_for_in_its_headers(headers: dict[str, str], pause_ms
 
 
 @pytest.mark.parametrize(
-    "message",
+    ("message", "window"),
     [
-        "prompt is too long: 233153 tokens > 200000 maximum",
-        "input length and `max_tokens` exceed context limit: 174167 + 64000 > 200000",
-        "This model's maximum context length is 8192 tokens",
-        "Your input exceeds the context window of this model.",
-        "the request exceeds the available context size. try increasing the context size",
-        "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
-        "length of prompt_tokens (163280) must be less than max_seq_len (32768).",
-        "Please reduce the length of the messages or completion.",
-        "prompt too long; exceeded max context length by 12 tokens",
-        "Prompt contains 9000 tokens, too large for model with 8192 maximum context length",
-        "This model's maximum prompt length is 131072 but the request contains 150000 tokens.",
-        "request_too_large: Request exceeds the maximum size",
+        ("prompt is too long: 233153 tokens > 200000 maximum", 200_000),
+        ("input length and `max_tokens` exceed context limit: 174167 + 64000 > 200000", 200_000),
+        ("This model's maximum context length is 8192 tokens. You requested 9,000.", 8_192),
+        ("Your input exceeds the context window of this model.", None),
+        ("the request exceeds the available context size. try increasing the context size", None),
+        ("the request (9000 tokens) exceeds the available context size (4096 tokens)", 4_096),
+        (
+            "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+            1_048_576,
+        ),
+        ("length of prompt_tokens (163280) must be less than max_seq_len (32768).", 32_768),
+        ("Please reduce the length of the messages or completion.", None),
+        ("prompt too long; exceeded max context length by 12 tokens", None),
+        ("Prompt contains 9000 tokens, too large for model with 8192 maximum context length", 8_192),
+        ("This model's maximum prompt length is 131072 but the request contains 150000 tokens.", 131_072),
+        ("request_too_large: Request exceeds the maximum size", None),
     ],
 )
-def test_every_way_to_say_that_a_conversation_is_too_long(message: str) -> None:
-    assert as_error(Failure(message, 400), "p").is_overflow
+def test_every_way_to_say_that_a_conversation_is_too_long(message: str, window: int | None) -> None:
+    error = as_error(Failure(message, 400), "p")
+    assert (error.is_overflow, error.window_tokens) == (True, window)
 
 
 @pytest.mark.parametrize(
