@@ -188,3 +188,13 @@ async def test_the_shell_script_hears_an_answer(folder: Path, env: dict[str, str
     script, named = str(CLIENTS / "shell" / "ask.sh"), {**env, "SIDECAR": " ".join(DAEMON)}
     output = await asyncio.to_thread(output_of, ["sh", script, QUESTION], folder, named)
     assert "The parrot is blue." in output
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no POSIX shell on Windows")
+async def test_the_command_of_the_shell_readme_works_as_it_stands(env: dict[str, str]) -> None:
+    readme = (CLIENTS / "shell" / "README.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"```sh\n(.*?)```", readme, re.DOTALL)
+    beside_python = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    found = {**env, "PATH": beside_python}
+    output = await asyncio.to_thread(output_of, ["sh", "-c", command], CLIENTS.parent, found)
+    assert '"stopReason":"end_turn"' in output
