@@ -117,7 +117,7 @@ class AcpConnection:
         if self._profile is not None:
             raise RequestRefused("alreadyInitialized", "initialize came a second time")
         info = self._options.info
-        profile = profile_of(params, info.faces)
+        profile = profile_of(params, info.server.faces)
         if profile.options:
             self._open(profile)  # before the answer, which is a refusal if they are wrong
         self._profile = profile

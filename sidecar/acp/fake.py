@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from sidecar.acp.connection import AcpConnection, AcpOptions
 from sidecar.acp.handshake import AgentInfo
+from sidecar.protocol.handshake import ServerInfo
 from sidecar.service.contract import Backend, ServicePort
 from sidecar.service.fake import FakeConnection, FakeService
 from sidecar.transport.memory import MemoryClient
@@ -17,9 +18,16 @@ from sidecar.transport.peer import Limits
 from sidecar.workspace.contract import WorkspacePort
 from sidecar.workspace.fake import FakeWorkspace
 
-__all__ = ["FAKE_AGENT", "FakePanel"]
+__all__ = ["FAKE_AGENT", "FakePanel", "fake_agent"]
 
-FAKE_AGENT: Final = AgentInfo("sidecar", "Sidecar", "0", "test", ("lsp", "acp1"))
+
+def fake_agent(*faces: str, reaches_mcp: bool = False) -> AgentInfo:
+    """Return an agent with these *faces*."""
+    server = ServerInfo("sidecar", "0", "test", ("windowBudget",), faces, event_buffer=20_000)
+    return AgentInfo("Sidecar", server, reaches_mcp)
+
+
+FAKE_AGENT: Final = fake_agent("lsp", "acp1")
 
 
 class FakePanel(MemoryClient):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.protocol.handshake import PROTOCOL, ClientWishes, client_wishes
+from sidecar.protocol.handshake import ClientWishes, ServerInfo, advertise, client_wishes
 from sidecar.transport.peer import Limits
 
 __all__ = ["ACP_DRAFT", "ACP_VERSION", "AcpProfile", "AgentInfo", "profile_of", "welcome"]
@@ -28,18 +28,14 @@ _SESSION_METHODS: Final = ("list", "resume", "close", "delete", "fork", "additio
 
 @dataclass(frozen=True, slots=True)
 class AgentInfo:
-    """What the daemon says of itself; *faces* are all it has, *socket* is where more clients may attach.
+    """What the daemon says of itself: *server*, as on its other face, and its *title* for people.
 
-    The draft is spoken where ``acp2`` is one of the *faces*. *reaches_mcp*: it can use servers of the Model
+    The draft is spoken where ``acp2`` is one of its faces. *reaches_mcp*: it can use servers of the Model
     Context Protocol that run elsewhere.
     """
 
-    name: str
     title: str
-    version: str
-    build: str
-    faces: tuple[str, ...]
-    socket: str | None = None
+    server: ServerInfo
     reaches_mcp: bool = False
 
 
@@ -92,13 +88,10 @@ def profile_of(params: Any, faces: Collection[str] = ()) -> AcpProfile:
 
 
 def welcome(info: AgentInfo, limits: Limits, version: int) -> dict[str, Any]:
-    """Return the answer to ``initialize``: what this agent is and can, in the words of *version*.
-
-    Of what the other face declares it leaves out engines and methods, which are not loaded yet: a new session
-    names the engines among its options, and ``_sidecar/schema`` tells the methods.
-    """
-    named = {"name": info.name, "title": info.title, "version": info.version}
-    said = _sidecar(info, limits)
+    """Return the answer to ``initialize``: what this agent is and can, in the words of *version*."""
+    server = info.server
+    named = {"name": server.name, "title": info.title, "version": server.version}
+    said = advertise(server, max_message_bytes=limits.max_body_bytes, max_in_flight=limits.max_in_flight)
     if version == ACP_DRAFT:
         capabilities = {"session": _draft_session(info), "_meta": {"sidecar": said}}
         return {
@@ -134,16 +127,6 @@ def _draft_session(info: AgentInfo) -> dict[str, Any]:
         "fork": {},
         "additionalDirectories": {},
     }
-
-
-def _sidecar(info: AgentInfo, limits: Limits) -> dict[str, Any]:
-    said: dict[str, Any] = {
-        "protocol": PROTOCOL,
-        "server": {"name": info.name, "version": info.version, "build": info.build},
-        "faces": list(info.faces),
-        "limits": {"maxMessageBytes": limits.max_body_bytes, "maxInFlight": limits.max_in_flight},
-    }
-    return said if info.socket is None else said | {"socket": info.socket}
 
 
 def _object(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -42,5 +42,4 @@ def agent_info(socket: str | None = None) -> AgentInfo:
     """Return it for agent panels; *socket* is where more clients may attach."""
     from sidecar.acp import AgentInfo  # not above: language clients do without
 
-    spoken, has_mcp = faces(with_draft=speaks_acp_draft()), find_spec("mcp") is not None
-    return AgentInfo("sidecar", "Sidecar", __version__, _BUILD, spoken, socket, reaches_mcp=has_mcp)
+    return AgentInfo("Sidecar", server_info(socket), reaches_mcp=find_spec("mcp") is not None)

@@ -72,8 +72,8 @@ For the daemon are `initializationOptions.sidecar`, on the ACP face `_meta.sidec
 }
 ```
 
-The daemon answers in `capabilities.experimental.sidecar` and `agentCapabilities._meta.sidecar`; the latter
-has neither `engines` nor `methods`, which are not loaded that early.
+The daemon answers in `capabilities.experimental.sidecar`, or in `agentCapabilities._meta.sidecar`
+(`capabilities._meta.sidecar` of the draft).
 
 ```ts
 {

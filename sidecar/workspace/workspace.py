@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -59,6 +60,8 @@ class Workspace:
         self._oracles = Oracles()
         self._ledgers: dict[str, ReadLedger] = {}
         self._listeners: list[Callable[[Path], None]] = []
+        self._writing: Counter[Path] = Counter()
+        self._n_written = 0
         self._disk_lock = threading.Lock()
         self._checks = Coalescer(self._compare, delay_s=check_delay_s)
         self._watch = DiskWatch(self._disk_moved, is_read=self._is_read, source=watch_source)
@@ -90,6 +93,18 @@ class Workspace:
     async def write(self, path: Path, text: str, *, expected_hash: str | None) -> FileView:
         """Make *text* the content of *path* and return the new view; see ``WorkspacePort.write``."""
         real = await asyncio.to_thread(real_path, path)
+        self._writing[real] += 1
+        try:
+            return await self._write(real, text, expected_hash)
+        finally:
+            # Whoever writes has the new view on record at once; for all others it is looked at now.
+            self._writing[real] -= 1
+            self._writing += Counter()  # forgets what is written no more
+            self._n_written += 1
+            if self._is_read(real):
+                self._checks.schedule(real)
+
+    async def _write(self, real: Path, text: str, expected_hash: str | None) -> FileView:
         buffer = self._buffers.find(real)
         if buffer is None or buffer.superseded:
             return await self._write_unshared(real, text, expected_hash)
@@ -201,9 +216,15 @@ class Workspace:
             return None
 
     async def _compare(self, path: Path) -> None:
+        n_written = self._n_written
         if not self._is_read(path):
             return
         now = await self._view_or_none(path)
+        if path in self._writing:
+            return  # who writes asks again when that is over
+        if self._n_written != n_written:
+            self._checks.schedule(path)  # it may have been looked at before it was written
+            return
         for ledger in tuple(self._ledgers.values()):
             ledger.compare(path, now)
 

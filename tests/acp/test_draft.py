@@ -11,7 +11,7 @@ import pytest
 
 from sidecar.acp.draft.shapes import diff_content
 from sidecar.acp.draft.updates import DraftTeller
-from sidecar.acp.fake import FAKE_AGENT, FakePanel
+from sidecar.acp.fake import FAKE_AGENT, FakePanel, fake_agent
 from sidecar.acp.handshake import AgentInfo
 from sidecar.acp.updates import Teller
 from sidecar.protocol.methods import EVENTS
@@ -20,7 +20,7 @@ from sidecar.protocol.schema_prose import ACP_UPDATES
 if TYPE_CHECKING:
     from tests.acp.conftest import Stage
 
-AGENT = AgentInfo("sidecar", "Sidecar", "0", "test", ("lsp", "acp1", "acp2"), reaches_mcp=True)
+AGENT = fake_agent("lsp", "acp1", "acp2", reaches_mcp=True)
 HELLO = {"info": {"name": "panel", "version": "1"}, "capabilities": {}}
 HANG: list[dict[str, Any]] = [{"text": "working"}, {"hang": True}]
 TEXT = {"type": "text", "text": "hello"}

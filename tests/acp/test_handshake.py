@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from sidecar.acp.fake import FakePanel
+from sidecar.acp.fake import FAKE_AGENT, FakePanel
 from sidecar.acp.handshake import AcpProfile, profile_of
-from sidecar.protocol.handshake import ClientWishes
+from sidecar.protocol.handshake import ClientWishes, advertise
 
 NOBODY = AcpProfile(1, "", False, False, False, False, False, None, {})
 
@@ -23,9 +23,7 @@ async def test_the_answer_is_the_newest_version_spoken_here(panel: FakePanel, ve
 
 async def test_what_the_agent_declares(panel: FakePanel) -> None:
     steering = {"supported": True}
-    limits = {"maxMessageBytes": 64 * 1024 * 1024, "maxInFlight": 1024}
-    server = {"name": "sidecar", "version": "0", "build": "test"}
-    ours = {"protocol": 1, "server": server, "faces": ["lsp", "acp1"], "limits": limits}
+    ours = advertise(FAKE_AGENT.server, max_message_bytes=64 * 1024 * 1024, max_in_flight=1024)
     sessions: dict[str, Any] = {
         name: {} for name in ("list", "resume", "close", "delete", "fork", "additionalDirectories")
     }

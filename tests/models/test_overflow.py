@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from sidecar.acp import AcpConnection, AcpOptions, AgentInfo
+from sidecar.acp import AcpConnection, AcpOptions
+from sidecar.acp.fake import fake_agent
 from sidecar.commands.handshake import server_info
 from sidecar.llmgateway.providers.fakes import Called, Ended, Refused, Said, Scene, Spent
 from sidecar.server import LspConnection, LspOptions
@@ -128,7 +129,7 @@ async def over_lsp(stage: Any) -> list[dict[str, Any]]:
 async def over_acp(stage: Any) -> list[dict[str, Any]]:
     """Return the compactions that an agent panel is told of."""
     client, daemon = MemoryClient(lines=True), stage.daemon
-    info = AgentInfo("sidecar", "Sidecar", "0", "test", ("acp1",))
+    info = fake_agent("acp1")
     options = AcpOptions(info, lambda _: Backend(daemon.service, daemon.workspace))
     AcpConnection(client.stream, options).start()
     await client.request("hi", "initialize", {"protocolVersion": 1})

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Final
 
 import pytest
 
-from sidecar.acp import AcpConnection, AcpOptions, AgentInfo
+from sidecar.acp import AcpConnection, AcpOptions
+from sidecar.acp.fake import fake_agent
 from sidecar.boot import Daemon
 from sidecar.commands.handshake import server_info
 from sidecar.conductor.contract import Author, PermissionAnswer, PermissionRequest
@@ -306,9 +307,8 @@ class AcpPlayer(WirePlayer):
     }
 
     async def open(self) -> None:
-        info = AgentInfo("sidecar", "Sidecar", "0", "test", ("acp1", "acp2"))
         backend = Backend(self.daemon.service, self.daemon.workspace)
-        options = AcpOptions(info, lambda _: backend)
+        options = AcpOptions(fake_agent("acp1", "acp2"), lambda _: backend)
         AcpConnection(self.client.stream, options).start()
         await self.request("initialize", self.hello)
         meta = {"sidecar": {"model": MODEL, "policy": POLICY}}

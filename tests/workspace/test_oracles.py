@@ -232,3 +232,27 @@ def test_the_fake_keeps_what_it_is_offered() -> None:
     leave()
     leave()
     assert (offered, fake.oracles) == ([(Path("/p"), oracle)], [])
+
+
+async def test_who_writes_a_file_is_not_told_of_it_and_others_are(workspace: Workspace, root: Path) -> None:
+    """However long the client takes: what it has not confirmed yet is no change of somebody's."""
+    file = root / "a"
+    put(file, "old")
+    own: list[StaleFile] = []
+    others: list[StaleFile] = []
+    ledger, other = workspace.ledger("s", own.append), workspace.ledger("t", others.append)
+
+    async def write(path: Path, text: str) -> bool:
+        put(path, text)
+        workspace.disk_changed([path])
+        await workspace.settle()
+        return True
+
+    workspace.offer(root, FileOracle(write=write))
+    before = await workspace.view(file)
+    for each in (ledger, other):
+        each.record(before, call_id="c1")
+    ledger.record(await workspace.write(file, "new", expected_hash=before.hash), call_id="c2")
+    await workspace.settle()
+    assert own == []
+    assert [stale.now_hash for stale in others] == [text_hash("new")]
