@@ -206,9 +206,9 @@ class LineDecoder:
                 return self._end_of_skipped(line)
             if line.strip():
                 return line
-        if self._skipped is not None or self._lines.waiting > self._max_body_bytes:
+        if self._skipped is not None or self._lines.unended > self._max_body_bytes:
             self._skipped = self._skipped or _Skipped()
-            self._skipped.add(self._lines.take(self._lines.waiting))
+            self._skipped.add(self._lines.take(self._lines.unended))
         return None
 
     def _end_of_skipped(self, line: bytes) -> Oversized:
@@ -230,6 +230,11 @@ class _Lines:
     def waiting(self) -> int:
         """How many bytes there are."""
         return len(self._buffer) - self._start
+
+    @property
+    def unended(self) -> int:
+        """How many bytes there are of a line whose end has not come; a last CR may be part of that end."""
+        return self.waiting - (self.waiting > 0 and self._buffer.endswith(b"\r"))
 
     def feed(self, data: bytes) -> None:
         if self._start:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sidecar.protocol.framing import (
@@ -167,6 +167,9 @@ def test_lines_round_trip_in_any_pieces(sent: list[bytes], step: int) -> None:
     assert frames(LineDecoder(), data, step) == [body for body in sent if body.strip()]
 
 
+@example(b"0123456789\r\n", 1)
+@example(b"01234567890\r\n", 1)
+@example(b"01234567890\r\r\n", 1)
 @given(st.binary(max_size=300), st.integers(1, 20))
 def test_garbage_never_raises_and_pieces_do_not_matter(data: bytes, step: int) -> None:
     for make in (HeaderDecoder, LineDecoder):
