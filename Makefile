@@ -19,12 +19,15 @@ test: $(READY)
 # Apart from the suite, which fetches nothing from npm.
 test-typescript: $(READY)
 	npm install --prefix clients/typescript --no-package-lock --no-audit --no-fund
-	$(BIN)/python -m pytest -q tests/clients/test_typescript.py
+	npm install --prefix editors/vscode --no-package-lock --no-audit --no-fund
+	$(BIN)/python -m pytest -q tests/clients/test_typescript.py tests/e2e/test_editors_folder.py
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 sidecar clients/python/sidecar_client
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin sidecar clients/python/sidecar_client
 
 bench: $(READY)
 	$(BIN)/python -m pytest -q tests/benchmarks -o addopts="" --import-mode=importlib --benchmark-disable-gc -s

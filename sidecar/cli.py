@@ -45,6 +45,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(list(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt:
         return _INTERRUPTED
+    except RuntimeError as error:
+        if "home directory" not in str(error):  # how pathlib says that ~somebody is nobody
+            raise
+        sys.stderr.write("sidecar: ~ leads nowhere; name a whole path, in INDUSAGI_HOME or as an argument\n")
+        return 2
     except BrokenPipeError:
         _let_go_of_stdout()
         return _BROKEN_PIPE

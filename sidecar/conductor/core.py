@@ -388,5 +388,6 @@ class Core:
         self.narrator.tell(PlanChanged(self.plan()))
 
     def _on_store_trouble(self, error: SidecarError) -> None:
-        text = f"{error.message} The conversation goes on in memory and is stored once that works again."
+        why = error.message.rstrip(".")
+        text = f"{why}. The conversation goes on in memory and is stored once that works again."
         self.narrator.tell(Notice("error", "The session cannot be stored", text))

@@ -351,6 +351,13 @@ def test_a_folder_that_others_can_enter_is_not_used(stage: Stage) -> None:
     assert "chmod 700" in ran.stderr
 
 
+def test_a_state_directory_in_the_home_of_nobody_is_told(stage: Stage) -> None:
+    stage.environment["INDUSAGI_HOME"] = "~nobody-has-this-name/state"
+    ran = stage.run("serve", "--shared")
+    assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
+    assert "INDUSAGI_HOME" in ran.stderr
+
+
 def test_a_daemon_that_cannot_start_is_told_with_the_end_of_its_log(stage: Stage) -> None:
     stage.place.make()
     stage.place.lock.mkdir()

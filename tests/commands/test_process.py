@@ -182,6 +182,7 @@ def test_run_leaves_without_a_word_when_nobody_reads_its_events(
         pytest.param(("run", "--cwd", "gone", "hi"), 2, "gone: there is no such folder", id="no folder"),
         pytest.param(("run", "--cwd", "a.py", "hi"), 2, "a.py: that is no folder", id="a file"),
         pytest.param(("demo", "gone"), 2, "is no folder", id="no folder to show"),
+        pytest.param(("run", "--cwd", "~nobody-has-this-name", "hi"), 2, "~ leads nowhere", id="no home"),
         pytest.param(("compact", "gone"), 2, "cannot read gone: No such file", id="no file"),
         pytest.param(("compact", "a.py"), 2, "a.py is no conversation", id="no conversation"),
         pytest.param(("schema", "--out", "a.py"), 1, "a.py", id="no folder to write into"),
