@@ -58,9 +58,12 @@ class Broker:
     Args:
         open_face: makes the face of each connection.
         is_busy: whether there is work that has to be finished without any client.
+        first_s: how long the first client is waited for at least: whoever started the daemon is on its way.
     """
 
-    def __init__(self, open_face: OpenFace, is_busy: Callable[[], bool], idle_s: float) -> None:
+    def __init__(
+        self, open_face: OpenFace, is_busy: Callable[[], bool], idle_s: float, *, first_s: float = 0.0
+    ) -> None:
         self.idle_s = idle_s
         self._open_face = open_face
         self._is_busy = is_busy
@@ -70,7 +73,7 @@ class Broker:
         self._close_s = _CLOSE_S
         self._idle = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
-        self._wait_for_clients()
+        self._wait_for_clients(max(idle_s, first_s))
 
     def add_door(self, door: Door) -> None:
         """Let clients in by *door*, which is closed at the end."""
@@ -124,11 +127,11 @@ class Broker:
         self._clients.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log_fault("serving a client", error)
-        self._wait_for_clients()
+        self._wait_for_clients(self.idle_s)
 
-    def _wait_for_clients(self) -> None:
+    def _wait_for_clients(self, seconds: float) -> None:
         if not self._clients and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self.idle_s, self._leave_if_idle)
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._leave_if_idle)
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:

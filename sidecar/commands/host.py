@@ -21,6 +21,7 @@ from sidecar.transport.lifetime import Served
 __all__ = ["Host"]
 
 _MAX_IDLE_S: Final = 7 * 24 * 3600
+_FIRST_S: Final = 5.0
 
 
 class Host:
@@ -28,7 +29,7 @@ class Host:
 
     def __init__(self, place: Place, idle_s: float) -> None:
         self.daemon = build(place.home, lifetime="shared")
-        self.broker = Broker(self._open_face, self._is_busy, idle_s)
+        self.broker = Broker(self._open_face, self._is_busy, idle_s, first_s=_FIRST_S)
         socket = str(place.socket)
         self._lsp = LspOptions(server_info(socket), self._open_backend)
         self._acp = AcpOptions(agent_info(socket), self._open_backend)
