@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 
 import sidecar
-from sidecar.commands.arguments import parse
+from sidecar.protocol.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -17,16 +16,16 @@ PROSE = re.sub(r"```.*?```", "", README, flags=re.DOTALL)
 CODE = re.findall(r"`([^`\n]+)`", PROSE)
 MAP = re.findall(r"^\| (`.*) \|$", PROSE, re.MULTILINE)
 
-NO_FILES = frozenset({"window/showMessageRequest", "turn/run"})
-"""Names with a slash that are no paths."""
+METHOD_NAMES = {name for method in METHODS for name in (method, method.removeprefix("sidecar/"))}
+HEADINGS = {
+    re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in re.findall(r"^#+ (.*)$", PROSE, re.M)
+}
 
 
 def is_path(text: str) -> bool:
-    return (
-        bool(re.fullmatch(r"[\w.-]+(/[\w.-]+)+", text))
-        and text not in NO_FILES
-        and not text.startswith("run/")
-    )
+    """Whether *text* names a file: no method of the wire, and nothing below the state directory."""
+    looks_so = re.fullmatch(r"[\w.-]+(/[\w.-]+)+", text) is not None
+    return looks_so and text not in METHOD_NAMES and not text.startswith(("run/", "window/", "textDocument/"))
 
 
 def commands() -> list[str]:
@@ -34,7 +33,7 @@ def commands() -> list[str]:
     blocks = "\n".join(re.findall(r"```\n(.*?)```", README, re.DOTALL))
     lines = [line.partition("#")[0] for line in blocks.splitlines()] + CODE
     found = (re.fullmatch(r"(?:\S*/)?sidecar( .*)", line.strip()) for line in lines)
-    return sorted({match.group(1).strip() for match in found if match is not None} - {"--help"})
+    return sorted({match.group(1).strip() for match in found if match is not None})
 
 
 @pytest.mark.parametrize("path", sorted(set(filter(is_path, CODE))))
@@ -45,7 +44,8 @@ def test_every_path_is_there(path: str) -> None:
 
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^):]+)\)", README))))
 def test_every_link_leads_somewhere(target: str) -> None:
-    assert (ROOT / target).exists()
+    path, _, heading = target.partition("#")
+    assert (ROOT / path).exists() if path else heading in HEADINGS
 
 
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"^make ([\w-]+)", README, re.MULTILINE))))
@@ -54,8 +54,9 @@ def test_every_target_is_in_the_makefile(target: str) -> None:
 
 
 @pytest.mark.parametrize("command", commands())
-def test_every_command_is_understood(command: str) -> None:
-    assert parse(shlex.split(command)).command in command
+def test_every_command_is_there(command: str) -> None:
+    name = command.split()[0]
+    assert name.startswith("--") or (ROOT / "sidecar" / "commands" / f"{name}.py").exists()
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_every_command_is_understood(command: str) -> None:
 )
 def test_every_option_is_one(option: str) -> None:
     modules = (ROOT / "sidecar" / "commands").glob("*.py")
-    assert any(f'"{option}"' in path.read_text(encoding="utf-8") for path in modules)
+    assert option == "--help" or any(f'"{option}"' in path.read_text(encoding="utf-8") for path in modules)
 
 
 def test_the_map_has_a_row_for_every_room() -> None:
