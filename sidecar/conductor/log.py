@@ -28,7 +28,7 @@ from sidecar.conductor.events import (
     restates,
 )
 
-__all__ = ["KEEP_EVENTS", "EventLog"]
+__all__ = ["KEEP_EVENTS", "EventLog", "told_chars"]
 
 KEEP_EVENTS: Final = 50_000
 """How many of the newest events are kept that are no deltas; older ones go once their turn is over."""
@@ -42,8 +42,22 @@ _KEEP_DELTAS: Final = 10_000
 _FRESH: Final = 1_000
 """No delta goes before it is so many events old: a reader that keeps up misses none."""
 
-_SWEEP_SHARE: Final = 4
+_SWEEP_SHARE: Final = 2
 """A sweep looks at every event; it is made when the log has grown by this part, so an append costs O(1)."""
+
+_LAST_OF_TURN: Final = frozenset({Settled.kind, Faulted.kind})
+
+_SAID_IN: Final[Mapping[str, str]] = {
+    TextDelta.kind: "delta",
+    ThinkingDelta.kind: "delta",
+    CompactionSummaryDelta.kind: "delta",
+    UserMessage.kind: "content",
+    Message.kind: "content",
+    ToolStarted.kind: "input",
+    ToolProgress.kind: "content",
+    ToolFinished.kind: "content",
+}
+"""By the kind of an event, its member that holds text of any length."""
 
 
 class EventLog:
@@ -54,6 +68,7 @@ class EventLog:
         self._clock_ms = clock_ms
         self._events: list[Event] = []
         self._seqs: list[int] = []
+        self._sizes: list[int] = []
         self._last = start
         self._sweep_at = _FRESH
         self._n_chars = 0
@@ -73,7 +88,9 @@ class EventLog:
         event = Event(self.sid, self._last, self._clock_ms(), data, turn_id)
         self._events.append(event)
         self._seqs.append(event.seq)
-        self._n_chars += _told_chars(data)
+        size = told_chars(data)
+        self._sizes.append(size)
+        self._n_chars += size
         self._note_turn(event)
         if len(self._events) >= self._sweep_at or self._n_chars >= self._sweep_at_chars:
             self._sweep()
@@ -98,31 +115,35 @@ class EventLog:
 
     def _note_turn(self, event: Event) -> None:
         """Remember which turn runs and since when; one that never ran settles without having begun."""
-        if isinstance(event.data, Settled | Faulted):
+        if event.data.kind in _LAST_OF_TURN:
             if event.turn_id == self._running:
                 self._running = None
         elif event.turn_id not in (None, self._running):
             self._running, self._running_from = event.turn_id, event.seq
 
     def _sweep(self) -> None:
+        sizes = dict(zip(self._seqs, self._sizes, strict=True))
         kept = _without_old_deltas(self._events, self._last)
         protected = self._running_from if self._running is not None else self._last + 1
-        oldest = max(0, len(kept) - KEEP_EVENTS, _first_within(kept, _KEEP_CHARS))
+        within = _first_within([sizes[event.seq] for event in kept], _KEEP_CHARS)
+        oldest = max(0, len(kept) - KEEP_EVENTS, within)
         kept = [event for event in kept[:oldest] if event.seq >= protected] + kept[oldest:]
-        self._n_chars = sum(_told_chars(event.data) for event in kept)
-        self._sweep_at_chars = max(_KEEP_CHARS, self._n_chars) * (_SWEEP_SHARE + 1) // _SWEEP_SHARE
         self._events = kept
         self._seqs = [event.seq for event in kept]
+        self._sizes = [sizes[seq] for seq in self._seqs]
+        self._n_chars = sum(self._sizes)
+        self._sweep_at_chars = max(_KEEP_CHARS, self._n_chars) * (_SWEEP_SHARE + 1) // _SWEEP_SHARE
         self._sweep_at = len(kept) + max(_FRESH, len(kept) // _SWEEP_SHARE)
 
 
-def _first_within(events: Sequence[Event], max_chars: int) -> int:
-    """Return the index from which on *events* hold *max_chars* together, the newest in any case."""
-    for index in range(len(events) - 1, -1, -1):
-        max_chars -= _told_chars(events[index].data)
-        if max_chars < 0:
-            return min(index + 1, len(events) - 1)
-    return 0
+def _first_within(sizes: Sequence[int], most: int) -> int:
+    """Return the index from which on *sizes* are *most* together, that of the last in any case."""
+    surplus = sum(sizes) - most
+    for index, size in enumerate(sizes):
+        if surplus <= 0:
+            return index
+        surplus -= size
+    return max(0, len(sizes) - 1)
 
 
 def _without_old_deltas(events: Sequence[Event], last: int) -> list[Event]:
@@ -133,29 +154,24 @@ def _without_old_deltas(events: Sequence[Event], last: int) -> list[Event]:
     for event in reversed(events):
         if (whole := restates(event.data)) is not None:
             told_whole.add(whole)
-        part = part_of(event.data)
-        if part is None or event.seq > fresh or (part not in told_whole and event.seq > too_old):
+        part = part_of(event.data) if event.seq <= fresh else None
+        if part is None or (part not in told_whole and event.seq > too_old):
             kept.append(event)
     kept.reverse()
     return kept
 
 
-def _told_chars(data: Payload) -> int:
+def told_chars(data: Payload) -> int:
     """Return about how many characters *data* holds of what users, models and tools said.
 
-    >>> _told_chars(Message("m", ({"type": "text", "text": "Hello"},)))
+    >>> told_chars(Message("m", ({"type": "text", "text": "Hello"},)))
     9
     """
-    match data:
-        case TextDelta(delta=delta) | ThinkingDelta(delta=delta) | CompactionSummaryDelta(delta=delta):
-            return len(delta)
-        case UserMessage(content=said) | Message(content=said) | ToolProgress(content=said):
-            return _n_chars(said)
-        case ToolStarted(input=said):
-            return _n_chars(said)
-        case ToolFinished(content=said, diffs=diffs):
-            return _n_chars(said) + sum(len(diff.old_text or "") + len(diff.new_text) for diff in diffs)
-    return 0
+    said = _SAID_IN.get(data.kind)
+    n_chars = _n_chars(getattr(data, said)) if said is not None else 0
+    if isinstance(data, ToolFinished):
+        n_chars += sum(len(diff.old_text or "") + len(diff.new_text) for diff in data.diffs)
+    return n_chars
 
 
 def _n_chars(value: Any) -> int:
