@@ -1,9 +1,11 @@
-"""Shared setup of the tests: impossible states raise, hypothesis is deterministic on CI."""
+"""Shared setup of the tests: impossible states raise, the user's own files stay out of it."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 os.environ["INDUSAGI_STRICT"] = "1"
@@ -11,3 +13,11 @@ os.environ["INDUSAGI_STRICT"] = "1"
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("default"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def state_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let daemons that a test names no state directory for keep theirs among the temporary files."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INDUSAGI_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
