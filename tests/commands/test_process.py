@@ -150,7 +150,7 @@ def test_run_answers_on_stdout_and_tells_the_rest_on_stderr(
     assert "`a.py:1` answer = 42" in out
     assert err in ("- Read a.py\n", "· Read a.py\n"), "as the stream can take it"
     code, out, _ = run(project, environment, "sessions", "--json")
-    assert '"cwd":' in out
+    assert '"title":"what is in a.py?"' in out.replace('": "', '":"')
     assert '"updatedAt":' in out, "the names of the protocol"
 
 

@@ -69,15 +69,6 @@ def test_the_demonstration_refuses_a_folder_with_nothing_to_show(home: Path, tmp
     assert "fewer than three text files" in ran.stderr
 
 
-def test_run_answers_on_stdout_and_notes_on_stderr(home: Path) -> None:
-    ran = sidecar("run", "where is `CancelledByToken` defined?")
-    assert ran.returncode == 0
-    assert "`sidecar/_internal/cancel.py:" in ran.stdout
-    assert "· Search for CancelledByToken" in ran.stderr
-    listed = sidecar("sessions", "--json")
-    assert json.loads(listed.stdout)["title"] == "where is `CancelledByToken` defined?"
-
-
 def test_run_prints_every_event_as_json(home: Path, project: Path) -> None:
     ran = sidecar("run", "--json", "what is in a.py?", cwd=project)
     kinds = [json.loads(line)["kind"] for line in ran.stdout.splitlines()]
