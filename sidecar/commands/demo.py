@@ -217,8 +217,8 @@ class _Demo:
         ):
             found = known.get(file.as_uri())
             is_fresh = found is not None and found.hash == content_hash(now) and not found.stale
-            where = "buffer" if file == files.in_buffer else "disk"
-            promise = f"{files.name(file)} came back as it is in the {where} now, new line and hash"
+            where = "in the buffer" if file == files.in_buffer else "on the disk"
+            promise = f"{files.name(file)} came back as it is {where} now, new line and hash"
             self._checks.check(promise, line in text and is_fresh)
         self._checks.check("every tool result stands behind its call", pairs_are_whole(nodes))
 

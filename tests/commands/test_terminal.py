@@ -137,11 +137,11 @@ async def test_a_sign_of_life_comes_late_and_goes_before_anything_is_written(
 @pytest.mark.parametrize(
     ("path", "shown"),
     [
-        pytest.param(Path("/work/a/b.py"), "b.py", id="in the folder"),
-        pytest.param(Path("/work/a"), "/work/a", id="the folder itself"),
+        pytest.param(Path("/project/a/b.py"), "b.py", id="in the folder"),
+        pytest.param(Path("/project/a"), "/project/a", id="the folder itself"),
         pytest.param(Path.home() / "x" / "y.py", "~/x/y.py", id="in the home folder"),
         pytest.param(Path("/etc/hosts"), "/etc/hosts", id="elsewhere"),
     ],
 )
 def test_a_path_is_written_as_one_would_write_it(path: Path, shown: str) -> None:
-    assert short_path(path, Path("/work/a")) == shown
+    assert short_path(path, Path("/project/a")) == shown

@@ -21,7 +21,7 @@ model = "openai:gpt-5"
 summarizer = "anthropic:claude-haiku-4-5"
 thinking = "medium"
 max_output_tokens = 9000
-trusted = ["/work/mine"]
+trusted = ["/project/mine"]
 
 [models."openai:gpt-5"]
 context_window = 272000
@@ -57,7 +57,7 @@ def test_everything_that_may_be_said(tmp_path: Path) -> None:
                 "mine", "openai-chat", "http://localhost:8080/v1", key_env=("MINE_KEY",), needs_key=True
             )
         },
-        trusted=("/work/mine",),
+        trusted=("/project/mine",),
     )
 
 
