@@ -1,4 +1,7 @@
-"""Shared setup of the tests: impossible states raise, the user's own files stay out of it."""
+"""Shared setup of the tests: impossible states raise, the user's own files stay out of it.
+
+Properties are tried with the same cases each time; ``--hypothesis-profile=search`` looks for new ones.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,11 @@ from hypothesis import HealthCheck, settings
 
 os.environ["INDUSAGI_STRICT"] = "1"
 
-settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("ci", parent=settings.get_profile("default"), derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "default")
+settings.register_profile(
+    "same", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+settings.register_profile("search", parent=settings.get_profile("same"), derandomize=False)
+settings.load_profile("same")
 
 
 @pytest.fixture(scope="session", autouse=True)
