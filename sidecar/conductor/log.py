@@ -28,7 +28,7 @@ from sidecar.conductor.events import (
     restates,
 )
 
-__all__ = ["KEEP_EVENTS", "EventLog", "told_chars"]
+__all__ = ["KEEP_EVENTS", "EventLog"]
 
 KEEP_EVENTS: Final = 50_000
 """How many of the newest events are kept that are no deltas; older ones go once their turn is over."""
@@ -88,7 +88,7 @@ class EventLog:
         event = Event(self.sid, self._last, self._clock_ms(), data, turn_id)
         self._events.append(event)
         self._seqs.append(event.seq)
-        size = told_chars(data)
+        size = _told_chars(data)
         self._sizes.append(size)
         self._n_chars += size
         self._note_turn(event)
@@ -161,10 +161,10 @@ def _without_old_deltas(events: Sequence[Event], last: int) -> list[Event]:
     return kept
 
 
-def told_chars(data: Payload) -> int:
+def _told_chars(data: Payload) -> int:
     """Return about how many characters *data* holds of what users, models and tools said.
 
-    >>> told_chars(Message("m", ({"type": "text", "text": "Hello"},)))
+    >>> _told_chars(Message("m", ({"type": "text", "text": "Hello"},)))
     9
     """
     said = _SAID_IN.get(data.kind)

@@ -94,6 +94,10 @@ def marked(name: str, size: int) -> str:
     return f"<{name}>" + "x " * (size // 2) + f"</{name}>"
 
 
+def prompts_in(turns: Sequence[Turn]) -> set[str]:
+    return set(re.findall(r"<(p\d+)>", str(turns)))
+
+
 async def no_files(paths: Sequence[str]) -> dict[str, FreshFile]:
     return {path: FreshFile(path, None, None, "disk", "notFound") for path in paths}
 
@@ -126,19 +130,23 @@ class Follower:
             assert outcome == plan
         if isinstance(outcome, Condensed):
             self.check(plan, outcome)
+            old = self.turns[: outcome.cut]
             self.take(outcome)
+            if isinstance(plan, EnginePlan) and plan.first == outcome.cut and self.engine.shows_view:
+                assert prompts_in(old) & (prompts_in(before) - prompts_in(self.sent()))
         return outcome
 
     def check(self, plan: EnginePlan | NoOp, outcome: Condensed) -> None:
         """Strictly smaller, and cut where it was planned; before that where the model failed half way.
 
-        Once a newer prompt is there, the one that was carried over the last cut may be all that goes. The
-        window budget may also only shorten what alone is too large, and then cuts nowhere.
+        An engine that shows a view may cut where it did before: then the prompt that it carried over that cut
+        is what goes. The window budget may also only shorten what alone is too large, and then cuts nowhere.
         """
         assert outcome.post_tokens < outcome.pre_tokens
         assert isinstance(plan, EnginePlan)
         assert plan.first <= outcome.cut <= plan.cut
-        assert plan.first < outcome.cut or plan.dropped_tokens > 0 or self.engine.name == "windowBudget"
+        may_stay = self.engine.shows_view or self.engine.name == "windowBudget"
+        assert plan.first < outcome.cut or may_stay
         assert outcome.keeps_history == self.engine.shows_view
 
     def take(self, outcome: Condensed) -> None:
