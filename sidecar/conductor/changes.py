@@ -46,6 +46,7 @@ class Changes:
     async def undo(self, compaction_id: str | None, *, force: bool) -> Compaction:
         """Take a compaction back, the newest for None."""
         undone = await self._core.compactor.undo(compaction_id, force=force)
+        self._core.files.forget_all_but(self._core.history.turns)
         await self._settle(compacted=True)
         return undone
 
@@ -60,7 +61,7 @@ class Changes:
         await core.history.move_head(to_node)
         kept = frozenset(core.history.node_ids)
         left = {node: turn for node, turn in before if node not in kept}
-        core.files.forget_calls(tuple(left.values()))
+        core.files.forget_all_but(core.history.turns)
         return await self._moved("rewind", tuple(left), sum(map(turn_tokens, left.values())))
 
     async def drop(self, node_ids: Sequence[str]) -> Moved:
@@ -79,7 +80,7 @@ class Changes:
         gone = sorted(with_partners(turns, (place[node] for node in node_ids)))
         dropped = {ids[index]: turns[index] for index in gone}
         await core.history.replace([turn for index, turn in enumerate(turns) if ids[index] not in dropped])
-        core.files.forget_calls(tuple(dropped.values()))
+        core.files.forget_all_but(core.history.turns)
         return await self._moved("drop", tuple(dropped), sum(map(turn_tokens, dropped.values())))
 
     async def restoration(

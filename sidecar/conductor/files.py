@@ -112,13 +112,12 @@ class SessionFiles:
             raise InvalidInput(f"{unread[0]!r} was not read in this session", hint=hint)
         return tuple((self._shown(records[uri].path), records[uri]) for uri in dict.fromkeys(uris))
 
-    def forget_calls(self, turns: Sequence[Turn]) -> None:
-        """The model does not know of *turns* any more: what they read counts as never read."""
-        calls = _answered_calls(turns)
-        self.ledger.forget([record.path for record in self.ledger.files() if record.call_id in calls])
-
     def forget_all_but(self, turns: Sequence[Turn]) -> None:
-        """The model knows of nothing but *turns*: what others read counts as never read."""
+        """Forget every read that *turns* do not show, after the conversation was moved.
+
+        A restored file is shown by no tool result, so it counts as never read as well: the model is asked to
+        read once more, and nobody's work is overwritten.
+        """
         calls = _answered_calls(turns)
         self.ledger.forget([record.path for record in self.ledger.files() if record.call_id not in calls])
 

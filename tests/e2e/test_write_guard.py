@@ -1,0 +1,101 @@
+"""A write never lands over text that the model has not seen, wherever the conversation was moved to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar_client import Session, SidecarClient, allow
+
+pytestmark = pytest.mark.e2e
+
+FIRST = "first version\n"
+SECOND = "second version, the user's work\n"
+READ = [{"toolCall": {"name": "read", "input": {"path": "a.txt"}}}]
+WRITE = [{"toolCall": {"name": "write", "input": {"path": "a.txt", "content": "the model's\n"}}}]
+DONE = [{"text": "done"}]
+LONG = [{"text": "a long answer " * 1500}]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("INDUSAGI_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.txt").write_text(FIRST)
+    return folder
+
+
+@pytest.fixture
+async def open_session(project: Path) -> AsyncIterator[Any]:
+    clients: list[SidecarClient] = []
+
+    async def start(*calls: Any) -> Session:
+        options = {"models": {"fake-1": {"scripted": list(calls)}}}
+        client = await SidecarClient.spawn(cwd=project, permission=allow, options=options).start()
+        clients.append(client)
+        return await client.start_session(project, model="fake-1")
+
+    yield start
+    for client in clients:
+        await client.close()
+
+
+async def write_result(session: Session, prompt: str) -> str:
+    """Send *prompt*, which the model answers with a write, and return what the tool reported."""
+    events = [event async for event in session.stream(prompt)]
+    (finished,) = [event for event in events if event.kind == "toolFinished"]
+    return str(finished.data["content"])
+
+
+async def test_after_an_undone_compaction_a_restored_version_counts_as_unseen(
+    project: Path, open_session: Any
+) -> None:
+    session = await open_session(READ, DONE, LONG, DONE, [{"text": "# Goal\nnothing"}], WRITE, DONE)
+    for prompt in ("read a.txt", "go on", "and on"):
+        await session.run(prompt)
+    (project / "a.txt").write_text(SECOND)
+    compacted = await session.compact()
+    assert compacted.rehydrated == ((project / "a.txt").as_uri(),)
+    await session.undo()
+    assert "read it" in await write_result(session, "write a.txt")
+    assert (project / "a.txt").read_text() == SECOND
+
+
+@pytest.mark.parametrize("how", ["rewind", "drop"])
+async def test_a_file_restored_by_hand_counts_as_unseen_once_that_is_taken_back(
+    project: Path, open_session: Any, how: str
+) -> None:
+    session = await open_session(READ, DONE, WRITE, DONE)
+    await session.run("read a.txt")
+    before = await session.client.session_read(session.sid)
+    (project / "a.txt").write_text(SECOND)
+    restored = await session.client.request("sidecar/rehydrate/run", {"sid": session.sid})
+    assert [file["uri"] for file in restored["files"]] == [(project / "a.txt").as_uri()]
+    after = await session.client.session_read(session.sid)
+    if how == "rewind":
+        params: dict[str, Any] = {"toNode": before.nodes[-1].id}
+    else:
+        params = {"nodeIds": [after.nodes[-1].id]}
+    method = "sidecar/session/rewind" if how == "rewind" else "sidecar/context/drop"
+    params |= {"sid": session.sid, "expectHead": after.nodes[-1].id}
+    await session.client.request(method, params)
+    assert "read it" in await write_result(session, "write a.txt")
+    assert (project / "a.txt").read_text() == SECOND
+
+
+async def test_after_a_load_the_guard_knows_what_the_model_sees(project: Path, open_session: Any) -> None:
+    session = await open_session(READ, DONE, LONG, DONE, [{"text": "# Goal\nnothing"}])
+    for prompt in ("read a.txt", "go on", "and on"):
+        await session.run(prompt)
+    (project / "a.txt").write_text(SECOND)
+    await session.compact()
+    await session.undo()
+    await session.client.close()
+    again = await open_session(WRITE, DONE)
+    loaded = await again.client.load_session(session.sid)
+    assert "read it" in await write_result(loaded, "write a.txt")
+    assert (project / "a.txt").read_text() == SECOND
