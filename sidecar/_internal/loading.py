@@ -1,12 +1,19 @@
-"""Loads modules as fast as they can be loaded, for a process that somebody waits for."""
+"""Loading of modules: as fast as it can be done, and how a user installs the packages of an extra.
+
+Imports nothing itself; a process that somebody waits for loads this module first.
+"""
 
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["loading"]
+__all__ = ["DISTRIBUTION", "install_command", "loading"]
+
+DISTRIBUTION = "editor-sidecar"
+"""The name of this project in a package index; the import name and the command are ``sidecar``."""
 
 
 @contextmanager
@@ -21,3 +28,16 @@ def loading() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def install_command(extra: str) -> str:
+    """Return the shell command that installs the packages of *extra* beside the running interpreter.
+
+    The command names the interpreter, because the first ``pip`` on a user's path may belong to another.
+    """
+    import shlex  # not above: only an error message needs it
+
+    requirement = f"{DISTRIBUTION}[{extra}]"
+    if sys.platform == "win32":
+        return f'"{sys.executable}" -m pip install "{requirement}"'
+    return f"{shlex.quote(sys.executable)} -m pip install '{requirement}'"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from sidecar._internal.env import read_raw
+from sidecar._internal.loading import install_command
 from sidecar.llmgateway.catalog import OFFLINE_CARD
 from sidecar.llmgateway.config import CONFIG_FILE, FOLDER_FILE, ModelSettings
 from sidecar.llmgateway.contract import GatewayError
@@ -68,9 +69,7 @@ def _keys(home: Path, keys: Credentials) -> Finding:
     """Say which places of keys there are, and what is wrong with the file of them."""
     if (problem := keys.problem()) is not None:
         return Finding("keys", problem, is_well=False)
-    keyring = (
-        "the keyring" if keys.has_keyring else "no keyring; to use it run: pip install 'sidecar[keyring]'"
-    )
+    keyring = "the keyring" if keys.has_keyring else f"no keyring; to use it: {install_command('keyring')}"
     return Finding("keys", f"the environment, {_file('', home / AUTH_FILE).said}, {keyring}")
 
 
@@ -102,7 +101,7 @@ def _worth_saying(settings: ModelSettings) -> Iterator[Provider]:
 def _provider(provider: Provider, keys: Credentials, *, is_main: bool) -> Finding:
     if not is_installed(provider):
         extra, _ = sdk_of(provider)
-        return Finding(provider.id, f"not installed; run: pip install 'sidecar[{extra}]'", is_well=is_main)
+        return Finding(provider.id, f"not installed; run: {install_command(extra)}", is_well=is_main)
     key = _key(provider, keys)
     said = f"{key.said}; ask with {provider.id}:MODEL" if key.is_well else key.said
     # A provider nobody has chosen may well be without a key.

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sidecar._internal.errors import InvalidInput
+from sidecar._internal.loading import install_command
 from sidecar.llmgateway.catalog import BUILT_IN, OFFLINE_CARD, Catalog
 from sidecar.llmgateway.config import ModelSettings, from_environment, read_folder_settings, read_settings
 from sidecar.llmgateway.contract import Channel, Conversation, CostSheet, ModelCard, StreamOptions
@@ -100,7 +101,7 @@ class ModelRegistry:
             return "; ".join(("nobody is known to serve it", *self.problems))
         if not is_installed(route.provider):
             extra, _ = sdk_of(route.provider)
-            return f"it needs the extra [{extra}]; run: pip install 'sidecar[{extra}]'"
+            return f"it needs the extra [{extra}]; run: {install_command(extra)}"
         return None
 
     def provider_of(self, model_id: str) -> Provider | None:

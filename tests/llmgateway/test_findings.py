@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sidecar._internal.loading import install_command
 from sidecar.llmgateway import credentials, findings
 from sidecar.llmgateway.config import CONFIG_FILE, FOLDER_FILE
 from sidecar.llmgateway.credentials import AUTH_FILE
@@ -125,7 +126,7 @@ async def test_what_a_folder_may_not_say_is_said(home: Path) -> None:
 
 async def test_a_missing_extra_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(findings, "is_installed", lambda provider: False)
-    await check(home, well={"google": "not installed; run: pip install 'sidecar[google]'"})
+    await check(home, well={"google": f"not installed; run: {install_command('google')}"})
 
 
 async def test_a_server_next_door_lists_its_models(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sidecar._internal.loading import install_command
 from sidecar.llmgateway import collect_reply, routing, stream
 from sidecar.llmgateway.contract import (
     Conversation,
@@ -78,7 +79,7 @@ def test_which_names_can_be_tried(tmp_path: Path, name: str, why: str | None) ->
 def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sidecar.llmgateway.registry.is_installed", lambda provider: False)
     why = registry(tmp_path).why_not("anthropic:claude-opus-5")
-    assert why == "it needs the extra [anthropic]; run: pip install 'sidecar[anthropic]'"
+    assert why == f"it needs the extra [anthropic]; run: {install_command('anthropic')}"
 
 
 def test_what_the_user_says_of_a_model_goes_before_what_is_published(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError
+from sidecar._internal.loading import install_command
 from sidecar._internal.secrets import mask_secrets
 from sidecar.capabilities.cancelling import cancellation
 from sidecar.capabilities.mcp.contract import (
@@ -171,7 +172,7 @@ class Connection:
             case TimeoutError():
                 return f"it did not answer in {self._patience.connect_s:g} s"
             case ModuleNotFoundError():
-                return f'the package {cause.name!r} is not installed; pip install "sidecar[mcp]" brings it'
+                return f"the package {cause.name!r} is not installed; run: {install_command('mcp')}"
             case SidecarError():
                 return cause.message
             case OSError(strerror=str(words)):

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import Generic, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
-from sidecar._internal.loading import loading
+from sidecar._internal.loading import install_command, loading
 from sidecar.llmgateway.contract import gateway_error
 from sidecar.llmgateway.credentials import Credentials, Key
 from sidecar.llmgateway.names import Provider, sdk_of
@@ -70,7 +70,7 @@ class Clients(Generic[ClientT]):
         provider = self.provider
         extra, _ = sdk_of(provider)
         if not is_installed(provider):
-            message = f"{provider.id} needs the extra [{extra}]; run: pip install 'sidecar[{extra}]'"
+            message = f"{provider.id} needs the extra [{extra}]; run: {install_command(extra)}"
             raise gateway_error("unsupported", message, provider=provider.id)
         key = Key(api_key, "the call") if api_key else self._credentials.find(provider)
         place = Place(provider, self.base_url, key)

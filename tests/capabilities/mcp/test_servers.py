@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.loading import install_command
 from sidecar.capabilities.mcp import HttpServer, SessionToolServers, StdioServer
 from sidecar.capabilities.mcp.connection import Patience
 from sidecar.capabilities.mcp.contract import CallResult, ListedTool, OnProgress, ServerFailed
@@ -81,7 +82,7 @@ async def test_who_is_named_again_stays_and_who_is_not_leaves(rig: Rig) -> None:
         pytest.param(FileNotFoundError(2, "No such file"), "No such file", id="the system's words"),
         pytest.param(
             ModuleNotFoundError("no", name="mcp"),
-            "the package 'mcp' is not installed; pip install \"sidecar[mcp]\" brings it",
+            f"the package 'mcp' is not installed; run: {install_command('mcp')}",
             id="the package is missing",
         ),
         pytest.param(

@@ -146,7 +146,7 @@ async def test_a_refused_key_is_looked_up_again_and_its_client_closed_at_the_end
 
 async def test_a_missing_sdk_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sidecar.llmgateway.providers.connecting.find_spec", lambda name: None)
-    with pytest.raises(GatewayError, match=r"pip install 'sidecar\[openai\]'") as caught:
+    with pytest.raises(GatewayError, match=r"-m pip install 'editor-sidecar\[openai\]'") as caught:
         await clients_of(lambda place: Connected("never", _closed)).get()
     assert caught.value.kind == "unsupported"
 

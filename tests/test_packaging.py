@@ -1,0 +1,70 @@
+"""The metadata of the package: name, extras and supported versions agree wherever they are stated."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sidecar
+from sidecar._internal.loading import DISTRIBUTION, install_command
+from sidecar.llmgateway.names import EXTRAS
+
+ROOT = Path(__file__).parents[1]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+SHIPPED = ("sidecar", "clients", "editors", ".github")
+
+
+def texts() -> dict[str, str]:
+    """Return the text of every file that a user may read, by its path."""
+    kinds = {".py", ".md", ".ts", ".json", ".lua", ".el", ".sh", ".yml"}
+    paths = [ROOT / "README.md", *(path for folder in SHIPPED for path in (ROOT / folder).rglob("*"))]
+    return {
+        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+        for path in paths
+        if path.suffix in kinds and "node_modules" not in path.parts
+    }
+
+
+def test_the_distribution_has_one_name() -> None:
+    assert PROJECT["name"] == DISTRIBUTION
+    assert PROJECT["version"] == sidecar.__version__
+    assert set(PROJECT["scripts"]) == {"sidecar"}
+
+
+@pytest.mark.parametrize("extra", sorted({extra for extra, _ in EXTRAS.values()} | {"mcp", "keyring"}))
+def test_every_extra_that_a_message_names_exists(extra: str) -> None:
+    assert extra in PROJECT["optional-dependencies"]
+
+
+@pytest.mark.parametrize(
+    ("platform", "executable", "command"),
+    [
+        ("linux", "/opt/a b/python", "'/opt/a b/python' -m pip install 'editor-sidecar[openai]'"),
+        ("darwin", "/usr/bin/python3", "/usr/bin/python3 -m pip install 'editor-sidecar[openai]'"),
+        ("win32", r"C:\A B\python.exe", r'"C:\A B\python.exe" -m pip install "editor-sidecar[openai]"'),
+    ],
+)
+def test_a_hint_to_install_names_the_interpreter_and_can_be_pasted(
+    monkeypatch: pytest.MonkeyPatch, platform: str, executable: str, command: str
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(sys, "executable", executable)
+    assert install_command("openai") == command
+
+
+def test_nobody_is_sent_to_the_other_project_of_that_name() -> None:
+    wrong = re.compile(r"pip install ['\"]?sidecar\b|(?<!editor-)\bsidecar\[[a-z]")
+    assert [path for path, text in texts().items() if wrong.search(text)] == []
+
+
+def test_the_workflow_runs_every_supported_python() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    supported = [each.rpartition(" ")[2] for each in PROJECT["classifiers"] if "Python :: 3." in each]
+    (matrix,) = re.findall(r"^ +python: \[(.*)\]$", workflow, re.MULTILINE)
+    assert re.findall(r"[\d.]+", matrix) == supported
+    assert PROJECT["requires-python"] == f">={supported[0]}"
