@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 
-from sidecar.acp.fake import FakePanel
+from fake_panel import FakePanel
 from sidecar.boot import Daemon, build
 from sidecar.conductor.log import EventLog
 from sidecar.llmgateway.scripted import ScriptedModel

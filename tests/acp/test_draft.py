@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fake_panel import FAKE_AGENT, FakePanel, fake_agent
 from sidecar.acp.draft.shapes import diff_content
 from sidecar.acp.draft.updates import DraftTeller
-from sidecar.acp.fake import FAKE_AGENT, FakePanel, fake_agent
 from sidecar.acp.handshake import AgentInfo
 from sidecar.acp.updates import Teller
 from sidecar.protocol.methods import EVENTS

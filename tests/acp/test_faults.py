@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sidecar.acp.fake import FakePanel
+from fake_panel import FakePanel
 from sidecar.conductor.log import EventLog
 from sidecar.service.contract import Answer
 from sidecar.transport.peer import Limits

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sidecar.acp.fake import FakePanel
+from fake_panel import FakePanel
 from sidecar.acp.files import ClientFiles
 from sidecar.acp.handshake import profile_of
 from sidecar.protocol.errors import MethodNotFound, acp_code

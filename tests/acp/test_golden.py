@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fake_panel import FakePanel
+from fake_service import QUESTION
 from sidecar._internal.errors import InvalidInput
-from sidecar.acp.fake import FakePanel
 from sidecar.acp.handshake import profile_of
 from sidecar.acp.params import content, session_id, text, texts
 from sidecar.acp.tool_updates import diff_content, text_content
 from sidecar.acp.updates import Teller
 from sidecar.conductor.content import content_to_prompt
-from sidecar.service.fake import QUESTION
 from sidecar.workspace.contract import FileProblem
 
 if TYPE_CHECKING:

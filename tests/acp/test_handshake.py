@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.acp.fake import FAKE_AGENT, FakePanel
+from fake_panel import FAKE_AGENT, FakePanel
 from sidecar.acp.handshake import AcpProfile, profile_of
 from sidecar.protocol.handshake import ClientWishes, advertise
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sidecar.acp.fake import FakePanel
+from fake_panel import FakePanel
+from fake_service import QUESTION
 from sidecar.conductor.contract import PermissionAnswer, PermissionSubject
-from sidecar.service.fake import QUESTION
 
 if TYPE_CHECKING:
     from tests.acp.conftest import Stage

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sidecar.acp.fake import FakePanel
-from sidecar.service.fake import FakeService
+from fake_panel import FakePanel
+from fake_service import FakeService
 
 if TYPE_CHECKING:
     from tests.acp.conftest import Stage

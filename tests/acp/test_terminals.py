@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sidecar.acp.fake import FakePanel
+from fake_panel import FakePanel
 from sidecar.conductor.events import ToolFinished
 from sidecar.conductor.log import EventLog
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.benchmarks.conftest import Starts
 
 REAL = ["-P", "-m", "sidecar"]
-FAKE = [str(Path(__file__).parents[1] / "server" / "daemon_program.py")]
+FAKE = [str(Path(__file__).parents[1] / "support" / "fake_daemon.py")]
 SHIM = ["-P", "-m", "sidecar", "serve", "--shared", "--stdio"]
 ROUNDS = 7
 N_ROUND_TRIPS = 1_000

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from fake_panel import fake_agent
 from sidecar.acp import AcpConnection, AcpOptions
-from sidecar.acp.fake import fake_agent
 from sidecar.commands.handshake import server_info
 from sidecar.llmgateway.providers.fakes import Called, Ended, Refused, Said, Scene, Spent
 from sidecar.server import LspConnection, LspOptions

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Final
 
 import pytest
 
+from fake_panel import fake_agent
 from sidecar.acp import AcpConnection, AcpOptions
-from sidecar.acp.fake import fake_agent
 from sidecar.boot import Daemon
 from sidecar.commands.handshake import server_info
 from sidecar.conductor.contract import Author, PermissionAnswer, PermissionRequest

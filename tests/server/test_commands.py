@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from fake_editor import FakeEditor
 from sidecar._internal.errors import InvalidInput
 from sidecar.protocol.methods import METHODS
 from sidecar.server.commands import COMMANDS, resolve_command
-from sidecar.server.fake import FakeEditor
 
 
 def test_every_command_has_a_method_of_the_table() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.server.fake import FakeEditor
+from fake_editor import FakeEditor
 
 NOTE = "file:///p/note.txt"
 PATH = Path("/p/note.txt")

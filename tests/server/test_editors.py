@@ -14,7 +14,7 @@ from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
 
 pytestmark = pytest.mark.e2e
 
-PROGRAM = str(Path(__file__).with_name("daemon_program.py"))
+PROGRAM = str(Path(__file__).parents[1] / "support" / "fake_daemon.py")
 EDITORS = ["emacs", "neovim", "visual-studio-code"]
 NOTE = "file:///p/note.txt"
 

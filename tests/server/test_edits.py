@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fake_editor import FakeEditor
 from sidecar.server.edits import line_edit
-from sidecar.server.fake import FakeEditor
 from sidecar.workspace.contract import FileProblem, FileView, PositionEncoding, TextChange, TextRange
 from sidecar.workspace.fake import FakeWorkspace
 from sidecar.workspace.line_index import LineText

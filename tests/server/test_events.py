@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from fake_editor import FakeEditor
 from sidecar.conductor.events import Message, Notice, Payload, Phase, TextDelta
 from sidecar.conductor.log import EventLog
-from sidecar.server.fake import FakeEditor
 
 
 async def following(**said: Any) -> tuple[FakeEditor, EventLog]:

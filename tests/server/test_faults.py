@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes and signals"),
 ]
 
-PROGRAM = str(Path(__file__).with_name("daemon_program.py"))
+PROGRAM = str(Path(__file__).parents[1] / "support" / "fake_daemon.py")
 GRACE_S = 2.0
 PATIENCE_S = 30.0
 CAPABILITIES = {"experimental": {"sidecar": {"protocol": [1]}}}

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from fake_editor import FakeEditor
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.protocol.methods import METHODS
-from sidecar.server.fake import FakeEditor
 from sidecar.server.profile import ClientProfile, profile_of, sidecar_options
 from sidecar.transport.peer import Limits
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from fake_editor import FakeEditor
+from fake_service import QUESTION
 from sidecar.conductor.contract import PermissionAnswer
-from sidecar.server.fake import FakeEditor
-from sidecar.service.fake import QUESTION
 
 OURS = "sidecar/permission/request"
 BUTTONS = "window/showMessageRequest"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.server.fake import FakeEditor
+from fake_editor import FakeEditor
 
 CAN = {"window": {"workDoneProgress": True}}
 BEGIN = {"kind": "begin", "title": "Working", "cancellable": True}

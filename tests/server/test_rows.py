@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from fake_editor import FakeEditor
+from fake_service import FakeService
 from sidecar.protocol.framing import frame_with_header
-from sidecar.server.fake import FakeEditor
-from sidecar.service.fake import FakeService
 
 NOTE = "file:///p/note.txt"
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from fake_editor import FAKE_INFO
+from fake_service import FakeService
 from sidecar.server.connection import LspOptions
-from sidecar.server.fake import FAKE_INFO
 from sidecar.server.serve import serve_lsp
 from sidecar.service.contract import Backend
-from sidecar.service.fake import FakeService
 from sidecar.transport.lifetime import Lifetime
 from sidecar.transport.memory import MemoryClient
 from sidecar.workspace.fake import FakeWorkspace

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from fake_editor import FakeEditor
 from sidecar.protocol.framing import frame_with_header
-from sidecar.server.fake import FakeEditor
 
 RECORDED = Path(__file__).parents[2].parent / "shared" / "data" / "dev" / "lsp"
 HERE = pytest.mark.skipif(not RECORDED.is_dir(), reason="the recorded sessions are not beside the checkout")

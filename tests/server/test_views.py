@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from fake_editor import FakeEditor
 from sidecar.conductor.contract import Compaction, CompactionStatus
 from sidecar.conductor.events import Event, FileFresh, FileStale, Notice, Payload, Rehydrated
 from sidecar.conductor.log import EventLog
 from sidecar.server.commands import COMMANDS
-from sidecar.server.fake import FakeEditor
 from sidecar.server.lenses import lens_title
 from sidecar.server.views import is_change
 from sidecar.server.virtual import transcript_uri

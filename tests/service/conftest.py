@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from fake_sink import FakeLink
 from sidecar.boot import Daemon, build
 from sidecar.llmgateway.scripted import Script, ScriptedModel
-from sidecar.service.fake_link import FakeLink
 from sidecar.service.service import Connection
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fake_panel import FAKE_AGENT
 from sidecar._internal.cancel import CancelToken
 from sidecar.acp import AcpConnection, AcpOptions
-from sidecar.acp.fake import FAKE_AGENT
 from sidecar.boot import build
 from sidecar.capabilities.contract import Tool
 from sidecar.capabilities.mcp import HttpServer, McpServer, StdioServer

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from fake_service import FakeConnection, FakeService
 from sidecar.acp.connection import AcpConnection, AcpOptions
 from sidecar.acp.handshake import AgentInfo
 from sidecar.protocol.handshake import ServerInfo
 from sidecar.service.contract import Backend, ServicePort
-from sidecar.service.fake import FakeConnection, FakeService
 from sidecar.transport.memory import MemoryClient
 from sidecar.transport.peer import Limits
 from sidecar.workspace.contract import WorkspacePort

@@ -1,4 +1,4 @@
-"""A daemon over the fake service, for tests that need a real process: ``python daemon_program.py [PID]``.
+"""A daemon over the fake service, for tests that need a real process: ``python fake_daemon.py [PID]``.
 
 The order is the one the real daemon keeps: standard input and output first, everything heavy after.
 """
@@ -8,11 +8,14 @@ from sidecar.transport.stdio import take_stdio
 FDS = take_stdio()
 
 import sys  # noqa: E402  # after the protocol has its descriptors
+from pathlib import Path  # noqa: E402
 
+sys.path.insert(0, str(Path(__file__).parent))  # absent when Python was started with -P
+
+from fake_editor import FAKE_INFO  # noqa: E402
+from fake_service import FakeService  # noqa: E402
 from sidecar.server import LspOptions, serve_lsp  # noqa: E402
-from sidecar.server.fake import FAKE_INFO  # noqa: E402
 from sidecar.service.contract import Backend  # noqa: E402
-from sidecar.service.fake import FakeService  # noqa: E402
 from sidecar.transport.lifetime import Lifetime, run  # noqa: E402
 from sidecar.transport.pipes import open_stdio  # noqa: E402
 from sidecar.workspace.fake import FakeWorkspace  # noqa: E402

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from fake_service import FakeConnection, FakeService
 from sidecar.protocol.handshake import ServerInfo
 from sidecar.server.connection import LspConnection, LspOptions
 from sidecar.service.contract import Backend
-from sidecar.service.fake import FakeConnection, FakeService
 from sidecar.transport.memory import MemoryClient
 from sidecar.transport.peer import Limits
 from sidecar.workspace.fake import FakeWorkspace
