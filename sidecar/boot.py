@@ -38,8 +38,8 @@ from sidecar.runtime.store import (
     journal_in_memory,
 )
 from sidecar.service.service import Service
+from sidecar.service.stats import ProcessStats
 from sidecar.service.tracing import Tracer
-from sidecar.service.vitals import Vitals
 from sidecar.workspace.roots import resolve_path
 from sidecar.workspace.workspace import Workspace
 
@@ -90,7 +90,7 @@ def build(
     """
     home = home or indusagi_home()
     workspace, models = Workspace(), models or ModelRegistry(setup=ModelSetup.of_user(home))
-    vitals = Vitals(workspace, _clock_ms)
+    stats = ProcessStats(workspace, _clock_ms)
     shelf = SessionShelf(SessionStore(home / "sessions"))
     parts = SessionParts(
         models=models,
@@ -99,13 +99,13 @@ def build(
         toolbox=lambda context, observe: SessionToolBox(default_tools(), context, observe),
         tool_servers=SessionToolServers,
         resolve=lambda path, cwd: resolve_path(path, cwd, ()).path,
-        child_started=vitals.children.started,
+        child_started=stats.children.started,
         clock_ms=_clock_ms,
         new_id=_new_id,
         library=KnowledgeLibrary(workspace, PastSessions(shelf), home / "knowledge"),
     )
     tracer = Tracer(home / "traces", _clock_ms)
-    service = Service(Hub(shelf, parts, DEFAULT_ENGINE), vitals, tracer, _new_id)
+    service = Service(Hub(shelf, parts, DEFAULT_ENGINE), stats, tracer, _new_id)
     return Daemon(service, workspace, models, lifetime)
 
 

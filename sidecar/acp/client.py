@@ -17,14 +17,14 @@ from typing import Any, Final, TypeAlias
 
 from sidecar._internal.errors import SidecarError
 from sidecar._internal.faults import log_fault
-from sidecar.acp.edition import edition_of
 from sidecar.acp.files import ClientFiles
 from sidecar.acp.handshake import AcpProfile
-from sidecar.acp.link import AcpLink
 from sidecar.acp.params import content, extras, fields, session_id
 from sidecar.acp.prompts import Prompts
 from sidecar.acp.sessions import Handler as SessionHandler
+from sidecar.acp.sink import AcpSink
 from sidecar.acp.terminals import ClientTerminals
+from sidecar.acp.version import version_of
 from sidecar.conductor.errors import NotSteerable, SessionNotFound
 from sidecar.conductor.log import EventLog
 from sidecar.protocol.errors import MethodNotFound
@@ -51,8 +51,8 @@ class AcpClient:
         self, peer: Peer, profile: AcpProfile, service: ServicePort, workspace: WorkspacePort
     ) -> None:
         self._peer = peer
-        self._edition = edition = edition_of(profile)
-        self._link = AcpLink(peer, profile, edition)
+        self._edition = edition = version_of(profile)
+        self._link = AcpSink(peer, profile, edition)
         self._port = service.connect(self._link)
         self._link.client_id = self._port.client_id
         self._files = ClientFiles(peer, profile, workspace)

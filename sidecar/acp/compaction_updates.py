@@ -12,14 +12,14 @@ from typing import Any, Final
 from sidecar.acp.shapes import Update, WireEvent, text_block
 from sidecar.acp.tool_updates import text_content
 
-__all__ = ["CompactionTeller"]
+__all__ = ["CompactionUpdates"]
 
 _TITLE: Final = "Compact conversation"
 _STATUSES: Final = {"in_progress": "in_progress", "failed": "failed", "cancelled": "cancelled"}
 _META_VERSION: Final = 1
 
 
-class CompactionTeller:
+class CompactionUpdates:
     """The compactions of one session, for a client that *takes_updates* or not."""
 
     def __init__(self, *, takes_updates: bool) -> None:

@@ -54,7 +54,7 @@ class AcpOptions:
 
 
 class AcpConnection:
-    """A :class:`~sidecar.transport.peer.Face`, and what serves it; one for each client."""
+    """A :class:`~sidecar.transport.peer.Frontend`, and what serves it; one for each client."""
 
     def __init__(self, stream: ByteStream, options: AcpOptions) -> None:
         self._options = options

@@ -11,7 +11,7 @@ from typing import Any, Final
 from sidecar.acp.shapes import Update, WireEvent, text_block
 from sidecar.workspace.uris import uri_to_path
 
-__all__ = ["ToolTeller", "diff_content", "restored_update", "text_content", "tool_kind"]
+__all__ = ["ToolUpdates", "diff_content", "restored_update", "text_content", "tool_kind"]
 
 _KINDS: Final = frozenset(
     ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
@@ -20,7 +20,7 @@ _SHOWN_CHARS: Final = 16_000
 """How much of a running tool's output is shown: its end."""
 
 
-class ToolTeller:
+class ToolUpdates:
     """The calls of one session; an update replaces what a call shows, so its output is gathered here."""
 
     def __init__(self) -> None:

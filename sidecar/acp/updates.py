@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from sidecar.acp.compaction_updates import CompactionTeller
+from sidecar.acp.compaction_updates import CompactionUpdates
 from sidecar.acp.shapes import (
     Update,
     WireEvent,
@@ -19,26 +19,26 @@ from sidecar.acp.shapes import (
     text_block,
     usage_update,
 )
-from sidecar.acp.tool_updates import ToolTeller, restored_update
+from sidecar.acp.tool_updates import ToolUpdates, restored_update
 from sidecar.conductor.contract import PermissionRequest
-from sidecar.service.speech import Speech
+from sidecar.service.speech import StreamedText
 
-__all__ = ["Teller", "aside", "info_update", "notice_of", "plan_entries"]
+__all__ = ["FirstUpdateMapper", "aside", "info_update", "notice_of", "plan_entries"]
 
 _CHUNKS: Final = {"text": "agent_message_chunk", "thinking": "agent_thought_chunk"}
 _PRIORITIES: Final = frozenset(("high", "medium", "low"))
 _STATUSES: Final = frozenset(("pending", "in_progress", "completed"))
 
 
-class Teller:
+class FirstUpdateMapper:
     """Tells one session to the client *client_id*, which takes *notices* and *compactions* as such or not."""
 
     def __init__(self, *, notices: bool, compactions: bool, client_id: str | None = None) -> None:
         self.takes_notices = notices
         self.client_id = client_id
-        self.speech = Speech()
-        self.tools = ToolTeller()
-        self.compactions = CompactionTeller(takes_updates=compactions)
+        self.speech = StreamedText()
+        self.tools = ToolUpdates()
+        self.compactions = CompactionUpdates(takes_updates=compactions)
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -100,7 +100,7 @@ def info_update(event: WireEvent) -> Iterator[Update]:
     }
 
 
-def _user_message(teller: Teller, event: WireEvent) -> Iterator[Update]:
+def _user_message(teller: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
     """A client knows its own prompts; those of the past are told, and those of others."""
     source = event["data"].get("source")
     if event["seq"] == 0 or (source is not None and source["clientId"] != teller.client_id):
@@ -108,10 +108,10 @@ def _user_message(teller: Teller, event: WireEvent) -> Iterator[Update]:
             yield _chunk("user_message_chunk", block, event["data"].get("nodeId"))
 
 
-def _delta(kind: str) -> Callable[[Teller, WireEvent], tuple[Update, ...]]:
+def _delta(kind: str) -> Callable[[FirstUpdateMapper, WireEvent], tuple[Update, ...]]:
     update = _CHUNKS[kind]
 
-    def tell(teller: Teller, event: WireEvent) -> tuple[Update, ...]:
+    def tell(teller: FirstUpdateMapper, event: WireEvent) -> tuple[Update, ...]:
         message_id, delta = event["data"]["messageId"], event["data"]["delta"]
         teller.speech.tell(message_id, kind, delta)
         return ({"sessionUpdate": update, "content": text_block(delta), "messageId": message_id},)
@@ -119,7 +119,7 @@ def _delta(kind: str) -> Callable[[Teller, WireEvent], tuple[Update, ...]]:
     return tell
 
 
-def _message(teller: Teller, event: WireEvent) -> Iterator[Update]:
+def _message(teller: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
     """Deltas have told a message already, mostly."""
     message_id, content = event["data"]["messageId"], event["data"]["content"]
     if event["seq"] != 0:
@@ -129,7 +129,7 @@ def _message(teller: Teller, event: WireEvent) -> Iterator[Update]:
 
 
 def _rest(
-    speech: Speech, message_id: str, content: Iterable[Mapping[str, Any]]
+    speech: StreamedText, message_id: str, content: Iterable[Mapping[str, Any]]
 ) -> Iterator[Mapping[str, Any]]:
     blocks = list(content)
     for kind in ("thinking", "text"):
@@ -142,41 +142,41 @@ def _without_text(content: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str,
     return (block for block in content if block["type"] not in _CHUNKS)
 
 
-def _tool_started(teller: Teller, event: WireEvent) -> Iterator[Update]:
+def _tool_started(teller: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
     yield teller.tools.started(event)
 
 
-def _tool_progress(teller: Teller, event: WireEvent) -> Iterator[Update]:
+def _tool_progress(teller: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
     yield teller.tools.progress(event)
 
 
-def _tool_finished(teller: Teller, event: WireEvent) -> Iterator[Update]:
+def _tool_finished(teller: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
     yield teller.tools.finished(event)
 
 
-def _plan(_: Teller, event: WireEvent) -> Iterator[Update]:
+def _plan(_: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
     yield {"sessionUpdate": "plan", "entries": plan_entries(event)}
 
 
-def _usage(_: Teller, event: WireEvent) -> Iterator[Update]:
+def _usage(_: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
     yield usage_update(event["data"])
 
 
-def _compaction(teller: Teller, event: WireEvent) -> Iterator[Update]:
+def _compaction(teller: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
     yield teller.compactions.told(event)
 
 
-def _summary_delta(teller: Teller, event: WireEvent) -> Iterator[Update]:
+def _summary_delta(teller: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
     update = teller.compactions.summary(event)
     if update is not None:
         yield update
 
 
-def _rehydrated(_: Teller, event: WireEvent) -> Iterator[Update]:
+def _rehydrated(_: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
     yield restored_update(event)
 
 
-def _notice(teller: Teller, event: WireEvent) -> Iterator[Update]:
+def _notice(teller: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
     """A client that takes no notices must not be sent any; what they say is there for who looks for it."""
     if teller.takes_notices:
         yield {"sessionUpdate": "notice", **notice_of(event)}
@@ -184,11 +184,11 @@ def _notice(teller: Teller, event: WireEvent) -> Iterator[Update]:
         yield from aside(event)
 
 
-def _aside(_: Teller, event: WireEvent) -> Iterator[Update]:
+def _aside(_: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
     return aside(event)
 
 
-def _config(_: Teller, event: WireEvent) -> Iterator[Update]:
+def _config(_: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
     options = event["data"]["configOptions"]
     yield {"sessionUpdate": "config_option_update", "configOptions": options}
     modes = mode_state(options)
@@ -196,11 +196,11 @@ def _config(_: Teller, event: WireEvent) -> Iterator[Update]:
         yield {"sessionUpdate": "current_mode_update", "currentModeId": modes["currentModeId"]}
 
 
-def _commands(_: Teller, event: WireEvent) -> Iterator[Update]:
+def _commands(_: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
     yield commands_update(event["data"]["commands"])
 
 
-def _info(_: Teller, event: WireEvent) -> Iterator[Update]:
+def _info(_: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
     return info_update(event)
 
 
@@ -233,7 +233,7 @@ def _plain(data: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 _NOTICES: Final = {"fileStale": _stale, "retry": _retry, "notice": _plain}
-_TABLE: Final[dict[str, Callable[[Teller, WireEvent], Iterable[Update]]]] = {
+_TABLE: Final[dict[str, Callable[[FirstUpdateMapper, WireEvent], Iterable[Update]]]] = {
     "userMessage": _user_message,
     "textDelta": _delta("text"),
     "thinkingDelta": _delta("thinking"),

@@ -7,13 +7,13 @@ from typing import Any, TypeAlias
 
 from sidecar.transport.peer import Peer, PeerGone, PeerRefused
 
-__all__ = ["Attention", "Spawn"]
+__all__ = ["RefreshRequester", "Spawn"]
 
 Spawn: TypeAlias = Callable[[Awaitable[None], str], object]
 """Runs work beside the connection, which owns it; the text says what failed if it does."""
 
 
-class Attention:
+class RefreshRequester:
     """The things of one kind, by URI, that a client looked at. *method* asks it to look again.
 
     However often a thing changes, it is asked once until it has looked: nobody looks, nothing is sent.

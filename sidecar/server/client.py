@@ -10,15 +10,15 @@ from typing import Any
 
 from lsprotocol import types
 
-from sidecar.server.attention import Attention, Spawn
+from sidecar.server.attention import RefreshRequester, Spawn
 from sidecar.server.documents import Documents
 from sidecar.server.edits import edit_applier
 from sidecar.server.lenses import ContextLenses
-from sidecar.server.link import LspLink
-from sidecar.server.marks import StaleMarks
-from sidecar.server.profile import ClientProfile, Introduction
+from sidecar.server.marks import StaleDiagnostics
+from sidecar.server.profile import ClientProfile, Handshake
 from sidecar.server.progress import ProgressBoard
-from sidecar.server.views import Views
+from sidecar.server.sink import LspSink
+from sidecar.server.views import SessionViews
 from sidecar.server.virtual import SessionDocuments
 from sidecar.server.watching import ClientWatcher
 from sidecar.service.contract import Answer, Backend, ConnectionPort
@@ -30,14 +30,14 @@ __all__ = ["LspClient"]
 class LspClient:
     """One client. *spawn* runs its requests of the editor."""
 
-    def __init__(self, peer: Peer, backend: Backend, introduction: Introduction, spawn: Spawn) -> None:
-        profile, encoding = introduction.profile, introduction.encoding
+    def __init__(self, peer: Peer, backend: Backend, handshake: Handshake, spawn: Spawn) -> None:
+        profile, encoding = handshake.profile, handshake.encoding
         editor = backend.workspace.editor(edit_applier(peer, profile, encoding))
         self.documents = Documents(backend.workspace, editor, encoding, self._warn)
         self.progress = ProgressBoard(peer, may_create=profile.may_be_given_progress)
         self.watcher = ClientWatcher(peer, profile, backend.workspace)
-        self._views = Views()
-        self.link = LspLink(peer, profile, self.progress, self._views)
+        self._views = SessionViews()
+        self.link = LspSink(peer, profile, self.progress, self._views)
         self._peer = peer
         self._service = backend.service
         self._spawn = spawn
@@ -78,14 +78,14 @@ class LspClient:
     def _show(self, profile: ClientProfile) -> None:
         """Let see what happens what the client can show, and nothing else."""
         if profile.shows_diagnostics:
-            self._views.add(StaleMarks(self.link.notify))
+            self._views.add(StaleDiagnostics(self.link.notify))
         if profile.shows_lenses:
             self._views.add(self._lenses)
         if profile.shows_documents:
             self._views.add(self._conversations)
 
-    def _attention(self, method: str) -> Attention:
-        return Attention(self._peer, method, self._spawn)
+    def _attention(self, method: str) -> RefreshRequester:
+        return RefreshRequester(self._peer, method, self._spawn)
 
     async def _ask(self, method: str, params: dict[str, Any]) -> Any:
         outcome = self.port().call(method, params)

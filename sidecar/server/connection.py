@@ -25,7 +25,7 @@ from sidecar.protocol.handshake import ServerInfo, advertise
 from sidecar.protocol.jsonrpc import Id
 from sidecar.server.commands import resolve_command
 from sidecar.server.lsp import LspServer
-from sidecar.server.profile import Introduction, profile_of, sidecar_options
+from sidecar.server.profile import Handshake, profile_of, sidecar_options
 from sidecar.service.contract import Answer, Backend, OpenBackend
 from sidecar.transport.lifetime import Stop
 from sidecar.transport.peer import Dialect, Limits, Peer
@@ -79,7 +79,7 @@ class _Phase(Enum):
 
 
 class LspConnection:
-    """A :class:`~sidecar.transport.peer.Face`, and what serves it; one for each client."""
+    """A :class:`~sidecar.transport.peer.Frontend`, and what serves it; one for each client."""
 
     def __init__(self, stream: ByteStream, options: LspOptions) -> None:
         self._options = options
@@ -87,7 +87,7 @@ class LspConnection:
         self._server = LspServer(options.info, _advertised(options), self._open, self._cover_folders)
         self._phase = _Phase.NEW
         self._has_exited = False
-        self._introduction: Introduction | None = None
+        self._introduction: Handshake | None = None
         self._backend: Backend | None = None
         self._client: LspClient | None = None
         self._tasks: set[asyncio.Future[None]] = set()
@@ -177,7 +177,7 @@ class LspConnection:
             self._open_backend(options)  # before the answer, which is a refusal if they are wrong
         self._server.offer(profile)
         result = self._server.initialize(typed)
-        self._introduction = Introduction(profile, self._server.encoding, options)
+        self._introduction = Handshake(profile, self._server.encoding, options)
         self._phase = _Phase.READY
         return Answer(result, lambda: self._answered_handshake(typed.process_id))
 

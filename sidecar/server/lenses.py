@@ -13,9 +13,9 @@ from lsprotocol import types
 
 from sidecar._internal.errors import SidecarError
 from sidecar.conductor.events import Event, FileFresh, FileStale
-from sidecar.server.attention import Attention
+from sidecar.server.attention import RefreshRequester
 from sidecar.server.commands import COMMANDS
-from sidecar.server.views import Views, is_change
+from sidecar.server.views import SessionViews, is_change
 from sidecar.workspace.files import real_path
 from sidecar.workspace.uris import uri_to_path
 
@@ -30,7 +30,7 @@ _TOP: Final = types.Range(types.Position(0, 0), types.Position(0, 0))
 class ContextLenses:
     """The lenses of one client; a ``SessionView``. *attention* is None where it cannot be told to look."""
 
-    def __init__(self, views: Views, ask: Ask, attention: Attention | None) -> None:
+    def __init__(self, views: SessionViews, ask: Ask, attention: RefreshRequester | None) -> None:
         self._views = views
         self._ask = ask
         self._attention = attention

@@ -12,12 +12,12 @@ from lsprotocol.types import DiagnosticSeverity
 
 from sidecar.conductor.events import Event, FileFresh, FileStale
 
-__all__ = ["StaleMarks"]
+__all__ = ["StaleDiagnostics"]
 
 _FIRST_LINE: Final = {"start": {"line": 0, "character": 0}, "end": {"line": 1, "character": 0}}
 
 
-class StaleMarks:
+class StaleDiagnostics:
     """The hints of one client; a ``SessionView``. *notify* sends a notification to it."""
 
     def __init__(self, notify: Callable[[str, Any], None]) -> None:

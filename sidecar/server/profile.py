@@ -14,7 +14,7 @@ from sidecar.protocol.handshake import ClientWishes, client_wishes
 if TYPE_CHECKING:
     from sidecar.workspace.contract import PositionEncoding
 
-__all__ = ["ClientProfile", "Introduction", "profile_of", "sidecar_options"]
+__all__ = ["ClientProfile", "Handshake", "profile_of", "sidecar_options"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class ClientProfile:
 
 
 @dataclass(frozen=True, slots=True)
-class Introduction:
+class Handshake:
     """What a handshake came to; *encoding* is the unit of positions, *options* are for the daemon."""
 
     profile: ClientProfile

@@ -14,7 +14,7 @@ from sidecar.conductor.contract import Compaction
 from sidecar.conductor.events import Event, Faulted, HeadChanged, Rehydrated, Settled
 from sidecar.conductor.log import EventLog
 
-__all__ = ["SessionView", "Views", "is_change"]
+__all__ = ["SessionView", "SessionViews", "is_change"]
 
 _CHANGES: Final = (Settled, Faulted, Rehydrated, HeadChanged)
 
@@ -38,7 +38,7 @@ class _Followed:
     cursor: int = 0
 
 
-class Views:
+class SessionViews:
     """The views of one client, and the sessions they look at."""
 
     def __init__(self) -> None:

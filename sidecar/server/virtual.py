@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.events import Event
-from sidecar.server.attention import Attention
+from sidecar.server.attention import RefreshRequester
 from sidecar.server.lenses import Ask
 from sidecar.server.lsp import DOCUMENT_SCHEME
 from sidecar.server.views import is_change
@@ -27,7 +27,7 @@ _SHAPE: Final = re.compile(
 class SessionDocuments:
     """The documents one client may open; a ``SessionView``, for a transcript changes with its session."""
 
-    def __init__(self, ask: Ask, attention: Attention) -> None:
+    def __init__(self, ask: Ask, attention: RefreshRequester) -> None:
         self._ask = ask
         self._attention = attention
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # a face answers its handshake before anything of a session i
     from sidecar.conductor.log import EventLog
     from sidecar.workspace.contract import WorkspacePort
 
-__all__ = ["Answer", "Backend", "ConnectionPort", "FaceLink", "OpenBackend", "ProgressSink", "ServicePort"]
+__all__ = ["Answer", "Backend", "ClientSink", "ConnectionPort", "OpenBackend", "ProgressSink", "ServicePort"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class ProgressSink(Protocol):
         ...
 
 
-class FaceLink(Protocol):
+class ClientSink(Protocol):
     """One connection of a face, as the service sees it. Nothing here blocks or raises."""
 
     @property
@@ -86,7 +86,7 @@ class FaceLink(Protocol):
         """Return the progress of *token*; with None one that asks the client for a token, or does nothing."""
         ...
 
-    def tell_part(self, token: str | int, value: dict[str, Any], *, is_last: bool) -> bool:
+    def send_part(self, token: str | int, value: dict[str, Any], *, is_last: bool) -> bool:
         """Send part of the result that *token* stands for; False without room, but never for the last.
 
         A client that has no word for parts of results is sent none.
@@ -122,7 +122,7 @@ class ConnectionPort(Protocol):
 class ServicePort(Protocol):
     """The service behind every face."""
 
-    def connect(self, link: FaceLink) -> ConnectionPort:
+    def connect(self, link: ClientSink) -> ConnectionPort:
         """Add one client."""
         ...
 

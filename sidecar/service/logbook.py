@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from sidecar._internal.secrets import mask_secrets
 from sidecar.protocol.messages import LogLine
 
-__all__ = ["LogBook"]
+__all__ = ["LogRing"]
 
 _LINES_KEPT = 2_000
 _LINES_AT_ONCE = 500
 _ERRORS_SHOWN = 20
 
 
-class LogBook(logging.Handler):
+class LogRing(logging.Handler):
     """The newest lines of the log, numbered from 1."""
 
     def __init__(self) -> None:

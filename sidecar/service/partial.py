@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from sidecar.conductor.events import Faulted, Message, Payload, Settled, TextDelta
 from sidecar.conductor.log import EventLog
-from sidecar.service.speech import Speech
+from sidecar.service.speech import StreamedText
 
 __all__ = ["SendPart", "stream_answer"]
 
@@ -28,7 +28,7 @@ class _Stream:
         self._turn_id = turn_id
         self._send = send
         self._cursor = after_seq
-        self._speech = Speech()
+        self._speech = StreamedText()
         self._waiting: list[tuple[str, str]] = []
         self._stop = log.follow(self._wake)
         self._wake(log)

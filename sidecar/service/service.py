@@ -23,12 +23,12 @@ from sidecar.protocol.messages import (
     SessionsChangedNotification,
 )
 from sidecar.protocol.methods import METHODS
-from sidecar.service.contract import Answer, FaceLink
+from sidecar.service.contract import Answer, ClientSink
 from sidecar.service.handlers import HANDLERS
-from sidecar.service.lanes import Lanes
-from sidecar.service.traced import TracedLink
+from sidecar.service.order import SessionOrder
+from sidecar.service.stats import ProcessStats
+from sidecar.service.traced import TracedSink
 from sidecar.service.tracing import Direction, Tracer
-from sidecar.service.vitals import Vitals
 from sidecar.workspace.contract import Dispose
 
 __all__ = ["Connection", "Service"]
@@ -38,15 +38,15 @@ class Service:
     """The service of one daemon. *new_id* names connections and what they ask for.
 
     Attributes:
-        lanes: the requests that must not overtake each other, of every client.
+        order: the requests that must not overtake each other, of every client.
         tracer: what is written down of everything that passes.
     """
 
-    def __init__(self, hub: Hub, vitals: Vitals, tracer: Tracer, new_id: Callable[[], str]) -> None:
+    def __init__(self, hub: Hub, stats: ProcessStats, tracer: Tracer, new_id: Callable[[], str]) -> None:
         self.hub = hub
-        self.vitals = vitals
+        self.stats = stats
         self.tracer = tracer
-        self.lanes = Lanes()
+        self.order = SessionOrder()
         self.new_id = new_id
         self._connections: dict[str, Connection] = {}
 
@@ -55,7 +55,7 @@ class Service:
         """The clients that are connected."""
         return tuple(self._connections.values())
 
-    def connect(self, link: FaceLink) -> Connection:
+    def connect(self, link: ClientSink) -> Connection:
         """Add one client."""
         connection = Connection(self, link, self.new_id())
         self._connections[connection.client_id] = connection
@@ -75,20 +75,20 @@ class Service:
     async def aclose(self) -> None:
         """Cancel turns, settle, store, end children."""
         await self.hub.aclose()
-        await self.vitals.aclose()
+        await self.stats.aclose()
         await self.tracer.aclose()
 
 
 class Connection:
     """One connected client: what it calls, which sessions it follows, and how the hub reaches it."""
 
-    def __init__(self, service: Service, link: FaceLink, client_id: str) -> None:
+    def __init__(self, service: Service, link: ClientSink, client_id: str) -> None:
         self._service = service
         self._client_id = client_id
         self._gone = asyncio.Event()
         self._watches: dict[str, Dispose] = {}
         self._n_calls = 0
-        self.link = TracedLink(link, service.tracer, client_id)
+        self.link = TracedSink(link, service.tracer, client_id)
 
     @property
     def client_id(self) -> str:
@@ -204,9 +204,9 @@ class Connection:
             case "daemon":
                 return begin()
             case "session":
-                return self._service.lanes.join(typed.sid, begin)
+                return self._service.order.run(typed.sid, begin)
             case "exclusive":
-                return self._service.lanes.hold(typed.sid, begin)
+                return self._service.order.run_exclusive(typed.sid, begin)
 
     async def _traced(self, what: dict[str, Any], outcome: Awaitable[Answer]) -> Answer:
         try:

@@ -6,10 +6,10 @@ delta, and a client that reads slowly may have lost some: then the end of the me
 
 from __future__ import annotations
 
-__all__ = ["Speech"]
+__all__ = ["StreamedText"]
 
 
-class Speech:
+class StreamedText:
     """The message that is being written, by kind of text; a new one takes the place of an old one."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Speech:
 
         Nothing when what was told is not how *whole* begins: the client came in the middle.
 
-        >>> speech = Speech()
+        >>> speech = StreamedText()
         >>> speech.tell("m1", "text", "Hel")
         >>> speech.rest("m1", "text", "Hello"), speech.rest("m2", "text", "Hello")
         ('lo', 'Hello')

@@ -8,16 +8,16 @@ from typing import Any
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.log import EventLog
 from sidecar.protocol.codec import event_to_wire, to_wire
-from sidecar.service.contract import FaceLink, ProgressSink
+from sidecar.service.contract import ClientSink, ProgressSink
 from sidecar.service.tracing import Tracer
 
-__all__ = ["TracedLink"]
+__all__ = ["TracedSink"]
 
 
-class TracedLink:
-    """A :class:`~sidecar.service.contract.FaceLink` over another one."""
+class TracedSink:
+    """A :class:`~sidecar.service.contract.ClientSink` over another one."""
 
-    def __init__(self, link: FaceLink, tracer: Tracer, client_id: str) -> None:
+    def __init__(self, link: ClientSink, tracer: Tracer, client_id: str) -> None:
         self._link = link
         self._tracer = tracer
         self._client_id = client_id
@@ -65,9 +65,9 @@ class TracedLink:
         """Return the progress of *token*; it shows again what the events tell, and is not noted."""
         return self._link.progress(token)
 
-    def tell_part(self, token: str | int, value: dict[str, Any], *, is_last: bool) -> bool:
+    def send_part(self, token: str | int, value: dict[str, Any], *, is_last: bool) -> bool:
         """Send part of a result; it says again what the events tell, and is not noted."""
-        return self._link.tell_part(token, value, is_last=is_last)
+        return self._link.send_part(token, value, is_last=is_last)
 
     def close(self) -> None:
         """Follow nothing any more."""

@@ -29,7 +29,7 @@ from sidecar.transport.streams import ByteStream
 if TYPE_CHECKING:
     from sidecar.service.contract import Answer
 
-__all__ = ["Dialect", "Face", "Limits", "Peer", "PeerGone", "PeerRefused"]
+__all__ = ["Dialect", "Frontend", "Limits", "Peer", "PeerGone", "PeerRefused"]
 
 
 _LARGE_BYTES: Final = 256 * 1024
@@ -75,7 +75,7 @@ class Dialect:
     cancel: Callable[[Id], tuple[str, dict[str, Any]]]
 
 
-class Face(Protocol):
+class Frontend(Protocol):
     """Who knows the methods."""
 
     def request(self, method: str, params: Any, request_id: Id) -> Answer | Awaitable[Answer]:
@@ -94,7 +94,7 @@ class Face(Protocol):
 class Peer:
     """The connection over *stream*. It is silent until :meth:`start`."""
 
-    def __init__(self, stream: ByteStream, dialect: Dialect, face: Face, limits: Limits) -> None:
+    def __init__(self, stream: ByteStream, dialect: Dialect, face: Frontend, limits: Limits) -> None:
         self.outbox = Outbox(stream, dialect.frame, self._go_on)
         self._stream = stream
         self._dialect = dialect

@@ -11,9 +11,9 @@ import pytest
 
 from fake_panel import FAKE_AGENT, FakePanel, fake_agent
 from sidecar.acp.draft.shapes import diff_content
-from sidecar.acp.draft.updates import DraftTeller
+from sidecar.acp.draft.updates import DraftUpdateMapper
 from sidecar.acp.handshake import AgentInfo
-from sidecar.acp.updates import Teller
+from sidecar.acp.updates import FirstUpdateMapper
 from sidecar.protocol.methods import EVENTS
 from sidecar.protocol.schema_prose import ACP_UPDATES
 
@@ -61,7 +61,7 @@ async def test_the_answer_names_what_a_session_can() -> None:
 def told(kind: str, data: Mapping[str, Any], *, seq: int = 7, turn_id: str | None = None) -> list[Any]:
     """Return what an event says, without what our own clients know besides."""
     event = {"sid": "s", "seq": seq, "at": 0, "kind": kind, "data": data}
-    said = DraftTeller().updates(event if turn_id is None else event | {"turnId": turn_id})
+    said = DraftUpdateMapper().updates(event if turn_id is None else event | {"turnId": turn_id})
     return [{name: value for name, value in update.items() if name != "_meta"} for update in said]
 
 
@@ -292,7 +292,7 @@ def test_a_file_restored_is_a_call_that_read_it() -> None:
     ],
 )
 def test_how_a_turn_ends(kind: str, data: dict[str, Any], expected: dict[str, Any]) -> None:
-    teller = DraftTeller()
+    teller = DraftUpdateMapper()
     event = {"sid": "s", "seq": 1, "at": 0, "turnId": "t"}
     assert list(teller.updates(event | {"kind": "phase", "data": {}})) == [state("running")]
     other = {**event, "turnId": "u", "kind": "settled", "data": {"stopReason": "cancelled"}}
@@ -338,8 +338,8 @@ def test_the_page_of_the_protocol_knows_what_is_told() -> None:
         return {kind for row in rows for kind in re.findall(r"`(\w+)`", row[0])}
 
     assert told_in(0) == set(EVENTS)
-    assert told_in(1) - {"settled", "faulted"} == Teller(notices=False, compactions=False).kinds
-    assert told_in(2) == DraftTeller().kinds
+    assert told_in(1) - {"settled", "faulted"} == FirstUpdateMapper(notices=False, compactions=False).kinds
+    assert told_in(2) == DraftUpdateMapper().kinds
 
 
 @pytest.fixture

@@ -141,7 +141,7 @@ async def test_a_cancel_behind_a_change_of_the_session_is_carried_out_after_it(s
     stage.prompt(1, sid)
     await stage.panel.update("agent_message_chunk")
     changed: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-    change = stage.daemon.service.lanes.hold(sid, lambda: changed)
+    change = stage.daemon.service.order.run_exclusive(sid, lambda: changed)
     stage.panel.notify("session/cancel", {"sessionId": sid})
     await alive(stage.panel)
     assert stage.panel.answers(1) == []

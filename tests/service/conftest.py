@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fake_sink import FakeLink
+from fake_sink import FakeSink
 from sidecar.boot import Daemon, build
 from sidecar.llmgateway.scripted import Script, ScriptedModel
 from sidecar.service.service import Connection
@@ -22,7 +22,7 @@ class Client:
     """One client: :meth:`call` asks and waits, :meth:`begin` asks and does not wait."""
 
     connection: Connection
-    link: FakeLink
+    link: FakeSink
 
     def begin(self, method: str, **params: Any) -> Awaitable[Any]:
         """Ask now, as a face does when the bytes are there; the result is awaited later."""
@@ -60,7 +60,7 @@ class Desk:
     home: Path
 
     def client(self, name: str = "editor") -> Client:
-        link = FakeLink(name)
+        link = FakeSink(name)
         return Client(self.daemon.service.connect(link), link)
 
     async def talk(self, client: Client, *prompts: str, **wanted: Any) -> str:

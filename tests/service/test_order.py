@@ -10,7 +10,7 @@ import pytest
 from sidecar._internal.errors import SidecarError
 from sidecar.llmgateway.scripted import Hang, Say
 from sidecar.service.contract import Answer
-from sidecar.service.lanes import Lanes
+from sidecar.service.order import SessionOrder
 
 
 def text(prompt: str) -> list[dict[str, str]]:
@@ -82,29 +82,29 @@ async def done(value: str) -> Answer:
 
 
 async def test_a_failing_or_cancelled_holder_lets_the_next_one_in() -> None:
-    lanes = Lanes()
+    order = SessionOrder()
 
     def fail() -> Answer:
         raise ValueError("boom")
 
-    failing, waiting = lanes.hold("s", fail), lanes.join("s", lambda: done("next"))
+    failing, waiting = order.run_exclusive("s", fail), order.run("s", lambda: done("next"))
     assert not isinstance(waiting, Answer)
     with pytest.raises(ValueError, match="boom"):
         await failing
     assert (await waiting).value == "next"
 
-    hanging = asyncio.ensure_future(lanes.hold("s", asyncio.get_running_loop().create_future))
-    waiting = lanes.join("s", lambda: Answer("next"))
+    hanging = asyncio.ensure_future(order.run_exclusive("s", asyncio.get_running_loop().create_future))
+    waiting = order.run("s", lambda: Answer("next"))
     assert not isinstance(waiting, Answer)
     hanging.cancel()
     assert (await waiting).value == "next"
-    assert lanes.join("s", lambda: Answer("at once")) == Answer("at once")
+    assert order.run("s", lambda: Answer("at once")) == Answer("at once")
 
 
 async def test_a_holder_that_is_cancelled_before_it_began_holds_nothing() -> None:
-    lanes = Lanes()
-    asyncio.ensure_future(lanes.hold("s", lambda: done("never"))).cancel()
-    waiting = lanes.join("s", lambda: Answer("next"))
+    order = SessionOrder()
+    asyncio.ensure_future(order.run_exclusive("s", lambda: done("never"))).cancel()
+    waiting = order.run("s", lambda: Answer("next"))
     assert not isinstance(waiting, Answer)
     assert (await waiting).value == "next"
 

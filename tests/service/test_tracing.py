@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sidecar._internal.errors import SidecarError
 from sidecar.llmgateway.scripted import Call, Say
 from sidecar.protocol.methods import METHODS
-from sidecar.service.logbook import LogBook
+from sidecar.service.logbook import LogRing
 from sidecar.service.redaction import redact
 from sidecar.service.tracing import Tracer
 
@@ -135,8 +135,8 @@ def test_redaction_keeps_the_shape() -> None:
 # The log.
 
 
-def book(*entries: tuple[int, str]) -> LogBook:
-    log = LogBook()
+def book(*entries: tuple[int, str]) -> LogRing:
+    log = LogRing()
     for level, message in entries:
         log.handle(logging.LogRecord("sidecar.test", level, "", 0, message, None, None))
     return log
@@ -167,7 +167,7 @@ def test_a_long_log_is_read_in_pages() -> None:
 
 
 def test_of_an_exception_only_its_class_is_kept_and_secrets_are_masked() -> None:
-    log = LogBook()
+    log = LogRing()
     try:
         raise ValueError(SECRET)
     except ValueError as error:

@@ -20,7 +20,7 @@ from sidecar.conductor.events import TextDelta, ToolProgress
 from sidecar.conductor.log import EventLog
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.errors import MethodNotFound
-from sidecar.service.contract import Answer, FaceLink
+from sidecar.service.contract import Answer, ClientSink
 
 __all__ = ["FakeConnection", "FakeService"]
 
@@ -39,7 +39,7 @@ class FakeService:
         self.n_closed = 0
         self._numbers = itertools.count(1)
 
-    def connect(self, link: FaceLink) -> FakeConnection:
+    def connect(self, link: ClientSink) -> FakeConnection:
         """Add one client."""
         self.connections.append(FakeConnection(self, link))
         return self.connections[-1]
@@ -61,7 +61,7 @@ class FakeConnection:
 
     client_id = "fake"
 
-    def __init__(self, service: FakeService, link: FaceLink) -> None:
+    def __init__(self, service: FakeService, link: ClientSink) -> None:
         self.service = service
         self.link = link
         self.is_closed = False

@@ -11,11 +11,11 @@ from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.events import Event
 from sidecar.conductor.log import EventLog
 
-__all__ = ["FakeLink", "FakeProgress"]
+__all__ = ["FakeProgress", "FakeSink"]
 
 
-class FakeLink:
-    """A :class:`~sidecar.service.contract.FaceLink` that remembers.
+class FakeSink:
+    """A :class:`~sidecar.service.contract.ClientSink` that remembers.
 
     Attributes:
         events: the events of every followed session, in the order they came.
@@ -67,7 +67,7 @@ class FakeLink:
         self.progresses.append(FakeProgress(token))
         return self.progresses[-1]
 
-    def tell_part(self, token: str | int, value: dict[str, Any], *, is_last: bool) -> bool:
+    def send_part(self, token: str | int, value: dict[str, Any], *, is_last: bool) -> bool:
         """Take part of a result."""
         self.parts.append((token, value))
         return True

@@ -16,13 +16,13 @@ from sidecar.acp.updates import aside, info_update, notice_of, plan_entries
 from sidecar.conductor.contract import PermissionRequest
 from sidecar.protocol.errors import acp_code
 
-__all__ = ["DraftTeller", "message_id"]
+__all__ = ["DraftUpdateMapper", "message_id"]
 
 _COMPACTION_STATUSES: Final = frozenset(("in_progress", "failed", "cancelled"))
 _OUT_OF_REQUESTS: Final = "turnBudget"
 
 
-class DraftTeller:
+class DraftUpdateMapper:
     """Tells one session to one client."""
 
     def __init__(self) -> None:

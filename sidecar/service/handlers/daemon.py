@@ -32,20 +32,20 @@ __all__ = ["attach", "detach", "log_tail", "schema", "status", "trace_set"]
 
 def status(connection: Connection, _: Empty) -> StatusResult:
     """Tell how the daemon is."""
-    vitals, sessions = connection.service.vitals, connection.hub.sessions
+    stats, sessions = connection.service.stats, connection.hub.sessions
     connections = connection.service.connections
     loads = [other.link.load() for other in connections]
     return StatusResult(
-        pid=vitals.pid,
+        pid=stats.pid,
         version=__version__,
-        uptime_ms=vitals.uptime_ms,
+        uptime_ms=stats.uptime_ms,
         clients=tuple(other.describe() for other in connections),
         sessions=SessionCounts(len(sessions), sum(session.is_running for session in sessions)),
         queues=QueueCounts(sum(load[0] for load in loads), sum(load[1] for load in loads)),
-        rss_bytes=vitals.memory.bytes(),
-        watch=vitals.watch(),
-        children=vitals.children.all(),
-        last_errors=vitals.log.errors,
+        rss_bytes=stats.memory.bytes(),
+        watch=stats.watch(),
+        children=stats.children.all(),
+        last_errors=stats.log.errors,
     )
 
 
@@ -59,7 +59,7 @@ def schema(_: Connection, params: SchemaParams) -> SchemaResult:
 
 def log_tail(connection: Connection, params: LogTailParams) -> LogTailResult:
     """Read the daemon's log."""
-    lines, after = connection.service.vitals.log.tail(params.from_line, params.level)
+    lines, after = connection.service.stats.log.tail(params.from_line, params.level)
     return LogTailResult(tuple(lines), after)
 
 

@@ -29,7 +29,7 @@ def watch(connection: Connection, params: FsWatchParams) -> FsWatchResult:
     if not params.globs:
         raise InvalidInput("globs is empty", hint='"**" matches every file')
     watch_id = connection.watch(connection.hub.session(params.sid), params.globs)
-    return FsWatchResult(watch_id, connection.service.vitals.watch().backend)
+    return FsWatchResult(watch_id, connection.service.stats.watch().backend)
 
 
 def unwatch(connection: Connection, params: FsUnwatchParams) -> Empty:

@@ -110,7 +110,7 @@ def _take(connection: Connection, session: Session, params: TurnParams) -> TurnS
     if started.disposition != "steered":
         show_turn(session, started, connection.link.progress(params.work_done_token), seq)
     if (token := params.partial_result_token) is not None:
-        tell = connection.link.tell_part
+        tell = connection.link.send_part
         stream_answer(
             session.log, started.turn_id, lambda part, is_last: tell(token, part, is_last=is_last), seq
         )

@@ -14,14 +14,14 @@ from sidecar.acp.permission import question
 from sidecar.acp.prompts import answer_at_the_end, taken_back
 from sidecar.acp.sessions import Ask, Sessions
 from sidecar.acp.shapes import Update, WireEvent
-from sidecar.acp.updates import Teller
+from sidecar.acp.updates import FirstUpdateMapper
 from sidecar.conductor.contract import PermissionRequest
 from sidecar.conductor.events import Event
 
-__all__ = ["Edition", "SessionTeller", "edition_of"]
+__all__ = ["ProtocolVersion", "UpdateMapper", "version_of"]
 
 
-class SessionTeller(Protocol):
+class UpdateMapper(Protocol):
     """Tells one session to one client."""
 
     @property
@@ -47,7 +47,7 @@ class SessionTeller(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Edition:
+class ProtocolVersion:
     """One edition.
 
     Attributes:
@@ -62,7 +62,7 @@ class Edition:
     """
 
     face: str
-    teller: Callable[[AcpProfile, str | None], SessionTeller]
+    teller: Callable[[AcpProfile, str | None], UpdateMapper]
     sessions: Callable[[Ask], Sessions]
     question: Callable[[PermissionRequest], dict[str, Any]]
     prompt_answer: Callable[[Event, str], dict[str, Any] | None]
@@ -70,7 +70,7 @@ class Edition:
     steers: bool
 
 
-def edition_of(profile: AcpProfile) -> Edition:
+def version_of(profile: AcpProfile) -> ProtocolVersion:
     """Return the edition that was agreed on."""
     if profile.version == ACP_DRAFT:
         from sidecar.acp.draft import DRAFT  # not before: hardly anybody speaks it yet
@@ -79,8 +79,10 @@ def edition_of(profile: AcpProfile) -> Edition:
     return _FIRST
 
 
-def _teller(profile: AcpProfile, client_id: str | None) -> Teller:
-    return Teller(notices=profile.takes_notices, compactions=profile.takes_compactions, client_id=client_id)
+def _teller(profile: AcpProfile, client_id: str | None) -> FirstUpdateMapper:
+    return FirstUpdateMapper(
+        notices=profile.takes_notices, compactions=profile.takes_compactions, client_id=client_id
+    )
 
 
-_FIRST = Edition("acp1", _teller, Sessions, question, answer_at_the_end, taken_back, steers=True)
+_FIRST = ProtocolVersion("acp1", _teller, Sessions, question, answer_at_the_end, taken_back, steers=True)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from sidecar.acp.edition import Edition, SessionTeller
 from sidecar.acp.handshake import AcpProfile
 from sidecar.acp.permission import ask_permission, may_go_on
 from sidecar.acp.shapes import Update, WireEvent
+from sidecar.acp.version import ProtocolVersion, UpdateMapper
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.log import EventLog
 from sidecar.protocol.codec import event_to_wire
@@ -23,7 +23,7 @@ from sidecar.service.contract import ProgressSink
 from sidecar.transport.feed import FeedItem, Gap, Projection
 from sidecar.transport.peer import Peer
 
-__all__ = ["AcpLink"]
+__all__ = ["AcpSink"]
 
 _EVENT: Final = "sidecar/event"
 
@@ -31,17 +31,17 @@ _EVENT: Final = "sidecar/event"
 @dataclass(frozen=True, slots=True)
 class _Followed:
     log: EventLog
-    teller: SessionTeller
+    teller: UpdateMapper
 
 
-class AcpLink:
-    """A :class:`~sidecar.service.contract.FaceLink` over *peer*.
+class AcpSink:
+    """A :class:`~sidecar.service.contract.ClientSink` over *peer*.
 
     Attributes:
         client_id: what the service calls the connection, once it is connected.
     """
 
-    def __init__(self, peer: Peer, profile: AcpProfile, edition: Edition) -> None:
+    def __init__(self, peer: Peer, profile: AcpProfile, edition: ProtocolVersion) -> None:
         self._peer = peer
         self._profile = profile
         self._edition = edition
@@ -119,9 +119,9 @@ class AcpLink:
 
     def progress(self, token: str | int | None) -> ProgressSink:
         """Return a progress that shows nothing."""
-        return _Mute()
+        return NullProgress()
 
-    def tell_part(self, token: str | int, value: dict[str, Any], *, is_last: bool) -> bool:
+    def send_part(self, token: str | int, value: dict[str, Any], *, is_last: bool) -> bool:
         """Send nothing: the protocol has no word for parts of results."""
         return True
 
@@ -129,7 +129,7 @@ class AcpLink:
         for update in updates:
             self.update(sid, update)
 
-    def _encode(self, teller: SessionTeller, item: FeedItem) -> Iterable[bytes]:
+    def _encode(self, teller: UpdateMapper, item: FeedItem) -> Iterable[bytes]:
         if not isinstance(item, Gap):
             event: WireEvent = event_to_wire(item)
             return [_encode_update(item.sid, update) for update in teller.updates(event)]
@@ -147,7 +147,7 @@ def _encode_update(sid: str, update: Update) -> bytes:
     return encode_notification("session/update", {"sessionId": sid, "update": update})
 
 
-class _Mute:
+class NullProgress:
     """A :class:`~sidecar.service.contract.ProgressSink` nobody sees."""
 
     def begin(self, title: str, *, cancellable: bool) -> None:

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from sidecar.protocol.messages import ChildInfo, WatchInfo
-from sidecar.service.logbook import LogBook
+from sidecar.service.logbook import LogRing
 from sidecar.workspace.contract import WorkspacePort
 
-__all__ = ["Children", "Memory", "Vitals"]
+__all__ = ["Children", "Memory", "ProcessStats"]
 
 
 class Children:
@@ -34,7 +34,7 @@ class Children:
         self._running.pop(pid, None)
 
 
-class Vitals:
+class ProcessStats:
     """The signs of life of one daemon."""
 
     def __init__(self, workspace: WorkspacePort, clock_ms: Callable[[], int]) -> None:
@@ -43,7 +43,7 @@ class Vitals:
         self._started_ms = clock_ms()
         self.children = Children()
         self.memory = Memory()
-        self.log = LogBook()
+        self.log = LogRing()
         logging.getLogger("sidecar").addHandler(self.log)
 
     @property

@@ -13,24 +13,24 @@ from typing import TypeAlias
 
 from sidecar.service.contract import Answer
 
-__all__ = ["Begin", "Lanes"]
+__all__ = ["Begin", "SessionOrder"]
 
 Begin: TypeAlias = Callable[[], Answer | Awaitable[Answer]]
 """Begins to answer one request."""
 
 
-class Lanes:
+class SessionOrder:
     """The exclusive requests that are at work, by session."""
 
     def __init__(self) -> None:
         self._holders: dict[str, asyncio.Future[Answer]] = {}
 
-    def join(self, sid: str, begin: Begin) -> Answer | Awaitable[Answer]:
+    def run(self, sid: str, begin: Begin) -> Answer | Awaitable[Answer]:
         """Begin a request at once, or when the exclusive one before it is over."""
         holder = self._holders.get(sid)
         return begin() if holder is None else _after(holder, begin)
 
-    def hold(self, sid: str, begin: Begin) -> Awaitable[Answer]:
+    def run_exclusive(self, sid: str, begin: Begin) -> Awaitable[Answer]:
         """Begin an exclusive request in its turn; those of *sid* that come later wait for it.
 
         It holds the lane until its answer is on its way, also when it fails or is cancelled.

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from sidecar.acp.draft.sessions import DraftSessions
 from sidecar.acp.draft.shapes import tool_content
-from sidecar.acp.draft.updates import DraftTeller, message_id
-from sidecar.acp.edition import Edition
+from sidecar.acp.draft.updates import DraftUpdateMapper, message_id
 from sidecar.acp.permission import meta
+from sidecar.acp.version import ProtocolVersion
 from sidecar.conductor.contract import PermissionRequest
 from sidecar.conductor.events import Event, Faulted, Settled, UserMessage
 from sidecar.conductor.jobs import TurnFault
@@ -53,9 +53,9 @@ def _taken_back() -> dict[str, Any]:
     raise RequestCancelled("the prompt was taken back before it entered the conversation")
 
 
-DRAFT: Final = Edition(
+DRAFT: Final = ProtocolVersion(
     face="acp2",
-    teller=lambda _profile, _client_id: DraftTeller(),
+    teller=lambda _profile, _client_id: DraftUpdateMapper(),
     sessions=DraftSessions,
     question=_question,
     prompt_answer=_prompt_answer,

@@ -14,19 +14,21 @@ from sidecar.server.permission import ask_permission
 from sidecar.server.profile import ClientProfile
 from sidecar.server.progress import ProgressBoard
 from sidecar.server.projection import plain_projection, sidecar_projection
-from sidecar.server.views import Views
+from sidecar.server.views import SessionViews
 from sidecar.service.contract import ProgressSink
 from sidecar.transport.peer import Peer
 
-__all__ = ["LspLink"]
+__all__ = ["LspSink"]
 
 
-class LspLink:
-    """A :class:`~sidecar.service.contract.FaceLink` over *peer*."""
+class LspSink:
+    """A :class:`~sidecar.service.contract.ClientSink` over *peer*."""
 
     face = "lsp"
 
-    def __init__(self, peer: Peer, profile: ClientProfile, progress: ProgressBoard, views: Views) -> None:
+    def __init__(
+        self, peer: Peer, profile: ClientProfile, progress: ProgressBoard, views: SessionViews
+    ) -> None:
         self._peer = peer
         self._views = views
         self._profile = profile
@@ -66,7 +68,7 @@ class LspLink:
         """Return the progress of *token*; with None one that asks the client for a token, or does nothing."""
         return self._progress.open(token)
 
-    def tell_part(self, token: str | int, value: dict[str, Any], *, is_last: bool) -> bool:
+    def send_part(self, token: str | int, value: dict[str, Any], *, is_last: bool) -> bool:
         """Send part of the result that *token* stands for; False without room, but never for the last."""
         outbox = self._peer.outbox
         if outbox.is_full and not is_last:
