@@ -17,6 +17,7 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.defaults import default_tools
 from sidecar.capabilities.mcp import SessionToolServers
 from sidecar.capabilities.toolbox import SessionToolBox
+from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
 from sidecar.conductor.engines.base import SessionEngine
 from sidecar.conductor.engines.none import NoEngine
@@ -25,7 +26,6 @@ from sidecar.conductor.engines.sliding_window import SlidingWindowEngine
 from sidecar.conductor.engines.summarizing import SummarizingEngine
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.hub import Hub
-from sidecar.conductor.parts import SessionParts
 from sidecar.conductor.past import PastSessions
 from sidecar.conductor.stored import OpenedSession, Report
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
@@ -92,7 +92,7 @@ def build(
     workspace, models = Workspace(), models or ModelRegistry(setup=ModelSetup.of_user(home))
     stats = ProcessStats(workspace, _clock_ms)
     shelf = SessionShelf(SessionStore(home / "sessions"))
-    parts = SessionParts(
+    parts = SessionDeps(
         models=models,
         workspace=workspace,
         engines=_engines(),

@@ -25,7 +25,7 @@ from sidecar.acp.sessions import Handler as SessionHandler
 from sidecar.acp.sink import AcpSink
 from sidecar.acp.terminals import ClientTerminals
 from sidecar.acp.version import version_of
-from sidecar.conductor.errors import NotSteerable, SessionNotFound
+from sidecar.conductor.errors import NotSteerableError, SessionNotFound
 from sidecar.conductor.log import EventLog
 from sidecar.protocol.errors import MethodNotFound
 from sidecar.protocol.jsonrpc import Id
@@ -119,7 +119,7 @@ class AcpClient:
         self._log(sid)
         try:
             await self._ask("sidecar/turn/steer", {"sid": sid, "input": content(params)})
-        except NotSteerable:
+        except NotSteerableError:
             return Answer(_PROMPT_REQUIRED)
         return Answer({"outcome": "injected"})
 

@@ -18,11 +18,11 @@ from sidecar.conductor.errors import NodeNotFound
 from sidecar.conductor.events import HeadChanged, Rehydrated
 from sidecar.conductor.restoring import DEFAULT_BUDGET_TOKENS, Restoration, restore
 
-__all__ = ["Changes", "Moved"]
+__all__ = ["Changes", "HeadChange"]
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class HeadChange:
     """The head after a change, the nodes the conversation held before and does not now, and their tokens."""
 
     head: str | None
@@ -50,7 +50,7 @@ class Changes:
         await self._settle(compacted=True)
         return undone
 
-    async def rewind(self, to_node: str | None) -> Moved:
+    async def rewind(self, to_node: str | None) -> HeadChange:
         """Let the conversation end at *to_node*, on any branch; before everything for None.
 
         Raises NodeNotFound. What the turns left behind had read counts as never read.
@@ -64,14 +64,14 @@ class Changes:
         core.files.forget_all_but(core.history.turns)
         return await self._moved("rewind", tuple(left), sum(map(turn_tokens, left.values())))
 
-    async def drop(self, node_ids: Sequence[str]) -> Moved:
+    async def drop(self, node_ids: Sequence[str]) -> HeadChange:
         """Go on without *node_ids*, on a branch of its own; calls and their results go together.
 
         Raises NodeNotFound for a node that is not in the conversation.
         """
         core = self._core
         if not node_ids:
-            return Moved(core.history.head, (), 0)
+            return HeadChange(core.history.head, (), 0)
         turns, ids = tuple(core.history.turns), tuple(core.history.node_ids)
         place = {node: index for index, node in enumerate(ids)}
         for node in node_ids:
@@ -102,9 +102,9 @@ class Changes:
         if restored.turns:
             await core.history.record(restored.turns)
             core.agent.reseat(core.history.turns, stored=True)
-            core.files.mark_restored([file.uri for file in restored.files], core.parts.new_id())
+            core.files.mark_restored([file.uri for file in restored.files], core.deps.new_id())
         if restored.files or restored.missing:
-            core.narrator.tell(Rehydrated(restored.files, restored.missing))
+            core.events.emit(Rehydrated(restored.files, restored.missing))
             await self._settle()
         return restored
 
@@ -115,16 +115,18 @@ class Changes:
         except ValueError:
             raise NodeNotFound(self._core.info.sid, node or "") from None
 
-    async def _moved(self, cause: Literal["rewind", "drop"], removed: tuple[str, ...], tokens: int) -> Moved:
+    async def _moved(
+        self, cause: Literal["rewind", "drop"], removed: tuple[str, ...], tokens: int
+    ) -> HeadChange:
         core = self._core
         core.agent.reseat(core.history.turns, stored=True)
-        core.narrator.tell(HeadChanged(core.history.head, removed, cause))
+        core.events.emit(HeadChanged(core.history.head, removed, cause))
         await self._settle()
-        return Moved(core.history.head, removed, tokens)
+        return HeadChange(core.history.head, removed, tokens)
 
     async def _settle(self, *, compacted: bool = False) -> None:
         """Store and tell the new size of a conversation that was changed."""
-        core, now = self._core, self._core.parts.clock_ms()
+        core, now = self._core, self._core.deps.clock_ms()
         usage = core.usage()
         core.info = replace(
             core.info,
@@ -134,4 +136,4 @@ class Changes:
             last_compaction_at=now if compacted else core.info.last_compaction_at,
         )
         await core.store_meta(core.log.seq + 1)
-        core.narrator.tell(usage)
+        core.events.emit(usage)

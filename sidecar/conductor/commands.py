@@ -70,7 +70,7 @@ class Commands:
     async def _compact(self, rest: str) -> str:
         engine, instructions = self._engine_first(rest)
         ask = self._core.ask(force=True, instructions=instructions or None)
-        return _outcome(await self._changes.compact(self._core.parts.new_id(), engine, ask))
+        return _outcome(await self._changes.compact(self._core.deps.new_id(), engine, ask))
 
     async def _preview(self, rest: str) -> str:
         engine = self._core.engine_name(rest or None)
@@ -120,7 +120,7 @@ class Commands:
     def _engine_first(self, rest: str) -> tuple[str, str]:
         """Return the engine that *rest* begins with, the session's own if it names none, and what follows."""
         word, _, after = rest.partition(" ")
-        if word in self._core.parts.engines:
+        if word in self._core.deps.engines:
             return word, after.strip()
         return self._core.info.engine, rest
 

@@ -13,22 +13,7 @@ from typing import Any
 
 from sidecar._internal.cancel import CancelledByToken, CancelToken
 from sidecar._internal.faults import log_fault
-from sidecar.conductor.contract import Compaction, Cut, Dropped, Gate, Kept, NoOp, Plan, Projected
-from sidecar.conductor.engines.base import (
-    CompactAsk,
-    Condensed,
-    EnginePlan,
-    Frame,
-    Helpers,
-    SessionEngine,
-    SummaryFailed,
-    View,
-)
-from sidecar.conductor.errors import CompactionNotFound, HeadMoved, NotUndoable, WouldExceedWindow
-from sidecar.conductor.events import Notice, Rehydrated
-from sidecar.conductor.history import History
-from sidecar.conductor.narrator import Narrator
-from sidecar.conductor.outcomes import (
+from sidecar.conductor.compaction_records import (
     Trigger,
     as_standing,
     backstopped,
@@ -38,8 +23,28 @@ from sidecar.conductor.outcomes import (
     timed,
     undone,
 )
+from sidecar.conductor.contract import Compaction, Cut, Dropped, Gate, Kept, NoOp, Plan, Projected
+from sidecar.conductor.deps import CompactorDeps
+from sidecar.conductor.engines.base import (
+    CompactAsk,
+    Condensed,
+    EngineDeps,
+    EngineInput,
+    EnginePlan,
+    SessionEngine,
+    SummaryFailed,
+    View,
+)
+from sidecar.conductor.errors import (
+    CompactionNotFound,
+    HeadMovedError,
+    NotUndoableError,
+    WouldExceedWindowError,
+)
+from sidecar.conductor.events import Notice, Rehydrated
+from sidecar.conductor.history import History
 from sidecar.conductor.records import from_record, to_record
-from sidecar.conductor.surroundings import Surroundings
+from sidecar.conductor.session_events import SessionEvents
 from sidecar.llmgateway.contract import Turn
 from sidecar.runtime.contract import NO_COMPACTION, CompactionPolicy
 from sidecar.runtime.memory import LiveCompaction
@@ -65,11 +70,11 @@ def backstop_of(engine: SessionEngine) -> CompactionPolicy:
 class Compactor:
     """The compactions of one session."""
 
-    def __init__(self, sid: str, history: History, narrator: Narrator, around: Surroundings) -> None:
+    def __init__(self, sid: str, history: History, events: SessionEvents, deps: CompactorDeps) -> None:
         self._sid = sid
         self._history = history
-        self._narrator = narrator
-        self._around = around
+        self._events = events
+        self._deps = deps
         self._cancel: CancelToken | None = None
         self._running: str | None = None
         self._auto_strikes = 0
@@ -100,32 +105,32 @@ class Compactor:
 
     def gate(self, engine: str, ask: CompactAsk) -> Gate:
         """Say whether the next request is over the engine's limit."""
-        return self._around.engine(engine).gate(self._frame(engine), ask)
+        return self._deps.engine(engine).gate(self._engine_input(engine), ask)
 
     def view(self, engine: str, ask: CompactAsk) -> View:
         """Say what of the conversation the model is sent."""
-        return self._around.engine(engine).view(self._frame(engine), ask)
+        return self._deps.engine(engine).view(self._engine_input(engine), ask)
 
     def preview(self, engine: str, ask: CompactAsk) -> Plan:
         """Say what a compaction would do."""
-        frame = self._frame(engine)
-        host = self._around.engine(engine)
-        gate = host.gate(frame, ask)
-        outcome = host.plan(frame, ask)
-        plan_id = self._around.new_id()
+        given = self._engine_input(engine)
+        host = self._deps.engine(engine)
+        gate = host.gate(given, ask)
+        outcome = host.plan(given, ask)
+        plan_id = self._deps.new_id()
         self._plans[plan_id] = (self._history.head, engine, ask)
         while len(self._plans) > _PLANS_KEPT:
             self._plans.pop(next(iter(self._plans)))
         plan = Plan(plan_id, self._history.head, host.name, gate)
         if isinstance(outcome, NoOp):
             return replace(plan, noop=outcome)
-        return self._describe(plan, outcome, len(frame.turns))
+        return self._describe(plan, outcome, len(given.turns))
 
     def planned(self, plan_id: str) -> tuple[str, CompactAsk]:
-        """Return engine and ask of an earlier preview. Raises HeadMoved when the conversation moved on."""
+        """Return engine and ask of an earlier preview. Raises HeadMovedError when it moved on."""
         head, engine, ask = self._plans.get(plan_id, ("", "", None))
         if ask is None or head != self._history.head:
-            raise HeadMoved(self._sid, head or f"plan {plan_id}", self._history.head)
+            raise HeadMovedError(self._sid, head or f"plan {plan_id}", self._history.head)
         return engine, ask
 
     def cancel(self, compaction_id: str | None = None) -> bool:
@@ -135,28 +140,28 @@ class Compactor:
         self._cancel.cancel("cancelled by the user")
         return True
 
-    async def make_room(self, engine: str, ask: CompactAsk) -> bool:
+    async def compact_if_over_limit(self, engine: str, ask: CompactAsk) -> bool:
         """Compact when the gate says so; True when the conversation changed. Never raises for a failure."""
         if self._auto_strikes >= _STRIKES or not self.gate(engine, ask).over:
             return False
-        done = await self.run(self._around.new_id(), engine, ask, "auto")
+        done = await self.run(self._deps.new_id(), engine, ask, "auto")
         return done.status == "completed"
 
-    async def shortened(self, engine: str, ask: CompactAsk) -> Sequence[Turn] | None:
-        """Do as :meth:`make_room` between the model calls of a turn, and return the shorter conversation.
+    async def compact_between_calls(self, engine: str, ask: CompactAsk) -> Sequence[Turn] | None:
+        """Compact between two model calls of a turn and return the shorter conversation.
 
         Returns:
             None where it stays as it is. Once in vain is enough for one turn.
         """
-        turn_id, host = self._narrator.turn_id, self._around.engine(engine)
+        turn_id, host = self._events.turn_id, self._deps.engine(engine)
         may = host.compacts and not host.shows_view and turn_id != self._vain_turn_id
         if not may or not self.gate(engine, ask).over:
             return None
-        is_done = self.nothing_to_do(engine, ask) is None and await self.make_room(engine, ask)
+        is_done = self.nothing_to_do(engine, ask) is None and await self.compact_if_over_limit(engine, ask)
         self._vain_turn_id = None if is_done else turn_id
         return self._history.turns if is_done else None
 
-    async def relieve_overflow(self, engine: str, ask: CompactAsk) -> bool:
+    async def compact_after_overflow(self, engine: str, ask: CompactAsk) -> bool:
         """Compact because the provider says that the conversation does not fit, whatever the gate says.
 
         The engine is told that it is over: its limit is put below what it counts now.
@@ -169,46 +174,46 @@ class Compactor:
         if gate.window and gate.tokens:
             policy["triggerRatio"] = min(gate.limit, gate.tokens * _OVERFLOW_SHARE) / gate.window
         forced = replace(ask, force=True, policy=policy)
-        done = await self.run(self._around.new_id(), engine, forced, "overflow")
+        done = await self.run(self._deps.new_id(), engine, forced, "overflow")
         return done.status == "completed"
 
     def nothing_to_do(self, engine: str, ask: CompactAsk) -> NoOp | None:
         """Return why a compaction would do nothing, None when it would do something."""
-        host = self._around.engine(engine)
-        if host.compacts and host.shows_view and engine != self._around.own_engine():
+        host = self._deps.engine(engine)
+        if host.compacts and host.shows_view and engine != self._deps.own_engine():
             return _NOT_SHOWN
-        outcome = host.plan(self._frame(engine), ask)
+        outcome = host.plan(self._engine_input(engine), ask)
         return outcome if isinstance(outcome, NoOp) else None
 
     def decline(self, compaction_id: str, engine: str, noop: NoOp | None) -> Compaction:
         """Tell a compaction that never ran: as a no-op with its reason, or as cancelled."""
-        begun = self._begin(compaction_id, engine, "manual", self._around.frame())
+        begun = self._begin(compaction_id, engine, "manual", self._deps.engine_input())
         done = replace(begun, status="cancelled", reason="cancelled before it began")
         if noop is not None:
             done = replace(begun, status="noop", reason=noop.reason)
-        self._narrator.tell(done)
+        self._events.emit(done)
         return done
 
     async def run(self, compaction_id: str, engine: str, ask: CompactAsk, trigger: Trigger) -> Compaction:
         """Compact, and tell and store how it went."""
-        started_ms = self._around.clock_ms()
+        started_ms = self._deps.clock_ms()
         self._running, self._cancel = compaction_id, CancelToken()
-        frame = self._frame(engine)
-        begun = self._begin(compaction_id, engine, trigger, frame)
-        before = self._narrator.phase
-        self._narrator.tell(begun)
-        self._narrator.enter("compacting")
+        given = self._engine_input(engine)
+        begun = self._begin(compaction_id, engine, trigger, given)
+        before = self._events.phase
+        self._events.emit(begun)
+        self._events.set_phase("compacting")
         try:
-            outcome = await self._condense(begun, frame, ask)
-            done = await self._settle(begun, frame, outcome, started_ms)
+            outcome = await self._condense(begun, given, ask)
+            done = await self._settle(begun, given, outcome, started_ms)
         except asyncio.CancelledError:
             # The turn in the middle of which it ran was stopped.
-            self._narrator.tell(replace(begun, status="cancelled", reason="cancelled by the user"))
+            self._events.emit(replace(begun, status="cancelled", reason="cancelled by the user"))
             raise
         finally:
             self._running = self._cancel = None
-            self._narrator.enter(before)
-        self._narrator.tell(done)
+            self._events.set_phase(before)
+        self._events.emit(done)
         self._count_strike(done)
         return done
 
@@ -221,33 +226,33 @@ class Compactor:
             return await self._undo_in_view(target, force=force)
         later = self._since(target)
         turns = [*self._history.turns_at(target.before_head), *later]
-        frame = replace(self._around.frame(), turns=turns, context_tokens=0)
-        gate = self._fitting(target, frame, force=force)
-        async with self._history.at_once():
+        given = replace(self._deps.engine_input(), turns=turns, context_tokens=0)
+        gate = self._fitting(target, given, force=force)
+        async with self._history.transaction():
             await self._history.move_head(target.before_head)
             await self._history.record(later)
             done = undone(target, gate, len(turns), self._history.head)
             await self._keep(done)
-        self._around.reseat(self._history.turns)
-        self._narrator.tell(done)
+        self._deps.reseat(self._history.turns)
+        self._events.emit(done)
         return done
 
     async def _undo_in_view(self, target: Compaction, *, force: bool) -> Compaction:
         """Show again what a compaction had taken out of the view; it must be the newest that stands."""
         standing = list(self._standing(target.engine))
         if standing[:1] != [target]:
-            raise NotUndoable(self._sid, target.compaction_id)
+            raise NotUndoableError(self._sid, target.compaction_id)
         earlier = as_standing(standing[1]) if standing[1:] else None
-        frame = replace(self._frame(target.engine), standing=earlier)
-        gate = self._fitting(target, frame, force=force)
-        done = undone(target, gate, len(frame.turns), self._history.head)
+        given = replace(self._engine_input(target.engine), standing=earlier)
+        gate = self._fitting(target, given, force=force)
+        done = undone(target, gate, len(given.turns), self._history.head)
         await self._keep(done)
-        self._narrator.tell(done)
+        self._events.emit(done)
         return done
 
     def begin_backstop(self, done: LiveCompaction) -> None:
         """Note a compaction that the agent has just made in the middle of a run; its branch follows."""
-        begun = self._begin(self._around.new_id(), "runtime", "overflow", self._around.frame())
+        begun = self._begin(self._deps.new_id(), "runtime", "overflow", self._deps.engine_input())
         self._backstop = backstopped(begun, done, self._node_at(done.cut))
 
     async def end_backstop(self) -> None:
@@ -257,25 +262,27 @@ class Compactor:
             done = replace(self._backstop, after_head=self._history.head, post_count=n_turns)
             self._backstop = None
             await self._keep(done)
-            self._narrator.tell(done)
+            self._events.emit(done)
 
     def _since(self, target: Compaction) -> Sequence[Turn]:
         """Return the turns that came after *target*, which must be the newest on this branch."""
         ids = list(self._history.node_ids)
         if target.after_head not in ids:
-            raise NotUndoable(self._sid, target.compaction_id)
+            raise NotUndoableError(self._sid, target.compaction_id)
         return tuple(self._history.turns[ids.index(target.after_head) + 1 :])
 
-    def _fitting(self, target: Compaction, frame: Frame, *, force: bool) -> Gate:
-        gate = self._around.engine(target.engine).gate(frame, CompactAsk(force=False))
+    def _fitting(self, target: Compaction, given: EngineInput, *, force: bool) -> Gate:
+        gate = self._deps.engine(target.engine).gate(given, CompactAsk(force=False))
         if gate.window and gate.tokens > gate.window and not force:
-            raise WouldExceedWindow(self._sid, gate.tokens, gate.window)
+            raise WouldExceedWindowError(self._sid, gate.tokens, gate.window)
         return gate
 
-    def _frame(self, engine: str) -> Frame:
+    def _engine_input(self, engine: str) -> EngineInput:
         """Return the conversation as *engine* is to judge it, with what it has made of it in the view."""
         newest = next(self._standing(engine), None)
-        return replace(self._around.frame(), standing=as_standing(newest) if newest is not None else None)
+        return replace(
+            self._deps.engine_input(), standing=as_standing(newest) if newest is not None else None
+        )
 
     def _standing(self, engine: str) -> Iterator[Compaction]:
         """Yield the compactions of *engine* that only the view shows and that still hold, the newest first.
@@ -288,15 +295,17 @@ class Compactor:
             if is_made and done.kept_from is not None and done.kept_from == self._node_at(done.cut):
                 yield done
 
-    def _begin(self, compaction_id: str, engine: str, trigger: Trigger, frame: Frame) -> Compaction:
-        return begin(compaction_id, engine, trigger, frame, self._history.head)
+    def _begin(self, compaction_id: str, engine: str, trigger: Trigger, given: EngineInput) -> Compaction:
+        return begin(compaction_id, engine, trigger, given, self._history.head)
 
-    async def _condense(self, begun: Compaction, frame: Frame, ask: CompactAsk) -> Condensed | Compaction:
+    async def _condense(
+        self, begun: Compaction, given: EngineInput, ask: CompactAsk
+    ) -> Condensed | Compaction:
         """Return what the engine made of the conversation, or *begun* as it ended. Changes nothing."""
-        host = self._around.engine(begun.engine)
+        host = self._deps.engine(begun.engine)
         try:
-            async with asyncio.timeout(2 * self._around.deadline_s):
-                outcome = await host.condense(frame, ask, self._helpers())
+            async with asyncio.timeout(2 * self._deps.deadline_s):
+                outcome = await host.condense(given, ask, self._engine_deps())
         except CancelledByToken:
             return replace(begun, status="cancelled", reason="cancelled by the user")
         except TimeoutError:
@@ -311,36 +320,36 @@ class Compactor:
         return outcome
 
     async def _settle(
-        self, begun: Compaction, frame: Frame, outcome: Condensed | Compaction, started_ms: int
+        self, begun: Compaction, given: EngineInput, outcome: Condensed | Compaction, started_ms: int
     ) -> Compaction:
         """Make *outcome* the conversation and store it with its record, both or neither."""
-        async with self._history.at_once():
-            done = outcome if isinstance(outcome, Compaction) else await self._accept(begun, frame, outcome)
-            done = timed(done, max(0, self._around.clock_ms() - started_ms))
+        async with self._history.transaction():
+            done = outcome if isinstance(outcome, Compaction) else await self._accept(begun, given, outcome)
+            done = timed(done, max(0, self._deps.clock_ms() - started_ms))
             await self._keep(done)
         return done
 
-    def _helpers(self) -> Helpers:
-        around = self._around
+    def _engine_deps(self) -> EngineDeps:
+        deps = self._deps
         cancel = self._cancel or CancelToken()
-        invoke, card = around.summarizer()
-        return Helpers(invoke, card, around.fresh, cancel, around.deadline_s)
+        invoke, card = deps.summarizer()
+        return EngineDeps(invoke, card, deps.fresh, cancel, deps.deadline_s)
 
-    async def _accept(self, begun: Compaction, frame: Frame, outcome: Condensed) -> Compaction:
+    async def _accept(self, begun: Compaction, given: EngineInput, outcome: Condensed) -> Compaction:
         """Make *outcome* the conversation, of the agent too, or only what is sent."""
         kept_from = self._node_at(outcome.cut)
         if not outcome.keeps_history:
             await self._history.replace(outcome.turns)
-            self._around.reseat(self._history.turns)
-        self._around.restored([file.uri for file in outcome.restored], begun.compaction_id)
+            self._deps.reseat(self._history.turns)
+        self._deps.restored([file.uri for file in outcome.restored], begun.compaction_id)
         if outcome.restored or outcome.missing:
-            self._narrator.tell(Rehydrated(outcome.restored, outcome.missing))
-        return completed(begun, frame, outcome, kept_from, self._history.head)
+            self._events.emit(Rehydrated(outcome.restored, outcome.missing))
+        return completed(begun, given, outcome, kept_from, self._history.head)
 
     async def _keep(self, done: Compaction) -> None:
         if done.status in ("completed", "undone"):
             self._done[done.compaction_id] = done
-            await self._history.note(to_record("compaction", done))
+            await self._history.append_records(to_record("compaction", done))
 
     def _count_strike(self, done: Compaction) -> None:
         """Three failures in a row end automatic compaction until one by hand succeeds."""
@@ -352,7 +361,7 @@ class Compactor:
                 text = (
                     f"{_STRIKES} compactions in a row failed; the last: {done.error}. /compact tries again."
                 )
-                self._narrator.tell(Notice("warning", "Automatic compaction is off", text))
+                self._events.emit(Notice("warning", "Automatic compaction is off", text))
 
     def _describe(self, plan: Plan, found: EnginePlan, n_turns: int) -> Plan:
         ids = tuple(self._history.node_ids[found.first : found.cut])
@@ -364,7 +373,7 @@ class Compactor:
             dropped=Dropped(found.cut - found.first, found.dropped_tokens, ids),
             kept=Kept(n_turns - found.cut, found.kept_tokens),
             microcompact=found.microcompact,
-            rehydrate=tuple(replace(each, uri=self._around.uri_of(each.uri)) for each in found.rehydrate),
+            rehydrate=tuple(replace(each, uri=self._deps.uri_of(each.uri)) for each in found.rehydrate),
             projected=Projected(found.projected_tokens, pct),
             prompt=found.prompt,
         )

@@ -16,30 +16,29 @@ from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.capabilities.contract import PermissionAsk, PlanEntry, ToolContext
 from sidecar.capabilities.mcp.contract import McpServer, ServerHost
 from sidecar.conductor.compacting import Compactor, backstop_of
-from sidecar.conductor.concerns import Concerns
 from sidecar.conductor.context import ContextMeter, Overhead, overhead_of, turn_tokens
 from sidecar.conductor.contract import ContextUsage, EngineView, PlanItem, TokenCounts
-from sidecar.conductor.engines.base import CompactAsk, Frame, SessionEngine
-from sidecar.conductor.errors import HeadMoved
+from sidecar.conductor.deps import CompactorDeps, SessionDeps
+from sidecar.conductor.engines.base import CompactAsk, EngineInput, SessionEngine
+from sidecar.conductor.errors import HeadMovedError
 from sidecar.conductor.events import Notice, PlanChanged, Retry, UserMessage
 from sidecar.conductor.files import SessionFiles
 from sidecar.conductor.history import History, JournalPort
+from sidecar.conductor.idle_timeout import with_idle_timeout
 from sidecar.conductor.info import SessionInfo
 from sidecar.conductor.jobs import PromptJob
 from sidecar.conductor.knowledge import Knowledge, with_knowledge
 from sidecar.conductor.log import EventLog
-from sidecar.conductor.narrator import Narrator
-from sidecar.conductor.parts import SessionParts
-from sidecar.conductor.permissions import PermissionDesk
+from sidecar.conductor.notices import OneTimeNotices
+from sidecar.conductor.permissions import PermissionBroker
 from sidecar.conductor.ports import SessionHost, SessionTools
 from sidecar.conductor.preparing import call_when_ready
 from sidecar.conductor.prompt import RULE_FILES, system_prompt
 from sidecar.conductor.records import from_record, to_record
-from sidecar.conductor.room import USER, Company
+from sidecar.conductor.room import USER, Participants
 from sidecar.conductor.servers import SessionServers
-from sidecar.conductor.silence import bounded_silence
+from sidecar.conductor.session_events import SessionEvents
 from sidecar.conductor.stored import Report
-from sidecar.conductor.surroundings import Surroundings
 from sidecar.llmgateway.contract import (
     Channel,
     Conversation,
@@ -67,20 +66,18 @@ class Core:
     """The inside of one session.
 
     Attributes:
-        concerns: what the user should hear once.
-        desk: where the user is asked.
+        notices: what the user is told once.
+        permissions: where the user is asked.
         entering: the prompt that is about to enter, which a gate must count.
         servers: the tool servers that clients named for the session.
     """
 
-    def __init__(
-        self, info: SessionInfo, journal: JournalPort, parts: SessionParts, host: SessionHost
-    ) -> None:
+    def __init__(self, info: SessionInfo, journal: JournalPort, deps: SessionDeps, host: SessionHost) -> None:
         self.info = info
-        self.parts = parts
+        self.deps = deps
         self.host = host
-        self.log = EventLog(info.sid, parts.clock_ms, info.seq)
-        self.narrator = Narrator(self.log, asyncio.get_running_loop().call_later)
+        self.log = EventLog(info.sid, deps.clock_ms, info.seq)
+        self.events = SessionEvents(self.log, asyncio.get_running_loop().call_later)
         self.history = History(journal, on_trouble=self._on_store_trouble, on_branch=self._on_branch)
         self.meter = ContextMeter(from_record(TokenCounts, info.session_total), info.cost)
         self.entering: UserTurn | None = None
@@ -90,23 +87,25 @@ class Core:
         # By identity, with the turn held: two clients may say the same words.
         self._authors: dict[int, tuple[Turn, str]] = {}
         self._rules = ""
-        self.concerns = Concerns(self.narrator.tell, parts.models.problems)
+        self.notices = OneTimeNotices(self.events.emit, deps.models.problems)
         self._weighed: tuple[str, Sequence[ToolDescriptor], Overhead] | None = None
         self.cwd = Path(info.cwd)
         self.roots = (self.cwd, *map(Path, info.roots))
         self.files = self._make_files()
-        self.desk = PermissionDesk(info.sid, host, parts.new_id, parts.clock_ms, parts.permission_timeout_ms)
-        self.tools: SessionTools = parts.toolbox(self._tool_context, self.narrator.on_tool)
-        self.servers = SessionServers(parts.tool_servers, self._server_host(), info.mcp_servers)
+        self.permissions = PermissionBroker(
+            info.sid, host, deps.new_id, deps.clock_ms, deps.permission_timeout_ms
+        )
+        self.tools: SessionTools = deps.toolbox(self._tool_context, self.events.on_tool)
+        self.servers = SessionServers(deps.tool_servers, self._server_host(), info.mcp_servers)
         self.knowledge = Knowledge(
-            parts.library,
+            deps.library,
             info.sid,
             self.roots,
-            self.narrator.tell,
+            self.events.emit,
             is_kept=not info.ephemeral,
-            timeout_s=parts.knowledge_timeout_s,
+            timeout_s=deps.knowledge_timeout_s,
         )
-        self.compactor = Compactor(info.sid, self.history, self.narrator, self._surroundings())
+        self.compactor = Compactor(info.sid, self.history, self.events, self._compactor_deps())
         self._turn_engine = info.engine
         self._configured = self._agent_config()
         self.agent: Agent = self._make_agent()
@@ -114,11 +113,11 @@ class Core:
     @property
     def card(self) -> ModelCard | None:
         """What is known of the session's model."""
-        return self.parts.models.card(self.info.model)
+        return self.deps.models.card(self.info.model)
 
     async def load(self, records: Sequence[Mapping[str, object]], report: Report) -> None:
         """Take over what is stored, and what is wrong with it."""
-        self.concerns.loaded(report)
+        self.notices.loaded(report)
         await self.refresh_rules()
         turns = await self.history.load()
         if turns:
@@ -129,7 +128,7 @@ class Core:
 
     async def open_knowledge(self) -> None:
         """Open the sources that the session is set up with, as far as they are on offer."""
-        on_offer = self.parts.library.names
+        on_offer = self.deps.library.names
         await self.knowledge.open([name for name in self.info.knowledge if name in on_offer])
 
     def connect(self, servers: Sequence[McpServer]) -> None:
@@ -164,7 +163,7 @@ class Core:
         """Read the project's rules as they are now, the editor's unsaved text included."""
         for name in RULE_FILES:
             try:
-                self._rules = (await self.parts.workspace.view(self.cwd / name)).text
+                self._rules = (await self.deps.workspace.view(self.cwd / name)).text
             except FileProblem:
                 continue
             return
@@ -177,7 +176,7 @@ class Core:
             self._weighed = (system, tools, overhead_of(system, tools))
         return self._weighed[2]
 
-    def frame(self) -> Frame:
+    def engine_input(self) -> EngineInput:
         """Return the conversation as an engine is to judge it, the entering prompt included."""
         turns, overhead = self.history.turns, self.overhead()
         entering = turn_tokens(self.entering) if self.entering is not None else 0
@@ -191,8 +190,10 @@ class Core:
         known = anchored + entering if anchored else 0
         return self._framed(turns, beside + finds, known)
 
-    def _framed(self, turns: Sequence[Turn], beside: int, known: int) -> Frame:
-        return Frame(turns, self.card, beside, known, company=self._company(), same_file=self.files.uri_of)
+    def _framed(self, turns: Sequence[Turn], beside: int, known: int) -> EngineInput:
+        return EngineInput(
+            turns, self.card, beside, known, participants=self._participants(), same_file=self.files.uri_of
+        )
 
     def usage(self, *, detail: bool = False) -> ContextUsage:
         """Return how full the window is."""
@@ -228,44 +229,44 @@ class Core:
         session's own that judges.
         """
         if name not in self._engines:
-            engines = self.parts.engines
+            engines = self.deps.engines
             self._engines[name] = engines.get(name, engines[self.info.engine])()
         return self._engines[name]
 
     def engine_name(self, engine: str | None) -> str:
         """Return the engine meant, the session's own for None. Raises InvalidInput for an unknown one."""
         name = engine or self.info.engine
-        if name not in self.parts.engines:
-            known = ", ".join(self.parts.engines)
+        if name not in self.deps.engines:
+            known = ", ".join(self.deps.engines)
             raise InvalidInput(f"no engine {name!r}", hint=f"known engines: {known}")
         return name
 
     def check_head(self, expected: str | None) -> None:
-        """Raise HeadMoved unless the session stands at *expected*; None is anywhere."""
+        """Raise HeadMovedError unless the session stands at *expected*; None is anywhere."""
         if expected is not None and expected != self.history.head:
-            raise HeadMoved(self.info.sid, expected, self.history.head)
+            raise HeadMovedError(self.info.sid, expected, self.history.head)
 
     async def store_meta(self, seq: int) -> None:
         """Store what is known of the session, *seq* being the last event it will have told by then."""
         total = asdict(self.meter.session_total)
         plan, cost = tuple(map(asdict, self._todo)), self.meter.cost
         self.info = replace(self.info, seq=seq, session_total=total, cost=cost, plan=plan)
-        await self.history.note(to_record("meta", self.info), *self.files.take_news())
-        self.knowledge.listen(self.history.turns, self.parts.clock_ms())
+        await self.history.append_records(to_record("meta", self.info), *self.files.take_news())
+        self.knowledge.listen(self.history.turns, self.deps.clock_ms())
 
     def _make_agent(self) -> Agent:
         deps = AgentDeps(
             invoke_model=self._invoke,
             journal=self.history,
             session_id=self.info.sid,
-            new_id=self.parts.new_id,
-            get_card=self.parts.models.card,
-            make_room=lambda: self.compactor.shortened(self._turn_engine, self.ask(force=False)),
+            new_id=self.deps.new_id,
+            get_card=self.deps.models.card,
+            make_room=lambda: self.compactor.compact_between_calls(self._turn_engine, self.ask(force=False)),
             on_usage=self._on_usage,
             on_compaction=self._on_backstop,
         )
         agent = create_agent(self._configured, deps)
-        agent.subscribe(self.narrator.on_run_event)
+        agent.subscribe(self.events.on_run_event)
         return agent
 
     def _weigh(self) -> None:
@@ -276,24 +277,24 @@ class Core:
         else:
             self.meter.show(view.turns)
 
-    def tell_prompt(self, node: str | None, job: PromptJob) -> None:
+    def emit_prompt(self, node: str | None, job: PromptJob) -> None:
         """Tell a prompt and whose it is; *node* is None for one that is not stored yet, or never."""
         if job.author is not None:
             self._authors[id(job.turn)] = (job.turn, job.author.client_id)
-        self.narrator.tell(UserMessage(node, job.content, job.author))
+        self.events.emit(UserMessage(node, job.content, job.author))
 
-    def _company(self) -> Company:
+    def _participants(self) -> Participants:
         clients = self.host.listeners(self.info.sid)
-        people = tuple(Participant(each.client_id, each.name) for each in clients)
-        return Company(self.info.sid, people, lambda turn: self._authors.get(id(turn), (turn, USER))[1])
+        members = tuple(Participant(each.client_id, each.name) for each in clients)
+        return Participants(self.info.sid, members, lambda turn: self._authors.get(id(turn), (turn, USER))[1])
 
     def _invoke(self, conversation: Conversation, options: StreamOptions) -> Channel:
-        self.concerns.sending(conversation.turns, self.history.turns)
+        self.notices.sending(conversation.turns, self.history.turns)
 
         def call(prepared: Conversation) -> Channel:
-            heard = replace(options, on_retry=self._on_retry, on_repair=self.concerns.repaired)
-            channel = self.parts.models.invoker(self.agent.snapshot().model)(prepared, heard)
-            return bounded_silence(channel, self.parts.model_silence_s)
+            notifying = replace(options, on_retry=self._on_retry, on_repair=self.notices.repaired)
+            channel = self.deps.models.invoker(self.agent.snapshot().model)(prepared, notifying)
+            return with_idle_timeout(channel, self.deps.model_idle_timeout_s)
 
         if not self.engine(self._turn_engine).shows_view and not self.knowledge.is_on:
             return call(conversation)
@@ -303,7 +304,7 @@ class Core:
         """Return what is sent of *conversation*, by the engine that the turn began with, finds included."""
         engine, ask = self._turn_engine, self.ask(force=False)
         if self.engine(engine).shows_view:
-            await self.compactor.make_room(engine, ask)
+            await self.compactor.compact_if_over_limit(engine, ask)
         view, turns = self.compactor.view(engine, ask), conversation.turns
         if view.turns is not self.history.turns:
             turns = Outgoing().extended(view.turns).turns()
@@ -314,12 +315,12 @@ class Core:
         return self.card.context_window if self.card is not None else 0
 
     def _on_retry(self, attempt: int, max_attempts: int, delay_ms: int, error: GatewayError) -> None:
-        self.narrator.tell(Retry(attempt, max_attempts, delay_ms, error.message))
+        self.events.emit(Retry(attempt, max_attempts, delay_ms, error.message))
 
     def _on_usage(self, usage: Usage) -> None:
         self._weigh()
-        self.meter.count(usage, self.parts.models.card(self.agent.snapshot().model))
-        self.narrator.tell(self.usage())
+        self.meter.count(usage, self.deps.models.card(self.agent.snapshot().model))
+        self.events.emit(self.usage())
 
     def _reseat(self, turns: Sequence[Turn]) -> None:
         if not self.agent.is_running:  # One at work has asked for room, and is given them in answer.
@@ -334,33 +335,33 @@ class Core:
     def _make_files(self) -> SessionFiles:
         return SessionFiles(
             self.info.sid,
-            self.parts.workspace,
+            self.deps.workspace,
             self.roots,
-            resolve=lambda path: self.parts.resolve(path, self.cwd),
-            tell=lambda stale: self.narrator.tell(stale),
+            resolve=lambda path: self.deps.resolve(path, self.cwd),
+            tell=lambda stale: self.events.emit(stale),
         )
 
-    def _surroundings(self) -> Surroundings:
-        return Surroundings(
-            frame=self.frame,
+    def _compactor_deps(self) -> CompactorDeps:
+        return CompactorDeps(
+            engine_input=self.engine_input,
             own_engine=lambda: self.info.engine,
             engine=self.engine,
             reseat=self._reseat,
-            summarizer=lambda: self.parts.models.summarizer(self.info.model),
+            summarizer=lambda: self.deps.models.summarizer(self.info.model),
             fresh=self.files.fresh,
             uri_of=self.files.uri_of,
             restored=self.files.mark_restored,
-            new_id=self.parts.new_id,
-            clock_ms=self.parts.clock_ms,
-            deadline_s=self.parts.summary_deadline_s,
+            new_id=self.deps.new_id,
+            clock_ms=self.deps.clock_ms,
+            deadline_s=self.deps.summary_deadline_s,
         )
 
     def _server_host(self) -> ServerHost:
         return ServerHost(
             self.cwd,
             offer=lambda tools: self.tools.offer_also(tools),
-            tell=lambda title, text: self.narrator.tell(Notice("warning", title, text)),
-            child_started=self.parts.child_started,
+            tell=lambda title, text: self.events.emit(Notice("warning", title, text)),
+            child_started=self.deps.child_started,
         )
 
     def _tool_context(self, call_id: str) -> ToolContext:
@@ -369,25 +370,25 @@ class Core:
             call_id=call_id,
             cwd=self.cwd,
             roots=self.roots,
-            workspace=self.parts.workspace,
+            workspace=self.deps.workspace,
             reads=self.files.ledger,
             ask=self._ask_user,
             progress=lambda text: None,
             plan=lambda: self._todo,
             set_plan=self._set_todo,
-            child_started=self.parts.child_started,
-            max_output_chars=self.parts.max_output_chars,
+            child_started=self.deps.child_started,
+            max_output_chars=self.deps.max_output_chars,
             terminal=self.host.terminals.of(self.info.sid),
         )
 
     async def _ask_user(self, ask: PermissionAsk) -> bool:
-        return await self.desk.ask(ask, self.narrator.turn_id)
+        return await self.permissions.ask(ask, self.events.turn_id)
 
     def _set_todo(self, entries: tuple[PlanEntry, ...]) -> None:
         self._todo = entries
-        self.narrator.tell(PlanChanged(self.plan()))
+        self.events.emit(PlanChanged(self.plan()))
 
     def _on_store_trouble(self, error: SidecarError) -> None:
         why = error.message.rstrip(".")
         text = f"{why}. The conversation goes on in memory and is stored once that works again."
-        self.narrator.tell(Notice("error", "The session cannot be stored", text))
+        self.events.emit(Notice("error", "The session cannot be stored", text))

@@ -7,17 +7,17 @@ from typing import Any, ClassVar
 from sidecar._internal.errors import SidecarError
 
 __all__ = [
-    "Busy",
     "CompactionNotFound",
     "FolderNotFound",
-    "HeadMoved",
+    "HeadMovedError",
     "ItemNotFound",
     "ModelNotFound",
     "NodeNotFound",
-    "NotSteerable",
-    "NotUndoable",
+    "NotSteerableError",
+    "NotUndoableError",
+    "SessionBusyError",
     "SessionNotFound",
-    "WouldExceedWindow",
+    "WouldExceedWindowError",
 ]
 
 
@@ -85,20 +85,20 @@ class FolderNotFound(SidecarError):
         )
 
 
-class Busy(SidecarError):
+class SessionBusyError(SidecarError):
     """The session is at work and the caller did not want to wait."""
 
     kind: ClassVar[str] = "busy"
     retryable: ClassVar[bool] = True
 
 
-class NotSteerable(SidecarError):
+class NotSteerableError(SidecarError):
     """There is no such running turn to steer."""
 
     kind: ClassVar[str] = "notSteerable"
 
 
-class HeadMoved(SidecarError):
+class HeadMovedError(SidecarError):
     """The session moved on since the caller looked at it."""
 
     kind: ClassVar[str] = "headMoved"
@@ -109,7 +109,7 @@ class HeadMoved(SidecarError):
         super().__init__(message, hint="read the session again, then retry", sid=sid, head=actual)
 
 
-class NotUndoable(SidecarError):
+class NotUndoableError(SidecarError):
     """The compaction is not the newest one on the branch the session stands on."""
 
     kind: ClassVar[str] = "invalidState"
@@ -120,7 +120,7 @@ class NotUndoable(SidecarError):
         super().__init__(message, hint=hint, sid=sid)
 
 
-class WouldExceedWindow(SidecarError):
+class WouldExceedWindowError(SidecarError):
     """Undoing would bring back more than the model's window holds."""
 
     kind: ClassVar[str] = "wouldExceedWindow"

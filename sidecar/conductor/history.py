@@ -105,7 +105,7 @@ class History:
         self._on_trouble = on_trouble
         self._on_branch = on_branch
         self._in_trouble = False
-        self._stored_ahead: Turn | None = None
+        self._appended_prompt: Turn | None = None
         self.turns: list[Turn] = []
 
     @property
@@ -132,16 +132,16 @@ class History:
         self.turns = list(await self._journal.load())
         return self.turns
 
-    async def store_ahead(self, turn: Turn) -> str | None:
+    async def append_prompt(self, turn: Turn) -> str | None:
         """Store a prompt before the agent sees it, and return its node; the agent's own record skips it."""
         await self.record((turn,))
-        self._stored_ahead = turn
+        self._appended_prompt = turn
         return self._journal.head
 
     async def record(self, turns: Sequence[Turn]) -> None:
         """Append *turns*, but for a prompt that was stored ahead."""
-        is_ahead = bool(turns) and turns[0] is self._stored_ahead
-        self._stored_ahead = None
+        is_ahead = bool(turns) and turns[0] is self._appended_prompt
+        self._appended_prompt = None
         new = turns[1:] if is_ahead else turns
         if new:
             self.turns.extend(new)
@@ -149,24 +149,24 @@ class History:
 
     async def branch(self, turns: Sequence[Turn]) -> None:
         """Take a branch of the agent's own: it has condensed the conversation in the middle of a run."""
-        async with self.at_once():
+        async with self.transaction():
             await self.replace(turns)
             await self._on_branch()
 
     async def replace(self, turns: Sequence[Turn]) -> None:
         """Replace the conversation by *turns* on a branch of its own; the old one stays stored."""
-        self._stored_ahead = None
+        self._appended_prompt = None
         self.turns = list(turns)
         await self._write(self._journal.branch(turns))
 
     async def move_head(self, node_id: str | None) -> Sequence[Turn]:
         """Stand at *node_id*, before everything for None, and return the conversation up to there."""
-        self._stored_ahead = None
+        self._appended_prompt = None
         await self._write(self._journal.move_head(node_id))
         return await self.load()
 
     @asynccontextmanager
-    async def at_once(self) -> AsyncIterator[None]:
+    async def transaction(self) -> AsyncIterator[None]:
         """Store in one piece what happens inside: after a crash all of it is there, or nothing.
 
         Inside nothing may be waited for but this room.
@@ -177,7 +177,7 @@ class History:
         finally:
             await self._write(self._journal.release())
 
-    async def note(self, *records: Mapping[str, Any]) -> None:
+    async def append_records(self, *records: Mapping[str, Any]) -> None:
         """Store records that are not turns."""
         await self._write(self._journal.append_records(records))
 

@@ -15,11 +15,11 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.mcp.contract import McpServer
 from sidecar.conductor.audience import Audience
 from sidecar.conductor.contract import Compaction, SessionSummary
+from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.errors import FolderNotFound, ModelNotFound, NodeNotFound, SessionNotFound
 from sidecar.conductor.files import joined_reads
 from sidecar.conductor.history import GraphPort
 from sidecar.conductor.info import SessionInfo
-from sidecar.conductor.parts import SessionParts
 from sidecar.conductor.policy import sound_policy
 from sidecar.conductor.ports import ClientPort
 from sidecar.conductor.records import from_record, to_record
@@ -78,11 +78,11 @@ class Hub:
         terminals: what they lend for the commands of sessions.
     """
 
-    def __init__(self, store: StorePort, parts: SessionParts, default_engine: str) -> None:
+    def __init__(self, store: StorePort, deps: SessionDeps, default_engine: str) -> None:
         self.audience = Audience()
         self.terminals = Terminals()
         self._store = store
-        self._parts = parts
+        self._deps = deps
         self._default_engine = default_engine
         self._sessions: dict[str, Session] = {}
         self._releases: dict[str, Callable[[], None]] = {}
@@ -96,7 +96,7 @@ class Hub:
     @property
     def engines(self) -> tuple[str, ...]:
         """The names of the engines on offer."""
-        return tuple(self._parts.engines)
+        return tuple(self._deps.engines)
 
     def session(self, sid: str) -> Session:
         """Return a session in memory. Raises SessionNotFound."""
@@ -112,9 +112,9 @@ class Hub:
         engine = wanted.engine or self._default_engine
         if engine not in self.engines:
             raise InvalidInput(f"no engine {engine!r}", hint=f"known engines: {', '.join(self.engines)}")
-        now = self._parts.clock_ms()
+        now = self._deps.clock_ms()
         info = SessionInfo(
-            sid=self._parts.new_id(),
+            sid=self._deps.new_id(),
             cwd=cwd,
             model=model,
             engine=engine,
@@ -139,9 +139,9 @@ class Hub:
         """
         source, graph = await self.info(wanted.sid), await self.graph(wanted.sid)
         turns, reads = _turns_up_to(wanted, graph), await self._reads(wanted.sid)
-        now = self._parts.clock_ms()
+        now = self._deps.clock_ms()
         info = replace(
-            source.forked(self._parts.new_id(), now, len(turns)),
+            source.forked(self._deps.new_id(), now, len(turns)),
             cwd=source.cwd if wanted.cwd is None else _folder(wanted.cwd),
             roots=source.roots if wanted.roots is None else tuple(map(_folder, wanted.roots)),
             title=wanted.title or source.title,
@@ -212,7 +212,7 @@ class Hub:
         elif not await self._store.exists(sid):
             raise SessionNotFound(sid)
         await self._store.delete(sid)
-        self._parts.library.forget(sid)
+        self._deps.library.forget(sid)
         self.changed()
 
     async def amend(self, sid: str, change: Callable[[SessionInfo], SessionInfo]) -> None:
@@ -231,7 +231,7 @@ class Hub:
     async def aclose(self) -> None:
         """Close every session, all at once."""
         await asyncio.gather(*(self.close(sid) for sid in tuple(self._sessions)), return_exceptions=True)
-        await self._parts.models.aclose()
+        await self._deps.models.aclose()
 
     # What is stored, whether it is in memory or not.
 
@@ -281,7 +281,7 @@ class Hub:
 
     def _sources(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """Return *wanted*, each once. Raises InvalidInput for a knowledge source that is not on offer."""
-        known = self._parts.library.names
+        known = self._deps.library.names
         for name in wanted:
             if name not in known:
                 hint = f"known sources: {', '.join(known) or 'none'}"
@@ -304,7 +304,7 @@ class Hub:
 
     async def _model(self, wanted: str | None, cwd: str) -> str:
         """Return the model of a session in *cwd*. Raises ModelNotFound."""
-        models = await self._parts.models.at(Path(cwd))
+        models = await self._deps.models.at(Path(cwd))
         model = wanted or models.default
         await models.ready(model)
         if (why := models.why_not(model)) is not None:
@@ -354,15 +354,15 @@ class Hub:
         if found is not None:
             engine = found.engine if found.engine in self.engines else self._default_engine
             return replace(found, sid=sid, engine=engine)
-        now = self._parts.clock_ms()
-        model = self._parts.models.default
+        now = self._deps.clock_ms()
+        model = self._deps.models.default
         return SessionInfo(sid, str(Path.home()), model, self._default_engine, now, now)
 
     async def _add(self, info: SessionInfo, opened: OpenedSession) -> Session:
         try:
-            models = await self._parts.models.at(Path(info.cwd))
+            models = await self._deps.models.at(Path(info.cwd))
             await models.ready(info.model)
-            session = Session(info, opened.journal, replace(self._parts, models=models), self)
+            session = Session(info, opened.journal, replace(self._deps, models=models), self)
             await session.start(opened.records, opened.report)
         except BaseException:
             opened.release()

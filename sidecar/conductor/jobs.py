@@ -15,13 +15,13 @@ from sidecar.llmgateway.contract import UserTurn
 __all__ = [
     "ChangeJob",
     "CompactJob",
-    "CompactStarted",
+    "CompactReceipt",
     "Content",
     "Job",
     "PromptJob",
+    "SubmitReceipt",
     "TurnFault",
     "TurnOutcome",
-    "TurnStarted",
 ]
 
 Content: TypeAlias = tuple[Mapping[str, Any], ...]
@@ -49,7 +49,7 @@ class TurnOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnStarted:
+class SubmitReceipt:
     """What became of a prompt. *entered* and *outcome* are those of the turn which answers it."""
 
     turn_id: str
@@ -61,7 +61,7 @@ class TurnStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class CompactStarted:
+class CompactReceipt:
     """What became of a request to compact. *outcome* is the compaction as it ended."""
 
     compaction_id: str

@@ -42,9 +42,9 @@ class Options:
     def all(self) -> tuple[ConfigOption, ...]:
         """Return the knobs, how they stand and what they may be set to."""
         core, info = self._core, self._core.info
-        names = dict.fromkeys((*core.parts.models.names(), info.model))
+        names = dict.fromkeys((*core.deps.models.names(), info.model))
         models = tuple(ConfigChoice(name, self._model_name(name)) for name in names)
-        engines = tuple(map(_plain, core.parts.engines))
+        engines = tuple(map(_plain, core.deps.engines))
         levels = self._levels()
         thinking = info.thinking if info.thinking in levels else _UNSAID
         modes = tuple(ConfigChoice(mode, _PERMISSION_NAMES[mode]) for mode in PERMISSION_MODES)
@@ -53,13 +53,13 @@ class Options:
             ConfigOption("engine", "Compaction engine", "_engine", info.engine, engines),
             *self._knowledge(),
             ConfigOption("thinking", "Thinking", "thought_level", thinking, tuple(map(_plain, levels))),
-            ConfigOption("permissions", "Permissions", "mode", core.desk.mode, modes),
+            ConfigOption("permissions", "Permissions", "mode", core.permissions.mode, modes),
         )
 
     async def prepare(self, config_id: str, value: str) -> None:
         """Learn what takes time to learn of a choice, before it is made."""
         if config_id == "model":
-            await self._core.parts.models.ready(value)
+            await self._core.deps.models.ready(value)
 
     def choose(self, config_id: str, value: str) -> None:
         """Set one knob, and tell how all of them stand. Raises InvalidInput, ModelNotFound."""
@@ -73,23 +73,23 @@ class Options:
             case "thinking":
                 self._core.info = replace(self._core.info, thinking=_one_of(value, self._levels()))
             case "permissions":
-                self._core.desk.mode = _one_of(value, PERMISSION_MODES)
+                self._core.permissions.mode = _one_of(value, PERMISSION_MODES)
             case _:
                 known = ", ".join(option.id for option in self.all())
                 raise InvalidInput(f"no config option {config_id!r}", hint=f"there are: {known}")
-        self._core.narrator.tell(ConfigChanged(self.all()))
+        self._core.events.emit(ConfigChanged(self.all()))
         if config_id in ("model", "engine"):
-            self._core.narrator.tell(self._core.usage())
+            self._core.events.emit(self._core.usage())
 
     def _choose_model(self, model: str) -> None:
-        models = self._core.parts.models
+        models = self._core.deps.models
         if (why := models.why_not(model)) is not None:
             raise ModelNotFound(model, tuple(models.names()), why)
         self._core.info = replace(self._core.info, model=model)
 
     def _knowledge(self) -> tuple[ConfigOption, ...]:
         """Return what may be searched before a prompt is answered; no knob where nothing is on offer."""
-        names = self._core.parts.library.names
+        names = self._core.deps.library.names
         if not names:
             return ()
         sets = [names[:0], *((name,) for name in names), names] if len(names) > 1 else [names[:0], names]
@@ -104,7 +104,7 @@ class Options:
         self._core.info = replace(self._core.info, knowledge=names)
 
     def _model_name(self, model: str) -> str:
-        card = self._core.parts.models.card(model)
+        card = self._core.deps.models.card(model)
         return card.display_name if card is not None else model
 
     def _levels(self) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from sidecar.conductor.contract import (
 )
 from sidecar.conductor.ports import ClientPort, SessionHost
 
-__all__ = ["PERMISSION_MODES", "PermissionDesk", "PermissionMode"]
+__all__ = ["PERMISSION_MODES", "PermissionBroker", "PermissionMode"]
 
 PermissionMode: TypeAlias = Literal["ask", "allowEdits", "allowAll"]
 """What is allowed without a question: nothing, edits inside the session's folders, everything."""
@@ -36,7 +36,7 @@ _ALLOWING = frozenset({"allow_once", "allow_always"})
 
 
 @dataclass(slots=True)
-class PermissionDesk:
+class PermissionBroker:
     """The questions of one session; *timeout_ms* bounds the wait for an answer.
 
     *host* knows the clients: controllers are asked, listeners hear how it came out. *mode* lasts as long as

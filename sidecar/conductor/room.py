@@ -44,7 +44,7 @@ from sidecar.rooms import (
 )
 from sidecar.rooms.memory.estimate import CHARS_PER_TOKEN, IMAGE_TOKENS, event_tokens
 
-__all__ = ["ALONE", "CLIENTS", "MODEL", "USER", "Company", "SessionRoom", "turns_of"]
+__all__ = ["ALONE", "CLIENTS", "MODEL", "USER", "Participants", "SessionRoom", "turns_of"]
 
 CLIENTS: Final = "clients"
 """The channel on which prompts come in."""
@@ -64,15 +64,15 @@ def _somebody(turn: Turn) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Company:
+class Participants:
     """Who takes part in session *sid*: the clients attached, and who of them wrote a prompt."""
 
     sid: str = ""
-    people: tuple[Participant, ...] = ()
+    members: tuple[Participant, ...] = ()
     author_of: Callable[[Turn], str] = field(default=_somebody, compare=False)
 
 
-ALONE: Final = Company()
+ALONE: Final = Participants()
 
 
 class SessionRoom:
@@ -87,14 +87,14 @@ class SessionRoom:
     """
 
     def __init__(self) -> None:
-        self._company = ALONE
+        self._participants = ALONE
         self._turns: Sequence[Turn] = ()
         self.n_turns = 0
         self._begin()
 
-    def sync(self, turns: Sequence[Turn], company: Company = ALONE) -> None:
+    def sync(self, turns: Sequence[Turn], participants: Participants = ALONE) -> None:
         """Take in what is new in *turns*; another list is another conversation."""
-        self._company = company
+        self._participants = participants
         if turns is not self._turns or len(turns) < self.n_turns:
             self._turns, self.n_turns = turns, 0
             self._begin()
@@ -113,7 +113,7 @@ class SessionRoom:
     def context(self, recent: Sequence[RoomEvent]) -> RoomContext:
         """Return the room as a memory provider is shown it, *recent* being the tail of its events."""
         bindings = (ChannelBinding(CLIENTS, ChannelType.WEBSOCKET), ChannelBinding(MODEL, ChannelType.AI))
-        return RoomContext(Room(self._company.sid), bindings, self._company.people, recent)
+        return RoomContext(Room(self._participants.sid), bindings, self._participants.members, recent)
 
     def shown(self, event: RoomEvent) -> tuple[Turn, ...]:
         """Return the turns to send for *event*: one of these events, or what a memory has shortened it to.
@@ -157,11 +157,11 @@ class SessionRoom:
     def _event(self, start: int, unit: tuple[Turn, ...]) -> RoomEvent:
         source = _MODEL_SOURCE
         if isinstance(unit[0], UserTurn):
-            author = self._company.author_of(unit[0])
+            author = self._participants.author_of(unit[0])
             source = EventSource(CLIENTS, ChannelType.WEBSOCKET, participant_id=author)
         return RoomEvent(
             id=str(start),
-            room_id=self._company.sid,
+            room_id=self._participants.sid,
             source=source,
             content=_content_of(unit),
             index=start,

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, Unpack
 
 from sidecar.capabilities.contract import ToolActivity
 from sidecar.capabilities.mcp.contract import McpServer
-from sidecar.conductor.changes import Changes, Moved
+from sidecar.conductor.changes import Changes, HeadChange
 from sidecar.conductor.commands import Commands
 from sidecar.conductor.contract import (
     Compaction,
@@ -24,18 +24,26 @@ from sidecar.conductor.contract import (
     SessionSnapshot,
 )
 from sidecar.conductor.core import Core
+from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engines.base import CompactAsk
-from sidecar.conductor.errors import Busy
+from sidecar.conductor.errors import SessionBusyError
 from sidecar.conductor.events import CommandsChanged, InfoChanged
 from sidecar.conductor.history import History, JournalPort
 from sidecar.conductor.info import SessionInfo
-from sidecar.conductor.jobs import ChangeJob, CompactJob, CompactStarted, Content, Job, PromptJob, TurnStarted
+from sidecar.conductor.jobs import (
+    ChangeJob,
+    CompactJob,
+    CompactReceipt,
+    Content,
+    Job,
+    PromptJob,
+    SubmitReceipt,
+)
 from sidecar.conductor.log import EventLog
 from sidecar.conductor.options import Options
-from sidecar.conductor.parts import SessionParts
 from sidecar.conductor.policy import sound_policy
 from sidecar.conductor.ports import SessionHost
-from sidecar.conductor.prompts import How, Interrupted, Prompts
+from sidecar.conductor.prompts import InterruptResult, Prompts, SubmitOptions
 from sidecar.conductor.queue import JobQueue
 from sidecar.conductor.restoring import Restoration
 from sidecar.conductor.slash import COMMANDS
@@ -71,10 +79,8 @@ class Session:
         options: the session's knobs.
     """
 
-    def __init__(
-        self, info: SessionInfo, journal: JournalPort, parts: SessionParts, host: SessionHost
-    ) -> None:
-        self._core = Core(info, journal, parts, host)
+    def __init__(self, info: SessionInfo, journal: JournalPort, deps: SessionDeps, host: SessionHost) -> None:
+        self._core = Core(info, journal, deps, host)
         self._queue: JobQueue[Job] = JobQueue(self._run, host.changed)
         self._changes = Changes(self._core)
         self.options = Options(self._core)
@@ -101,7 +107,7 @@ class Session:
             await self._queue.wait_idle()
         finally:
             await self._core.servers.aclose()
-        self._core.narrator.flush()
+        self._core.events.flush()
         await self._core.store_meta(self.log.seq)
         await self._core.knowledge.aclose()
         self._core.files.close()
@@ -155,7 +161,7 @@ class Session:
             title=info.title,
             model=info.model,
             engine=info.engine,
-            phase=self._core.narrator.phase,
+            phase=self._core.events.phase,
             head=self.history.head,
             messages=len(self.history.turns),
             seq=self.log.seq,
@@ -198,7 +204,7 @@ class Session:
 
     def watch(self, globs: Sequence[str], tell: Callable[[Sequence[str]], None]) -> Dispose:
         """Tell of files in the session's folders that change, until disposed or closed."""
-        dispose = watch_files(self._core.parts.workspace, self._core.roots, globs, tell)
+        dispose = watch_files(self._core.deps.workspace, self._core.roots, globs, tell)
         self._watches.append(dispose)
         return dispose
 
@@ -208,16 +214,16 @@ class Session:
 
     def introduce(self) -> None:
         """Tell whoever begins to follow what they may do here, and how full the window is."""
-        self._core.narrator.tell(CommandsChanged(COMMANDS))
-        self._core.narrator.tell(self.usage())
+        self._core.events.emit(CommandsChanged(COMMANDS))
+        self._core.events.emit(self.usage())
 
     # What a client may ask for.
 
-    async def submit(self, content: Content, **how: Unpack[How]) -> TurnStarted:
+    async def submit(self, content: Content, **options: Unpack[SubmitOptions]) -> SubmitReceipt:
         """Take a prompt; return once it runs, waits, or was given to the running turn."""
-        return await self.prompts.entered(self.prompts.take(content, **how))
+        return await self.prompts.entered(self.prompts.take(content, **options))
 
-    def interrupt(self, turn_id: str | None, queue: Literal["keep", "drop", "return"]) -> Interrupted:
+    def interrupt(self, turn_id: str | None, queue: Literal["keep", "drop", "return"]) -> InterruptResult:
         """Stop a turn; see :meth:`Prompts.interrupt`."""
         return self.prompts.interrupt(turn_id, queue)
 
@@ -232,7 +238,7 @@ class Session:
     def amend(self, change: Callable[[SessionInfo], SessionInfo]) -> Awaitable[None]:
         """Change the session's title or place in the list at once; on disk when awaited."""
         info = self._core.info = change(self._core.info)
-        self._core.narrator.tell(InfoChanged(info.title, info.updated_at, info.archived))
+        self._core.events.emit(InfoChanged(info.title, info.updated_at, info.archived))
         return self._core.store_meta(self.log.seq)
 
     def preview(self, request: CompactRequest) -> Plan:
@@ -241,9 +247,9 @@ class Session:
 
     def compacting_engines(self) -> tuple[str, ...]:
         """Return the engines that ever compact."""
-        return tuple(name for name in self._core.parts.engines if self._core.engine(name).compacts)
+        return tuple(name for name in self._core.deps.engines if self._core.engine(name).compacts)
 
-    def compact(self, request: CompactRequest) -> CompactStarted:
+    def compact(self, request: CompactRequest) -> CompactReceipt:
         """Take a compaction; it runs before the prompts that wait, and is declined at once when pointless."""
         core, busy = self._core, self.is_busy
         core.check_head(request.expect_head)
@@ -252,13 +258,13 @@ class Session:
             engine, ask = core.compactor.planned(request.plan_id)
         if busy and request.reject_when_busy:
             raise self._busy('use whenBusy "afterTurn"')
-        job = CompactJob(core.parts.new_id(), engine, ask, asyncio.get_running_loop().create_future())
+        job = CompactJob(core.deps.new_id(), engine, ask, asyncio.get_running_loop().create_future())
         noop = None if busy else core.compactor.nothing_to_do(engine, ask)
         if noop is not None:
             job.outcome.set_result(core.compactor.decline(job.compaction_id, engine, noop))
-            return CompactStarted(job.compaction_id, "noop", noop.reason, job.outcome)
+            return CompactReceipt(job.compaction_id, "noop", noop.reason, job.outcome)
         self._queue.put(job, first=True)
-        return CompactStarted(job.compaction_id, "queued" if busy else "started", None, job.outcome)
+        return CompactReceipt(job.compaction_id, "queued" if busy else "started", None, job.outcome)
 
     def cancel_compaction(self, compaction_id: str) -> bool:
         """Stop a compaction, running or waiting; False when there is no such one."""
@@ -279,11 +285,11 @@ class Session:
         """Take a compaction back, the newest for None. Only between turns, as all that follows."""
         return self._change(lambda: self._changes.undo(compaction_id, force=force), expect_head)
 
-    def rewind(self, to_node: str | None, *, expect_head: str | None) -> Awaitable[Moved]:
+    def rewind(self, to_node: str | None, *, expect_head: str | None) -> Awaitable[HeadChange]:
         """Let the conversation end at a node; before everything for None."""
         return self._change(lambda: self._changes.rewind(to_node), expect_head)
 
-    def drop(self, node_ids: Sequence[str], *, expect_head: str | None) -> Awaitable[Moved]:
+    def drop(self, node_ids: Sequence[str], *, expect_head: str | None) -> Awaitable[HeadChange]:
         """Go on without some nodes of the conversation."""
         return self._change(lambda: self._changes.drop(node_ids), expect_head)
 
@@ -309,8 +315,8 @@ class Session:
         self._queue.put(ChangeJob(change, expect_head, outcome))
         return asyncio.shield(outcome)
 
-    def _busy(self, hint: str) -> Busy:
-        return Busy(f"session {self.sid!r} is at work", hint=hint, sid=self.sid)
+    def _busy(self, hint: str) -> SessionBusyError:
+        return SessionBusyError(f"session {self.sid!r} is at work", hint=hint, sid=self.sid)
 
     # The jobs.
 
@@ -351,4 +357,4 @@ class Session:
             case CompactJob():
                 job.outcome.set_result(self._core.compactor.decline(job.compaction_id, job.engine, None))
             case ChangeJob():
-                job.outcome.set_exception(Busy(f"session {self.sid!r} is closing", sid=self.sid))
+                job.outcome.set_exception(SessionBusyError(f"session {self.sid!r} is closing", sid=self.sid))

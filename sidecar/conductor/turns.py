@@ -48,11 +48,11 @@ class _Answer:
 
 
 class TurnRunner:
-    """Runs prompts, one at a time; *obey* carries out a slash command and returns its answer."""
+    """Runs prompts, one at a time; *run_command* carries out a slash command and returns its answer."""
 
-    def __init__(self, core: Core, obey: Callable[[SlashCommand], Awaitable[str]]) -> None:
+    def __init__(self, core: Core, run_command: Callable[[SlashCommand], Awaitable[str]]) -> None:
         self._core = core
-        self._obey = obey
+        self._run_command = run_command
         self._stop = CancelToken()
 
     @property
@@ -69,11 +69,11 @@ class TurnRunner:
     async def run(self, job: PromptJob) -> None:
         """Run *job* from its first event to its last."""
         core = self._core
-        started_ms = core.parts.clock_ms()
+        started_ms = core.deps.clock_ms()
         self._stop = CancelToken()
-        core.narrator.begin_turn(job.turn_id)
-        core.concerns.tell()
-        core.narrator.enter("invoking")
+        core.events.begin_turn(job.turn_id)
+        core.notices.emit_pending()
+        core.events.set_phase("invoking")
         try:
             if job.command is not None:
                 answer = await self._carry_out(job, job.command)
@@ -87,9 +87,9 @@ class TurnRunner:
 
     async def _carry_out(self, job: PromptJob, command: SlashCommand) -> _Answer:
         resolve(job.entered, None)
-        self._core.tell_prompt(None, job)
-        text = await self._obey(command)
-        self._core.narrator.say(text)
+        self._core.emit_prompt(None, job)
+        text = await self._run_command(command)
+        self._core.events.emit_text(text)
         return _Answer("cancelled" if self._was_stopped() else "end_turn", text)
 
     async def _ask_agent(self, job: PromptJob) -> RunSnapshot | None:
@@ -101,14 +101,14 @@ class TurnRunner:
             asked = core.ask(force=False)
             if core.compactor.gate(core.info.engine, asked).over:
                 resolve(job.entered, None)
-                await core.compactor.make_room(core.info.engine, asked)
+                await core.compactor.compact_if_over_limit(core.info.engine, asked)
         finally:
             core.entering = None
         if self._was_stopped():
             return None
         node = await self._store_prompt(job)
         resolve(job.entered, node)
-        core.tell_prompt(node, job)
+        core.emit_prompt(node, job)
         core.configure_agent()
         await core.servers.ready(self._stop)
         if self._was_stopped():
@@ -120,11 +120,11 @@ class TurnRunner:
         """Store the prompt before it is answered; the first one together with what its session is."""
         core, history = self._core, self._core.history
         if history.head is not None:
-            return await history.store_ahead(job.turn)
+            return await history.append_prompt(job.turn)
         core.info = replace(core.info, title=core.info.title or prompt_title(job.turn.blocks))
-        async with history.at_once():
+        async with history.transaction():
             await core.store_meta(core.log.seq)
-            return await history.store_ahead(job.turn)
+            return await history.append_prompt(job.turn)
 
     async def _made_to_fit(self, snapshot: RunSnapshot) -> RunSnapshot | None:
         """Return *snapshot*; where it failed for want of room, make room, once, and let the agent go on."""
@@ -132,8 +132,8 @@ class TurnRunner:
         if refusal is None or self._was_stopped():
             return snapshot
         if (window := _window_of(refusal, core.usage().used)) is not None:
-            core.parts.models.learn_window(snapshot.model, window)
-        if not await core.compactor.relieve_overflow(core.info.engine, core.ask(force=False)):
+            core.deps.models.learn_window(snapshot.model, window)
+        if not await core.compactor.compact_after_overflow(core.info.engine, core.ask(force=False)):
             return snapshot
         if self._was_stopped():
             return None
@@ -148,29 +148,29 @@ class TurnRunner:
         usage = core.usage()
         await self._store(job, usage)
         outcome = TurnOutcome(job.turn_id, answer.stop, core.history.head, usage, answer.text, answer.fault)
-        core.narrator.tell(usage)
-        self._tell_end(outcome, max(0, core.parts.clock_ms() - started_ms))
-        core.narrator.end_turn()
+        core.events.emit(usage)
+        self._emit_end(outcome, max(0, core.deps.clock_ms() - started_ms))
+        core.events.end_turn()
         job.outcome.set_result(outcome)
 
     async def _store(self, job: PromptJob, usage: ContextUsage) -> None:
         core = self._core
         named_by_prompt = "" if job.command is not None else prompt_title(job.turn.blocks)
-        title, now = core.info.title or named_by_prompt, core.parts.clock_ms()
+        title, now = core.info.title or named_by_prompt, core.deps.clock_ms()
         n_messages = len(core.history.turns)
         core.info = replace(core.info, title=title, updated_at=now, messages=n_messages, tokens=usage.used)
-        core.narrator.tell(InfoChanged(title, now))
+        core.events.emit(InfoChanged(title, now))
         await core.store_meta(core.log.seq + _EVENTS_AFTER_META)
 
-    def _tell_end(self, outcome: TurnOutcome, duration_ms: int) -> None:
-        narrator, fault = self._core.narrator, outcome.fault
+    def _emit_end(self, outcome: TurnOutcome, duration_ms: int) -> None:
+        events, fault = self._core.events, outcome.fault
         turn_id, head, usage = outcome.turn_id, outcome.head, outcome.usage
         if fault is None:
-            narrator.enter("settled")
-            narrator.tell(Settled(turn_id, outcome.stop_reason, head, usage, duration_ms))
+            events.set_phase("settled")
+            events.emit(Settled(turn_id, outcome.stop_reason, head, usage, duration_ms))
         else:
-            narrator.enter("faulted")
-            narrator.tell(Faulted(turn_id, fault.kind, fault.message, head, usage, duration_ms))
+            events.set_phase("faulted")
+            events.emit(Faulted(turn_id, fault.kind, fault.message, head, usage, duration_ms))
 
 
 def resolve(future: asyncio.Future[str | None], value: str | None) -> None:

@@ -14,7 +14,7 @@ from sidecar.conductor.events import (
     TextDelta,
     ToolStarted,
 )
-from sidecar.conductor.jobs import CompactStarted, TurnStarted
+from sidecar.conductor.jobs import CompactReceipt, SubmitReceipt
 from sidecar.conductor.log import EventLog
 from sidecar.conductor.session import Session
 from sidecar.service.contract import ProgressSink
@@ -24,14 +24,14 @@ __all__ = ["show_compaction", "show_turn"]
 _TAIL_CHARS = 120
 
 
-def show_turn(session: Session, started: TurnStarted, sink: ProgressSink, after_seq: int) -> None:
+def show_turn(session: Session, started: SubmitReceipt, sink: ProgressSink, after_seq: int) -> None:
     """Report the turn until its last event; Cancel interrupts it."""
     sink.begin(session.info.title or "Working", cancellable=True)
     sink.on_cancel(lambda: _interrupt(session, started.turn_id))
     _Reporter(session.log, sink, after_seq, lambda event: event.turn_id == started.turn_id)
 
 
-def show_compaction(session: Session, started: CompactStarted, sink: ProgressSink, after_seq: int) -> None:
+def show_compaction(session: Session, started: CompactReceipt, sink: ProgressSink, after_seq: int) -> None:
     """Report the compaction until its outcome; Cancel stops it."""
     sink.begin("Compacting the conversation", cancellable=True)
     sink.on_cancel(lambda: _cancel(session, started.compaction_id))

@@ -15,7 +15,7 @@ from sidecar.conductor.content import turn_content
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.events import Event, Message, Payload, ToolFinished, UserMessage
 from sidecar.conductor.history import GraphPort
-from sidecar.conductor.narrator import tool_finished, tool_started
+from sidecar.conductor.session_events import tool_finished, tool_started
 from sidecar.llmgateway.contract import AssistantTurn, ToolCallBlock, ToolResultBlock, Turn, UserTurn
 from sidecar.runtime.contract import SessionNode, ToolCall
 

@@ -13,7 +13,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from model_cards import card
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
-from sidecar.conductor.engines.base import CompactAsk, Frame, SessionEngine, Standing
+from sidecar.conductor.engines.base import CompactAsk, EngineInput, SessionEngine, Standing
 from sidecar.conductor.engines.runtime_memory import RuntimeEngine
 from sidecar.conductor.engines.sliding_window import SlidingWindowEngine
 from sidecar.conductor.engines.summarizing import SummarizingEngine
@@ -68,18 +68,18 @@ class Session:
         self.prompt()
 
     @property
-    def frame(self) -> Frame:
-        return Frame(self.turns, self.card, 500, 0, self.standing)
+    def engine_input(self) -> EngineInput:
+        return EngineInput(self.turns, self.card, 500, 0, self.standing)
 
     def prompt(self) -> None:
         """One more exchange, and the gate before the next."""
         self.turns.extend(exchange(len(self.turns)))
-        self.engine.gate(self.frame, AUTO)
+        self.engine.gate(self.engine_input, AUTO)
 
     def call(self) -> None:
         """One more exchange, and the view for a model call."""
         self.turns.extend(exchange(len(self.turns)))
-        self.engine.view(self.frame, AUTO)
+        self.engine.view(self.engine_input, AUTO)
 
 
 def fastest(*works: Callable[[], object]) -> list[float]:
@@ -125,6 +125,6 @@ def test_a_full_window_is_sorted_out_in_milliseconds(benchmark: BenchmarkFixture
     full = Session(SummarizingEngine(), 2_000, 200_000)
     gate_s, view_s = fastest(full.prompt, full.call)
     measured(benchmark, full.call)
-    n_tokens = full.engine.gate(full.frame, AUTO).tokens
+    n_tokens = full.engine.gate(full.engine_input, AUTO).tokens
     tell(f"summarizing, {n_tokens} tokens: gate {gate_s * 1e3:.1f} ms, view {view_s * 1e3:.1f} ms")
     assert view_s <= 5 * gate_s

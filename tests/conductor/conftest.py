@@ -16,6 +16,7 @@ from sidecar.capabilities.contract import Tool
 from sidecar.capabilities.mcp import ServerHost
 from sidecar.capabilities.mcp.fake import FakeToolServers
 from sidecar.capabilities.toolbox import SessionToolBox
+from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
 from sidecar.conductor.engines.none import NoEngine
 from sidecar.conductor.engines.runtime_memory import RuntimeEngine
@@ -24,7 +25,6 @@ from sidecar.conductor.engines.summarizing import SummarizingEngine
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.hub import Hub, NewSession
 from sidecar.conductor.jobs import TurnOutcome
-from sidecar.conductor.parts import SessionParts
 from sidecar.conductor.session import Content, Session
 from sidecar.llmgateway.catalog import BUILT_IN
 from sidecar.llmgateway.contract import CostSheet, ModelCard
@@ -120,7 +120,7 @@ async def make_stage(tmp_path: Path) -> AsyncIterator[StageMaker]:
             running.append(FakeToolServers(host))
             return running[-1]
 
-        parts = SessionParts(
+        parts = SessionDeps(
             models=models,
             workspace=workspace,
             engines={engine.name: engine for engine in ENGINES},

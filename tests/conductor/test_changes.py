@@ -12,7 +12,7 @@ from sidecar.capabilities.read import READ
 from sidecar.conductor.content import turn_text
 from sidecar.conductor.context import turn_tokens
 from sidecar.conductor.contract import RestoredFile
-from sidecar.conductor.errors import Busy, HeadMoved, NodeNotFound
+from sidecar.conductor.errors import HeadMovedError, NodeNotFound, SessionBusyError
 from sidecar.conductor.events import HeadChanged, Rehydrated
 from sidecar.conductor.session import Content, Session
 from sidecar.llmgateway.contract import TextBlock, UserTurn
@@ -111,7 +111,7 @@ async def test_what_was_read_after_the_rewind_counts_as_never_read(make_stage: A
 )
 async def test_a_stale_head_is_refused(make_stage: Any, change: Any) -> None:
     _, session = await a_talk(make_stage, 1)
-    with pytest.raises(HeadMoved):
+    with pytest.raises(HeadMovedError):
         await change(session)
     assert roles(session) == ["user", "assistant"]
 
@@ -124,7 +124,7 @@ async def test_the_head_counts_when_the_change_is_made_not_when_it_is_asked_for(
         session.rewind(None, expect_head=head),
         return_exceptions=True,
     )
-    assert isinstance(done[1], HeadMoved)
+    assert isinstance(done[1], HeadMovedError)
     assert session.history.head == first
 
 
@@ -146,13 +146,13 @@ async def test_nothing_changes_beside_a_turn(make_stage: Any) -> None:
     stage = await make_stage([[Hang()]])
     session = await stage.session()
     await session.submit(text("1"))
-    with pytest.raises(Busy):
+    with pytest.raises(SessionBusyError):
         await session.rewind(None, expect_head=None)
-    with pytest.raises(Busy):
+    with pytest.raises(SessionBusyError):
         await session.drop([], expect_head=None)
-    with pytest.raises(Busy):
+    with pytest.raises(SessionBusyError):
         await session.rehydrate(None, None)
-    with pytest.raises(Busy):
+    with pytest.raises(SessionBusyError):
         await session.undo(None, force=False, expect_head=None)
 
 
@@ -250,5 +250,5 @@ async def test_a_session_that_closes_makes_the_change_at_hand_and_no_other(make_
     await stage.settle()
     await stage.hub.close(session.sid)
     assert (await at_hand).head is None
-    with pytest.raises(Busy, match="closing"):
+    with pytest.raises(SessionBusyError, match="closing"):
         await waiting

@@ -12,11 +12,11 @@ from sidecar.conductor.contract import Compaction
 from sidecar.conductor.core import Core
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.errors import (
-    Busy,
     CompactionNotFound,
-    HeadMoved,
-    NotUndoable,
-    WouldExceedWindow,
+    HeadMovedError,
+    NotUndoableError,
+    SessionBusyError,
+    WouldExceedWindowError,
 )
 from sidecar.conductor.events import Notice, Rehydrated
 from sidecar.conductor.session import CompactRequest, Content, Session
@@ -104,7 +104,7 @@ async def test_of_two_compactions_the_newer_is_undone_first(make_stage: Any) -> 
         await stage.ask(session, prompt)
     second = await compact(session)
     assert second.status == "completed"
-    with pytest.raises(NotUndoable):
+    with pytest.raises(NotUndoableError):
         await session.undo(first.compaction_id, force=False, expect_head=None)
     await session.undo(second.compaction_id, force=False, expect_head=None)
     await session.undo(first.compaction_id, force=False, expect_head=None)
@@ -129,7 +129,7 @@ async def test_a_plan_is_carried_out_unless_the_talk_went_on(make_stage: Any) ->
     stage, session = await a_long_talk(make_stage, [Say("four")], [Say(DIGEST)])
     stale = session.preview(CompactRequest()).plan_id
     await stage.ask(session, "more")
-    with pytest.raises(HeadMoved):
+    with pytest.raises(HeadMovedError):
         session.compact(CompactRequest(plan_id=stale))
     fresh = session.preview(CompactRequest()).plan_id
     assert (await compact(session, plan_id=fresh)).status == "completed"
@@ -200,7 +200,7 @@ async def test_a_compaction_waits_for_the_turn_and_goes_before_waiting_prompts(m
 async def test_a_busy_session_can_be_asked_not_to_wait_with_a_compaction(make_stage: Any) -> None:
     _, session = await a_long_talk(make_stage, [Hang()])
     await session.submit(text("4"))
-    with pytest.raises(Busy):
+    with pytest.raises(SessionBusyError):
         session.compact(CompactRequest(reject_when_busy=True))
 
 
@@ -299,7 +299,7 @@ async def test_an_undo_that_would_not_fit_is_refused_unless_forced(make_stage: A
     stage, session = await a_long_talk(make_stage, [Say(DIGEST)], window=1_000_000)
     await compact(session)
     stage.smaller_window(2_000)
-    with pytest.raises(WouldExceedWindow):
+    with pytest.raises(WouldExceedWindowError):
         await session.undo(None, force=False, expect_head=None)
     assert len(session.history.turns) == 3
     assert (await session.undo(None, force=True, expect_head=None)).status == "undone"

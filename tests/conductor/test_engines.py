@@ -8,7 +8,7 @@ import pytest
 
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import Compaction
-from sidecar.conductor.errors import CompactionNotFound, NotUndoable, WouldExceedWindow
+from sidecar.conductor.errors import CompactionNotFound, NotUndoableError, WouldExceedWindowError
 from sidecar.conductor.session import CompactRequest, Content, Session
 from sidecar.llmgateway.contract import (
     Conversation,
@@ -164,7 +164,7 @@ async def test_of_two_compactions_the_newer_is_undone_first(make_stage: Any, eng
     second = await compact(session)
     assert second.status == "completed"
     assert NOTES in texts(stage.model.calls[-1].conversation.turns), "the first notes are carried on"
-    with pytest.raises(NotUndoable):
+    with pytest.raises(NotUndoableError):
         await session.undo(first.compaction_id, force=False, expect_head=None)
     await session.undo(second.compaction_id, force=False, expect_head=None)
     await session.undo(first.compaction_id, force=False, expect_head=None)
@@ -176,7 +176,7 @@ async def test_an_undo_that_would_not_fit_is_refused_unless_forced(make_stage: A
     stage, session = await a_long_talk(make_stage, engine, [Say(NOTES)], window=1_000_000)
     await compact(session)
     stage.smaller_window(2_000)
-    with pytest.raises(WouldExceedWindow):
+    with pytest.raises(WouldExceedWindowError):
         await session.undo(None, force=False, expect_head=None)
     assert (await session.undo(None, force=True, expect_head=None)).status == "undone"
 

@@ -19,10 +19,10 @@ from sidecar.conductor.engines.agentcore import AgentcoreEngine
 from sidecar.conductor.engines.base import (
     CompactAsk,
     Condensed,
+    EngineDeps,
+    EngineInput,
     EnginePlan,
-    Frame,
     FreshFile,
-    Helpers,
     SessionEngine,
     Standing,
     SummaryFailed,
@@ -114,15 +114,15 @@ class Follower:
     done: list[Condensed] = field(default_factory=list)
 
     @property
-    def frame(self) -> Frame:
-        return Frame(self.turns, self.card, OVERHEAD, 0, self.standing)
+    def engine_input(self) -> EngineInput:
+        return EngineInput(self.turns, self.card, OVERHEAD, 0, self.standing)
 
     async def compact(self, ask: CompactAsk) -> Condensed | NoOp | None:
-        plan = self.engine.plan(self.frame, ask)
-        helpers = Helpers(self.model, self.card, no_files, CancelToken(), 10.0)
+        plan = self.engine.plan(self.engine_input, ask)
+        deps = EngineDeps(self.model, self.card, no_files, CancelToken(), 10.0)
         before = self.sent()
         try:
-            outcome = await self.engine.condense(self.frame, ask, helpers)
+            outcome = await self.engine.condense(self.engine_input, ask, deps)
         except SummaryFailed:
             assert self.sent() == before
             return None
@@ -157,7 +157,7 @@ class Follower:
             self.turns = list(outcome.turns)
 
     def sent(self) -> tuple[Turn, ...]:
-        return Outgoing().extended(self.engine.view(self.frame, AUTO).turns).turns()
+        return Outgoing().extended(self.engine.view(self.engine_input, AUTO).turns).turns()
 
 
 def check_sent(sent: Sequence[Turn], prompt: str) -> None:
@@ -184,7 +184,7 @@ async def follow(engine: SessionEngine, talk: Talk) -> Follower:
         prompt = exchange[0].blocks[0]
         assert isinstance(prompt, TextBlock)
         for turn in exchange:
-            if not isinstance(turn, ToolTurn) and engine.gate(follower.frame, AUTO).over:
+            if not isinstance(turn, ToolTurn) and engine.gate(follower.engine_input, AUTO).over:
                 await follower.compact(AUTO)
             follower.turns.append(turn)
             if not isinstance(turn, AssistantTurn):
@@ -230,7 +230,7 @@ def test_a_view_fits_its_window_and_leaves_the_conversation_whole(
         for turn in (turn for exchange in turns_of(talk) for turn in exchange):
             follower.turns.append(turn)
             whole.append(turn)
-            if follower.engine.gate(follower.frame, AUTO).over:
+            if follower.engine.gate(follower.engine_input, AUTO).over:
                 await follower.compact(AUTO)
             room = SessionRoom()
             room.sync([turn for turn in follower.sent() if turn is not OPENING])
@@ -249,7 +249,7 @@ def test_what_notes_stand_for_was_shown_to_the_model_whole(talk: Talk) -> None:
         follower = await follow(SummarizingEngine(), talk)
         for _ in range(1 + len(talk.answers)):
             await follower.compact(FORCED)
-        view = follower.engine.view(follower.frame, AUTO)
+        view = follower.engine.view(follower.engine_input, AUTO)
         first = view.first if follower.standing is None else follower.standing.cut
         asked = "".join(str(call.conversation.turns) for call in follower.model.calls)
         hidden = [turn for index, turn in enumerate(follower.turns[:first]) if index not in view.pinned]
@@ -268,9 +268,9 @@ def test_an_engine_that_was_fed_bit_by_bit_judges_like_one_that_sees_all_at_once
     slow = engine()
     for turn in (turn for exchange in turns_of(talk) for turn in exchange):
         turns.append(turn)
-        frame = Frame(turns, card(8_000), OVERHEAD, 0)
-        assert slow.gate(frame, AUTO) == engine().gate(frame, AUTO)
-    frame = Frame(turns, card(8_000), OVERHEAD, 0)
-    assert slow.plan(frame, FORCED) == engine().plan(frame, FORCED)
-    other = replace(frame, turns=turns[:2])
+        given = EngineInput(turns, card(8_000), OVERHEAD, 0)
+        assert slow.gate(given, AUTO) == engine().gate(given, AUTO)
+    given = EngineInput(turns, card(8_000), OVERHEAD, 0)
+    assert slow.plan(given, FORCED) == engine().plan(given, FORCED)
+    other = replace(given, turns=turns[:2])
     assert slow.gate(other, AUTO) == engine().gate(other, AUTO)

@@ -13,7 +13,14 @@ from recorded_sessions import WITH_CALLS, Record, read_records, recordings
 from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.contract import NoOp
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
-from sidecar.conductor.engines.base import CompactAsk, Frame, FreshFile, Helpers, SessionEngine, Standing
+from sidecar.conductor.engines.base import (
+    CompactAsk,
+    EngineDeps,
+    EngineInput,
+    FreshFile,
+    SessionEngine,
+    Standing,
+)
 from sidecar.conductor.engines.runtime_memory import RuntimeEngine
 from sidecar.conductor.engines.sliding_window import SlidingWindowEngine
 from sidecar.conductor.engines.summarizing import SummarizingEngine
@@ -91,12 +98,12 @@ async def test_a_recorded_session(path: Path, engine_type: type[SessionEngine], 
     n_compactions = 0
     for each in recorded:
         turns.append(each)
-        frame = Frame(turns, card(window), OVERHEAD, 0, standing)
-        gate = engine.gate(frame, CompactAsk(force=False))
+        given = EngineInput(turns, card(window), OVERHEAD, 0, standing)
+        gate = engine.gate(given, CompactAsk(force=False))
         if isinstance(each, AssistantTurn) or not gate.over:
             continue
-        helpers = Helpers(model, frame.card, no_files, CancelToken(), 10.0)
-        done = await engine.condense(frame, CompactAsk(force=False), helpers)
+        deps = EngineDeps(model, given.card, no_files, CancelToken(), 10.0)
+        done = await engine.condense(given, CompactAsk(force=False), deps)
         if isinstance(done, NoOp):
             continue
         assert done.post_tokens < done.pre_tokens
@@ -104,12 +111,12 @@ async def test_a_recorded_session(path: Path, engine_type: type[SessionEngine], 
             standing = Standing(done.cut, done.summary, done.info or {})
         else:
             turns = list(done.turns)
-        frame = Frame(turns, card(window), OVERHEAD, 0, standing)
-        after = engine.gate(frame, CompactAsk(force=False))
+        given = EngineInput(turns, card(window), OVERHEAD, 0, standing)
+        after = engine.gate(given, CompactAsk(force=False))
         assert after.tokens < gate.tokens
         assert not after.over or len(turns) == 1, "a prompt that alone is over the limit stays whole"
         n_compactions += 1
-        view = engine.view(frame, CompactAsk(force=False))
+        view = engine.view(given, CompactAsk(force=False))
         check_sound(Outgoing().extended(view.turns).turns())
     if engine.shows_view:
         assert len(turns) == len(recorded)

@@ -21,9 +21,9 @@ from sidecar.conductor.engines.agentcore import AgentcoreEngine
 from sidecar.conductor.engines.base import (
     CompactAsk,
     Condensed,
-    Frame,
+    EngineDeps,
+    EngineInput,
     FreshFile,
-    Helpers,
     SessionEngine,
     Standing,
 )
@@ -110,21 +110,21 @@ class Session:
     n_compactions: int = 0
 
     @property
-    def frame(self) -> Frame:
-        return Frame(self.turns, CARD, 1_000, 0, self.standing)
+    def engine_input(self) -> EngineInput:
+        return EngineInput(self.turns, CARD, 1_000, 0, self.standing)
 
     async def play(self, number: int) -> None:
         turns, facts = one_round(number)
         for kind, fact in facts.items():
             self.planted[kind].append(fact)
         for turn in turns:
-            if not isinstance(turn, ToolTurn) and self.engine.gate(self.frame, AUTO).over:
+            if not isinstance(turn, ToolTurn) and self.engine.gate(self.engine_input, AUTO).over:
                 await self.compact()
             self.turns.append(turn)
 
     async def compact(self) -> None:
-        helpers = Helpers(self.model, CARD, no_files, CancelToken(), 10.0)
-        done = await self.engine.condense(self.frame, AUTO, helpers)
+        deps = EngineDeps(self.model, CARD, no_files, CancelToken(), 10.0)
+        done = await self.engine.condense(self.engine_input, AUTO, deps)
         assert isinstance(done, Condensed), done
         self.n_compactions += 1
         if done.keeps_history:
@@ -134,7 +134,7 @@ class Session:
 
     def shares(self) -> dict[str, float]:
         """The share of the facts planted so far, by kind, that the next request says word for word."""
-        sent = "\n".join(map(_text, self.engine.view(self.frame, AUTO).turns))
+        sent = "\n".join(map(_text, self.engine.view(self.engine_input, AUTO).turns))
         return {
             kind: sum(fact in sent for fact in facts) / len(facts) for kind, facts in self.planted.items()
         }

@@ -10,7 +10,7 @@ import pytest
 
 from sidecar.capabilities.contract import PermissionAsk
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
-from sidecar.conductor.permissions import PermissionDesk, PermissionMode
+from sidecar.conductor.permissions import PermissionBroker, PermissionMode
 from sidecar.conductor.terminals import Terminals
 
 ASK = PermissionAsk("c1", "bash", "Run make", "command", "make", "bash:make")
@@ -68,8 +68,8 @@ class Host:
         raise AssertionError("not this room's business")
 
 
-def desk_of(*clients: Client, timeout_ms: int = 60_000) -> PermissionDesk:
-    return PermissionDesk("s", Host(clients), lambda: "p1", lambda: 1000, timeout_ms)
+def desk_of(*clients: Client, timeout_ms: int = 60_000) -> PermissionBroker:
+    return PermissionBroker("s", Host(clients), lambda: "p1", lambda: 1000, timeout_ms)
 
 
 def selected(option: str) -> PermissionAnswer:

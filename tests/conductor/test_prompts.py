@@ -10,9 +10,9 @@ import pytest
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.content import prompt_text
 from sidecar.conductor.contract import QueueItem
-from sidecar.conductor.errors import ItemNotFound, NotSteerable
+from sidecar.conductor.errors import ItemNotFound, NotSteerableError
 from sidecar.conductor.events import QueueChanged
-from sidecar.conductor.prompts import Steered
+from sidecar.conductor.prompts import SteerResult
 from sidecar.conductor.session import Content, Session
 from sidecar.llmgateway.contract import UserTurn
 from sidecar.llmgateway.scripted import Hang, Say, WaitFor
@@ -97,7 +97,7 @@ async def test_an_edit_must_be_a_prompt(make_stage: Any) -> None:
 async def test_steering_enters_the_turn_it_was_meant_for(make_stage: Any) -> None:
     stage, session, first = await at_work(make_stage, [Say("two")])
     steered = session.prompts.steer(text("2"), first.turn_id)
-    assert steered == Steered("injected", first.turn_id)
+    assert steered == SteerResult("injected", first.turn_id)
     stage.model.gate("go").set()
     assert (await first.outcome).text == "two"
     assert asked(session) == ["1", "2"]
@@ -105,10 +105,10 @@ async def test_steering_enters_the_turn_it_was_meant_for(make_stage: Any) -> Non
 
 async def test_steering_no_turn_in_particular_is_for_the_one_that_runs(make_stage: Any) -> None:
     stage, session, first = await at_work(make_stage, [Say("two")])
-    assert session.prompts.steer(text("2"), None) == Steered("injected", first.turn_id)
+    assert session.prompts.steer(text("2"), None) == SteerResult("injected", first.turn_id)
     stage.model.gate("go").set()
     assert (await first.outcome).text == "two"
-    with pytest.raises(NotSteerable, match="no turn is running"):
+    with pytest.raises(NotSteerableError, match="no turn is running"):
         session.prompts.steer(text("3"), None)
 
 
@@ -128,7 +128,7 @@ async def test_steering_never_enters_a_turn_it_was_not_meant_for(make_stage: Any
     stage.model.gate("go").set()
     await first.outcome
     await session.submit(text("2"))
-    with pytest.raises(NotSteerable):
+    with pytest.raises(NotSteerableError):
         session.prompts.steer(text("3"), first.turn_id)
     assert session.prompts.items() == ()
 

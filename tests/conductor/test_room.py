@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.conductor import shortening
-from sidecar.conductor.room import CLIENTS, MODEL, USER, Company, SessionRoom, turns_of
+from sidecar.conductor.room import CLIENTS, MODEL, USER, Participants, SessionRoom, turns_of
 from sidecar.conductor.shortening import shortened
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -48,9 +48,9 @@ def results(*calls: str, text: str = "body") -> ToolTurn:
     return ToolTurn(tuple(ToolResultBlock(each, text) for each in calls))
 
 
-def room_of(turns: list[Turn], company: Company | None = None) -> SessionRoom:
+def room_of(turns: list[Turn], participants: Participants | None = None) -> SessionRoom:
     room = SessionRoom()
-    room.sync(turns, company or Company("s"))
+    room.sync(turns, participants or Participants("s"))
     return room
 
 
@@ -86,8 +86,10 @@ def test_an_event_is_what_is_said_at_once(turns: list[Turn], starts: list[int]) 
 
 
 def test_each_event_names_its_source() -> None:
-    company = Company("s", (Participant("c1", "Zed"),), lambda turn: "c1" if turn == user("a") else USER)
-    room = room_of([user("a"), said("b"), user("c")], company)
+    participants = Participants(
+        "s", (Participant("c1", "Zed"),), lambda turn: "c1" if turn == user("a") else USER
+    )
+    room = room_of([user("a"), said("b"), user("c")], participants)
     assert [event.source for event in room.events] == [
         EventSource(CLIENTS, "websocket", participant_id="c1"),
         EventSource(MODEL, "ai", "outbound"),
@@ -136,10 +138,10 @@ def test_only_what_is_new_is_taken_in() -> None:
     room = room_of(turns)
     first = room.events[0]
     turns += [results("1"), said("c")]
-    room.sync(turns, Company("s"))
+    room.sync(turns, Participants("s"))
     assert room.events[0] is first
     assert room.starts == [0, 1, 3]
-    room.sync([user("x")], Company("s"))
+    room.sync([user("x")], Participants("s"))
     assert (room.starts, room.prompt, room.n_turns) == ([0], 0, 1)
 
 

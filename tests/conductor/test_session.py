@@ -15,7 +15,7 @@ from sidecar.capabilities.todo import TODO
 from sidecar.conductor.content import prompt_text
 from sidecar.conductor.contract import PlanItem, TokenCounts
 from sidecar.conductor.core import Core
-from sidecar.conductor.errors import Busy, FolderNotFound, HeadMoved, SessionNotFound
+from sidecar.conductor.errors import FolderNotFound, HeadMovedError, SessionBusyError, SessionNotFound
 from sidecar.conductor.events import Event, Faulted, Message, Settled, UserMessage
 from sidecar.conductor.hub import NewSession
 from sidecar.conductor.session import CompactRequest, Content, Session
@@ -123,7 +123,7 @@ async def test_a_busy_session_can_be_asked_not_to_queue(make_stage: Any) -> None
     stage = await make_stage([[Hang()]])
     session = await stage.session()
     await session.submit(text("1"))
-    with pytest.raises(Busy):
+    with pytest.raises(SessionBusyError):
         await session.submit(text("2"), when_busy="reject")
 
 
@@ -219,7 +219,7 @@ async def test_a_stale_head_is_refused(make_stage: Any) -> None:
     stage = await make_stage([[Say("one")]])
     session = await stage.session()
     await stage.ask(session, "1")
-    with pytest.raises(HeadMoved):
+    with pytest.raises(HeadMovedError):
         await session.submit(text("2"), expect_head="elsewhere")
 
 
@@ -353,7 +353,7 @@ async def test_a_mistake_of_ours_leaves_nobody_waiting(
 async def test_a_clock_that_is_set_back_makes_no_turn_shorter_than_nothing(make_stage: Any) -> None:
     stage = await make_stage([[Say("x" * 9_000)]], repeat=True)
     session = await stage.session()
-    session._core.parts = replace(session._core.parts, clock_ms=count(10_000, -60).__next__)
+    session._core.deps = replace(session._core.deps, clock_ms=count(10_000, -60).__next__)
     for prompt in ("one", "two"):
         await stage.ask(session, prompt)
     assert [told.duration_ms for told in of_kind(session, Settled)] == [0, 0]

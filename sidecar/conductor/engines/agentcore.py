@@ -27,7 +27,14 @@ from sidecar.agentcore.memory import (
     new_compaction,
 )
 from sidecar.conductor.contract import Gate, Microcompact, NoOp
-from sidecar.conductor.engines.base import CompactAsk, Condensed, EnginePlan, Frame, Helpers, WholeView
+from sidecar.conductor.engines.base import (
+    CompactAsk,
+    Condensed,
+    EngineDeps,
+    EngineInput,
+    EnginePlan,
+    WholeView,
+)
 from sidecar.llmgateway.contract import Turn
 
 __all__ = ["AgentcoreEngine"]
@@ -49,23 +56,23 @@ class AgentcoreEngine(WholeView):
         self._turns: Sequence[Turn] = ()
         self._begin(())
 
-    def gate(self, frame: Frame, ask: CompactAsk) -> Gate:
+    def gate(self, given: EngineInput, ask: CompactAsk) -> Gate:
         """Return whether the estimate, or the live occupancy, is over window minus reserve."""
-        budget = _budget(frame, ask)
+        budget = _budget(given, ask)
         if budget is None:
-            return Gate(frame.context_tokens, 0, 0, over=False)
-        self._sync(frame.turns)
-        tokens = max(self._tokens + frame.overhead_tokens, frame.context_tokens)
+            return Gate(given.context_tokens, 0, 0, over=False)
+        self._sync(given.turns)
+        tokens = max(self._tokens + given.overhead_tokens, given.context_tokens)
         # Where the overhead alone is near the threshold, a part of that stays the conversation's.
-        limit = budget.narrowed(frame.overhead_tokens).threshold + frame.overhead_tokens
+        limit = budget.narrowed(given.overhead_tokens).threshold + given.overhead_tokens
         return Gate(tokens, limit, budget.window, over=tokens > limit)
 
-    def plan(self, frame: Frame, ask: CompactAsk) -> EnginePlan | NoOp:
+    def plan(self, given: EngineInput, ask: CompactAsk) -> EnginePlan | NoOp:
         """Return where it would cut."""
-        refusal = self._refusal(frame, ask)
+        refusal = self._refusal(given, ask)
         if refusal is not None:
             return refusal
-        plan, _ = self._plan(frame, ask, new_compaction(_config(frame, ask)))
+        plan, _ = self._plan(given, ask, new_compaction(_config(given, ask)))
         if plan is None:
             return _NOTHING
         summary = min(plan.summary_tokens, plan.dropped_tokens // 2)
@@ -73,26 +80,26 @@ class AgentcoreEngine(WholeView):
             cut=self._turn_at(plan.cut),
             dropped_tokens=plan.dropped_tokens,
             kept_tokens=plan.kept_tokens,
-            projected_tokens=plan.kept_tokens + summary + frame.overhead_tokens,
+            projected_tokens=plan.kept_tokens + summary + given.overhead_tokens,
             microcompact=Microcompact(len(plan.shrink), 0),
             rehydrate=(),
         )
 
-    async def condense(self, frame: Frame, ask: CompactAsk, helpers: Helpers) -> Condensed | NoOp:
+    async def condense(self, given: EngineInput, ask: CompactAsk, deps: EngineDeps) -> Condensed | NoOp:
         """Summarise the head, update an earlier summary, keep the tail."""
-        refusal = self._refusal(frame, ask)
+        refusal = self._refusal(given, ask)
         if refusal is not None:
             return refusal
-        if helpers.invoke is None:
+        if deps.invoke is None:
             return _NO_MODEL
         told: list[CompactionInfo] = []
-        model = InvokerModel(helpers.invoke, cancel=lambda: helpers.cancel)
-        reads = helpers.summarizer_card
+        model = InvokerModel(deps.invoke, cancel=lambda: deps.cancel)
+        reads = deps.summarizer_card
         config = replace(
-            _config(frame, ask, model, told), summariser_window=reads.context_window if reads else None
+            _config(given, ask, model, told), summariser_window=reads.context_window if reads else None
         )
         compactor = new_compaction(config)
-        plan, is_forced = self._plan(frame, ask, compactor)
+        plan, is_forced = self._plan(given, ask, compactor)
         if plan is None:
             return _NOTHING
         if is_forced:
@@ -100,26 +107,26 @@ class AgentcoreEngine(WholeView):
             view: Sequence[AgentMessage] = done[0] if done is not None else ()
         else:
             view = await compactor(self._messages)
-        helpers.cancel.raise_if_cancelled()
+        deps.cancel.raise_if_cancelled()
         if not told or told[-1].tokens_after >= told[-1].tokens_before:
             return _NO_GAIN
         cut = self._turn_at(plan.cut)
-        return _condensed(frame, cut, cut - (plan.pinned >= 0), view, told[-1])
+        return _condensed(given, cut, cut - (plan.pinned >= 0), view, told[-1])
 
-    def _refusal(self, frame: Frame, ask: CompactAsk) -> NoOp | None:
-        if _budget(frame, ask) is None:
+    def _refusal(self, given: EngineInput, ask: CompactAsk) -> NoOp | None:
+        if _budget(given, ask) is None:
             return _NO_CARD
-        return None if ask.force or self.gate(frame, ask).over else _UNDER
+        return None if ask.force or self.gate(given, ask).over else _UNDER
 
     def _plan(
-        self, frame: Frame, ask: CompactAsk, compactor: Compactor
+        self, given: EngineInput, ask: CompactAsk, compactor: Compactor
     ) -> tuple[CompactionPlan | None, bool]:
         """Return what to do, and whether it must be forced.
 
         That is so also where the live occupancy alone is over the limit, and where the engine would merely
         shrink an item: here that would change the stored conversation for good.
         """
-        messages = self._sync(frame.turns)
+        messages = self._sync(given.turns)
         plan = None if ask.force else compactor.preview(messages).plan
         if plan is not None and plan.cut > 0:
             return plan, False
@@ -148,39 +155,39 @@ class AgentcoreEngine(WholeView):
         return bisect_left(self._starts, message_index)
 
 
-def _budget(frame: Frame, ask: CompactAsk) -> Budget | None:
-    window = frame.card.context_window if frame.card is not None else 0
+def _budget(given: EngineInput, ask: CompactAsk) -> Budget | None:
+    window = given.card.context_window if given.card is not None else 0
     if window <= 0:
         return None
     return fit_budget(window, int(ask.policy.get("reserveTokens", 0)), int(ask.policy.get("keepRecent", 0)))
 
 
 def _config(
-    frame: Frame,
+    given: EngineInput,
     ask: CompactAsk,
     model: InvokerModel | None = None,
     told: list[CompactionInfo] | None = None,
 ) -> CompactionConfig:
     return CompactionConfig(
         model,
-        frame.card.context_window if frame.card is not None else 0,
+        given.card.context_window if given.card is not None else 0,
         int(ask.policy.get("reserveTokens", 0)),
         int(ask.policy.get("keepRecent", 0)),
         None if told is None else told.append,
-        overhead_tokens=frame.overhead_tokens,
+        overhead_tokens=given.overhead_tokens,
     )
 
 
 def _condensed(
-    frame: Frame, cut: int, n_dropped: int, view: Sequence[AgentMessage], info: CompactionInfo
+    given: EngineInput, cut: int, n_dropped: int, view: Sequence[AgentMessage], info: CompactionInfo
 ) -> Condensed:
     summary = next((message for message in view if isinstance(message, CompactionSummary)), None)
     return Condensed(
         turns=tuple(messages_to_turns(view)),
         cut=cut,
         dropped_count=n_dropped,
-        pre_tokens=info.tokens_before + frame.overhead_tokens,
-        post_tokens=info.tokens_after + frame.overhead_tokens,
+        pre_tokens=info.tokens_before + given.overhead_tokens,
+        post_tokens=info.tokens_after + given.overhead_tokens,
         summary=summary.summary if summary is not None else "",
         summary_source="model" if info.summary_source == "model" else "localFallback",
         fallback_reason=None if info.summary_source == "model" else "the model gave no usable summary",

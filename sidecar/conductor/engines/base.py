@@ -19,18 +19,18 @@ from sidecar.conductor.contract import (
     RestoredFile,
     SummarySource,
 )
-from sidecar.conductor.room import ALONE, Company
+from sidecar.conductor.room import ALONE, Participants
 from sidecar.llmgateway.contract import ModelCard, Turn
 from sidecar.runtime.contract import ModelInvoker
 
 __all__ = [
     "CompactAsk",
     "Condensed",
+    "EngineDeps",
+    "EngineInput",
     "EnginePlan",
-    "Frame",
     "FreshFile",
     "FreshFiles",
-    "Helpers",
     "SessionEngine",
     "Standing",
     "SummaryFailed",
@@ -49,13 +49,13 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class EngineInput:
     """The conversation an engine is to judge.
 
     *overhead_tokens* is what every request carries besides: system prompt, tool schemas, and the prompt that
     is about to enter. *context_tokens* rests on the provider's figures, 0 when there are none. *standing* is
-    what the engine's own compactions have made of this conversation in the view; *company* is who takes part.
-    *same_file* makes one name of all spellings of a file's path.
+    what the engine's own compactions have made of this conversation in the view; *participants* is who takes
+    part. *same_file* makes one name of all spellings of a file's path.
     """
 
     turns: Sequence[Turn]
@@ -63,7 +63,7 @@ class Frame:
     overhead_tokens: int
     context_tokens: int
     standing: Standing | None = None
-    company: Company = ALONE
+    participants: Participants = ALONE
     same_file: Callable[[str], str] = str
 
 
@@ -118,7 +118,7 @@ FreshFiles: TypeAlias = Callable[[Sequence[str]], Awaitable[Mapping[str, FreshFi
 
 
 @dataclass(frozen=True, slots=True)
-class Helpers:
+class EngineDeps:
     """What an engine may use while it condenses. *invoke* None means no model: a local digest."""
 
     invoke: ModelInvoker | None
@@ -173,20 +173,20 @@ class SessionEngine(Protocol):
         """Whether the stored conversation stays whole, and the model is sent a view of it."""
         ...
 
-    def gate(self, frame: Frame, ask: CompactAsk) -> Gate:
+    def gate(self, given: EngineInput, ask: CompactAsk) -> Gate:
         """Say whether the next request is over the limit; costs only what is new since the last call."""
         ...
 
-    def plan(self, frame: Frame, ask: CompactAsk) -> EnginePlan | NoOp:
+    def plan(self, given: EngineInput, ask: CompactAsk) -> EnginePlan | NoOp:
         """Say what a compaction would do, without a model call."""
         ...
 
-    async def condense(self, frame: Frame, ask: CompactAsk, helpers: Helpers) -> Condensed | NoOp:
+    async def condense(self, given: EngineInput, ask: CompactAsk, deps: EngineDeps) -> Condensed | NoOp:
         """Compact. Fewer tokens or a NoOp; raises CancelledByToken when cancelled, with nothing changed."""
         ...
 
-    def view(self, frame: Frame, ask: CompactAsk) -> View:
-        """Return what the model is sent, ``frame.turns`` itself where that is all of it; asks no model."""
+    def view(self, given: EngineInput, ask: CompactAsk) -> View:
+        """Return what the model is sent, ``given.turns`` itself where that is all of it; asks no model."""
         ...
 
 
@@ -195,6 +195,6 @@ class WholeView:
 
     shows_view = False
 
-    def view(self, frame: Frame, ask: CompactAsk) -> View:
+    def view(self, given: EngineInput, ask: CompactAsk) -> View:
         """Return the whole conversation."""
-        return View(frame.turns)
+        return View(given.turns)

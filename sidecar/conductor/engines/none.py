@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sidecar.conductor.contract import Gate, NoOp
-from sidecar.conductor.engines.base import CompactAsk, Frame, Helpers, WholeView
+from sidecar.conductor.engines.base import CompactAsk, EngineDeps, EngineInput, WholeView
 
 __all__ = ["NoEngine"]
 
@@ -16,15 +16,15 @@ class NoEngine(WholeView):
     name = "none"
     compacts = False
 
-    def gate(self, frame: Frame, ask: CompactAsk) -> Gate:
+    def gate(self, given: EngineInput, ask: CompactAsk) -> Gate:
         """Return a gate that is never over."""
-        window = frame.card.context_window if frame.card else 0
-        return Gate(frame.context_tokens, window, window, over=False)
+        window = given.card.context_window if given.card else 0
+        return Gate(given.context_tokens, window, window, over=False)
 
-    def plan(self, frame: Frame, ask: CompactAsk) -> NoOp:
+    def plan(self, given: EngineInput, ask: CompactAsk) -> NoOp:
         """Return why nothing would be done."""
         return NoOp(_REASON)
 
-    async def condense(self, frame: Frame, ask: CompactAsk, helpers: Helpers) -> NoOp:
+    async def condense(self, given: EngineInput, ask: CompactAsk, deps: EngineDeps) -> NoOp:
         """Return why nothing is done."""
         return NoOp(_REASON)

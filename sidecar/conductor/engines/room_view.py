@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from sidecar.conductor.engines.base import CompactAsk, Frame, View
+from sidecar.conductor.engines.base import CompactAsk, EngineInput, View
 from sidecar.conductor.room import SessionRoom
 from sidecar.llmgateway.contract import Turn
 from sidecar.rooms import RoomEvent
@@ -33,18 +33,18 @@ def setting(policy: Mapping[str, float], name: str, default: float, *, least: fl
     return max(least, policy.get(name, default))
 
 
-def limits_of(frame: Frame, ask: CompactAsk) -> Limits | None:
+def limits_of(given: EngineInput, ask: CompactAsk) -> Limits | None:
     """Return what the window leaves to the conversation, None where no window is known.
 
     Off it go the overhead and room for the answer. The policy names ``reserveTokens``, ``tier1Ratio``,
     ``tier2Ratio`` (or ``triggerRatio``), ``truncateChars``, ``summaryMaxTokens`` and ``minEvents``.
     """
-    if frame.card is None or frame.card.context_window <= 0:
+    if given.card is None or given.card.context_window <= 0:
         return None
-    window, policy = frame.card.context_window, ask.policy
-    answer = min(frame.card.max_output_tokens, window // _ANSWER_SHARE)
+    window, policy = given.card.context_window, ask.policy
+    answer = min(given.card.max_output_tokens, window // _ANSWER_SHARE)
     reserve = setting(policy, "reserveTokens", answer, least=0)
-    room = max(int(window - reserve - frame.overhead_tokens), window // _LEAST_SHARE, 1)
+    room = max(int(window - reserve - given.overhead_tokens), window // _LEAST_SHARE, 1)
     trigger = policy.get("triggerRatio", _DEFAULTS.tier2_ratio)
     summary = setting(policy, "summaryMaxTokens", _DEFAULTS.summary_max_tokens, least=1)
     return Limits(

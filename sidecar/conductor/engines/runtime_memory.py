@@ -9,7 +9,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sidecar.conductor.contract import Gate, Microcompact, NoOp
-from sidecar.conductor.engines.base import CompactAsk, Condensed, EnginePlan, Frame, Helpers, WholeView
+from sidecar.conductor.engines.base import (
+    CompactAsk,
+    Condensed,
+    EngineDeps,
+    EngineInput,
+    EnginePlan,
+    WholeView,
+)
 from sidecar.conductor.engines.running import RunningTotal
 from sidecar.llmgateway.contract import TextBlock, Turn
 from sidecar.runtime.contract import CompactionPolicy
@@ -41,42 +48,42 @@ class RuntimeEngine(WholeView):
     def __init__(self) -> None:
         self._chars = RunningTotal(lambda turn: turn_chars(turn, IMAGE_CHARS))
 
-    def gate(self, frame: Frame, ask: CompactAsk) -> Gate:
+    def gate(self, given: EngineInput, ask: CompactAsk) -> Gate:
         """Return whether the estimate, or the live occupancy, has reached its share of the window."""
-        window = frame.card.context_window if frame.card else 0
+        window = given.card.context_window if given.card else 0
         limit = int(window * _policy(ask).trigger_ratio)
-        tokens = max(self._tokens(frame.turns) + frame.overhead_tokens, frame.context_tokens)
+        tokens = max(self._tokens(given.turns) + given.overhead_tokens, given.context_tokens)
         return Gate(tokens, limit, window, over=window > 0 and tokens >= limit)
 
-    def plan(self, frame: Frame, ask: CompactAsk) -> EnginePlan | NoOp:
+    def plan(self, given: EngineInput, ask: CompactAsk) -> EnginePlan | NoOp:
         """Return where it would cut."""
-        found = self._cut(frame, ask)
+        found = self._cut(given, ask)
         if isinstance(found, NoOp):
             return found
         dropped = found.tokens_before - found.tail_tokens
         gist = min(found.room_tokens // 4, dropped // 2)
-        projected = found.tail_tokens + gist + frame.overhead_tokens
+        projected = found.tail_tokens + gist + given.overhead_tokens
         return EnginePlan(found.cut, dropped, found.tail_tokens, projected, Microcompact(0, 0), ())
 
-    async def condense(self, frame: Frame, ask: CompactAsk, helpers: Helpers) -> Condensed | NoOp:
+    async def condense(self, given: EngineInput, ask: CompactAsk, deps: EngineDeps) -> Condensed | NoOp:
         """Condense the turns before the cut into one gist."""
-        found = self._cut(frame, ask)
-        if isinstance(found, NoOp) or frame.card is None:
+        found = self._cut(given, ask)
+        if isinstance(found, NoOp) or given.card is None:
             return found if isinstance(found, NoOp) else _NO_CARD
-        if helpers.invoke is None:
+        if deps.invoke is None:
             return _NO_MODEL
-        reader = helpers.summarizer_card or frame.card
-        done = await compact_live(frame.turns, found, helpers.invoke, model=reader, cancel=helpers.cancel)
+        reader = deps.summarizer_card or given.card
+        done = await compact_live(given.turns, found, deps.invoke, model=reader, cancel=deps.cancel)
         if done is None:
             return _NO_GAIN
-        turns = (done.summary, *frame.turns[done.cut :])
+        turns = (done.summary, *given.turns[done.cut :])
         first = done.summary.blocks[0]
         return Condensed(
             turns=turns,
             cut=done.cut,
             dropped_count=done.cut,
-            pre_tokens=done.tokens_before + frame.overhead_tokens,
-            post_tokens=done.tokens_after + frame.overhead_tokens,
+            pre_tokens=done.tokens_before + given.overhead_tokens,
+            post_tokens=done.tokens_after + given.overhead_tokens,
             summary=first.text if isinstance(first, TextBlock) else "",
             summary_source="model" if done.source == "model" else "localFallback",
             fallback_reason=None if done.source == "model" else "the model gave no usable summary",
@@ -85,17 +92,17 @@ class RuntimeEngine(WholeView):
             missing=(),
         )
 
-    def _cut(self, frame: Frame, ask: CompactAsk) -> LiveCut | NoOp:
-        if frame.card is None or not frame.card.context_window:
+    def _cut(self, given: EngineInput, ask: CompactAsk) -> LiveCut | NoOp:
+        if given.card is None or not given.card.context_window:
             return _NO_CARD
-        card, policy, tokens = frame.card, _policy(ask), self._tokens(frame.turns)
+        card, policy, tokens = given.card, _policy(ask), self._tokens(given.turns)
         if ask.force:
             # By hand it goes as if the window were just full: what is worth a model call follows from that.
-            full = min(card.context_window, tokens + frame.overhead_tokens)
+            full = min(card.context_window, tokens + given.overhead_tokens)
             card, policy = replace(card, context_window=full), CompactionPolicy(1.0, policy.keep_recent)
-        elif not self.gate(frame, ask).over:
+        elif not self.gate(given, ask).over:
             return _UNDER
-        found = plan_live_cut(frame.turns, card, policy, tokens=tokens, overhead_tokens=frame.overhead_tokens)
+        found = plan_live_cut(given.turns, card, policy, tokens=tokens, overhead_tokens=given.overhead_tokens)
         return _NOTHING if found is None else found
 
     def _tokens(self, turns: Sequence[Turn]) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from sidecar.conductor.contract import Gate, NoOp
-from sidecar.conductor.engines.base import CompactAsk, Frame, Helpers, View
+from sidecar.conductor.engines.base import CompactAsk, EngineDeps, EngineInput, View
 from sidecar.conductor.engines.room_view import fitted, limits_of, setting, view_of
 from sidecar.conductor.room import SessionRoom
 from sidecar.rooms import RoomEvent
@@ -33,41 +33,41 @@ class SlidingWindowEngine:
     def __init__(self) -> None:
         self._room = SessionRoom()
 
-    def gate(self, frame: Frame, ask: CompactAsk) -> Gate:
+    def gate(self, given: EngineInput, ask: CompactAsk) -> Gate:
         """Return what the window weighs; it is never over, for it slides."""
-        limits = limits_of(frame, ask)
-        tokens = sum(map(event_tokens, self._window(frame, ask)))
-        window = frame.card.context_window if frame.card and limits else 0
+        limits = limits_of(given, ask)
+        tokens = sum(map(event_tokens, self._window(given, ask)))
+        window = given.card.context_window if given.card and limits else 0
         shown = min(tokens, limits.max_context_tokens) if limits else tokens
-        return Gate(shown + frame.overhead_tokens, window, window, over=False)
+        return Gate(shown + given.overhead_tokens, window, window, over=False)
 
-    def plan(self, frame: Frame, ask: CompactAsk) -> NoOp:
+    def plan(self, given: EngineInput, ask: CompactAsk) -> NoOp:
         """Return why nothing would be done."""
         text = f"a sliding window condenses nothing: the model is sent the newest {_max_events(ask)} events"
         return NoOp(f"{text}, and the stored conversation stays whole")
 
-    async def condense(self, frame: Frame, ask: CompactAsk, helpers: Helpers) -> NoOp:
+    async def condense(self, given: EngineInput, ask: CompactAsk, deps: EngineDeps) -> NoOp:
         """Return why nothing is done."""
-        return self.plan(frame, ask)
+        return self.plan(given, ask)
 
-    def view(self, frame: Frame, ask: CompactAsk) -> View:
+    def view(self, given: EngineInput, ask: CompactAsk) -> View:
         """Return the newest events and the newest prompt, as many as the model's window holds.
 
         What alone takes more than half of it is cut, visibly.
         """
-        window, limits = self._window(frame, ask), limits_of(frame, ask)
+        window, limits = self._window(given, ask), limits_of(given, ask)
         room_tokens = limits.max_context_tokens if limits else 0
         if room_tokens and sum(map(event_tokens, window)) > room_tokens:
             window = self._fitted(window, room_tokens)
         elif len(window) == len(self._room.events):
-            return View(frame.turns)
+            return View(given.turns)
         others = [event.index for event in window if not self._is_prompt(event)]
-        first = min(others, default=len(frame.turns))
+        first = min(others, default=len(given.turns))
         return view_of(self._room, (), window, first)
 
-    def _window(self, frame: Frame, ask: CompactAsk) -> list[RoomEvent]:
+    def _window(self, given: EngineInput, ask: CompactAsk) -> list[RoomEvent]:
         """Return the events in sight, the newest prompt last."""
-        self._room.sync(frame.turns, frame.company)
+        self._room.sync(given.turns, given.participants)
         n_events = _max_events(ask)
         recent = self._room.events[-n_events - 1 :]
         memory = SlidingWindowMemory(n_events)

@@ -14,9 +14,9 @@ from sidecar.conductor.contract import Gate, NoOp
 from sidecar.conductor.engines.base import (
     CompactAsk,
     Condensed,
+    EngineDeps,
+    EngineInput,
     EnginePlan,
-    Frame,
-    Helpers,
     Standing,
     SummaryFailed,
     View,
@@ -57,18 +57,18 @@ class SummarizingEngine:
         self._room = SessionRoom()
         self._scene: Scene | None = None
 
-    def gate(self, frame: Frame, ask: CompactAsk) -> Gate:
+    def gate(self, given: EngineInput, ask: CompactAsk) -> Gate:
         """Return whether events must give way to notes before the next request."""
-        scene = self._look(frame, ask)
-        if scene is None or frame.card is None:
-            return Gate(frame.context_tokens, 0, 0, over=False)
+        scene = self._look(given, ask)
+        if scene is None or given.card is None:
+            return Gate(given.context_tokens, 0, 0, over=False)
         tokens = scene.tokens if scene.is_roomy else scene.sent_tokens()
-        limit, window = scene.threshold + frame.overhead_tokens, frame.card.context_window
-        return Gate(tokens + frame.overhead_tokens, limit, window, scene.is_due)
+        limit, window = scene.threshold + given.overhead_tokens, given.card.context_window
+        return Gate(tokens + given.overhead_tokens, limit, window, scene.is_due)
 
-    def plan(self, frame: Frame, ask: CompactAsk) -> EnginePlan | NoOp:
+    def plan(self, given: EngineInput, ask: CompactAsk) -> EnginePlan | NoOp:
         """Return which events would give way to notes."""
-        due = self._due(frame, ask)
+        due = self._due(given, ask)
         if isinstance(due, NoOp):
             return due
         scene, reading = due
@@ -79,50 +79,48 @@ class SummarizingEngine:
             cut=scene.turn_behind(reading.material),
             dropped_tokens=folded,
             kept_tokens=kept,
-            projected_tokens=kept + notes + frame.overhead_tokens,
+            projected_tokens=kept + notes + given.overhead_tokens,
             microcompact=scene.truncated(),
             rehydrate=(),
-            prompt=_prompt_of(frame, scene, reading),
+            prompt=_prompt_of(given, scene, reading),
             first=scene.room.turn_of(scene.first),
         )
 
-    async def condense(self, frame: Frame, ask: CompactAsk, helpers: Helpers) -> Condensed | NoOp:
+    async def condense(self, given: EngineInput, ask: CompactAsk, deps: EngineDeps) -> Condensed | NoOp:
         """Have notes taken on the events that must give way. Raises SummaryFailed when none came."""
-        due = self._due(frame, ask)
+        due = self._due(given, ask)
         if isinstance(due, NoOp):
             return due
-        if helpers.invoke is None:
+        if deps.invoke is None:
             return _NO_MODEL
         scene, reading = due
-        provider = InvokerProvider(
-            helpers.invoke, helpers.summarizer_card, helpers.cancel, wishes=ask.instructions
-        )
+        provider = InvokerProvider(deps.invoke, deps.summarizer_card, deps.cancel, wishes=ask.instructions)
         progress = await take_notes(reading, provider, scene.limits.summary_max_tokens)
-        helpers.cancel.raise_if_cancelled()
+        deps.cancel.raise_if_cancelled()
         if not progress.n_events:
             raise SummaryFailed("the model gave no usable summary")
-        return _condensed(frame, scene, reading, progress)
+        return _condensed(given, scene, reading, progress)
 
-    def view(self, frame: Frame, ask: CompactAsk) -> View:
+    def view(self, given: EngineInput, ask: CompactAsk) -> View:
         """Return the notes, the newest prompt, and the events that nothing covers, the old ones truncated."""
-        scene = self._look(frame, ask)
+        scene = self._look(given, ask)
         if scene is None or (scene.is_roomy and scene.notes is None):
-            return View(frame.turns)
+            return View(given.turns)
         return scene.view()
 
-    def _look(self, frame: Frame, ask: CompactAsk) -> Scene | None:
+    def _look(self, given: EngineInput, ask: CompactAsk) -> Scene | None:
         """Return the scene as it is now, the last one while nothing has changed."""
-        limits = limits_of(frame, ask)
+        limits = limits_of(given, ask)
         if limits is None:
             return None
-        self._room.sync(frame.turns, frame.company)
-        if self._scene is None or not self._scene.is_still(limits, frame.standing):
-            self._scene = Scene(self._room, limits, frame.standing)
+        self._room.sync(given.turns, given.participants)
+        if self._scene is None or not self._scene.is_still(limits, given.standing):
+            self._scene = Scene(self._room, limits, given.standing)
         return self._scene
 
-    def _due(self, frame: Frame, ask: CompactAsk) -> tuple[Scene, Reading] | NoOp:
+    def _due(self, given: EngineInput, ask: CompactAsk) -> tuple[Scene, Reading] | NoOp:
         """Return the scene and a reading of it that has a cut, or why there is none to be made."""
-        scene = self._look(frame, ask)
+        scene = self._look(given, ask)
         if scene is None:
             return _NO_CARD
         if not ask.force:
@@ -132,7 +130,7 @@ class SummarizingEngine:
         return (scene, replace(scene.reading, cut=cut)) if is_worth_it else _NOTHING
 
 
-def _condensed(frame: Frame, scene: Scene, reading: Reading, progress: Progress) -> Condensed | NoOp:
+def _condensed(given: EngineInput, scene: Scene, reading: Reading, progress: Progress) -> Condensed | NoOp:
     """Return what the notes have made of the view; NoOp where that has not become smaller."""
     folded = reading.material[: progress.n_events]
     cut, prompt = scene.turn_behind(folded), scene.prompt
@@ -144,8 +142,8 @@ def _condensed(frame: Frame, scene: Scene, reading: Reading, progress: Progress)
         turns=tuple(after.view().turns),
         cut=cut,
         dropped_count=sum(len(turns_of(event)) for event in folded),
-        pre_tokens=scene.tokens + frame.overhead_tokens,
-        post_tokens=after.tokens + frame.overhead_tokens,
+        pre_tokens=scene.tokens + given.overhead_tokens,
+        post_tokens=after.tokens + given.overhead_tokens,
         summary=progress.notes,
         summary_source="model",
         fallback_reason=None,
@@ -168,9 +166,9 @@ def _info(scene: Scene, after: Scene, n_folded: int, pinned: dict[str, int]) -> 
     }
 
 
-def _prompt_of(frame: Frame, scene: Scene, reading: Reading) -> str:
+def _prompt_of(given: EngineInput, scene: Scene, reading: Reading) -> str:
     """Return what the model would be asked first."""
-    window = frame.card.context_window if frame.card is not None else None
+    window = given.card.context_window if given.card is not None else None
     budget = prompt_budget(window, scene.limits.summary_max_tokens)
     notes, lines = opening(reading, budget)
     piece = to_pieces(lines, budget.piece_bytes)[0]

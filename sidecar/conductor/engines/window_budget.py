@@ -12,7 +12,14 @@ from typing import Final
 
 from sidecar.conductor.bridge import messages_to_turns, turn_starts
 from sidecar.conductor.contract import Gate, Microcompact, NoOp, RehydrateCandidate, RestoredFile
-from sidecar.conductor.engines.base import CompactAsk, Condensed, EnginePlan, Frame, Helpers, WholeView
+from sidecar.conductor.engines.base import (
+    CompactAsk,
+    Condensed,
+    EngineDeps,
+    EngineInput,
+    EnginePlan,
+    WholeView,
+)
 from sidecar.conductor.restoring import fresh_text
 from sidecar.conductor.session_ops import (
     CondenseRun,
@@ -62,23 +69,26 @@ class WindowBudgetEngine(WholeView):
         self._n_turns = 0
         self._transcript = Transcript()
 
-    def gate(self, frame: Frame, ask: CompactAsk) -> Gate:
+    def gate(self, given: EngineInput, ask: CompactAsk) -> Gate:
         """Return whether the estimate, or the live occupancy, is over the limit."""
-        found = read_gate(self._sync(frame.turns), plan_options(_deps(frame, ask), self._run(frame, ask)))
-        window = frame.card.context_window if frame.card else 0
+        found = read_gate(
+            self._sync(given.turns),
+            plan_options(_condenser_deps(given, ask), self._run(given, ask)),
+        )
+        window = given.card.context_window if given.card else 0
         return Gate(found.estimate.context_tokens, int(found.limit or 0), window, found.is_over)
 
-    def plan(self, frame: Frame, ask: CompactAsk) -> EnginePlan | NoOp:
+    def plan(self, given: EngineInput, ask: CompactAsk) -> EnginePlan | NoOp:
         """Return what a compaction would do."""
-        deps, run = _deps(frame, ask), self._run(frame, ask)
-        plan = plan_compaction(self._sync(frame.turns), plan_options(deps, run))
+        deps, run = _condenser_deps(given, ask), self._run(given, ask)
+        plan = plan_compaction(self._sync(given.turns), plan_options(deps, run))
         if plan.noop is not None:
             return NoOp(_REASONS[plan.noop])
         return EnginePlan(
-            cut=_turn_at(frame.turns, plan.cut),
+            cut=_turn_at(given.turns, plan.cut),
             dropped_tokens=plan.dropped_tokens,
             kept_tokens=plan.tail.tokens,
-            projected_tokens=plan.projected_tokens + frame.overhead_tokens,
+            projected_tokens=plan.projected_tokens + given.overhead_tokens,
             microcompact=Microcompact(plan.tail.blanked_count, plan.tail.blanked_tokens),
             rehydrate=tuple(
                 RehydrateCandidate(each.file.path, each.tokens, each.is_stale) for each in plan.candidates
@@ -86,22 +96,22 @@ class WindowBudgetEngine(WholeView):
             prompt=preview_prompt(deps, plan, run),
         )
 
-    async def condense(self, frame: Frame, ask: CompactAsk, helpers: Helpers) -> Condensed | NoOp:
+    async def condense(self, given: EngineInput, ask: CompactAsk, deps: EngineDeps) -> Condensed | NoOp:
         """Digest the head, restore the files it had read, keep the tail."""
         uris: dict[str, str] = {}
 
         async def fetch(files: Sequence[FileRange]) -> FreshFiles:
-            fresh = await helpers.fresh([file.path for file in files])
+            fresh = await deps.fresh([file.path for file in files])
             uris.update({path: found.uri for path, found in fresh.items()})
             return {file: fresh_text(file, fresh[file.path]) for file in files}
 
-        run = self._run(frame, ask, helpers, fetch)
-        deps = _deps(frame, ask, helpers)
-        record = await condense_with_record(deps, self._sync(frame.turns), run)
-        helpers.cancel.raise_if_cancelled()
+        run = self._run(given, ask, deps, fetch)
+        condenser_deps = _condenser_deps(given, ask, deps)
+        record = await condense_with_record(condenser_deps, self._sync(given.turns), run)
+        deps.cancel.raise_if_cancelled()
         if record.noop is not None:
             return NoOp(_REASONS[record.noop])
-        return _condensed(frame, record, uris)
+        return _condensed(given, record, uris)
 
     def _sync(self, turns: Sequence[Turn]) -> Transcript:
         """Return *turns* as a transcript; only what is new since the last call is bridged and weighed."""
@@ -113,26 +123,26 @@ class WindowBudgetEngine(WholeView):
 
     def _run(
         self,
-        frame: Frame,
+        given: EngineInput,
         ask: CompactAsk,
-        helpers: Helpers | None = None,
+        deps: EngineDeps | None = None,
         fetch: FreshReader | None = None,
     ) -> CondenseRun:
         return CondenseRun(
             force=ask.force,
-            context_tokens=frame.context_tokens,
-            overhead_tokens=frame.overhead_tokens,
+            context_tokens=given.context_tokens,
+            overhead_tokens=given.overhead_tokens,
             instructions=ask.instructions,
             fresh=fetch or {},
-            resolve=frame.same_file,
-            summarizer_card=helpers.summarizer_card if helpers else None,
-            deadline_s=helpers.deadline_s if helpers else None,
-            cancel=helpers.cancel if helpers else None,
+            resolve=given.same_file,
+            summarizer_card=deps.summarizer_card if deps else None,
+            deadline_s=deps.deadline_s if deps else None,
+            cancel=deps.cancel if deps else None,
         )
 
 
-def _deps(frame: Frame, ask: CompactAsk, helpers: Helpers | None = None) -> CondenserDeps:
-    return CondenserDeps(helpers.invoke if helpers else None, frame.card, _policy(ask))
+def _condenser_deps(given: EngineInput, ask: CompactAsk, deps: EngineDeps | None = None) -> CondenserDeps:
+    return CondenserDeps(deps.invoke if deps else None, given.card, _policy(ask))
 
 
 def _policy(ask: CompactAsk) -> BudgetPolicy:
@@ -144,18 +154,18 @@ def _policy(ask: CompactAsk) -> BudgetPolicy:
     )
 
 
-def _condensed(frame: Frame, record: CondenseRecord, uris: dict[str, str]) -> Condensed:
+def _condensed(given: EngineInput, record: CondenseRecord, uris: dict[str, str]) -> Condensed:
     restored = tuple(
         RestoredFile(uris.get(file.file.path, file.file.path), file.hash, file.source, file.tokens)
         for file in record.restored
     )
-    reason, cut = record.fallback_reason, _turn_at(frame.turns, record.cut)
+    reason, cut = record.fallback_reason, _turn_at(given.turns, record.cut)
     return Condensed(
         turns=messages_to_turns(record.messages),
         cut=cut,
         dropped_count=cut - (record.prompt_index is not None),
-        pre_tokens=record.tokens_before + frame.overhead_tokens,
-        post_tokens=record.tokens_after + frame.overhead_tokens,
+        pre_tokens=record.tokens_before + given.overhead_tokens,
+        post_tokens=record.tokens_after + given.overhead_tokens,
         summary=record.summary or "",
         summary_source=record.summary_source,
         fallback_reason=_FALLBACKS.get(reason, f"the model gave no usable digest ({reason})")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from sidecar.conductor.changes import Moved
+from sidecar.conductor.changes import HeadChange
 from sidecar.conductor.contract import ContextUsage
 from sidecar.conductor.session import Session
 from sidecar.protocol.messages import (
@@ -38,6 +38,6 @@ def drop(connection: Connection, params: ContextDropParams) -> Awaitable[Context
     return _dropped(session, session.drop(params.node_ids, expect_head=params.expect_head))
 
 
-async def _dropped(session: Session, dropping: Awaitable[Moved]) -> ContextDropResult:
+async def _dropped(session: Session, dropping: Awaitable[HeadChange]) -> ContextDropResult:
     moved = await dropping
     return ContextDropResult(moved.head, moved.removed, moved.tokens, session.log.seq)

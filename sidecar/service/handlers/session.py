@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.conductor.changes import Moved
+from sidecar.conductor.changes import HeadChange
 from sidecar.conductor.contract import SessionSummary
 from sidecar.conductor.hub import ForkOf, NewSession
 from sidecar.conductor.session import Session
@@ -180,7 +180,7 @@ def _begun(connection: Connection, session: Session) -> Answer:
     return Answer(result, follow)
 
 
-async def _rewound(session: Session, rewinding: Awaitable[Moved]) -> SessionRewindResult:
+async def _rewound(session: Session, rewinding: Awaitable[HeadChange]) -> SessionRewindResult:
     moved = await rewinding
     return SessionRewindResult(moved.head, moved.removed, session.log.seq)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from sidecar._internal.errors import SidecarError
 from sidecar.conductor.contract import Author
-from sidecar.conductor.jobs import TurnFault, TurnOutcome, TurnStarted
+from sidecar.conductor.jobs import SubmitReceipt, TurnFault, TurnOutcome
 from sidecar.conductor.session import Session
 from sidecar.protocol.messages import (
     InterruptParams,
@@ -98,7 +98,7 @@ def queue_remove(connection: Connection, params: QueueRemoveParams) -> QueueResu
     return _queue(session)
 
 
-def _take(connection: Connection, session: Session, params: TurnParams) -> TurnStarted:
+def _take(connection: Connection, session: Session, params: TurnParams) -> SubmitReceipt:
     seq = session.log.seq
     started = session.prompts.take(
         params.input,
@@ -121,14 +121,14 @@ def _author(connection: Connection) -> Author:
     return Author(connection.client_id, connection.name)
 
 
-async def _started(session: Session, taken: TurnStarted) -> TurnStartResult:
+async def _started(session: Session, taken: SubmitReceipt) -> TurnStartResult:
     started = await session.prompts.entered(taken)
     return TurnStartResult(
         started.turn_id, started.user_node_id, started.disposition, session.log.seq, started.position
     )
 
 
-async def _settled(session: Session, taken: TurnStarted) -> TurnRunResult:
+async def _settled(session: Session, taken: SubmitReceipt) -> TurnRunResult:
     outcome: TurnOutcome = await asyncio.shield(taken.outcome)
     if outcome.fault is not None:
         raise TurnFailed(session.sid, outcome.turn_id, outcome.fault)

@@ -1,28 +1,31 @@
-"""What the sessions of a hub stand on, each part behind its Protocol. Values only; boot names real ones."""
+"""Dependencies: what the sessions of a hub are given, and what the compactor is given by its session.
+
+Values only; ``boot`` names the concrete implementations.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sidecar.capabilities.contract import ToolContext, ToolObserver
 from sidecar.capabilities.mcp.contract import ServerHost, ToolServers
-from sidecar.conductor.engines.base import SessionEngine
+from sidecar.conductor.engines.base import EngineInput, FreshFiles, SessionEngine
 from sidecar.conductor.knowledge import Library, NoLibrary
 from sidecar.conductor.ports import Models, SessionTools
+from sidecar.llmgateway.contract import ModelCard, Turn
+from sidecar.runtime.contract import ModelInvoker
 from sidecar.workspace.contract import WorkspacePort
-
-__all__ = ["SessionParts"]
 
 
 @dataclass(frozen=True, slots=True)
-class SessionParts:
+class SessionDeps:
     """What every session of a hub stands on; times in milliseconds or seconds as named.
 
     *toolbox* builds the tools of one session from its context maker and observer, *tool_servers* what runs
     the servers that clients name for it. *resolve* makes a path that the model wrote absolute. A model call
-    that says nothing for *model_silence_s* seconds has failed; a knowledge source that finds nothing for
+    that says nothing for *model_idle_timeout_s* seconds has failed; a knowledge source that finds nothing for
     *knowledge_timeout_s* seconds is not waited for.
     """
 
@@ -38,6 +41,27 @@ class SessionParts:
     library: Library = field(default_factory=NoLibrary)
     permission_timeout_ms: int = 300_000
     summary_deadline_s: float = 120.0
-    model_silence_s: float = 300.0
+    model_idle_timeout_s: float = 300.0
     knowledge_timeout_s: float = 5.0
     max_output_chars: int = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class CompactorDeps:
+    """What the compactor is given by its session; the callables return the values of the moment.
+
+    *engine_input* returns the conversation as it is now, weighed; *own_engine* the name of the session's
+    engine. *reseat* gives the agent another conversation. *uri_of* returns the URI of a path the model wrote.
+    """
+
+    engine_input: Callable[[], EngineInput]
+    own_engine: Callable[[], str]
+    engine: Callable[[str], SessionEngine]
+    reseat: Callable[[Sequence[Turn]], None]
+    summarizer: Callable[[], tuple[ModelInvoker | None, ModelCard | None]]
+    fresh: FreshFiles
+    uri_of: Callable[[str], str]
+    restored: Callable[[Sequence[str], str], None]
+    new_id: Callable[[], str]
+    clock_ms: Callable[[], int]
+    deadline_s: float

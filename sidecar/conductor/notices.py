@@ -12,7 +12,7 @@ from sidecar.conductor.events import Notice
 from sidecar.conductor.stored import Report
 from sidecar.llmgateway.contract import Turn
 
-__all__ = ["Concerns"]
+__all__ = ["OneTimeNotices"]
 
 _UNUSED: Final = "Some settings are not used"
 _LOADED: Final = "The stored conversation was mended"
@@ -22,11 +22,11 @@ _IN_ORDER: Final = (
 )
 
 
-class Concerns:
+class OneTimeNotices:
     """The concerns of one session; *problems* are those with its settings."""
 
-    def __init__(self, tell: Callable[[Notice], None], problems: Sequence[str]) -> None:
-        self._tell = tell
+    def __init__(self, emit: Callable[[Notice], None], problems: Sequence[str]) -> None:
+        self._emit = emit
         self._waiting = [(_UNUSED, problem) for problem in problems]
         self._repairs: set[str] = set()
         self._has_sent = False
@@ -36,17 +36,17 @@ class Concerns:
         if not report.ok:
             self._waiting.append((_LOADED, "; ".join((*report.repaired, *report.missing))))
 
-    def tell(self) -> None:
+    def emit_pending(self) -> None:
         """Tell what waits."""
         waiting, self._waiting = self._waiting, []
         for title, text in waiting:
-            self._tell(Notice("warning", title, text))
+            self._emit(Notice("warning", title, text))
 
     def repaired(self, repair: str) -> None:
         """Hear what was mended for a model call: what stays broken is mended at every one, and told once."""
         if repair not in self._repairs:
             self._repairs.add(repair)
-            self._tell(Notice("warning", _SENT, repair))
+            self._emit(Notice("warning", _SENT, repair))
 
     def sending(self, turns: Sequence[Turn], stored: Sequence[Turn]) -> None:
         """Hear that *turns* are sent of what is *stored*; when others are, what was loaded was broken."""

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from sidecar.conductor.branching import node_kind
 from sidecar.conductor.contract import Compaction, Gate
-from sidecar.conductor.engines.base import Condensed, Frame, Standing
+from sidecar.conductor.engines.base import Condensed, EngineInput, Standing
 from sidecar.llmgateway.contract import TextBlock
 from sidecar.runtime.memory import LiveCompaction
 
@@ -26,15 +26,17 @@ Trigger: TypeAlias = Literal["manual", "auto", "overflow"]
 """Why a compaction is made: a client asked, the gate was over, or the model's window was."""
 
 
-def begin(compaction_id: str, engine: str, trigger: Trigger, frame: Frame, head: str | None) -> Compaction:
+def begin(
+    compaction_id: str, engine: str, trigger: Trigger, given: EngineInput, head: str | None
+) -> Compaction:
     """Return the record of a compaction that has just begun."""
     return Compaction(
         compaction_id=compaction_id,
         engine=engine,
         trigger=trigger,
         status="in_progress",
-        pre_tokens=frame.context_tokens or frame.overhead_tokens,
-        pre_count=len(frame.turns),
+        pre_tokens=given.context_tokens or given.overhead_tokens,
+        pre_count=len(given.turns),
         dropped_count=0,
         cut=0,
         microcompacted=0,
@@ -44,9 +46,9 @@ def begin(compaction_id: str, engine: str, trigger: Trigger, frame: Frame, head:
 
 
 def completed(
-    begun: Compaction, frame: Frame, outcome: Condensed, kept_from: str | None, head: str | None
+    begun: Compaction, given: EngineInput, outcome: Condensed, kept_from: str | None, head: str | None
 ) -> Compaction:
-    """Return *begun* as its engine ended it for *frame*; *head* is where the conversation stands now."""
+    """Return *begun* as its engine ended it for *given*; *head* is where the conversation stands now."""
     return replace(
         begun,
         status="completed",
@@ -63,7 +65,7 @@ def completed(
         summary=outcome.summary or None,
         after_head=head,
         undoable=begun.before_head is not None,
-        info={**_info(frame, outcome), **(outcome.info or {})},
+        info={**_info(given, outcome), **(outcome.info or {})},
     )
 
 
@@ -73,20 +75,24 @@ def timed(done: Compaction, duration_ms: int) -> Compaction:
     return replace(done, duration_ms=duration_ms, info=info)
 
 
-def _info(frame: Frame, outcome: Condensed) -> dict[str, Any]:
+def _info(given: EngineInput, outcome: Condensed) -> dict[str, Any]:
     """Return the record that seed 004 keeps of a compaction, for every engine: counts are turns."""
-    first, cut, n_turns = frame.standing.cut if frame.standing else 0, outcome.cut, len(frame.turns)
-    folded = frame.turns[first:cut]
-    kept_first = node_kind(frame.turns[cut]) if cut < n_turns else None
+    first, cut, n_turns = (
+        given.standing.cut if given.standing else 0,
+        outcome.cut,
+        len(given.turns),
+    )
+    folded = given.turns[first:cut]
+    kept_first = node_kind(given.turns[cut]) if cut < n_turns else None
     return {
-        "tokensBefore": outcome.pre_tokens - frame.overhead_tokens,
-        "tokensAfter": outcome.post_tokens - frame.overhead_tokens,
+        "tokensBefore": outcome.pre_tokens - given.overhead_tokens,
+        "tokensAfter": outcome.post_tokens - given.overhead_tokens,
         "messagesBefore": n_turns - first,
         "messagesAfter": len(outcome.turns),
         "compactedCount": outcome.dropped_count,
         "keptCount": n_turns - first - outcome.dropped_count,
         "isSplitTurn": bool(folded) and kept_first not in ("user", "summary"),
-        "isIncremental": frame.standing is not None or any(node_kind(turn) == "summary" for turn in folded),
+        "isIncremental": given.standing is not None or any(node_kind(turn) == "summary" for turn in folded),
         "summaryLen": len(outcome.summary),
     }
 

@@ -1,4 +1,4 @@
-"""The narrator: each thing told once, in order, deltas gathered."""
+"""The events: each thing told once, in order, deltas gathered."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sidecar.conductor.events import (
     ToolStarted,
 )
 from sidecar.conductor.log import EventLog
-from sidecar.conductor.narrator import GATHER_CHARS, Narrator
+from sidecar.conductor.session_events import GATHER_CHARS, SessionEvents
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,
@@ -71,11 +71,11 @@ class Handle:
             self.clock.waiting.remove(self.call)
 
 
-def make() -> tuple[Narrator, EventLog, Clock]:
+def make() -> tuple[SessionEvents, EventLog, Clock]:
     clock, log = Clock(), EventLog("s", lambda: 0)
-    narrator = Narrator(log, clock.later)
-    narrator.begin_turn("t")
-    return narrator, log, clock
+    events = SessionEvents(log, clock.later)
+    events.begin_turn("t")
+    return events, log, clock
 
 
 def told(log: EventLog) -> list[Payload]:
@@ -88,42 +88,42 @@ def with_answer(text: str, phase: str = "settled") -> RunSnapshot:
 
 
 def test_the_first_delta_goes_out_at_once_and_the_next_ones_together() -> None:
-    narrator, log, clock = make()
+    events, log, clock = make()
     for piece in ("a", "b", "c"):
-        narrator.on_run_event(TextDeltaEvent(piece))
+        events.on_run_event(TextDeltaEvent(piece))
     clock.ring()
     assert told(log) == [Phase("streaming"), TextDelta("t.0", "a"), TextDelta("t.0", "bc")]
 
 
 def test_a_full_gathering_does_not_wait_for_the_clock() -> None:
-    narrator, log, _ = make()
-    narrator.on_run_event(TextDeltaEvent("a"))
-    narrator.on_run_event(TextDeltaEvent("x" * GATHER_CHARS))
+    events, log, _ = make()
+    events.on_run_event(TextDeltaEvent("a"))
+    events.on_run_event(TextDeltaEvent("x" * GATHER_CHARS))
     assert told(log)[-1] == TextDelta("t.0", "x" * GATHER_CHARS)
 
 
 def test_a_quiet_clock_is_not_rung_again() -> None:
-    narrator, _, clock = make()
-    narrator.on_run_event(TextDeltaEvent("a"))
+    events, _, clock = make()
+    events.on_run_event(TextDeltaEvent("a"))
     clock.ring()
     assert clock.waiting == []
 
 
 def test_thinking_and_text_are_never_mixed() -> None:
-    narrator, log, _ = make()
-    narrator.on_run_event(ThinkingDeltaEvent("hm"))
-    narrator.on_run_event(ThinkingDeltaEvent("m"))
-    narrator.on_run_event(TextDeltaEvent("yes"))
-    narrator.flush()
+    events, log, _ = make()
+    events.on_run_event(ThinkingDeltaEvent("hm"))
+    events.on_run_event(ThinkingDeltaEvent("m"))
+    events.on_run_event(TextDeltaEvent("yes"))
+    events.flush()
     assert told(log)[1:] == [ThinkingDelta("t.0", "hm"), ThinkingDelta("t.0", "m"), TextDelta("t.0", "yes")]
 
 
 def test_the_message_restates_the_answer_after_its_deltas_and_once() -> None:
-    narrator, log, _ = make()
-    narrator.on_run_event(TextDeltaEvent("ye"))
-    narrator.on_run_event(TextDeltaEvent("s"))
-    narrator.on_run_event(SettledEvent(with_answer("yes")))
-    narrator.on_run_event(SettledEvent(with_answer("yes")))
+    events, log, _ = make()
+    events.on_run_event(TextDeltaEvent("ye"))
+    events.on_run_event(TextDeltaEvent("s"))
+    events.on_run_event(SettledEvent(with_answer("yes")))
+    events.on_run_event(SettledEvent(with_answer("yes")))
     assert told(log)[1:] == [
         TextDelta("t.0", "ye"),
         TextDelta("t.0", "s"),
@@ -132,9 +132,9 @@ def test_the_message_restates_the_answer_after_its_deltas_and_once() -> None:
 
 
 def test_an_answer_that_came_without_deltas_is_told_all_the_same() -> None:
-    narrator, log, _ = make()
-    narrator.on_run_event(SnapshotEvent(IDLE))
-    narrator.on_run_event(SettledEvent(with_answer("yes")))
+    events, log, _ = make()
+    events.on_run_event(SnapshotEvent(IDLE))
+    events.on_run_event(SettledEvent(with_answer("yes")))
     assert told(log)[-1] == Message("t.0", ({"type": "text", "text": "yes"},))
 
 
@@ -146,26 +146,26 @@ def test_an_answer_that_came_without_deltas_is_told_all_the_same() -> None:
     ],
 )
 def test_a_model_that_failed_without_a_word_restates_no_older_answer(since: tuple[Turn, ...]) -> None:
-    narrator, log, _ = make()
+    events, log, _ = make()
     said = with_answer("I look", "dispatching")
-    narrator.on_run_event(TextDeltaEvent("I look"))
-    narrator.on_run_event(SnapshotEvent(said))
+    events.on_run_event(TextDeltaEvent("I look"))
+    events.on_run_event(SnapshotEvent(said))
     asked = replace(said, phase="invoking", messages=(*said.messages, *since))
-    narrator.on_run_event(SnapshotEvent(asked))
-    narrator.on_run_event(FaultedEvent(RunError("model_failed", "no"), replace(asked, phase="faulted")))
+    events.on_run_event(SnapshotEvent(asked))
+    events.on_run_event(FaultedEvent(RunError("model_failed", "no"), replace(asked, phase="faulted")))
     assert told(log)[-2:] == [Phase("dispatching"), Phase("invoking")]
 
 
 def test_the_message_of_a_tool_round_comes_before_its_tools() -> None:
-    narrator, log, _ = make()
-    narrator.on_run_event(TextDeltaEvent("I look"))
-    narrator.on_run_event(SnapshotEvent(with_answer("I look", "dispatching")))
+    events, log, _ = make()
+    events.on_run_event(TextDeltaEvent("I look"))
+    events.on_run_event(SnapshotEvent(with_answer("I look", "dispatching")))
     started = ToolActivity(
         "started", "c", "read", "Read a", "read", {"path": "a"}, locations=(Location(Path("/a")),)
     )
-    narrator.on_tool(started)
-    narrator.on_tool(replace(started, phase="finished", output="1\tx"))
-    narrator.on_run_event(ToolFinishedEvent("c", "read", ToolOutcome("c", "1\tx", False)))
+    events.on_tool(started)
+    events.on_tool(replace(started, phase="finished", output="1\tx"))
+    events.on_run_event(ToolFinishedEvent("c", "read", ToolOutcome("c", "1\tx", False)))
     place = (ToolLocation(str(Path("/a"))),)
     assert told(log)[1:] == [
         TextDelta("t.0", "I look"),
@@ -177,8 +177,8 @@ def test_the_message_of_a_tool_round_comes_before_its_tools() -> None:
 
 
 def test_a_call_that_never_reached_a_tool_still_has_its_pair_of_events() -> None:
-    narrator, log, _ = make()
-    narrator.on_run_event(ToolFinishedEvent("c", "read", ToolOutcome("c", "cut off", True)))
+    events, log, _ = make()
+    events.on_run_event(ToolFinishedEvent("c", "read", ToolOutcome("c", "cut off", True)))
     assert told(log) == [
         ToolStarted("c", "read", "read", "other"),
         ToolFinished("c", "read", "read", "other", "cut off", True),
@@ -186,26 +186,26 @@ def test_a_call_that_never_reached_a_tool_still_has_its_pair_of_events() -> None
 
 
 def test_a_phase_is_told_when_it_changes() -> None:
-    narrator, log, _ = make()
-    narrator.enter("invoking")
-    narrator.enter("invoking")
-    narrator.enter("streaming")
+    events, log, _ = make()
+    events.set_phase("invoking")
+    events.set_phase("invoking")
+    events.set_phase("streaming")
     assert told(log) == [Phase("invoking"), Phase("streaming")]
 
 
 def test_events_after_the_turn_belong_to_no_turn() -> None:
-    narrator, log, _ = make()
-    narrator.on_run_event(TextDeltaEvent("a"))
-    narrator.on_run_event(TextDeltaEvent("b"))
-    narrator.end_turn()
-    narrator.tell(Phase("idle"))
+    events, log, _ = make()
+    events.on_run_event(TextDeltaEvent("a"))
+    events.on_run_event(TextDeltaEvent("b"))
+    events.end_turn()
+    events.emit(Phase("idle"))
     assert [event.turn_id for event in log.after(0)] == ["t", "t", "t", None]
 
 
 def test_thinking_is_part_of_the_message() -> None:
-    narrator, log, _ = make()
-    narrator.on_run_event(ThinkingDeltaEvent("hm"))
+    events, log, _ = make()
+    events.on_run_event(ThinkingDeltaEvent("hm"))
     turns = (AssistantTurn((ThinkingBlock("hm"), TextBlock("yes"))),)
-    narrator.on_run_event(SettledEvent(replace(IDLE, phase="settled", messages=turns)))
+    events.on_run_event(SettledEvent(replace(IDLE, phase="settled", messages=turns)))
     content = ({"type": "thinking", "text": "hm"}, {"type": "text", "text": "yes"})
     assert told(log)[-1] == Message("t.0", content)

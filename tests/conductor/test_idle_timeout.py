@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.conductor.silence import bounded_silence
+from sidecar.conductor.idle_timeout import with_idle_timeout
 from sidecar.llmgateway.channel import channel_of
 from sidecar.llmgateway.contract import Emission, GatewayError, TextEmission
 from sidecar.llmgateway.scripted import Hang, Say
@@ -26,7 +26,7 @@ async def test_what_is_said_in_time_passes_as_it_is() -> None:
         await asyncio.sleep(0)
         yield TextEmission("b")
 
-    channel = bounded_silence(channel_of(speak), PATIENT_S)
+    channel = with_idle_timeout(channel_of(speak), PATIENT_S)
     assert await heard(aiter(channel)) == [TextEmission("a"), TextEmission("b")]
     assert await heard(aiter(channel)) == [TextEmission("a"), TextEmission("b")], "it can be read again"
 
@@ -41,7 +41,7 @@ async def test_silence_ends_the_call_and_says_how_long_it_was() -> None:
         finally:
             closed.append(True)
 
-    emissions = aiter(bounded_silence(channel_of(fall_silent), 0.0))
+    emissions = aiter(with_idle_timeout(channel_of(fall_silent), 0.0))
     assert await anext(emissions) == TextEmission("a")
     with pytest.raises(GatewayError, match="said nothing for 0 s") as raised:
         await anext(emissions)
@@ -55,7 +55,7 @@ async def test_what_the_call_raises_is_not_taken_for_silence(error: Exception) -
         raise error
 
     with pytest.raises(type(error), match=str(error)):
-        await heard(aiter(bounded_silence(channel_of(fail), PATIENT_S)))
+        await heard(aiter(with_idle_timeout(channel_of(fail), PATIENT_S)))
 
 
 async def test_who_stops_listening_ends_the_call() -> None:
@@ -68,14 +68,14 @@ async def test_who_stops_listening_ends_the_call() -> None:
         finally:
             closed.append(True)
 
-    emissions: Any = aiter(bounded_silence(channel_of(speak), PATIENT_S))
+    emissions: Any = aiter(with_idle_timeout(channel_of(speak), PATIENT_S))
     await anext(emissions)
     await emissions.aclose()
     assert closed == [True]
 
 
 async def test_a_silent_model_faults_the_turn_and_the_next_one_runs(make_stage: Any) -> None:
-    stage = await make_stage([[Say("par"), Hang()], [Say("two")]], model_silence_s=0.01)
+    stage = await make_stage([[Say("par"), Hang()], [Say("two")]], model_idle_timeout_s=0.01)
     session = await stage.session()
     failed = await stage.ask(session, "1")
     assert failed.fault is not None

@@ -11,10 +11,10 @@ from collections.abc import AsyncGenerator
 from sidecar.llmgateway.channel import channel_of
 from sidecar.llmgateway.contract import Channel, Emission, emissions_of, gateway_error
 
-__all__ = ["bounded_silence"]
+__all__ = ["with_idle_timeout"]
 
 
-def bounded_silence(channel: Channel, limit_s: float) -> Channel:
+def with_idle_timeout(channel: Channel, limit_s: float) -> Channel:
     """Return *channel*, which raises a GatewayError once it has said nothing for *limit_s* seconds.
 
     The time between two emissions counts, not that of the whole call. The call itself is ended then.

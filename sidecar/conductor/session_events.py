@@ -35,7 +35,7 @@ from sidecar.runtime.contract import (
     ToolFinishedEvent,
 )
 
-__all__ = ["Narrator", "Timer", "tool_finished", "tool_started"]
+__all__ = ["SessionEvents", "Timer", "tool_finished", "tool_started"]
 
 GATHER_S = 0.033
 GATHER_CHARS = 4096
@@ -50,7 +50,7 @@ class Timer(Protocol):
         ...
 
 
-class Narrator:
+class SessionEvents:
     """The voice of one session. *later* is ``loop.call_later``."""
 
     def __init__(self, log: EventLog, later: Callable[[float, Callable[[], None]], Timer]) -> None:
@@ -61,7 +61,7 @@ class Narrator:
         self._message_index = 0
         self._message_open = False
         self._answered: AssistantTurn | None = None
-        self._told: set[str] = set()
+        self._started_calls: set[str] = set()
         self._pending: list[str] = []
         self._pending_chars = 0
         self._pending_kind: type[TextDelta] | type[ThinkingDelta] = TextDelta
@@ -82,28 +82,28 @@ class Narrator:
         self._turn_id = turn_id
         self._message_index = 0
         self._message_open = False
-        self._told.clear()
+        self._started_calls.clear()
 
     def end_turn(self) -> None:
         """Nothing told from now on belongs to a turn."""
         self.flush()
         self._turn_id = None
 
-    def tell(self, data: Payload) -> None:
+    def emit(self, data: Payload) -> None:
         """Append *data* to the log, after every delta before it."""
         self.flush()
         self._log.append(data, self._turn_id)
 
-    def say(self, text: str) -> None:
+    def emit_text(self, text: str) -> None:
         """Tell *text* as one finished answer of the running turn."""
-        self.tell(Message(self._message_id(), ({"type": "text", "text": text},)))
+        self.emit(Message(self._message_id(), ({"type": "text", "text": text},)))
         self._message_index += 1
 
-    def enter(self, phase: str) -> None:
+    def set_phase(self, phase: str) -> None:
         """Tell *phase* unless it is the one told last."""
         if phase != self._phase:
             self._phase = phase
-            self.tell(Phase(phase))
+            self.emit(Phase(phase))
 
     def on_run_event(self, event: RunEvent) -> None:
         """Tell what the agent published; its end is told by the session, which knows more."""
@@ -121,14 +121,14 @@ class Narrator:
 
     def on_tool(self, activity: ToolActivity) -> None:
         """Tell what a tool reported of itself."""
-        self._told.add(activity.call_id)
+        self._started_calls.add(activity.call_id)
         match activity.phase:
             case "started":
-                self.tell(tool_started(activity))
+                self.emit(tool_started(activity))
             case "progress":
-                self.tell(ToolProgress(activity.call_id, str(activity.output)))
+                self.emit(ToolProgress(activity.call_id, str(activity.output)))
             case "finished":
-                self.tell(tool_finished(activity))
+                self.emit(tool_finished(activity))
 
     def flush(self) -> None:
         """Send the gathered deltas now."""
@@ -142,7 +142,7 @@ class Narrator:
             self._log.append(self._pending_kind(self._message_id(), delta), self._turn_id)
 
     def _delta(self, kind: type[TextDelta] | type[ThinkingDelta], delta: str) -> None:
-        self.enter("streaming")
+        self.set_phase("streaming")
         if kind is not self._pending_kind:
             self.flush()
             self._pending_kind = kind
@@ -168,7 +168,7 @@ class Narrator:
             self._finish_message(snapshot)
         if snapshot.phase == "invoking":
             self._message_open = True
-        self.enter(snapshot.phase)
+        self.set_phase(snapshot.phase)
 
     def _finish_message(self, snapshot: RunSnapshot) -> None:
         """Restate the answer that has just ended, whole."""
@@ -178,17 +178,17 @@ class Narrator:
         answer = _newest_answer(snapshot)
         # Of a model that failed without a word the newest answer is one that was told before.
         if answer is not None and answer is not self._answered and (content := turn_content(answer)):
-            self.tell(Message(self._message_id(), content))
+            self.emit(Message(self._message_id(), content))
         self._answered = answer
         self._message_index += 1
 
     def _tool_without_activity(self, event: ToolFinishedEvent) -> None:
         """Tell a call that never reached a tool: cut off, aborted, or nobody's."""
-        if event.id in self._told:
+        if event.id in self._started_calls:
             return
-        self.tell(ToolStarted(event.id, event.name, event.name, "other"))
+        self.emit(ToolStarted(event.id, event.name, event.name, "other"))
         outcome = event.outcome
-        self.tell(ToolFinished(event.id, event.name, event.name, "other", outcome.output, outcome.is_error))
+        self.emit(ToolFinished(event.id, event.name, event.name, "other", outcome.output, outcome.is_error))
 
     def _message_id(self) -> str:
         return f"{self._turn_id or 'none'}.{self._message_index}"
