@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Literal, TypeAlias
 
 from sidecar.protocol.methods import CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
-from sidecar.protocol.schema_json import schema_document
+from sidecar.protocol.schema_json import schema_document, without_prose
 from sidecar.protocol.schema_markdown import markdown
 from sidecar.protocol.schema_model import Shape, shapes_of
 from sidecar.protocol.schema_ts import typescript
@@ -37,8 +37,12 @@ def schema_text(form: SchemaFormat) -> str:
 
 
 def schema_hash() -> str:
-    """Return ``sha256:`` and the hash of the JSON Schema: two daemons with the same one speak alike."""
-    return f"sha256:{sha256(schema_text('jsonschema').encode()).hexdigest()}"
+    """Return ``sha256:`` and the hash of the JSON Schema without its prose.
+
+    Two daemons with the same hash exchange the same messages; a reworded description does not change it.
+    """
+    structure = without_prose(schema_document(protocol_shapes()))
+    return f"sha256:{sha256(json.dumps(structure, sort_keys=True).encode()).hexdigest()}"
 
 
 @cache

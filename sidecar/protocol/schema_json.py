@@ -21,7 +21,7 @@ from sidecar.protocol.schema_model import (
     Type,
 )
 
-__all__ = ["schema_document"]
+__all__ = ["schema_document", "without_prose"]
 
 
 def schema_document(shapes: Mapping[str, Shape]) -> dict[str, Any]:
@@ -39,6 +39,19 @@ def schema_document(shapes: Mapping[str, Shape]) -> dict[str, Any]:
         "errors": {row.kind: asdict(row) for row in ERROR_KINDS.values()},
         "$defs": {name: _object(shapes[name]) for name in sorted(shapes)},
     }
+
+
+def without_prose(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a *document* of :func:`schema_document` without its sentences, only names and types."""
+    tables = ("methods", "clientRequests", "notifications", "errors", "$defs")
+    stripped = {
+        table: {
+            name: {key: value for key, value in row.items() if key not in ("doc", "description")}
+            for name, row in document[table].items()
+        }
+        for table in tables
+    }
+    return {**document, **stripped}
 
 
 def _methods(rows: Iterable[Method]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Final
 
 __all__ = ["METHOD_NAMES", "SCHEMA_HASH"]
 
-SCHEMA_HASH: Final = "sha256:248c225bf319162121a25ee014999782e5a387095ea6eedb7c2a7916be292677"
+SCHEMA_HASH: Final = "sha256:2f93a85fec5a407de50f8295485d408364e5d32fdba231c370aaf68dd517d863"
 """What ``sidecar.protocol.schema.schema_hash`` returns."""
 
 METHOD_NAMES: Final = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 from pathlib import Path
@@ -16,6 +17,7 @@ from sidecar.conductor.slash import COMMANDS
 from sidecar.protocol.errors import ERROR_KINDS, acp_code, lsp_code
 from sidecar.protocol.methods import CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
 from sidecar.protocol.schema import FILE_NAMES, protocol_shapes, schema_hash, schema_text
+from sidecar.protocol.schema_json import schema_document, without_prose
 from sidecar.protocol.stamp import METHOD_NAMES, SCHEMA_HASH
 from sidecar.server.commands import COMMANDS as EDITOR_COMMANDS
 
@@ -43,6 +45,18 @@ def test_the_reference_names_every_command_of_an_editor() -> None:
 def test_the_hash_of_the_handshake_is_that_of_the_schema() -> None:
     """A protocol that changes says so: put this hash into ``sidecar/protocol/stamp.py``."""
     assert schema_hash() == SCHEMA_HASH
+
+
+def test_the_hash_ignores_prose_and_notices_a_field() -> None:
+    document = schema_document(protocol_shapes())
+    reworded = copy.deepcopy(document)
+    reworded["methods"]["sidecar/status"]["doc"] = "Other words."
+    reworded["$defs"]["SidParams"]["description"] = "Other words."
+    reworded["errors"]["busy"]["doc"] = "Other words."
+    assert without_prose(reworded) == without_prose(document) != document
+    changed = copy.deepcopy(document)
+    changed["$defs"]["SidParams"]["properties"]["sid"] = {"type": "integer"}
+    assert without_prose(changed) != without_prose(document)
 
 
 def test_the_methods_of_the_handshake_are_those_of_the_table() -> None:
