@@ -1,24 +1,25 @@
-"""The one tree of errors that callers may handle, and ``bug()`` for what cannot happen.
+"""The tree of errors that a caller may handle, and the two ways to report all others.
 
 Every class has a stable camelCase ``kind``; ``sidecar.protocol.errors`` alone maps kinds to JSON-RPC codes.
-A message says what was asked, what was found and what to do next; it holds no secret, no prompt text and no
-stack trace, because it crosses the wire as it is.
+A message names the request, the finding and the next step. It crosses the wire as it is, so it holds no
+secret, no prompt text and no stack trace.
 """
 
 from __future__ import annotations
 
 import logging
+import traceback
 from typing import Any, ClassVar
 
 from sidecar._internal.env import read_env
 
-__all__ = ["InvalidInput", "SidecarError", "bug"]
-
 _log = logging.getLogger(__name__)
+_faults = logging.getLogger("sidecar.faults")
+_ACTION_CHARS = 200
 
 
 class SidecarError(Exception):
-    """Something a caller may handle. ``details`` is JSON-ready."""
+    """An error that a caller may handle. ``details`` is JSON-ready."""
 
     kind: ClassVar[str] = "internal"
     retryable: ClassVar[bool] = False
@@ -37,7 +38,18 @@ class InvalidInput(SidecarError):
 
 
 def bug(message: str) -> None:
-    """Report what cannot happen: raise under ``INDUSAGI_STRICT=1`` (the tests), else record it and go on."""
+    """Report an impossible state: raise under ``INDUSAGI_STRICT=1`` (the tests), else log it and return."""
     if read_env("strict"):
         raise AssertionError(message)
     _log.error("bug: %s", message)
+
+
+def log_fault(action: str, error: BaseException) -> None:
+    """Log that *action* failed: one line with the class of *error*, then the lines of code it came from.
+
+    The text of the exception may quote a prompt or a file, so it is logged at DEBUG only. The first line is
+    formatted before the log gets it: ``sidecar/status`` shows records without their arguments.
+    """
+    _faults.error(f"{action[:_ACTION_CHARS]} failed with {type(error).__name__}")
+    _faults.warning("".join(traceback.format_tb(error.__traceback__)))
+    _faults.debug("message: %s", error)

@@ -15,8 +15,7 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any, Final, TypeAlias
 
-from sidecar._internal.errors import SidecarError
-from sidecar._internal.faults import log_fault
+from sidecar._internal.errors import SidecarError, log_fault
 from sidecar.acp.files import ClientFiles
 from sidecar.acp.handshake import AcpProfile
 from sidecar.acp.params import content, extras, fields, session_id

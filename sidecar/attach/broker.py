@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, TypeAlias
 
-from sidecar._internal.faults import log_fault
+from sidecar._internal.errors import log_fault
 from sidecar.attach.streams import SocketStream
 from sidecar.transport.lifetime import Served, Stop
 

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from sidecar._internal.faults import log_fault
+from sidecar._internal.errors import log_fault
 
 __all__ = ["Admit", "Listener"]
 

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from sidecar._internal.file_lock import FileLock
 from sidecar.attach.errors import AttachError
-from sidecar.attach.lock import FileLock
 from sidecar.attach.manners import READY
 from sidecar.attach.place import Place
 from sidecar.attach.starting import START_S, connect_or_start, log_tail, open_log

@@ -7,8 +7,8 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 
+from sidecar._internal.file_lock import FileLock
 from sidecar.attach.errors import AttachError
-from sidecar.attach.lock import FileLock
 from sidecar.attach.place import Place
 
 __all__ = ["START_S", "connect_or_start", "log_tail", "open_log"]

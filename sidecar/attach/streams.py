@@ -11,7 +11,7 @@ from typing import Final
 
 from sidecar.attach.manners import FAREWELL, HELLO
 from sidecar.transport.pipes import TransportStream
-from sidecar.transport.processes import LAST_PID, is_alive
+from sidecar.transport.processes import is_alive, is_process_id
 
 __all__ = ["SocketStream", "greet", "over_socket"]
 
@@ -39,7 +39,7 @@ class SocketStream(TransportStream):
 
     def end_with(self, pid: int | None) -> None:
         """Close when process *pid* is gone, at once when it is gone already; None and 0 are no process."""
-        if pid is not None and 0 < pid <= LAST_PID and self._watch is None:
+        if is_process_id(pid) and self._watch is None:
             self._watch = asyncio.ensure_future(self._close_after(pid))
 
     async def take_line(self, limit: int) -> bytes | None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sidecar._internal.errors import SidecarError
-from sidecar._internal.faults import log_fault
+from sidecar._internal.errors import SidecarError, log_fault
 from sidecar._internal.loading import loading
 from sidecar.service.contract import Backend
 

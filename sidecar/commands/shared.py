@@ -14,9 +14,9 @@ import time
 from typing import Final
 
 from sidecar._internal.env import indusagi_home
+from sidecar._internal.file_lock import FileLock
 from sidecar._internal.loading import loading
 from sidecar.attach.errors import AttachError
-from sidecar.attach.lock import FileLock
 from sidecar.attach.loopback import open_port
 from sidecar.attach.manners import READY
 from sidecar.attach.place import Place
@@ -66,10 +66,10 @@ def _take(lock: FileLock, place: Place) -> bool:
         if is_answering(place):
             return False
         if time.monotonic() > deadline:
-            holder = f"process {lock.signed_by()}, which holds {place.lock},"
+            holder = f"process {lock.read_holder()}, which holds {place.lock},"
             raise AttachError(f"{holder} does not answer at {place.socket}; end it")
         time.sleep(_POLL_S)
-    lock.sign()
+    lock.write_holder()
     return True
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from sidecar._internal.cancel import CancelledByToken, CancelToken
-from sidecar._internal.faults import log_fault
+from sidecar._internal.errors import log_fault
 from sidecar.conductor.compaction_records import (
     Trigger,
     as_standing,

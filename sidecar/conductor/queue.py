@@ -10,8 +10,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
-from sidecar._internal.errors import bug
-from sidecar._internal.faults import log_fault
+from sidecar._internal.errors import bug, log_fault
 
 __all__ = ["JobQueue"]
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from sidecar._internal.cancel import CancelToken
-from sidecar._internal.faults import log_fault
+from sidecar._internal.errors import log_fault
 from sidecar.conductor.content import prompt_title, turn_text
 from sidecar.conductor.contract import ContextUsage, StopReasonName
 from sidecar.conductor.core import Core

@@ -17,8 +17,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from sidecar._internal.errors import SidecarError
-from sidecar._internal.faults import log_fault
+from sidecar._internal.errors import SidecarError, log_fault
 from sidecar.protocol.errors import MethodNotFound, RequestRefused, lsp_code
 from sidecar.protocol.framing import HeaderDecoder, frame_with_header
 from sidecar.protocol.handshake import ServerInfo, advertise

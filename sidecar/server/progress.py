@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from sidecar._internal.faults import log_fault
+from sidecar._internal.errors import log_fault
 from sidecar.protocol.jsonrpc import encode_notification
 from sidecar.service.contract import ProgressSink
 from sidecar.transport.peer import Peer, PeerGone, PeerRefused

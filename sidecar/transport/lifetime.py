@@ -17,8 +17,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, Protocol
 
-from sidecar._internal.faults import log_fault
-from sidecar.transport.processes import LAST_PID, wait_for_parent, wait_for_process
+from sidecar._internal.errors import log_fault
+from sidecar.transport.processes import is_process_id, wait_for_parent, wait_for_process
 
 __all__ = ["GRACE_S", "Lifetime", "Served", "Stop", "leave", "run", "supervise"]
 
@@ -71,7 +71,7 @@ class Lifetime:
 
     def watch_process(self, pid: int | None) -> None:
         """End when process *pid* does, at once when it is gone already; None and 0 are no process."""
-        if pid is not None and 0 < pid <= LAST_PID and pid != os.getpid():
+        if is_process_id(pid) and pid != os.getpid():
             self._in_thread(lambda: wait_for_process(pid), f"process {pid} is gone")
 
     def watch_parent(self) -> None:
@@ -183,9 +183,9 @@ async def _run(main: Callable[[Lifetime], Coroutine[Any, Any, int]], grace_s: fl
 
 def _end_children_with_us() -> None:
     # Only there: it loads ctypes, for which an editor would have to wait.
-    from sidecar.transport.jobs import end_children_with_us, kernel32
+    from sidecar.transport.jobs import end_children_with_us, load_kernel32
 
-    system = kernel32()
+    system = load_kernel32()
     if system is None or not end_children_with_us(system):
         _log.warning("Windows gave no job object: what tools start may outlive a daemon that is killed")
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sidecar._internal.faults import log_fault
+from sidecar._internal.errors import log_fault
 from sidecar.transport.feed import MERGED_CHARS, Feed, Projection, is_mergeable
 from sidecar.transport.streams import ByteStream
 

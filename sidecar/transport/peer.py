@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
-from sidecar._internal.errors import SidecarError
-from sidecar._internal.faults import log_fault
+from sidecar._internal.errors import SidecarError, log_fault
 from sidecar.protocol import jsonrpc
 from sidecar.protocol.errors import RequestCancelled, RequestRefused, error_data
 from sidecar.protocol.framing import MAX_BODY_BYTES, Broken, Decoder, Frame, Oversized

@@ -1,8 +1,7 @@
-"""Whether another process still lives, and waiting for its end: the parent, or any other by its number.
+"""Other processes: whether one is alive, and waiting for its end.
 
-What waits here blocks the calling thread: on a descriptor of the process on Linux, on kqueue on macOS and the
-BSDs, on a handle on Windows, and where none of them tells, by looking every second. Imports next to nothing,
-for programs that have to start fast.
+Waiting blocks the calling thread. On Linux it uses a process descriptor, elsewhere :mod:`psutil`, which is
+imported when it is first needed: every start of a daemon waits for its parent, and must not pay for it.
 """
 
 from __future__ import annotations
@@ -10,95 +9,53 @@ from __future__ import annotations
 import os
 import select
 import sys
-import time
 from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeGuard
 
-__all__ = ["LAST_PID", "is_alive", "wait_for_parent", "wait_for_process"]
-
-LAST_PID = 2**31 - 1
-"""The largest number a process can have."""
-
-_POLL_S = 1.0
+_LAST_PID = 2**31 - 1
+"""The largest id a process can have."""
 
 
-if sys.platform == "win32":
-    _SYNCHRONIZE = 0x00100000
-    _FOR_EVER = 0xFFFFFFFF
-
-    def wait_for_parent(parent: int) -> None:
-        """Return when the process *parent* is gone."""
-        wait_for_process(parent)
-
-    def wait_for_process(pid: int) -> None:
-        """Return when there is no process *pid*."""
-        _is_over(pid, _FOR_EVER)
-
-    def is_alive(pid: int) -> bool:
-        """Whether there is a process *pid*."""
-        return not _is_over(pid, 0)
-
-    def _is_over(pid: int, wait_ms: int) -> bool:
-        """Wait for the end of process *pid*; False when it still runs after *wait_ms*."""
-        import ctypes
-
-        kernel = ctypes.WinDLL("kernel32")
-        handle = kernel.OpenProcess(_SYNCHRONIZE, False, pid)
-        if not handle:
-            return True
-        try:
-            return bool(kernel.WaitForSingleObject(handle, wait_ms) == 0)
-        finally:
-            kernel.CloseHandle(handle)
-
-else:
-
-    def wait_for_parent(parent: int) -> None:
-        """Return when *parent* is no longer our parent: one that ends hands its children on at once."""
-
-        def is_ours() -> bool:
-            return os.getppid() == parent
-
-        if not _wait_for_end(parent, is_ours):
-            while is_ours():
-                time.sleep(_POLL_S)
-
-    def wait_for_process(pid: int) -> None:
-        """Return when there is no process *pid*."""
-        if not _wait_for_end(pid, lambda: True):
-            while is_alive(pid):
-                time.sleep(_POLL_S)
-
-    def is_alive(pid: int) -> bool:
-        """Whether there is a process *pid*, be it somebody else's."""
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            return True
-        return True
+def is_process_id(pid: int | None) -> TypeGuard[int]:
+    """Whether *pid* can be the id of a process; None and 0 stand for "no process" in a handshake."""
+    return pid is not None and 0 < pid <= _LAST_PID
 
 
-if sys.platform == "linux":
+def is_alive(pid: int) -> bool:
+    """Whether there is a process *pid*, of any user."""
+    import psutil
 
-    def _wait_for_end(pid: int, is_it: Callable[[], bool]) -> bool:
-        """Return True once process *pid* has ended, or is not who was meant; False when nobody tells."""
-        try:
-            fd = os.pidfd_open(pid)
-        except (AttributeError, OSError):
-            return False
-        if is_it():  # else the descriptor may be of another process with the same number
-            watched = select.poll()
-            watched.register(fd, select.POLLIN)
-            watched.poll()
-        os.close(fd)
-        return True
+    return psutil.pid_exists(pid)
 
-elif sys.platform != "win32":
 
-    def _wait_for_end(pid: int, is_it: Callable[[], bool]) -> bool:
-        """Return True once process *pid* has ended, or is not who was meant; False when nobody tells."""
-        from sidecar.transport.kqueue import kernel, wait_for_exit
+def wait_for_parent(parent: int) -> None:
+    """Return when *parent*, the process that started this one, has ended."""
+    wait_for_process(parent, lambda: os.getppid() == parent)
 
-        asked = kernel()
-        return asked is not None and wait_for_exit(pid, asked, is_it)
+
+def wait_for_process(pid: int, is_meant: Callable[[], bool] = lambda: True) -> None:
+    """Return when the process *pid* has ended, at once when there is none.
+
+    Args:
+        pid: the id of a process that is not a child of this one.
+        is_meant: called once the process is held fast; False says that its id was already given to another
+            process, so that the intended one has ended.
+    """
+    if sys.platform == "linux":
+        with suppress(AttributeError, OSError):  # an old kernel or a sandbox; psutil then polls
+            descriptor = os.pidfd_open(pid)
+            try:
+                if is_meant():
+                    poll = select.poll()
+                    poll.register(descriptor, select.POLLIN)
+                    poll.poll()
+            finally:
+                os.close(descriptor)
+            return
+    import psutil
+
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        if is_meant():
+            process.wait()

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from sidecar._internal.file_lock import FileLock
 from sidecar.attach.errors import AttachError
-from sidecar.attach.lock import FileLock
 from sidecar.attach.loopback import connect, is_answering, reach, start
 from sidecar.attach.place import Place
 from sidecar.attach.shim import pump
@@ -117,7 +117,7 @@ def test_an_editor_reaches_a_daemon_that_is_started_for_it(
     with os.fdopen(seen, "rb") as output:
         assert b'"capabilities"' in output.read()
     lock = FileLock(place.lock)
-    pid = lock.signed_by()
+    pid = lock.read_holder()
     assert pid is not None
     os.kill(pid, signal.SIGTERM)
     lock.take()

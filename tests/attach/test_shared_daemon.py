@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.attach.lock import FileLock
+from sidecar._internal.file_lock import FileLock
 from sidecar.attach.place import Place
 from sidecar.attach.reach import is_answering
 from sidecar_client import ConnectionLost, SidecarClient, SidecarRequestError
@@ -69,7 +69,7 @@ class Stage:
         if not self.place.lock.exists():
             return None
         lock = FileLock(self.place.lock)
-        pid = lock.signed_by()
+        pid = lock.read_holder()
         lock.release()
         return pid
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from sidecar.transport.jobs import _Limits, end_children_with_us, kernel32
+from sidecar.transport.jobs import ExtendedLimits, end_children_with_us, load_kernel32
 
 JOB, US = 11, -1
 
@@ -23,7 +23,7 @@ class Played:
         return self._answer("create", JOB)
 
     def SetInformationJobObject(self, job: int, kind: int, limits: object, n_bytes: int, /) -> int:
-        found = ctypes.cast(limits, ctypes.POINTER(_Limits)).contents  # type: ignore[arg-type]  # a reference
+        found = ctypes.cast(limits, ctypes.POINTER(ExtendedLimits)).contents  # type: ignore[arg-type]  # a reference
         return self._answer("limit", 1, job, kind, found.flags, n_bytes)
 
     def AssignProcessToJobObject(self, job: int, process: int, /) -> int:
@@ -40,7 +40,9 @@ class Played:
         return 0 if name == self._fails else well
 
 
-CREATE, LIMIT, ASSIGN = ("create",), ("limit", JOB, 9, 0x2800, ctypes.sizeof(_Limits)), ("assign", JOB, US)
+CREATE = ("create",)
+LIMIT = ("limit", JOB, 9, 0x2800, ctypes.sizeof(ExtendedLimits))
+ASSIGN = ("assign", JOB, US)
 CLOSE = ("close", JOB)
 
 
@@ -61,8 +63,8 @@ def test_end_children_with_us(fails: str, asked: list[tuple[object, ...]]) -> No
 
 @pytest.mark.skipif(ctypes.sizeof(ctypes.c_void_p) != 8, reason="the size on 64 bits")
 def test_the_limits_are_as_large_as_the_system_s() -> None:
-    assert ctypes.sizeof(_Limits) == 144
+    assert ctypes.sizeof(ExtendedLimits) == 144
 
 
 def test_only_windows_has_it() -> None:
-    assert (kernel32() is not None) == (sys.platform == "win32")
+    assert (load_kernel32() is not None) == (sys.platform == "win32")

@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field
 from typing import Final, Generic, ParamSpec, TypeVar
 
-from sidecar._internal.faults import log_fault
+from sidecar._internal.errors import log_fault
 from sidecar.llmgateway.channel import channel_of
 from sidecar.llmgateway.contract import (
     Channel,

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.attach.lock import FileLock
+from sidecar._internal.file_lock import FileLock
 
 HOLDER = """
 import sys
 from pathlib import Path
-from sidecar.attach.lock import FileLock
+from sidecar._internal.file_lock import FileLock
 
 lock = FileLock(Path(sys.argv[1]))
 lock.take()
-lock.sign()
+lock.write_holder()
 print("taken", flush=True)
 sys.stdin.read()
 """
@@ -41,7 +41,7 @@ def test_a_holder_that_is_killed_holds_nothing(tmp_path: Path) -> None:
         assert holder.stdout is not None
         holder.stdout.readline()
         lock = FileLock(path)
-        assert (lock.try_take(), lock.signed_by()) == (False, holder.pid)
+        assert (lock.try_take(), lock.read_holder()) == (False, holder.pid)
         holder.kill()
         holder.wait()
         assert lock.try_take()
@@ -50,7 +50,7 @@ def test_a_holder_that_is_killed_holds_nothing(tmp_path: Path) -> None:
 
 def test_nobody_has_signed_a_new_lock(tmp_path: Path) -> None:
     lock = FileLock(tmp_path / "lock")
-    assert lock.signed_by() is None
+    assert lock.read_holder() is None
     lock.release()
 
 
