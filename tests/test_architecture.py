@@ -39,6 +39,7 @@ LAYERS = (
         "rooms.knowledge",
     ),
     ("runtime.cadence", "runtime.memory", "runtime.wire", "window_budget", "agentcore", "rooms"),
+    ("conversation",),
     ("runtime.contract", "capabilities.contract", "workspace.contract", "llmgateway.contract"),
     ("_internal",),
 )
@@ -49,6 +50,7 @@ SHAPES = {"sidecar.conductor.contract", "sidecar.conductor.events", "sidecar.con
 
 ENGINES = ("runtime.memory", "runtime.cadence", "runtime.wire", "window_budget", "agentcore", "rooms.memory")
 PURE = (
+    "conversation",
     "runtime.contract",
     "llmgateway.contract",
     "runtime.cadence",

@@ -5,7 +5,7 @@ A delta costs the same however long the turn already is (failure B-R18). It neve
 
 from __future__ import annotations
 
-from sidecar._internal.growing import Growing
+from sidecar.conversation.sequence import AppendOnlySeq
 from sidecar.llmgateway.contract import AssistantTurn, Block, DoneEmission, Emission
 from sidecar.runtime.cadence.fold import fold_all, seal_call
 from sidecar.runtime.wire import is_blank, with_distinct_ids
@@ -23,9 +23,9 @@ class Draft:
 
     __slots__ = ("_base", "_log", "_turn")
 
-    def __init__(self, base: tuple[Block, ...] = (), log: Growing[Emission] | None = None) -> None:
+    def __init__(self, base: tuple[Block, ...] = (), log: AppendOnlySeq[Emission] | None = None) -> None:
         self._base = base
-        self._log: Growing[Emission] = Growing() if log is None else log
+        self._log: AppendOnlySeq[Emission] = AppendOnlySeq() if log is None else log
         self._turn: AssistantTurn | None = None
 
     def folded(self, emission: Emission) -> Draft:

@@ -210,7 +210,7 @@ def _noted(state: RunSnapshot, tool: PendingTool, result: ToolResultBlock) -> Ru
 def on_compacted(config: AgentConfig, state: RunSnapshot, signal: CompactedSignal) -> Transition:
     """Put the summary in the place of the turns before the planned cut, and ask the model (B-R2, B-R3)."""
     transcript = Transcript.of(state.messages)
-    kept = transcript.finished.span(max(0, signal.cut), len(transcript.finished))
+    kept = transcript.finished[max(0, signal.cut) :]
     return ask_about(config, replace(state, error=None), (signal.summary, *kept))
 
 

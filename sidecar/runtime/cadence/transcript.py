@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeAlias, overload
 
-from sidecar._internal.growing import Growing
+from sidecar.conversation.sequence import AppendOnlySeq
 from sidecar.llmgateway.contract import ToolTurn, Turn
 from sidecar.runtime.cadence.draft import Draft
 from sidecar.runtime.wire import Outgoing, is_blank
@@ -33,7 +33,7 @@ class Transcript(Sequence[Turn]):
     __slots__ = ("_finished", "_open", "_outgoing")
 
     def __init__(
-        self, finished: Growing[Turn], outgoing: Outgoing, open_turn: OpenTurn | None = None
+        self, finished: AppendOnlySeq[Turn], outgoing: Outgoing, open_turn: OpenTurn | None = None
     ) -> None:
         self._finished = finished
         self._outgoing = outgoing
@@ -47,13 +47,13 @@ class Transcript(Sequence[Turn]):
         """
         if isinstance(messages, Transcript):
             return messages
-        transcript = cls(Growing(), _NOTHING)
+        transcript = cls(AppendOnlySeq(), _NOTHING)
         if messages and is_blank(messages[-1]):
             return transcript.with_turns(messages[:-1]).with_open(Draft(messages[-1].blocks))
         return transcript.with_turns(messages)
 
     @property
-    def finished(self) -> Growing[Turn]:
+    def finished(self) -> AppendOnlySeq[Turn]:
         """The turns that will not change any more."""
         return self._finished
 
@@ -92,15 +92,17 @@ class Transcript(Sequence[Turn]):
         if isinstance(index, slice):
             return self._slice(*index.indices(len(self)))
         at = index + len(self) if index < 0 else index
+        if not 0 <= at < len(self):
+            raise IndexError(f"index {index} is outside of a conversation of {len(self)} turns")
         if at == len(self._finished) and self._open is not None:
             return self._last()[0]
-        return self._finished.at(at)
+        return self._finished[at]
 
     def _slice(self, start: int, stop: int, step: int) -> tuple[Turn, ...]:
         if step != 1:
             return tuple(self[at] for at in range(start, stop, step))
         last = self._last() if start <= len(self._finished) < stop else ()
-        return (*self._finished.span(start, stop), *last)
+        return (*self._finished[start:stop], *last)
 
     def __iter__(self) -> Iterator[Turn]:
         yield from self._finished

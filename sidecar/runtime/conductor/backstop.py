@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from sidecar._internal.cancel import CancelToken
-from sidecar._internal.growing import Growing
+from sidecar.conversation.sequence import AppendOnlySeq
 from sidecar.llmgateway.contract import Conversation, ModelCard, ToolDescriptor, Turn
 from sidecar.runtime.contract import AgentConfig, ModelInvoker
 from sidecar.runtime.memory import (
@@ -40,11 +40,11 @@ class Backstop:
         self._config = config
         self._invoke = invoke
         self._get_card = get_card
-        self._weighed: Growing[Turn] = Growing()
+        self._weighed: AppendOnlySeq[Turn] = AppendOnlySeq()
         self._n_chars = 0
 
     async def relieve(
-        self, history: Growing[Turn], conversation: Conversation, cancel: CancelToken
+        self, history: AppendOnlySeq[Turn], conversation: Conversation, cancel: CancelToken
     ) -> LiveCompaction | None:
         """Return how to shorten *history* before *conversation* is sent, or None when it is to stay.
 
@@ -66,7 +66,7 @@ class Backstop:
             return None
         return await compact_live(turns, plan, self._invoke, model=card, cancel=cancel)
 
-    def _tokens(self, history: Growing[Turn]) -> int:
+    def _tokens(self, history: AppendOnlySeq[Turn]) -> int:
         added = history.since(self._weighed)
         if added is None:
             added, self._n_chars = tuple(history), 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
-from sidecar._internal.growing import Growing
+from sidecar.conversation.sequence import AppendOnlySeq
 from sidecar.llmgateway.contract import Turn
 from sidecar.runtime.cadence import Transcript
 from sidecar.runtime.conductor.hooks import tell
@@ -77,7 +77,7 @@ class Keeper:
     def __init__(self, journal: Journal | None, on_error: StoreErrorHandler | None) -> None:
         self._journal = journal
         self._on_error = on_error
-        self._stored: Growing[Turn] | None = None
+        self._stored: AppendOnlySeq[Turn] | None = None
         self._is_failing = False
 
     def adopt(self, history: Transcript) -> None:
@@ -102,7 +102,7 @@ class Keeper:
             self._stored = finished
             self._is_failing = False
 
-    async def _write(self, journal: Journal, finished: Growing[Turn]) -> None:
+    async def _write(self, journal: Journal, finished: AppendOnlySeq[Turn]) -> None:
         added = None if self._stored is None else finished.since(self._stored)
         turns = tuple(turn for turn in (finished if added is None else added) if not is_blank(turn))
         if added is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from sidecar._internal.growing import Growing
+from sidecar.conversation.sequence import AppendOnlySeq
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Conversation,
@@ -39,7 +39,7 @@ class Outgoing:
     __slots__ = ("_segment", "_settled")
 
     def __init__(self) -> None:
-        self._settled: Growing[Turn] = Growing()
+        self._settled: AppendOnlySeq[Turn] = AppendOnlySeq()
         self._segment: tuple[Turn, ...] = ()
 
     def extended(self, turns: Iterable[Turn]) -> Outgoing:

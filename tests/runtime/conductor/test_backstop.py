@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sidecar._internal.cancel import CancelToken
-from sidecar._internal.growing import Growing
+from sidecar.conversation.sequence import AppendOnlySeq
 from sidecar.llmgateway.catalog import MOCK_CARD
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -245,7 +245,7 @@ async def test_it_does_not_compact_again_at_the_next_call() -> None:
 async def relief(history: Sequence[Turn], **knobs: Any) -> LiveCompaction | None:
     config = AgentConfig(model="m", **knobs)
     backstop = Backstop(config, Distiller(), lambda model_id: CARD)
-    return await backstop.relieve(Growing(history), build_conversation(history, config), CancelToken())
+    return await backstop.relieve(AppendOnlySeq(history), build_conversation(history, config), CancelToken())
 
 
 async def test_b_r17_system_prompt_and_tools_count() -> None:
@@ -263,6 +263,6 @@ async def test_b_r17_an_image_does_not_weigh_its_payload() -> None:
 
 async def test_the_weight_follows_a_history_that_grows_or_is_replaced() -> None:
     backstop = Backstop(AgentConfig(model="m"), Distiller(), lambda model_id: CARD)
-    history: Growing[Turn] = Growing(chat(3))
-    for step in (history, history.extended(chat(5)), Growing[Turn](chat(2)), history):
+    history: AppendOnlySeq[Turn] = AppendOnlySeq(chat(3))
+    for step in (history, history.extended(chat(5)), AppendOnlySeq[Turn](chat(2)), history):
         assert backstop._tokens(step) == live_tokens(tuple(step))

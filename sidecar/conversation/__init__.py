@@ -1,0 +1,22 @@
+"""One conversation: an append-only history of entries, and the indexes folded over it.
+
+The journal, the agent, the engines, the meter, the files and the knowledge of a session all take the same
+:class:`History`. Nothing known about a conversation is kept beside it: it is an :class:`Index` that follows
+the history, so after an undo, a rewind or a load it is right by construction. Pure; nothing is stored here.
+"""
+
+from sidecar.conversation.entries import Entry, EntryKind, FileRead, UsageAnchor, kind_by_role
+from sidecar.conversation.history import History
+from sidecar.conversation.index import Index
+from sidecar.conversation.sequence import AppendOnlySeq
+
+__all__ = [
+    "AppendOnlySeq",
+    "Entry",
+    "EntryKind",
+    "FileRead",
+    "History",
+    "Index",
+    "UsageAnchor",
+    "kind_by_role",
+]

@@ -1,0 +1,92 @@
+"""The entries of a conversation: a turn together with everything that was known when it was written.
+
+Whoever writes an entry says of which kind it is. The text of a turn is never searched for that: a prompt may
+begin with any words and stays a prompt. Only files of earlier versions, which stored no kinds, are recognised
+by their text, once, at load.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from sidecar.llmgateway.contract import AssistantTurn, ToolTurn, Turn
+
+EntryKind: TypeAlias = Literal["user", "assistant", "tool", "summary", "file"]
+"""A prompt, an answer, tool results, the summary that a compaction wrote, or a restored file.
+
+These are the names on the wire as well. A new kind is added here and in the protocol's node values.
+"""
+
+LineRange: TypeAlias = tuple[int, int | None]
+"""A first line, counted from 1, and a number of lines; None reaches the end of the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRead:
+    """One content of a file that an entry shows to the model.
+
+    Attributes:
+        path: the resolved path; two spellings of one file are one path.
+        uri: the URI that clients know the file by.
+        hash: hash of the whole text as the file stood then, not only of the lines shown.
+        source: ``buffer`` for unsaved text of an editor, ``disk`` otherwise.
+        call_id: the tool call whose result shows it, empty for a restored file.
+        version: version of the editor's buffer, None where there is none.
+        ranges: the lines shown; empty means the whole file.
+    """
+
+    path: str
+    uri: str
+    hash: str
+    source: Literal["buffer", "disk"]
+    call_id: str = ""
+    version: int | None = None
+    ranges: tuple[LineRange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UsageAnchor:
+    """The size of a model call: as the provider reported it, and as the session's meter estimated its turns.
+
+    The difference of two estimates is better known than either of them. So the next request is taken to have
+    *reported_tokens*, plus the turns' estimate of that moment, minus *estimated_tokens*.
+    """
+
+    reported_tokens: int
+    estimated_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One turn of a conversation.
+
+    Attributes:
+        turn: the turn as the model is sent it.
+        kind: who wrote it, and what for.
+        reads: the files it shows.
+        origin: for a summary, the ids of the nodes that it stands for, oldest first. They stay stored on
+            their own branch, so an index can still reach them.
+        anchor: for an answer, the size of the call that it answers.
+        author: for a prompt, the client it came from, as long as this process runs.
+        node_id: the stored node; empty until it is stored.
+    """
+
+    turn: Turn
+    kind: EntryKind
+    reads: tuple[FileRead, ...] = ()
+    origin: tuple[str, ...] = ()
+    anchor: UsageAnchor | None = None
+    author: str | None = None
+    node_id: str = ""
+
+
+def kind_by_role(turn: Turn) -> EntryKind:
+    """Return the kind of a turn that nobody but a model, its tools and its user wrote.
+
+    >>> kind_by_role(ToolTurn(()))
+    'tool'
+    """
+    if isinstance(turn, AssistantTurn):
+        return "assistant"
+    return "tool" if isinstance(turn, ToolTurn) else "user"

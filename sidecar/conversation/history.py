@@ -1,0 +1,90 @@
+"""The history of a conversation: its entries from the first to the head, as one immutable value.
+
+Extending a history costs only the new entries. A history that was moved (an undo, a rewind, a compaction) did
+not grow out of the one before, and :meth:`History.since` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import overload
+
+from sidecar.conversation.entries import Entry
+from sidecar.conversation.sequence import AppendOnlySeq
+from sidecar.llmgateway.contract import Turn
+
+
+class History(Sequence[Entry]):
+    """The path of a conversation through its stored nodes.
+
+    Args:
+        entries: the path, oldest first.
+        archive: every stored entry of the conversation by its node, those of other branches included. It may
+            grow; it is never copied.
+
+    Attributes:
+        turns: the turn of each entry, as one growing sequence.
+    """
+
+    __slots__ = ("_archive", "_entries", "turns")
+
+    def __init__(self, entries: Iterable[Entry] = (), archive: Mapping[str, Entry] | None = None) -> None:
+        self._entries = AppendOnlySeq(entries)
+        self._archive: Mapping[str, Entry] = {} if archive is None else archive
+        self.turns: AppendOnlySeq[Turn] = AppendOnlySeq(entry.turn for entry in self._entries)
+
+    @property
+    def head(self) -> str | None:
+        """The newest stored node of the path, None for an empty one."""
+        return (self._entries[-1].node_id or None) if self._entries else None
+
+    @property
+    def node_ids(self) -> tuple[str, ...]:
+        """The nodes of the path, oldest first."""
+        return tuple(entry.node_id for entry in self._entries)
+
+    def extended(self, entries: Iterable[Entry]) -> History:
+        """Return this history followed by *entries*."""
+        added = tuple(entries)
+        longer: History = object.__new__(History)
+        longer._entries = self._entries.extended(added)
+        longer._archive = self._archive
+        longer.turns = self.turns.extended(entry.turn for entry in added)
+        return longer
+
+    def since(self, older: History) -> tuple[Entry, ...] | None:
+        """Return the entries after *older*, or None when this history did not grow out of it."""
+        return self._entries.since(older._entries)
+
+    def node_at(self, index: int) -> str | None:
+        """Return the node of the entry at *index*, None behind the end."""
+        return self._entries[index].node_id if index < len(self._entries) else None
+
+    def folded_into(self, entry: Entry) -> Iterator[Entry]:
+        """Yield the entries that *entry*, a summary, stands for, oldest first.
+
+        Those that an earlier summary among them stands for come in its place. A node that is not stored any
+        more is passed over.
+        """
+        pending = list(reversed(entry.origin))
+        while pending:
+            found = self._archive.get(pending.pop())
+            if found is None:
+                continue
+            if found.origin:
+                pending.extend(reversed(found.origin))
+            else:
+                yield found
+
+    @overload
+    def __getitem__(self, index: int) -> Entry: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Entry, ...]: ...
+    def __getitem__(self, index: int | slice) -> Entry | tuple[Entry, ...]:
+        return self._entries[index]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries)

@@ -1,0 +1,92 @@
+"""Histories and indexes: one value that grows or moves, and states that follow it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.conversation import Entry, EntryKind, History, Index
+from sidecar.llmgateway.contract import TextBlock, UserTurn
+
+
+def entry(text: str, kind: EntryKind = "user", origin: tuple[str, ...] = ()) -> Entry:
+    return Entry(UserTurn((TextBlock(text),)), kind, origin=origin, node_id=f"node-{text}")
+
+
+def names(history: History) -> list[str]:
+    return [each.node_id for each in history]
+
+
+A, B, C = entry("a"), entry("b"), entry("c")
+
+
+def test_an_extended_history_shares_its_entries_and_tells_the_new_ones() -> None:
+    first = History([A])
+    second = first.extended([B, C])
+    assert second.since(first) == (B, C)
+    assert first.since(second) is None
+    assert (first.head, second.head, History().head) == ("node-a", "node-c", None)
+    assert tuple(second.turns) == (A.turn, B.turn, C.turn)
+    assert second.turns.since(first.turns) == (B.turn, C.turn)
+
+
+def test_a_moved_history_did_not_grow_out_of_the_one_before() -> None:
+    first = History([A, B])
+    assert History([A]).since(first) is None
+    assert History([A, B]).since(first) is None
+
+
+def test_a_summary_reaches_the_entries_of_an_earlier_summary_in_their_order() -> None:
+    early = entry("s1", "summary", ("node-a", "node-b"))
+    late = entry("s2", "summary", ("node-s1", "node-c", "node-gone"))
+    archive = {each.node_id: each for each in (A, B, C, early)}
+    assert list(History([late], archive).folded_into(late)) == [A, B, C]
+
+
+def counting_index(*, reaches_folded: bool = False) -> tuple[Index[list[tuple[str, bool]]], list[int]]:
+    steps = [0]
+
+    def step(state: list[tuple[str, bool]], found: Entry, in_view: bool) -> list[tuple[str, bool]]:
+        steps[0] += 1
+        return [*state, (found.node_id, in_view)]
+
+    return Index(list, step, reaches_folded=reaches_folded), steps
+
+
+def test_an_index_sees_folded_entries_first_and_out_of_view() -> None:
+    summary = entry("s", "summary", ("node-a", "node-b"))
+    history = History([summary, C], {"node-a": A, "node-b": B})
+    index, _ = counting_index(reaches_folded=True)
+    found = [("node-a", False), ("node-b", False), ("node-s", True), ("node-c", True)]
+    assert index.of(history) == found
+    assert counting_index()[0].of(history) == found[2:]
+
+
+def test_an_advance_costs_only_the_new_entries() -> None:
+    index, steps = counting_index()
+    history = History([A] * 100)
+    index.of(history)
+    steps[0] = 0
+    index.of(history.extended([B]))
+    index.of(history.extended([B]).extended([]))
+    assert steps[0] == 1 + 101  # the second extension of one history is a branch of its own
+
+
+@given(st.lists(st.tuples(st.sampled_from(["append", "move", "fork", "summarise"]), st.integers(0, 9))))
+def test_an_advanced_index_equals_one_that_is_folded_anew(moves: list[tuple[str, int]]) -> None:
+    index, _ = counting_index(reaches_folded=True)
+    archive: dict[str, Entry] = {}
+    history = History((), archive)
+    for number, (move, at) in enumerate(moves):
+        new = replace(entry(f"{number}"), node_id=f"node-{number}")
+        if move == "summarise":
+            new = replace(new, kind="summary", origin=tuple(names(history)[:at]))
+            history = History([new, *history[at:]], archive)
+        elif move == "append":
+            history = history.extended([new])
+        else:
+            history = History(history[:at], archive) if move == "move" else history.extended([new, new])
+        archive[new.node_id] = new
+        assert index.of(history) == counting_index(reaches_folded=True)[0].of(history)
