@@ -33,7 +33,7 @@ from sidecar.conductor.notices import OneTimeNotices
 from sidecar.conductor.permissions import PermissionBroker
 from sidecar.conductor.ports import SessionHost, SessionTools
 from sidecar.conductor.preparing import call_when_ready
-from sidecar.conductor.prompt import RULE_FILES, system_prompt
+from sidecar.conductor.prompt import RULE_FILE_LIMIT_BYTES, RULE_FILES, system_prompt
 from sidecar.conductor.records import from_record, to_record
 from sidecar.conductor.room import USER, Participants
 from sidecar.conductor.servers import SessionServers
@@ -161,11 +161,15 @@ class Core:
 
     async def refresh_rules(self) -> None:
         """Read the project's rules as they are now, the editor's unsaved text included."""
+        view = self.deps.workspace.view_project_file
         for name in RULE_FILES:
             try:
-                self._rules = (await self.deps.workspace.view(self.cwd / name)).text
-            except FileProblem:
+                found = await view(self.cwd / name, self.roots, limit_bytes=RULE_FILE_LIMIT_BYTES)
+            except FileProblem as problem:
+                if problem.problem != "notFound":
+                    self.notices.rule_file_refused(name, problem)
                 continue
+            self._rules = found.text
             return
         self._rules = ""
 

@@ -11,6 +11,7 @@ from typing import Final
 from sidecar.conductor.events import Notice
 from sidecar.conductor.stored import Report
 from sidecar.llmgateway.contract import Turn
+from sidecar.workspace.contract import FileProblem
 
 __all__ = ["OneTimeNotices"]
 
@@ -29,6 +30,7 @@ class OneTimeNotices:
         self._emit = emit
         self._waiting = [(_UNUSED, problem) for problem in problems]
         self._repairs: set[str] = set()
+        self._refused: set[str] = set()
         self._has_sent = False
 
     def loaded(self, report: Report) -> None:
@@ -47,6 +49,13 @@ class OneTimeNotices:
         if repair not in self._repairs:
             self._repairs.add(repair)
             self._emit(Notice("warning", _SENT, repair))
+
+    def rule_file_refused(self, name: str, problem: FileProblem) -> None:
+        """Emit one notice for each reason why the rule file *name* is not used."""
+        text = f"{name} is not used: {problem.message}"
+        if text not in self._refused:
+            self._refused.add(text)
+            self._waiting.append((_UNUSED, text))
 
     def sending(self, turns: Sequence[Turn], stored: Sequence[Turn]) -> None:
         """Hear that *turns* are sent of what is *stored*; when others are, what was loaded was broken."""

@@ -8,10 +8,13 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import Final
 
-__all__ = ["RULE_FILES", "system_prompt"]
+__all__ = ["RULE_FILES", "RULE_FILE_LIMIT_BYTES", "system_prompt"]
 
 RULE_FILES: Final = ("AGENTS.md", "CLAUDE.md")
 """Files in the session's folder whose text is the project's rules; the first that exists counts."""
+
+RULE_FILE_LIMIT_BYTES: Final = 1_000_000
+"""A larger rule file is not read."""
 
 _RULES_CHARS: Final = 24_000
 

@@ -96,6 +96,7 @@ class TurnRunner:
         """Return how the agent ended, None when it was stopped before it began."""
         core = self._core
         await core.refresh_rules()
+        core.notices.emit_pending()
         core.entering = job.turn
         try:
             asked = core.ask(force=False)

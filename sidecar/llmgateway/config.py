@@ -2,13 +2,15 @@
 
 Keys are in neither: they have places of their own. A folder's file says which model to use; where models are
 reached it may say only once the user has listed the folder under ``trusted``, because whoever wrote it would
-receive keys and conversations. A file with a mistake is left out whole, and the mistake is kept to be told.
+receive keys and conversations. It is read before the user has seen it, so its size and nesting are bounded
+and it must lie in the folder. A file with a mistake is left out whole, and the user is told of the mistake.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
@@ -18,6 +20,9 @@ import msgspec
 from sidecar._internal.env import read_env
 from sidecar.llmgateway.contract import ThinkingLevel
 from sidecar.llmgateway.names import Provider, Providers
+from sidecar.workspace.contract import FileProblem
+from sidecar.workspace.files import DiskText, read_text
+from sidecar.workspace.project_files import read_project_text
 
 __all__ = [
     "CONFIG_FILE",
@@ -32,6 +37,23 @@ __all__ = [
 
 CONFIG_FILE: Final = "config.toml"
 FOLDER_FILE: Final = ".sidecar.toml"
+SETTINGS_LIMIT_BYTES: Final = 256_000
+MAX_NESTING: Final = 32
+"""How deep arrays and tables may be nested in a settings file, dotted keys included."""
+
+_OPAQUE: Final = re.compile(
+    r"""
+      "{3} (?: \\. | [^\\] )*? (?: "{3} | \Z )
+    | '{3} .*? (?: '{3} | \Z )
+    | " (?: \\. | [^"\n\\] )* "?
+    | ' [^'\n]* '?
+    | \# [^\n]*
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+"""Strings and comments of TOML; an unclosed one reaches as far as it could, so that matching stays linear."""
+
+_LONG_KEY: Final = re.compile(rf"(?<![\w\-])(?:[\w\-]++[ \t]*+\.[ \t]*+){{{MAX_NESTING}}}")
 
 
 class CostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -113,13 +135,14 @@ class ModelSettings:
 
 def read_settings(home: Path) -> ModelSettings:
     """Return what ``config.toml`` of the state directory *home* says."""
-    return _read(home / CONFIG_FILE)
+    path = home / CONFIG_FILE
+    return _read(path, lambda: read_text(path, SETTINGS_LIMIT_BYTES))
 
 
 def read_folder_settings(folder: Path, trusted: tuple[str, ...]) -> ModelSettings:
     """Return what ``.sidecar.toml`` of *folder* says, as far as it may say it."""
     path = folder / FOLDER_FILE
-    found = replace(_read(path), trusted=())
+    found = replace(_read(path, lambda: read_project_text(path, (folder,), SETTINGS_LIMIT_BYTES)), trusted=())
     if not (found.providers or found.models) or _is_trusted(folder, trusted):
         return found
     problem = (
@@ -138,17 +161,35 @@ def _is_trusted(folder: Path, trusted: tuple[str, ...]) -> bool:
     return folder.resolve() in {Path(each).expanduser().resolve() for each in trusted}
 
 
-def _read(path: Path) -> ModelSettings:
+def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
     try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return ModelSettings()
-    except (OSError, UnicodeDecodeError) as error:
-        return ModelSettings(problems=(f"{path} cannot be read ({type(error).__name__}) and is not used",))
-    try:
+        text = read().text
+        if is_nested_too_deep(text):
+            raise ValueError(f"it nests deeper than {MAX_NESTING} levels")
         return _settings(msgspec.convert(tomllib.loads(text), _File))
+    except FileProblem as problem:
+        is_missing = problem.problem == "notFound"
+        return ModelSettings(problems=() if is_missing else (f"{path} is not used: {problem.message}",))
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, ValueError) as error:
         return ModelSettings(problems=(f"{path} is not used: {error}",))
+
+
+def is_nested_too_deep(text: str) -> bool:
+    """Whether the TOML *text* nests arrays, tables or dotted keys deeper than :data:`MAX_NESTING`.
+
+    Judged before parsing, in linear time: the parser recurses into brackets, and its time grows with the
+    square of the length of a dotted key. Brackets and dots in strings and comments do not count.
+
+    >>> is_nested_too_deep("x = " + "[" * 33), is_nested_too_deep('x = "' + "[" * 33 + '"')
+    (True, False)
+    """
+    structure = _OPAQUE.sub("s", text)
+    depth = 0
+    for bracket in re.findall(r"[\[\]{}]", structure):
+        depth = depth + 1 if bracket in "[{" else max(0, depth - 1)
+        if depth > MAX_NESTING:
+            return True
+    return _LONG_KEY.search(structure) is not None
 
 
 def _settings(file: _File) -> ModelSettings:

@@ -232,6 +232,13 @@ class WorkspacePort(Protocol):
         """Return *path* as it is now, buffer first. Raises FileProblem."""
         ...
 
+    async def view_project_file(self, path: Path, roots: Sequence[Path], *, limit_bytes: int) -> FileView:
+        """Return a file of the project that nobody asked for, buffer first.
+
+        Raises FileProblem, ``outsideRoots`` when links lead out of *roots*, the folders of the project.
+        """
+        ...
+
     async def open_views(self) -> Sequence[FileView]:
         """Return every open buffer that stands for a file, one view a file."""
         ...

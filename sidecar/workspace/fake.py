@@ -75,6 +75,10 @@ class FakeWorkspace:
         """Return *path* as it is now."""
         return self.now(path)
 
+    async def view_project_file(self, path: Path, roots: Sequence[Path], *, limit_bytes: int) -> FileView:
+        """Return *path* as it is now; there are no links here."""
+        return self.now(path)
+
     async def open_views(self) -> Sequence[FileView]:
         """Return every open buffer that stands for a file."""
         paths = {buffer.path: None for buffer in self._buffers.all() if buffer.path and not buffer.superseded}

@@ -38,7 +38,9 @@ _MARKS = (
 _OPEN_FLAGS = (
     os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 )
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _SPECIAL = (
+    (stat.S_ISLNK, "a link"),
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
     (stat.S_ISCHR, "a device"),
@@ -76,9 +78,9 @@ def encode_text(text: str, codec: str) -> bytes:
     return mark + text.encode(codec)
 
 
-def read_text(path: Path, limit_bytes: int = READ_LIMIT_BYTES) -> DiskText:
+def read_text(path: Path, limit_bytes: int = READ_LIMIT_BYTES, *, follow_links: bool = True) -> DiskText:
     """Return the text of *path*. Raises FileProblem for whatever is no readable text of that size."""
-    raw = read_bytes(path, limit_bytes)
+    raw = read_bytes(path, limit_bytes, follow_links=follow_links)
     codec = next((name for mark, name in _MARKS if raw.startswith(mark)), "utf-8")
     text = _decode(raw, codec)
     if text is None:
@@ -90,19 +92,28 @@ def read_text(path: Path, limit_bytes: int = READ_LIMIT_BYTES) -> DiskText:
     return DiskText(text, text_hash(text), len(raw), codec)
 
 
-def read_bytes(path: Path, limit_bytes: int) -> bytes:
-    """Return the bytes of the regular file *path*. Raises FileProblem; a file too large costs one look."""
+def read_bytes(path: Path, limit_bytes: int, *, follow_links: bool = True) -> bytes:
+    """Return the bytes of the regular file *path*.
+
+    Args:
+        path: an absolute path.
+        limit_bytes: the size up to which the file is read; a larger one costs one look.
+        follow_links: whether *path* may be a link; links of the folders above it are always followed.
+
+    Raises:
+        FileProblem: the file is missing, too large, no regular file, or may not be read.
+    """
     try:
-        status = os.stat(path)
+        status = os.stat(path, follow_symlinks=follow_links)
         _refuse_special(path, status.st_mode)
         _refuse_large(path, status.st_size, limit_bytes)
-        return _read_regular(path, limit_bytes)
+        return _read_regular(path, limit_bytes, _OPEN_FLAGS if follow_links else _OPEN_FLAGS | _NO_FOLLOW)
     except (OSError, ValueError) as error:
         raise _problem(path, error) from error
 
 
-def _read_regular(path: Path, limit_bytes: int) -> bytes:
-    descriptor = os.open(path, _OPEN_FLAGS)
+def _read_regular(path: Path, limit_bytes: int, flags: int) -> bytes:
+    descriptor = os.open(path, flags)
     with open(descriptor, "rb", closefd=True) as file:
         # Asked again of what was really opened: the name may stand for something else by now.
         _refuse_special(path, os.fstat(descriptor).st_mode)

@@ -169,7 +169,8 @@ def _read_level(folder: str) -> _Level | None:
 
 def _read_lines(path: Path) -> list[str]:
     try:
-        raw = read_bytes(path, _IGNORE_FILE_LIMIT_BYTES)
+        # As with git, a link is no list of patterns: it could lead anywhere, and nobody asked for it.
+        raw = read_bytes(path, _IGNORE_FILE_LIMIT_BYTES, follow_links=False)
     except FileProblem:  # none there, or nothing that could be a list of patterns
         return []
     return raw.decode("utf-8", "surrogateescape").removeprefix(BOM).split("\n")

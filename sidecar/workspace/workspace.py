@@ -27,6 +27,7 @@ from sidecar.workspace.editor import Editor
 from sidecar.workspace.files import BOM, READ_LIMIT_BYTES, DiskText, read_text, real_path, text_hash
 from sidecar.workspace.ledger import ReadLedger
 from sidecar.workspace.oracles import Oracles
+from sidecar.workspace.project_files import resolve_project_file
 from sidecar.workspace.uris import path_to_uri
 from sidecar.workspace.watch import DiskWatch, WatchSource, watch_with_watchfiles
 
@@ -73,6 +74,22 @@ class Workspace:
     async def view(self, path: Path) -> FileView:
         """Return *path* as it is now, buffer first. Raises FileProblem."""
         real, disk = await asyncio.to_thread(self._look, path)
+        return await self._view(real, disk)
+
+    async def view_project_file(self, path: Path, roots: Sequence[Path], *, limit_bytes: int) -> FileView:
+        """Return a file of the project that nobody asked for; see ``WorkspacePort.view_project_file``."""
+
+        def look() -> tuple[Path, DiskText | FileProblem]:
+            real = resolve_project_file(path, roots)
+            try:
+                return real, read_text(real, limit_bytes, follow_links=False)
+            except FileProblem as problem:
+                return real, problem
+
+        real, disk = await asyncio.to_thread(look)
+        return await self._view(real, disk)
+
+    async def _view(self, real: Path, disk: DiskText | FileProblem) -> FileView:
         buffer = self._buffers.find(real)
         if buffer is not None and not buffer.superseded:
             disk_hash = disk.hash if isinstance(disk, DiskText) else None

@@ -11,6 +11,7 @@ from sidecar.llmgateway.config import (
     ModelEntry,
     ModelSettings,
     from_environment,
+    is_nested_too_deep,
     read_folder_settings,
     read_settings,
 )
@@ -93,7 +94,28 @@ def test_a_file_with_a_mistake_is_left_out_and_told(tmp_path: Path, text: str, p
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "config.toml").mkdir()
     (problem,) = read_settings(tmp_path).problems
-    assert "cannot be read" in problem
+    assert "config.toml is not used: cannot read" in problem
+
+
+@pytest.mark.parametrize(
+    ("text", "is_too_deep"),
+    [
+        pytest.param("x = " + "[" * 32 + "]" * 32, False, id="as deep as is allowed"),
+        pytest.param("x = " + "[" * 33, True, id="arrays"),
+        pytest.param("x = " + "{a = [" * 17, True, id="inline tables and arrays"),
+        pytest.param(".".join("a" * 33) + " = 1", True, id="a dotted key"),
+        pytest.param("[" + " . ".join(["'a b'"] * 33) + "]", True, id="a quoted dotted header"),
+        pytest.param('x = "' + "[" * 99 + r"\"" + "[" * 99 + '"', False, id="brackets in a string"),
+        pytest.param("x = '''" + "[\n" * 99 + "'''", False, id="brackets in lines of a string"),
+        pytest.param("# " + "[" * 99 + "\nx = 1", False, id="brackets in a comment"),
+        pytest.param("[a]\n" * 99, False, id="many tables"),
+        pytest.param('"' * 200_000, False, id="quotes only, in linear time"),
+        pytest.param('"\\' * 100_000, False, id="escaped quotes only, in linear time"),
+        pytest.param("a" * 200_000, False, id="one long word, in linear time"),
+    ],
+)
+def test_the_nesting_of_settings_is_judged_before_they_are_parsed(text: str, is_too_deep: bool) -> None:
+    assert is_nested_too_deep(text) is is_too_deep
 
 
 FOLDER = """

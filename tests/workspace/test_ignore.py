@@ -154,3 +154,13 @@ def test_a_pipe_named_like_an_ignore_file_does_not_hang(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_gone_holds_nothing(tmp_path: Path) -> None:
     assert found(tmp_path / "gone", tmp_path) == []
+
+
+@posix_only
+def test_an_ignore_file_that_is_a_link_holds_no_patterns(tmp_path: Path) -> None:
+    """As with git: nobody asked for what it leads to."""
+    (tmp_path / "outside").write_text("*.py\n")
+    root = tmp_path / "root"
+    make(root, {"a.py": ""})
+    (root / ".gitignore").symlink_to("../outside")
+    assert kept_files(root) == [".gitignore", "a.py"]

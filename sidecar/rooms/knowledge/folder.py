@@ -12,8 +12,8 @@ from typing import Final
 from sidecar.rooms.knowledge.workspace import IndexProgress, WorkspaceSource
 from sidecar.workspace.coalesce import Coalescer
 from sidecar.workspace.contract import FileProblem, WorkspacePort
-from sidecar.workspace.files import read_text
 from sidecar.workspace.ignore import IGNORE_FILES, IgnoreRules, walk
+from sidecar.workspace.project_files import read_project_text
 
 __all__ = ["FolderSource"]
 
@@ -81,7 +81,7 @@ class FolderSource:
             self._rules = IgnoreRules(self._root)
             self.source.refresh()
         try:
-            view = await self._workspace.view(path)
+            view = await self._workspace.view_project_file(path, (self._root,), limit_bytes=READ_LIMIT_BYTES)
         except FileProblem as problem:
             self._note_problem(path, problem.problem)
             return
@@ -92,7 +92,7 @@ class FolderSource:
     def _note_problem(self, path: Path, problem: str) -> None:
         if problem == "isDirectory":
             self.source.refresh()
-        elif problem == "notFound":
+        elif problem in ("notFound", "outsideRoots"):
             self.source.deleted(path)
         else:
             self.source.changed(path)
@@ -110,6 +110,6 @@ class FolderSource:
         if text is not None:
             return text
         try:
-            return read_text(path, READ_LIMIT_BYTES).text
+            return read_project_text(path, (self._root,), READ_LIMIT_BYTES).text
         except FileProblem:
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -147,3 +148,19 @@ async def test_a_link_that_leads_out_is_not_followed(bench: Bench, tmp_path: Pat
     await bench.folder.start()
     assert await bench.find("beyond") == []
     outside.unlink()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="symbolic links need privileges")
+async def test_a_link_out_of_the_folder_is_never_indexed(tmp_path: Path) -> None:
+    (tmp_path / "id_rsa").write_text("confidential key\n")
+    folder = tmp_path / "project"
+    folder.mkdir()
+    bench = Bench(folder)
+    (folder / "listed").symlink_to("../id_rsa")
+    (folder / "a.py").write_text("confidential = True\n")
+    await bench.folder.start()
+    (folder / "noticed").symlink_to("../id_rsa")
+    bench.workspace.disk_changed((folder / "noticed", folder / "listed"))
+    assert await bench.find("confidential") == ["a.py:1"]
+    await bench.folder.close()
+    await bench.workspace.close()
