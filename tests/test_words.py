@@ -1,0 +1,440 @@
+"""Plain words: names, docstrings and messages of the package keep to ordinary English.
+
+Each rule counts its breaches in one room. ``MOST`` has the counts that are borne today: a room may get better
+and never worse. ``ALLOWED`` has the names that break a rule for a reason, with the reason.
+Run this file as a program to print the counts of now.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+
+RIDDLE = re.compile(
+    r"\b(?:what(?:ever)?|who(?:ever)?|whom|whose|those (?:of|that|who)|which of)\b", re.IGNORECASE
+)
+CITATION = re.compile(
+    r"\bB-[A-Z]\d|\bfacts? [A-Z]\d|\bseed 00\d\b|\([A-Z]\d{1,2}(?:, [A-Z]\d{1,2})*\)", re.IGNORECASE
+)
+SPEECH = {"tell", "tells", "told", "say", "says", "said", "hear", "hears", "heard", "speak", "utter", "obey"}
+PARTICIPLE = re.compile(r"\w{3,}(?:ed|ing)\Z")
+IRREGULAR = {
+    "begun", "bound", "brought", "built", "done", "drawn", "given", "gone", "grown", "held", "kept", "known",
+    "laid", "left", "lent", "lost", "made", "met", "seen", "sent", "shown", "sold", "spent", "stood", "taken",
+    "told", "worn", "written",
+}  # fmt: skip
+NO_PARTICIPLE = {
+    "bring", "embed", "exceed", "feed", "need", "nothing", "ping", "proceed", "seed", "string", "succeed",
+}  # fmt: skip
+FAILURES = re.compile(r"(?:Error|NotFound|Cancelled|Failed|Refused|Lost|Exceeded|Unavailable)\Z")
+ODD_ENGLISH = re.compile(
+    r"\b(?:nobody|whoever|whomever)\b|\b(?:is|are) no (?!longer|more)\w+\b", re.IGNORECASE
+)
+TEST_CODE = re.compile(r"test_(?:[a-z]\d{1,2}|[a-z]_[a-z]\d{1,2})_")
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """One place that breaks a rule."""
+
+    rule: str
+    room: str
+    place: str
+    name: str
+
+
+ALLOWED: dict[tuple[str, str], str] = {}
+"""Rule and name, with the reason."""
+
+MOST: dict[str, dict[str, int]] = {
+    "citation": {
+        "sidecar": 1,
+        "sidecar/_internal": 4,
+        "sidecar/agentcore": 36,
+        "sidecar/conductor": 8,
+        "sidecar/llmgateway": 1,
+        "sidecar/rooms": 31,
+        "sidecar/runtime": 52,
+        "sidecar/window_budget": 17,
+    },
+    "class twice": {
+        "Answer": 2,
+        "Broken": 2,
+        "CompactionPlan": 2,
+        "Compactor": 2,
+        "Connection": 2,
+        "Cut": 2,
+        "Documents": 2,
+        "Entry": 2,
+        "Feed": 2,
+        "Finding": 2,
+        "Gate": 2,
+        "Hang": 2,
+        "History": 2,
+        "Hit": 2,
+        "Integrity": 2,
+        "InterruptResult": 2,
+        "Limits": 2,
+        "Line": 2,
+        "Link": 3,
+        "Message": 2,
+        "Notice": 2,
+        "Notification": 2,
+        "Offer": 2,
+        "Patience": 2,
+        "Peer": 2,
+        "Place": 2,
+        "Prompts": 2,
+        "ReadRecord": 2,
+        "Receiver": 2,
+        "RestoredFile": 2,
+        "ScriptedModel": 2,
+        "Session": 3,
+        "SidecarClient": 2,
+        "Stop": 2,
+        "ToolCall": 2,
+        "Transcript": 2,
+        "TurnFailed": 2,
+        "Usage": 2,
+        "UserMessage": 2,
+    },
+    "error name": {
+        "clients": 3,
+        "sidecar/_internal": 2,
+        "sidecar/attach": 2,
+        "sidecar/capabilities": 2,
+        "sidecar/commands": 2,
+        "sidecar/llmgateway": 1,
+        "sidecar/protocol": 1,
+        "sidecar/rooms": 2,
+        "sidecar/runtime": 5,
+        "sidecar/transport": 1,
+        "sidecar/workspace": 2,
+    },
+    "odd message": {
+        "sidecar/attach": 2,
+        "sidecar/capabilities": 8,
+        "sidecar/commands": 6,
+        "sidecar/conductor": 1,
+        "sidecar/llmgateway": 7,
+        "sidecar/protocol": 6,
+        "sidecar/runtime": 4,
+        "sidecar/server": 1,
+        "sidecar/service": 2,
+        "sidecar/workspace": 3,
+    },
+    "participle": {
+        "clients": 9,
+        "sidecar": 2,
+        "sidecar/_internal": 2,
+        "sidecar/acp": 26,
+        "sidecar/agentcore": 11,
+        "sidecar/attach": 1,
+        "sidecar/capabilities": 20,
+        "sidecar/commands": 15,
+        "sidecar/conductor": 46,
+        "sidecar/conversation": 3,
+        "sidecar/llmgateway": 47,
+        "sidecar/protocol": 4,
+        "sidecar/rooms": 31,
+        "sidecar/runtime": 23,
+        "sidecar/server": 22,
+        "sidecar/service": 10,
+        "sidecar/transport": 8,
+        "sidecar/window_budget": 28,
+        "sidecar/workspace": 13,
+    },
+    "riddle": {
+        "clients": 45,
+        "sidecar": 4,
+        "sidecar/_internal": 7,
+        "sidecar/acp": 65,
+        "sidecar/agentcore": 68,
+        "sidecar/attach": 31,
+        "sidecar/capabilities": 112,
+        "sidecar/commands": 62,
+        "sidecar/conductor": 255,
+        "sidecar/conversation": 5,
+        "sidecar/llmgateway": 164,
+        "sidecar/protocol": 58,
+        "sidecar/rooms": 146,
+        "sidecar/runtime": 122,
+        "sidecar/server": 44,
+        "sidecar/service": 42,
+        "sidecar/transport": 34,
+        "sidecar/window_budget": 112,
+        "sidecar/workspace": 67,
+    },
+    "speech": {
+        "clients": 6,
+        "sidecar/acp": 3,
+        "sidecar/agentcore": 1,
+        "sidecar/capabilities": 6,
+        "sidecar/commands": 4,
+        "sidecar/conductor": 6,
+        "sidecar/llmgateway": 11,
+        "sidecar/rooms": 5,
+        "sidecar/runtime": 7,
+        "sidecar/server": 1,
+        "sidecar/service": 5,
+        "sidecar/window_budget": 2,
+        "sidecar/workspace": 3,
+    },
+    "test code": {
+        "tests/_internal": 22,
+        "tests/agentcore": 116,
+        "tests/benchmarks": 6,
+        "tests/conductor": 28,
+        "tests/llmgateway": 2,
+        "tests/rooms": 71,
+        "tests/runtime": 163,
+        "tests/window_budget": 46,
+    },
+    "used once": {
+        "clients": 19,
+        "sidecar": 5,
+        "sidecar/_internal": 2,
+        "sidecar/acp": 73,
+        "sidecar/agentcore": 39,
+        "sidecar/attach": 20,
+        "sidecar/capabilities": 93,
+        "sidecar/commands": 86,
+        "sidecar/conductor": 141,
+        "sidecar/llmgateway": 196,
+        "sidecar/protocol": 40,
+        "sidecar/rooms": 64,
+        "sidecar/runtime": 82,
+        "sidecar/server": 40,
+        "sidecar/service": 32,
+        "sidecar/transport": 30,
+        "sidecar/window_budget": 50,
+        "sidecar/workspace": 45,
+    },
+}
+"""The most breaches of each rule in each room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One parsed module of the package."""
+
+    room: str
+    path: str
+    text: str
+    tree: ast.Module
+
+    every_node: tuple[ast.AST, ...]
+    words: Counter[str]
+
+    def nodes(self, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
+        return (node for node in self.every_node if isinstance(node, kinds))
+
+
+@cache
+def modules() -> tuple[Module, ...]:
+    """Return every module of the package and of the Python client."""
+    client = ROOT / "clients" / "python" / "sidecar_client"
+    paths = [*(ROOT / "sidecar").rglob("*.py"), *client.rglob("*.py")]
+    return tuple(parsed(path) for path in sorted(paths))
+
+
+def parsed(path: Path) -> Module:
+    name = path.relative_to(ROOT).as_posix()
+    text = path.read_text(encoding="utf-8")
+    parts = name.split("/")
+    room = "/".join(parts[:2]) if len(parts) > 2 and parts[0] == "sidecar" else parts[0]
+    tree = ast.parse(text)
+    return Module(room, name, text, tree, tuple(ast.walk(tree)), Counter(re.findall(r"\w+", text)))
+
+
+@cache
+def breaches() -> tuple[Breach, ...]:
+    """Return every breach of every rule."""
+    return tuple(_breaches())
+
+
+def _breaches() -> Iterator[Breach]:
+    for module in modules():
+        for rule, line, name in (
+            *riddles(module),
+            *citations(module),
+            *function_names(module),
+            *used_once(module),
+            *error_names(module),
+            *odd_messages(module),
+        ):
+            yield Breach(rule, module.room, f"{module.path}:{line}", name)
+    for name, paths in doubles().items():
+        yield from (Breach("class twice", name, path, name) for path in paths)
+    yield from codes_in_tests()
+
+
+def codes_in_tests() -> Iterator[Breach]:
+    """Yield the tests that are named by a code, and the codes in their modules."""
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        room = "/".join(path.relative_to(ROOT).parts[:2])
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if path.name != "test_words.py" and (found := TEST_CODE.search(line) or CITATION.search(line)):
+                yield Breach("test code", room, f"{path.relative_to(ROOT)}:{number}", found[0])
+
+
+def sentences(module: Module) -> Iterator[tuple[int, str]]:
+    """Yield the sentences of every docstring, those too short to be one left out."""
+    for node in module.nodes(ast.Module, ast.ClassDef, *FUNCTIONS):
+        text = ast.get_docstring(node)  # type: ignore[arg-type]  # nodes yields these kinds
+        for sentence in re.split(r"(?<=[.;:])\s+", (text or "").split(">>>")[0]):
+            if len(sentence) > 12:
+                yield getattr(node, "lineno", 1), sentence
+
+
+def riddles(module: Module) -> Iterator[tuple[str, int, str]]:
+    """Yield docstring sentences that hang on a clause instead of naming the thing."""
+    for line, sentence in sentences(module):
+        if RIDDLE.search(sentence):
+            yield "riddle", line, sentence
+
+
+def citations(module: Module) -> Iterator[tuple[str, int, str]]:
+    """Yield codes that a reader cannot look up."""
+    for number, line in enumerate(module.text.splitlines(), 1):
+        if found := CITATION.search(line):
+            yield "citation", number, found[0]
+
+
+def function_names(module: Module) -> Iterator[tuple[str, int, str]]:
+    """Yield functions named by a verb of speech, or by a participle; properties are values and may be."""
+    for node in functions(module):
+        words = node.name.strip("_").split("_")
+        if set(words) & SPEECH:
+            yield "speech", node.lineno, node.name
+        if is_participle(words[0]) and not is_value(node):
+            yield "participle", node.lineno, node.name
+
+
+def is_participle(word: str) -> bool:
+    return word in IRREGULAR or (PARTICIPLE.match(word) is not None and word not in NO_PARTICIPLE)
+
+
+def is_value(node: Function) -> bool:
+    names = {
+        each.attr if isinstance(each, ast.Attribute) else getattr(each, "id", "")
+        for each in node.decorator_list
+    }
+    return bool(names & {"property", "cached_property", "setter"})
+
+
+def used_once(module: Module) -> Iterator[tuple[str, int, str]]:
+    """Yield private functions that only one place uses."""
+    for node in private_functions(module):
+        if module.words[node.name] == 2:
+            yield "used once", node.lineno, node.name
+
+
+def functions(module: Module) -> Iterator[Function]:
+    for node in module.nodes(*FUNCTIONS):
+        assert isinstance(node, FUNCTIONS)
+        yield node
+
+
+def private_functions(module: Module) -> Iterator[Function]:
+    for node in functions(module):
+        if node.name.startswith("_") and not node.name.startswith("__"):
+            yield node
+
+
+def error_names(module: Module) -> Iterator[tuple[str, int, str]]:
+    """Yield exception classes whose name does not say that they are one."""
+    for node in module.nodes(ast.ClassDef):
+        assert isinstance(node, ast.ClassDef)
+        bases = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
+        is_error = any(base.endswith(("Error", "Exception")) or base in exceptions() for base in bases)
+        if is_error and not FAILURES.search(node.name):
+            yield "error name", node.lineno, node.name
+
+
+@cache
+def exceptions() -> frozenset[str]:
+    """Return the names of all exception classes of the package."""
+    bases = {
+        node.name: {ast.unparse(base).rpartition(".")[2] for base in node.bases}
+        for module in modules()
+        for node in module.nodes(ast.ClassDef)
+        if isinstance(node, ast.ClassDef)
+    }
+    found: set[str] = set()
+    while True:
+        more = {
+            name
+            for name, own in bases.items()
+            if name not in found
+            and any(base.endswith(("Error", "Exception")) or base in found for base in own)
+        }
+        if not more:
+            return frozenset(found)
+        found |= more
+
+
+def odd_messages(module: Module) -> Iterator[tuple[str, int, str]]:
+    """Yield strings of the program, docstrings left out, that are not ordinary English."""
+    docs = {
+        id(node.value)
+        for node in module.nodes(ast.Expr)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in module.nodes(ast.Constant):
+        assert isinstance(node, ast.Constant)
+        if isinstance(node.value, str) and id(node) not in docs and (found := ODD_ENGLISH.search(node.value)):
+            yield "odd message", node.lineno, found[0]
+
+
+def counted() -> dict[str, dict[str, int]]:
+    """Return the breaches by rule and room, those that are allowed left out."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for breach in breaches():
+        if (breach.rule, breach.name) not in ALLOWED:
+            found[breach.rule][breach.room] += 1
+    return {rule: dict(sorted(rooms.items())) for rule, rooms in found.items()}
+
+
+@pytest.mark.parametrize("rule", sorted(MOST))
+def test_no_room_gets_worse(rule: str) -> None:
+    now = counted().get(rule, {})
+    worse = {room: count for room, count in now.items() if count > MOST[rule].get(room, 0)}
+    places = [each for each in breaches() if each.rule == rule and each.room in worse]
+    assert worse == {}, "\n".join(f"{each.place} {each.name}" for each in places)
+
+
+def test_every_exemption_is_needed() -> None:
+    used = {(each.rule, each.name) for each in breaches()}
+    assert {key for key in ALLOWED if key not in used} == set()
+    assert all(ALLOWED.values())
+
+
+def doubles() -> dict[str, list[str]]:
+    """Return the public class names that stand in more than one module, with the modules."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for module in modules():
+        for node in module.tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(module.path)
+    return {name: paths for name, paths in sorted(places.items()) if len(paths) > 1}
+
+
+if __name__ == "__main__":
+    import json
+    import sys
+
+    sys.stdout.write(json.dumps(counted(), indent=4, sort_keys=True) + "\n")
+    sys.stdout.writelines(f"{each.rule}: {each.place} {each.name[:90]}\n" for each in breaches())
