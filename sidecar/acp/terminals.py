@@ -12,9 +12,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Literal
 
+from sidecar._internal.async_cancel import cancel_future
 from sidecar._internal.cancel import CancelToken
 from sidecar.acp.handshake import AcpProfile
-from sidecar.capabilities.cancelling import cancellation
 from sidecar.capabilities.contract import RunInTerminal, TerminalCommand, TerminalEnd
 from sidecar.transport.peer import Peer, PeerGone, PeerRefused
 
@@ -95,7 +95,7 @@ class ClientTerminals:
         where = {"sessionId": sid, "terminalId": terminal_id}
         waiting = asyncio.ensure_future(self._peer.request("terminal/wait_for_exit", where))
         try:
-            with cancellation(cancel) as cancelled:
+            with cancel_future(cancel) as cancelled:
                 done, _ = await asyncio.wait(
                     (waiting, cancelled), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
                 )

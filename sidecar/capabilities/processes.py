@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from sidecar._internal.async_cancel import cancel_future
 from sidecar._internal.cancel import CancelToken
-from sidecar.capabilities.cancelling import cancellation
 
 __all__ = [
     "KILL",
@@ -168,7 +168,7 @@ async def _wait(
 ) -> Literal["exited", "timeout", "cancelled"]:
     feeding = asyncio.ensure_future(_feed(spec, transport))
     try:
-        with cancellation(cancel) as cancelled:
+        with cancel_future(cancel) as cancelled:
             done, _ = await asyncio.wait(
                 (child.exited, cancelled), timeout=spec.timeout_s, return_when=asyncio.FIRST_COMPLETED
             )

@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sidecar._internal.async_cancel import cancel_future, unless_cancelled
 from sidecar._internal.cancel import CancelToken
-from sidecar.capabilities.cancelling import cancellation, unless_cancelled
 from sidecar.capabilities.contract import (
     Location,
     PermissionAsk,
@@ -120,7 +120,7 @@ class SessionToolBox:
         """Return the reply of *work*; after a cancel it has a moment to end itself, then it is ended."""
         task = asyncio.ensure_future(work)
         try:
-            with cancellation(cancel) as cancelled:
+            with cancel_future(cancel) as cancelled:
                 await asyncio.wait((task, cancelled), return_when=asyncio.FIRST_COMPLETED)
             await asyncio.wait((task,), timeout=_CANCEL_GRACE_S)
         finally:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fake_panel import FakePanel
+from fake_workspace import FakeWorkspace
 from sidecar.acp.files import ClientFiles
 from sidecar.acp.handshake import profile_of
 from sidecar.protocol.errors import MethodNotFound, acp_code
@@ -18,7 +19,6 @@ from sidecar.service.contract import Answer
 from sidecar.transport.memory import MemoryClient
 from sidecar.transport.peer import Dialect, Limits, Peer
 from sidecar.workspace.contract import FileOracle
-from sidecar.workspace.fake import FakeWorkspace
 
 if TYPE_CHECKING:
     from tests.acp.conftest import Stage

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from fake_tool_servers import FakeToolServers
+from fake_workspace import FakeWorkspace
 from sidecar.boot import SessionShelf
 from sidecar.capabilities.contract import Tool
 from sidecar.capabilities.mcp import ServerHost
-from sidecar.capabilities.mcp.fake import FakeToolServers
 from sidecar.capabilities.toolbox import SessionToolBox
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
@@ -31,7 +32,6 @@ from sidecar.llmgateway.contract import CostSheet, ModelCard
 from sidecar.llmgateway.registry import ModelRegistry
 from sidecar.llmgateway.scripted import Script, ScriptedModel
 from sidecar.runtime.store import SessionStore
-from sidecar.workspace.fake import FakeWorkspace
 
 ENGINES = (
     WindowBudgetEngine,

@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-from sidecar.capabilities.fake import FakeTool
+from fake_tool import FakeTool
 from sidecar.capabilities.mcp import HttpServer, StdioServer
 from sidecar.conductor.events import Notice, Settled, ToolFinished
 from sidecar.conductor.hub import ForkOf

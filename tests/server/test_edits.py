@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_editor import FakeEditor
+from fake_workspace import FakeWorkspace
 from sidecar.server.edits import line_edit
 from sidecar.workspace.contract import FileProblem, FileView, PositionEncoding, TextChange, TextRange
-from sidecar.workspace.fake import FakeWorkspace
 from sidecar.workspace.line_index import LineText
 
 NOTE = "file:///p/note.txt"

@@ -9,12 +9,12 @@ import pytest
 
 from fake_editor import FAKE_INFO
 from fake_service import FakeService
+from fake_workspace import FakeWorkspace
 from sidecar.server.connection import LspOptions
 from sidecar.server.serve import serve_lsp
 from sidecar.service.contract import Backend
 from sidecar.transport.lifetime import Lifetime
 from sidecar.transport.memory import MemoryClient
-from sidecar.workspace.fake import FakeWorkspace
 
 
 class SlowService(FakeService):

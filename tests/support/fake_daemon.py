@@ -14,11 +14,11 @@ sys.path.insert(0, str(Path(__file__).parent))  # absent when Python was started
 
 from fake_editor import FAKE_INFO  # noqa: E402
 from fake_service import FakeService  # noqa: E402
+from fake_workspace import FakeWorkspace  # noqa: E402
 from sidecar.server import LspOptions, serve_lsp  # noqa: E402
 from sidecar.service.contract import Backend  # noqa: E402
 from sidecar.transport.lifetime import Lifetime, run  # noqa: E402
 from sidecar.transport.pipes import open_stdio  # noqa: E402
-from sidecar.workspace.fake import FakeWorkspace  # noqa: E402
 
 
 async def main(lifetime: Lifetime) -> int:

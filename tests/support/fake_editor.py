@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from fake_service import FakeConnection, FakeService
+from fake_workspace import FakeWorkspace
 from sidecar.protocol.handshake import ServerInfo
 from sidecar.server.connection import LspConnection, LspOptions
 from sidecar.service.contract import Backend
 from sidecar.transport.memory import MemoryClient
 from sidecar.transport.peer import Limits
-from sidecar.workspace.fake import FakeWorkspace
 
 __all__ = ["FAKE_INFO", "FakeEditor"]
 

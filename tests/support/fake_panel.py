@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from fake_service import FakeConnection, FakeService
+from fake_workspace import FakeWorkspace
 from sidecar.acp.connection import AcpConnection, AcpOptions
 from sidecar.acp.handshake import AgentInfo
 from sidecar.protocol.handshake import ServerInfo
@@ -16,7 +17,6 @@ from sidecar.service.contract import Backend, ServicePort
 from sidecar.transport.memory import MemoryClient
 from sidecar.transport.peer import Limits
 from sidecar.workspace.contract import WorkspacePort
-from sidecar.workspace.fake import FakeWorkspace
 
 __all__ = ["FAKE_AGENT", "FakePanel", "fake_agent"]
 

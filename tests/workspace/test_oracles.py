@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from fake_workspace import FakeWorkspace
 from sidecar.workspace.contract import FileOracle, FileProblem, FileView, StaleFile
-from sidecar.workspace.fake import FakeWorkspace
 from sidecar.workspace.files import text_hash
 from sidecar.workspace.oracles import unsaved_text
 from sidecar.workspace.uris import path_to_uri

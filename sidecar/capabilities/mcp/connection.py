@@ -12,11 +12,11 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sidecar._internal.async_cancel import cancel_future
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError
 from sidecar._internal.loading import install_command
 from sidecar._internal.secrets import mask_secrets
-from sidecar.capabilities.cancelling import cancellation
 from sidecar.capabilities.mcp.contract import (
     CallResult,
     Link,
@@ -92,7 +92,7 @@ class Connection:
 
         work = self._own(self._link.call(name, arguments, hear))
         try:
-            with cancellation(cancel) as cancelled:
+            with cancel_future(cancel) as cancelled:
                 while not work.done() and not cancelled.done():
                     left_s = heard_at + silent_s - loop.time()
                     if left_s <= 0:

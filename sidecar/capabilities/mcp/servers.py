@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
 
+from sidecar._internal.async_cancel import unless_cancelled
 from sidecar._internal.cancel import CancelToken
-from sidecar.capabilities.cancelling import unless_cancelled
 from sidecar.capabilities.contract import Tool
 from sidecar.capabilities.mcp.connection import Connection, Patience
 from sidecar.capabilities.mcp.contract import Link, McpServer, OpenLink, ServerHost

@@ -1,7 +1,7 @@
 """Rounds of tool calls: bounded, cancellable, each call with exactly one outcome."""
 
+from sidecar._internal.async_cancel import run_until_cancelled
 from sidecar.runtime.dispatch.function_tools import FunctionTools, ToolFunction
-from sidecar.runtime.dispatch.reaping import reap, run_until_cancelled
 from sidecar.runtime.dispatch.scheduler import (
     DEFAULT_CONCURRENCY,
     DEFAULT_GRACE_S,
@@ -16,6 +16,5 @@ __all__ = [
     "Scheduler",
     "ToolFunction",
     "create_scheduler",
-    "reap",
     "run_until_cancelled",
 ]

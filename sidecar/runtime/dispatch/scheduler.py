@@ -13,9 +13,9 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from sidecar._internal.async_cancel import end_tasks
 from sidecar._internal.cancel import CancelToken
 from sidecar.runtime.contract import ToolCall, ToolOutcome, ToolRunner, ToolSettledSignal
-from sidecar.runtime.dispatch.reaping import reap
 
 __all__ = ["DEFAULT_CONCURRENCY", "DEFAULT_GRACE_S", "OnStart", "Scheduler", "create_scheduler"]
 
@@ -153,7 +153,7 @@ class _Round:
         self._running.clear()
         if running:
             self.token.cancel("the round was given up")
-        await reap(running, self._grace_s)
+        await end_tasks(running, self._grace_s)
 
 
 async def _run(runner: ToolRunner, call: ToolCall, cancel: CancelToken) -> ToolOutcome:

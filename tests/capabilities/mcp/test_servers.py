@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fake_tool_servers import FakeLink, FakeSpeaker
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.loading import install_command
 from sidecar.capabilities.mcp import HttpServer, SessionToolServers, StdioServer
 from sidecar.capabilities.mcp.connection import Patience
 from sidecar.capabilities.mcp.contract import CallResult, ListedTool, OnProgress, ServerFailed
-from sidecar.capabilities.mcp.fake import FakeLink, FakeSpeaker
 from sidecar.capabilities.mcp.tool import McpTool
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fake_workspace import FakeWorkspace
 from sidecar.workspace.contract import (
     EditorPort,
     FileProblem,
@@ -15,7 +16,6 @@ from sidecar.workspace.contract import (
     WatchStatus,
     WorkspacePort,
 )
-from sidecar.workspace.fake import FakeWorkspace
 from sidecar.workspace.files import text_hash
 
 A = Path("/p/a.py")

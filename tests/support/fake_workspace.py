@@ -24,8 +24,6 @@ from sidecar.workspace.files import text_hash
 from sidecar.workspace.ledger import ReadLedger
 from sidecar.workspace.uris import path_to_uri
 
-__all__ = ["FakeWorkspace"]
-
 
 class FakeWorkspace:
     """Files in a dict, with :meth:`put` as the hand that changes them; a ``WorkspacePort``.

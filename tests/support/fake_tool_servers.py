@@ -8,11 +8,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from sidecar._internal.async_cancel import unless_cancelled
 from sidecar._internal.cancel import CancelToken
-from sidecar.capabilities.cancelling import unless_cancelled
 from sidecar.capabilities.mcp.contract import CallResult, ListedTool, McpServer, OnProgress, ServerHost
-
-__all__ = ["FakeLink", "FakeSpeaker", "FakeToolServers"]
 
 
 @dataclass(slots=True)

@@ -7,13 +7,13 @@ import threading
 
 import pytest
 
+from sidecar._internal.async_cancel import cancel_future, unless_cancelled
 from sidecar._internal.cancel import CancelToken
-from sidecar.capabilities.cancelling import cancellation, unless_cancelled
 
 
 async def test_a_cancel_from_another_thread_is_heard() -> None:
     cancel = CancelToken()
-    with cancellation(cancel) as cancelled:
+    with cancel_future(cancel) as cancelled:
         threading.Thread(target=cancel.cancel).start()
         await cancelled
 
@@ -21,13 +21,13 @@ async def test_a_cancel_from_another_thread_is_heard() -> None:
 async def test_a_cancel_before_is_heard_and_twice_is_once() -> None:
     cancel = CancelToken()
     cancel.cancel()
-    with cancellation(cancel) as first, cancellation(cancel) as second:
+    with cancel_future(cancel) as first, cancel_future(cancel) as second:
         await asyncio.gather(first, second)
 
 
 async def test_afterwards_nobody_listens() -> None:
     cancel = CancelToken()
-    with cancellation(cancel) as cancelled:
+    with cancel_future(cancel) as cancelled:
         pass
     cancel.cancel()
     assert cancelled.cancelled()

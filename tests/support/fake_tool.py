@@ -10,8 +10,6 @@ from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.contract import ToolContext, ToolKind, ToolReply
 from sidecar.llmgateway.contract import ToolDescriptor
 
-__all__ = ["FakeTool"]
-
 
 @dataclass(slots=True)
 class FakeTool:
