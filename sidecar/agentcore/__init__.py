@@ -1,6 +1,6 @@
-"""Seed 004: an agent's messages, and the memory engine that keeps them inside the model's window."""
+"""The messages of an agent loop, and the memory engine that keeps them inside the model's window."""
 
-from sidecar.agentcore.convert import default_convert_to_llm, repair_message_sequence
+from sidecar.agentcore.convert import SUMMARY_MARK, default_convert_to_llm, repair_message_sequence
 from sidecar.agentcore.messages import (
     AgentMessage,
     ChatModel,
@@ -11,10 +11,12 @@ from sidecar.agentcore.messages import (
     StopReason,
     ThinkingLevel,
     ToolCall,
+    ToolEffect,
     Usage,
 )
 
 __all__ = [
+    "SUMMARY_MARK",
     "AgentMessage",
     "ChatModel",
     "ContentBlock",
@@ -24,6 +26,7 @@ __all__ = [
     "StopReason",
     "ThinkingLevel",
     "ToolCall",
+    "ToolEffect",
     "Usage",
     "default_convert_to_llm",
     "repair_message_sequence",

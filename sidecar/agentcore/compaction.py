@@ -1,35 +1,53 @@
-"""Automatic compaction: the stateful shell around the engine's pure parts (seed 004, fact A3).
+"""Automatic compaction: the stateful shell around the pure parts of this engine.
 
-It keeps the compacted view of each conversation it is fed, so that every crossing of the threshold costs
-one summary and the next one updates it (failure B-A1). It decides nothing itself, never stores a history,
-and never fails a run.
+The problem: the agent loop calls a transform before every model call, with a history that only grows, and
+stores none of the results. The shell remembers the compacted view of each conversation it is given, so that
+every crossing of the threshold costs one summary and the next one updates it. It is made of small steps::
+
+    follow the history (view) -> over the limit? -> plan (plan) -> summary (summaries) -> checkpoint (view)
+
+A model that fails costs a local digest, never the run. After three failures in a row only every fifth
+crossing calls it again, until it answers: a count, no clock.
+
+It decides nothing itself and stores no history.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from sidecar.agentcore.breaker import Breaker
-from sidecar.agentcore.budget import DEFAULT_KEEP_RECENT_TOKENS, DEFAULT_RESERVE_TOKENS, Budget, fit_budget
 from sidecar.agentcore.estimate import estimate_total
-from sidecar.agentcore.messages import AgentMessage, ChatModel, CompactionSummary
-from sidecar.agentcore.plan import CompactionPlan, plan_compaction
+from sidecar.agentcore.files import TOOL_EFFECTS
+from sidecar.agentcore.messages import AgentMessage, ChatModel, CompactionSummary, ToolEffect
+from sidecar.agentcore.plan import (
+    DEFAULT_KEEP_RECENT_TOKENS,
+    DEFAULT_RESERVE_TOKENS,
+    Budget,
+    CutPlan,
+    fit_budget,
+    plan_compaction,
+)
 from sidecar.agentcore.summaries import SummarySource, write_summary
-from sidecar.agentcore.track import Checkpoint, Track, advance, find_checkpoint, follow
-
-__all__ = ["CompactionConfig", "CompactionInfo", "CompactionPreview", "Compactor", "new_compaction"]
+from sidecar.agentcore.view import Checkpoint, Track, find_checkpoint, make_checkpoint, start_track
 
 _MAX_CHECKPOINTS = 8
+_FAILURES_TO_OPEN = 3
+_CALL_EVERY = 5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionInfo:
-    """What a finished compaction did. Tokens are plain estimates, counts are messages of the view.
+    """The record of a finished compaction. Tokens are plain estimates, counts are messages of the view.
 
     Attributes:
+        tokens_before: the view before.
+        tokens_after: the view after.
+        messages_before: messages of the view before.
+        messages_after: messages of the view after, the summary among them.
         compacted_count: messages condensed, an earlier summary counted as one.
         kept_count: messages retained.
         is_split_turn: whether a turn's beginning was condensed apart from the turns before it.
@@ -54,18 +72,19 @@ class CompactionInfo:
 
 @dataclass(frozen=True, slots=True)
 class CompactionConfig:
-    """How to compact. All sizes in tokens.
+    """The settings of automatic compaction. All sizes in tokens.
 
     Attributes:
-        model: who writes the summaries, usually the agent's own; None switches automatic compaction off.
+        model: the writer of summaries, usually the agent's own; None switches automatic compaction off.
         context_window: the model's window. There is no default.
         reserve_tokens: headroom for the answer; 0 or less means the default.
         keep_recent_tokens: the least tail that stays verbatim; 0 or less means the default.
-        on_compaction: told of each finished compaction, before its view is returned. What it raises is
-            ignored.
-        overhead_tokens: what each prompt holds beside the messages, the system prompt and the tools'
-            schemas; it matters where no usage is reported (failure B-A10).
+        on_compaction: receives the record of each finished compaction, before its view is returned. Its
+            exceptions are ignored.
+        overhead_tokens: the size of each prompt beside the messages, the system prompt and the tools'
+            schemas; it matters where no usage is reported.
         summariser_window: the window of *model*, where that is smaller than the agent's own.
+        tool_effects: the tools that read or write files or run commands, by name.
     """
 
     model: ChatModel | None
@@ -76,16 +95,17 @@ class CompactionConfig:
     _: KW_ONLY
     overhead_tokens: int = 0
     summariser_window: int | None = None
+    tool_effects: Mapping[str, ToolEffect] = field(default_factory=lambda: TOOL_EFFECTS)
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionPreview:
-    """What the gate sees: tokens of the next prompt, the limit they may reach, and the plan, or None."""
+    """The next compaction before it is made: tokens of the next prompt, their limit, and any plan."""
 
     tokens: int
     limit: int
     window: int
-    plan: CompactionPlan | None
+    plan: CutPlan | None
 
     @property
     def is_over_limit(self) -> bool:
@@ -94,38 +114,56 @@ class CompactionPreview:
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
-    """The view after a plan was carried out, and what was condensed, or None where items were only shrunk."""
+class Breaker:
+    """Failures of the summariser in a row, and crossings since the last of them.
 
-    view: list[AgentMessage]
-    info: CompactionInfo | None
+    After three failures in a row only every fifth crossing calls the model, until it answers.
+
+    >>> Breaker(failures=3).may_call(), Breaker(failures=3, skipped=4).may_call()
+    (False, True)
+    """
+
+    failures: int = 0
+    skipped: int = 0
+
+    def may_call(self) -> bool:
+        """Return whether the next crossing calls the model."""
+        return self.failures < _FAILURES_TO_OPEN or self.skipped >= _CALL_EVERY - 1
+
+    def after(self, *, called: bool, failed: bool) -> Breaker:
+        """Return the breaker after a crossing: whether the model was called, and whether it failed."""
+        if not called:
+            return Breaker(self.failures, self.skipped + 1)
+        return Breaker(self.failures + 1) if failed else Breaker()
 
 
 def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def new_compaction(config: CompactionConfig, *, clock: Callable[[], datetime] = _utc_now) -> Compactor:
+def new_compaction(config: CompactionConfig, *, clock: Callable[[], datetime] = _utc_now) -> HistoryCompactor:
     """Return an async ``transform(messages) -> messages`` that compacts a history when it nears its window.
 
-    Feed it the whole history or the view it returned, before every model call; either way a crossing is
-    summarised once. *clock* returns aware times.
+    Call it with the whole history or with the view it returned, before every model call; either way a
+    crossing is summarised once. *clock* returns aware times.
     """
-    return Compactor(config, clock)
+    return HistoryCompactor(config, clock)
 
 
-class Compactor:
+class HistoryCompactor:
     """The transform of :func:`new_compaction`: ``await compactor(messages)``.
 
-    It may be shared by several conversations: what it remembers is bound to the messages it stands for.
+    It may be shared by several conversations: each checkpoint is bound to the messages it stands for.
     """
 
     def __init__(self, config: CompactionConfig, clock: Callable[[], datetime]) -> None:
         self._config = config
         self._clock = clock
         self._budget = fit_budget(config.context_window, config.reserve_tokens, config.keep_recent_tokens)
-        writers = min(config.context_window, config.summariser_window or config.context_window)
-        self._writers_budget = fit_budget(writers, config.reserve_tokens, config.keep_recent_tokens)
+        summariser_window = min(config.context_window, config.summariser_window or config.context_window)
+        self._summariser_budget = fit_budget(
+            summariser_window, config.reserve_tokens, config.keep_recent_tokens
+        )
         self._breaker = Breaker()
         self._checkpoints: list[Checkpoint] = []
         self._track: Track | None = None
@@ -140,14 +178,15 @@ class Compactor:
         if self._config.model is None or not messages:
             return messages
         track = self._follow(messages)
-        if self._is_over(track):
+        if track.plain > self._budget_for(track).threshold > 0:
             async with self._lock:
                 # Another call may have compacted this conversation while this one waited.
-                track = self._look_up(messages)
+                track = self._detach_track(messages)
                 plan = self._plan(track)
                 if plan is not None:
-                    model = self._config.model if self._breaker.may_ask() else None
-                    return list((await self._carry_out(track, plan, model)).view)
+                    model = self._config.model if self._breaker.may_call() else None
+                    view, _ = await self._carry_out(track, plan, model)
+                    return list(view)
                 self._track = track
         return list(track.view) if track.n_covered else messages
 
@@ -156,22 +195,22 @@ class Compactor:
     ) -> tuple[list[AgentMessage], CompactionInfo] | None:
         """Compact *messages* although they fit, or return None when there is nothing to condense.
 
-        The model is asked even while the breaker is open; *instructions* tell it what to heed. Later calls
-        of the transform go on from here.
+        The model is called even while the breaker is open; *instructions* are the user's for this summary.
+        Later calls of the transform go on from here.
 
         Raises:
             CancelledByToken: the model's token was cancelled while it wrote; nothing has changed then.
         """
         async with self._lock:
-            track = self._look_up(messages)
+            track = self._detach_track(messages)
             plan = self._plan(track, force=True)
             if plan is None:
                 return None
-            outcome = await self._carry_out(track, plan, self._config.model, instructions or "")
-        return (list(outcome.view), outcome.info) if outcome.info else None
+            view, info = await self._carry_out(track, plan, self._config.model, instructions or "")
+        return (list(view), info) if info else None
 
     def preview(self, messages: Sequence[AgentMessage], *, force: bool = False) -> CompactionPreview:
-        """Return what the next call, or :meth:`compact_now`, would do; no model is asked and nothing changes.
+        """Return the plan of the next call, or of :meth:`compact_now`; no model is called, nothing changes.
 
         The plan's indices are those of the view, which is *messages* where no summary stands for a part of
         them.
@@ -185,42 +224,46 @@ class Compactor:
     def _follow(self, messages: Sequence[AgentMessage]) -> Track:
         """Return the track of *messages*: the current one, extended, wherever it is theirs."""
         listed = messages if isinstance(messages, list) else list(messages)
-        if self._track is None or not self._track.grows_into(listed):
-            self._track = follow(listed, self._checkpoints)
+        if self._track is None or not self._track.extend_to(listed):
+            self._track = start_track(listed, self._checkpoints)
         return self._track
 
-    def _look_up(self, messages: Sequence[AgentMessage]) -> Track:
+    def _detach_track(self, messages: Sequence[AgentMessage]) -> Track:
         """Return a track that no other call extends, behind the checkpoint that is theirs by now."""
         track = self._follow(messages)
         self._track = None
         if find_checkpoint(track.inputs, self._checkpoints) is not track.checkpoint:
-            track = follow(track.inputs, self._checkpoints)
+            track = start_track(track.inputs, self._checkpoints)
         return track
 
-    def _is_over(self, track: Track) -> bool:
-        return track.plain > self._budget_for(track).threshold > 0
-
     def _budget_for(self, track: Track) -> Budget:
-        """Return the budget less what prompts hold beside the messages, as usage or the config tell it."""
-        overhead = track.tokens(self._config.overhead_tokens) - track.plain
-        return self._budget.narrowed(overhead)
+        """Return the budget without the overhead of each prompt, as usage or the config gives it."""
+        return self._budget.narrow(track.tokens(self._config.overhead_tokens) - track.plain)
 
-    def _plan(self, track: Track, *, force: bool = False) -> CompactionPlan | None:
+    def _plan(self, track: Track, *, force: bool = False) -> CutPlan | None:
         return plan_compaction(track.view, self._budget_for(track), force=force, costs=track.costs)
 
     async def _carry_out(
-        self, track: Track, plan: CompactionPlan, model: ChatModel | None, wishes: str = ""
-    ) -> _Outcome:
+        self, track: Track, plan: CutPlan, model: ChatModel | None, wishes: str = ""
+    ) -> tuple[list[AgentMessage], CompactionInfo | None]:
+        """Return the view after *plan*, and the record, or None where items were only shrunk."""
         if plan.cut == 0:
-            return _Outcome(self._remember(advance(track, plan, None)), None)
+            return self._remember(make_checkpoint(track, plan, None)), None
         started = self._clock()
-        written = await write_summary(model, track.originals, plan, self._writers_budget, wishes)
-        self._breaker = self._breaker.after(asked=model is not None, failed=written.failed)
+        written = await write_summary(
+            model,
+            track.originals,
+            plan,
+            self._summariser_budget,
+            wishes=wishes,
+            effects=self._config.tool_effects,
+        )
+        self._breaker = self._breaker.after(called=model is not None, failed=written.failed)
         before = estimate_total(track.view)
         summary = CompactionSummary(
             written.text, before, written.files.read, written.files.modified, self._clock()
         )
-        view = self._remember(advance(track, plan, summary))
+        view = self._remember(make_checkpoint(track, plan, summary))
         info = CompactionInfo(
             tokens_before=before,
             tokens_after=estimate_total(view),
@@ -234,18 +277,11 @@ class Compactor:
             duration=self._clock() - started,
             summary_source=written.source,
         )
-        self._tell(info)
-        return _Outcome(view, info)
+        if self._config.on_compaction is not None:
+            with suppress(Exception):  # An observer's mistake must not cost the compaction it was paid for.
+                self._config.on_compaction(info)
+        return view, info
 
     def _remember(self, checkpoint: Checkpoint) -> list[AgentMessage]:
         self._checkpoints = [checkpoint, *self._checkpoints[: _MAX_CHECKPOINTS - 1]]
         return checkpoint.view
-
-    def _tell(self, info: CompactionInfo) -> None:
-        if self._config.on_compaction is None:
-            return
-        try:
-            self._config.on_compaction(info)
-        except Exception:
-            # An observer's mistake must not cost the run the compaction it has paid for.
-            return

@@ -1,6 +1,22 @@
-"""How many tokens messages take: the byte meter of fact A1 and the hybrid of fact A2.
+"""The token meter of this engine, and the byte arithmetic of texts beneath it.
 
-The meter counts UTF-8 bytes, four to a token; it belongs to this engine alone. Nothing here decides anything.
+The problem: a history must be weighed before each model call, without a tokenizer and in time that does not
+grow with the history. Two estimates answer it.
+
+- The *plain* estimate counts UTF-8 bytes, four to a token, rounded up, at least 1 for a message. Ids and
+  metadata are free, an image costs a flat 4800 bytes. It is cheap, additive, and knows only the messages.
+- The *hybrid* estimate takes the usage that a provider reported for its newest answer as the exact size of
+  that prompt, system prompt and tool schemas included, and meters only the messages after it::
+
+      user  assistant(usage: input 100, cache read 50, cache write 25)  tool(20 characters)
+      '------------------------- 175 reported -----------------------'  '--- 5 metered ---'   = 180
+
+Reported usage describes one prompt and goes stale: usage older than the newest summary belongs to a prompt
+that is no longer sent, and an all-zero usage says nothing; both are skipped. Some providers count cache
+reads inside ``input``; their total, which is then smaller than the sum, gives that away.
+
+Texts are measured and cut in bytes as well, and never inside a character: a prompt that ends in half a
+character is refused by every provider.
 """
 
 from __future__ import annotations
@@ -16,23 +32,6 @@ from sidecar.agentcore.messages import (
     Usage,
     is_unsent,
 )
-from sidecar.agentcore.text import byte_length
-
-__all__ = [
-    "BYTES_PER_TOKEN",
-    "IMAGE_BYTES",
-    "ContextUsageEstimate",
-    "block_bytes",
-    "context_after",
-    "context_estimate_adapter",
-    "estimate_context_tokens",
-    "estimate_tokens",
-    "estimate_total",
-    "is_stale",
-    "prompt_tokens",
-    "sent_tokens",
-    "trusted_usage",
-]
 
 BYTES_PER_TOKEN = 4
 IMAGE_BYTES = 4800
@@ -42,7 +41,7 @@ IMAGE_BYTES = 4800
 class ContextUsageEstimate:
     """The hybrid estimate: reported usage up to a message, the byte meter after it. All in tokens.
 
-    *last_usage_index* is the index of the message whose usage was taken, or -1.
+    *last_usage_index* is the index of the message with that usage, or -1.
     """
 
     tokens: int
@@ -52,7 +51,7 @@ class ContextUsageEstimate:
 
 
 def estimate_tokens(message: AgentMessage) -> int:
-    """Return the tokens of one message (fact A1); an unknown type costs 0, a known one at least 1.
+    """Return the plain estimate of one message; a foreign type costs 0, a known one at least 1.
 
     >>> estimate_tokens(Message("user", (ContentBlock("text", text="abcde"),)))
     2
@@ -69,7 +68,7 @@ def estimate_tokens(message: AgentMessage) -> int:
 
 
 def estimate_total(messages: Sequence[AgentMessage]) -> int:
-    """Return the tokens of *messages* together.
+    """Return the plain estimate of *messages* together.
 
     >>> estimate_total([Message("user"), Message("assistant")])
     2
@@ -78,7 +77,7 @@ def estimate_total(messages: Sequence[AgentMessage]) -> int:
 
 
 def sent_tokens(message: AgentMessage) -> int:
-    """Return what *message* takes in a prompt: 0 for one that is never sent (failure B-A10).
+    """Return the tokens of *message* in a prompt: its plain estimate, or 0 when it is never sent.
 
     >>> sent_tokens(Message("assistant", stop_reason="aborted"))
     0
@@ -87,20 +86,24 @@ def sent_tokens(message: AgentMessage) -> int:
 
 
 def estimate_context_tokens(messages: Sequence[AgentMessage]) -> ContextUsageEstimate:
-    """Return the hybrid estimate of the context (fact A2).
+    """Return the hybrid estimate of the context.
 
-    The newest trustworthy usage stands for its message's prompt, the byte meter for what follows. Usage is
-    not trusted when it is all zero, or older than the newest summary: it describes a prompt that is no
-    longer sent (B-A8). Beside a summary a message without a time counts as older.
+    Beside a summary, a message without a time counts as older than the summary.
 
     >>> usage = Usage(input=100, output=999, cache_read=50, cache_write=25, total_tokens=1174)
     >>> estimate_context_tokens([Message("assistant", usage=usage)])
     ContextUsageEstimate(tokens=175, usage_tokens=175, trailing_tokens=0, last_usage_index=0)
     """
-    index, usage = _newest_usage(messages)
-    trailing = estimate_total(messages[index + 1 :])
-    reported = _prompt_size(usage) if usage else 0
-    return ContextUsageEstimate(reported + trailing, reported, trailing, index)
+    summary = next((m for m in reversed(messages) if isinstance(m, CompactionSummary)), None)
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index] is summary:
+            break
+        usage = trusted_usage(messages[index])
+        if usage is not None and not (summary is not None and is_stale(messages[index], summary)):
+            reported, trailing = _prompt_size(usage), estimate_total(messages[index + 1 :])
+            return ContextUsageEstimate(reported + trailing, reported, trailing, index)
+    total = estimate_total(messages)
+    return ContextUsageEstimate(total, 0, total, -1)
 
 
 def context_estimate_adapter(messages: Sequence[AgentMessage]) -> tuple[int, int, int]:
@@ -114,7 +117,7 @@ def context_estimate_adapter(messages: Sequence[AgentMessage]) -> tuple[int, int
 
 
 def trusted_usage(message: AgentMessage) -> Usage | None:
-    """Return the usage a finished assistant message reports, or None when it has none or an empty one."""
+    """Return the usage of a finished assistant message, or None when it has none or an empty one."""
     if not isinstance(message, Message) or message.role != "assistant" or message.usage is None:
         return None
     return message.usage if _prompt_size(message.usage) > 0 and not is_unsent(message) else None
@@ -122,19 +125,27 @@ def trusted_usage(message: AgentMessage) -> Usage | None:
 
 def is_stale(message: AgentMessage, summary: CompactionSummary) -> bool:
     """Return whether *message*, which stands behind *summary*, is not known to be newer than it."""
-    said, condensed = message.get_timestamp(), summary.timestamp
-    if said is None or condensed is None or said.tzinfo is None or condensed.tzinfo is None:
+    written_at, condensed_at = message.get_timestamp(), summary.timestamp
+    if written_at is None or condensed_at is None or written_at.tzinfo is None or condensed_at.tzinfo is None:
         return True
-    return said < condensed
+    return written_at < condensed_at
 
 
 def context_after(message: AgentMessage, usage: Usage) -> int:
-    """Return the context after *message*: its prompt and its output, which the next prompt repeats (B-A8)."""
+    """Return the context after *message*: its prompt, and its output, which the next prompt repeats."""
     return _prompt_size(usage) + (usage.output or estimate_tokens(message))
 
 
+def _prompt_size(usage: Usage) -> int:
+    size = usage.input + usage.cache_read + usage.cache_write
+    if size <= 0:
+        return usage.total_tokens
+    without_output = usage.total_tokens - usage.output
+    return min(size, max(without_output, usage.input)) if without_output > 0 else size
+
+
 def block_bytes(block: ContentBlock) -> int:
-    """Return the bytes one block counts for (fact A1); ids are free, an image costs a flat 4800."""
+    """Return the bytes that the meter counts for one block."""
     if block.type == "text":
         return byte_length(block.text)
     if block.type == "thinking":
@@ -145,7 +156,9 @@ def block_bytes(block: ContentBlock) -> int:
 
 
 def prompt_tokens(text: str) -> int:
-    """Return the tokens of a prompt's text: bytes / 4, or 1.5 a character where most are wide (Z4).
+    """Return the tokens of a prompt's text: bytes / 4, or 1.5 a character where most are wide.
+
+    Scripts such as Chinese take more than a token for each character, which bytes / 4 would understate.
 
     >>> prompt_tokens("abcdefgh"), prompt_tokens("日本日本")
     (2, 6)
@@ -154,27 +167,74 @@ def prompt_tokens(text: str) -> int:
     return (3 * len(text) + 1) // 2 if size > 2 * len(text) else (size + 3) // BYTES_PER_TOKEN
 
 
-def _newest_usage(messages: Sequence[AgentMessage]) -> tuple[int, Usage | None]:
-    """Return the newest usage to trust and its index, or (-1, None)."""
-    summary = next((m for m in reversed(messages) if isinstance(m, CompactionSummary)), None)
-    for index in range(len(messages) - 1, -1, -1):
-        message = messages[index]
-        if message is summary:
-            break
-        usage = trusted_usage(message)
-        if usage is not None and not (summary is not None and is_stale(message, summary)):
-            return index, usage
-    return -1, None
+def byte_length(text: str) -> int:
+    """Return the length of *text* in UTF-8 bytes; a lone surrogate counts three.
 
-
-def _prompt_size(usage: Usage) -> int:
-    """Return the tokens of the prompt.
-
-    Some providers count cache reads inside ``input``. Their total gives that away: it is smaller than the
-    sum.
+    >>> byte_length("日本")
+    6
     """
-    size = usage.input + usage.cache_read + usage.cache_write
-    if size <= 0:
-        return usage.total_tokens
-    without_output = usage.total_tokens - usage.output
-    return min(size, max(without_output, usage.input)) if without_output > 0 else size
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def first_bytes(text: str, limit: int) -> str:
+    """Return the longest beginning of *text* that has at most *limit* bytes and whole characters.
+
+    >>> first_bytes("日本", 5)
+    '日'
+    """
+    if limit <= 0:
+        return ""
+    if len(text) <= limit and byte_length(text) <= limit:
+        return text
+    return text[:limit].encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return *text*, or its first ``limit - 3`` bytes and ``...`` when it is longer.
+
+    >>> shorten("abcdefgh", 6)
+    'abc...'
+    """
+    if len(text) <= limit and byte_length(text) <= limit:
+        return text
+    return first_bytes(text, limit - 3) + "..."
+
+
+def clip_middle(text: str, limit: int) -> str:
+    """Return *text* within *limit* bytes: three quarters from its beginning, the rest from its end.
+
+    A visible marker between them gives the number of missing characters. Where not even the marker fits,
+    only the beginning is left.
+
+    >>> clip_middle("a" * 100, 60)
+    'aaaaaaaaaaaaaaaaaaa\\n[... 75 characters left out ...]\\naaaaaa'
+    """
+    if len(text) <= limit and byte_length(text) <= limit:
+        return text
+    marker = "\n[... {} characters left out ...]\n"
+    room = limit - byte_length(marker.format(len(text)))
+    if room <= 0:
+        return first_bytes(text, limit)
+    head, tail_room = first_bytes(text, room - room // 4), room // 4
+    tail = text[len(text) - tail_room :].encode("utf-8", "replace")
+    ending = tail[len(tail) - tail_room :].decode("utf-8", "ignore")
+    return head + marker.format(len(text) - len(head) - len(ending)) + ending
+
+
+def fair_cap(sizes: Sequence[int], total: int) -> int:
+    """Return the largest cap under which *sizes*, each cut to the cap, add up to at most *total*.
+
+    Small sizes stay whole and the largest pay. Returns the largest size when nothing need be cut, and never
+    less than 0.
+
+    >>> fair_cap([10, 90, 50], 100)
+    45
+    """
+    rest = max(total, 0)
+    ordered = sorted(sizes)
+    for index, size in enumerate(ordered):
+        share = rest // (len(ordered) - index)
+        if size > share:
+            return share
+        rest -= size
+    return ordered[-1] if ordered else 0

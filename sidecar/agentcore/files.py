@@ -1,26 +1,39 @@
-"""Which files the condensed messages read and changed (fact A12, failures B-A4 and B-A11).
+"""The files that condensed messages read and changed: found in tool calls, carried from summary to summary.
 
-Pure: paths are text, no file is looked at. The lists go from summary to summary; the sections in a
+Pure: paths are text, no file is looked at. Which tool reads, writes or runs is an argument, a table of
+:class:`~sidecar.agentcore.messages.ToolEffect`. The lists go from summary to summary; the sections in a
 summary's text are written anew each time and never left inside the text that a model is asked to update.
+
+Shell commands are read modestly: redirections, tee, sed -i, touch, rm, mv, cp. Variables, globs, bodies of
+here-documents and the effects of a called script are not followed.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sidecar.agentcore.messages import AgentMessage, CompactionSummary, Message, ToolCall
-from sidecar.agentcore.shell import changed_paths
-from sidecar.agentcore.text import byte_length
+from sidecar.agentcore.estimate import byte_length
+from sidecar.agentcore.messages import AgentMessage, CompactionSummary, Message, ToolCall, ToolEffect
 
-__all__ = ["FileLists", "file_lists", "render_sections", "split_sections"]
+TOOL_EFFECTS: Mapping[str, ToolEffect] = {
+    "read": ToolEffect("reads", ("file_path", "path")),
+    "write": ToolEffect("writes", ("file_path", "path")),
+    "edit": ToolEffect("writes", ("file_path", "path")),
+    "bash": ToolEffect("runs", ("command", "cmd")),
+}
+"""The tools that the library knows when its caller names none."""
 
-_PATH_KEYS = ("file_path", "path")
-_COMMAND_KEYS = ("command", "cmd")
 _SECTION = re.compile(r"\n*^<(read|modified)-files>\n(.*?)\n?^</\1-files>$", re.MULTILINE | re.DOTALL)
 _MORE = re.compile(r"\(\+\d+ more\)")
+
+_MAY_WRITE = re.compile(r">|\b(?:tee|sed|touch|rm|mv|cp)\b")
+_HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
+_NOT_PLAIN = frozenset("$*?`<>|()\n")
+_MAX_LINE = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +43,22 @@ class FileLists:
     read: tuple[str, ...] = ()
     modified: tuple[str, ...] = ()
 
-    def united(self, other: FileLists) -> FileLists:
-        """Return both lists as one.
+    @classmethod
+    def of(cls, read: set[str], modified: set[str]) -> FileLists:
+        """Return the lists of two sets of paths.
 
-        >>> FileLists(read=("a", "b")).united(FileLists(modified=("b",)))
+        >>> FileLists.of({"a", "b"}, {"b"})
         FileLists(read=('a',), modified=('b',))
         """
-        return _lists({*self.read, *other.read}, {*self.modified, *other.modified})
+        return cls(tuple(sorted(read - modified)), tuple(sorted(modified)))
 
 
-def file_lists(messages: Sequence[AgentMessage]) -> FileLists:
+def file_lists(
+    messages: Sequence[AgentMessage], effects: Mapping[str, ToolEffect] = TOOL_EFFECTS
+) -> FileLists:
     """Return the files that *messages* read and changed, those of earlier summaries among them included.
 
-    ``read``, ``write`` and ``edit`` calls count, and what a ``bash`` command plainly writes. A call whose
-    result is an error read or changed nothing.
+    The calls of tools named in *effects* count; a call whose result is an error read or changed nothing.
 
     >>> from sidecar.agentcore.messages import call_block
     >>> file_lists([Message("assistant", (call_block("1", "edit", '{"path": "a.py"}'),))])
@@ -54,27 +69,69 @@ def file_lists(messages: Sequence[AgentMessage]) -> FileLists:
     modified: set[str] = set()
     for index, message in enumerate(messages):
         if isinstance(message, CompactionSummary):
-            told = split_sections(message.summary)[1]
-            read.update(message.read_files, told.read)
-            modified.update(message.modified_files, told.modified)
+            listed = split_sections(message.summary)[1]
+            read.update(message.read_files, listed.read)
+            modified.update(message.modified_files, listed.modified)
         elif isinstance(message, Message):
             for call in message.tool_calls():
-                if (index, call.id) not in failed:
-                    (read if call.name == "read" else modified).update(_paths(call))
-    return _lists(read, modified)
+                effect = effects.get(call.name)
+                if effect is None or (index, call.id) in failed:
+                    continue
+                value = _argument(call, effect.arguments)
+                if effect.kind == "runs":
+                    modified.update(changed_paths(value))
+                elif value:
+                    (read if effect.kind == "reads" else modified).add(value)
+    return FileLists.of(read, modified)
+
+
+def _failed_calls(messages: Sequence[AgentMessage]) -> set[tuple[int, str]]:
+    """Return (index of the calling message, call id) of each call whose result is an error."""
+    callers: dict[str, int] = {}
+    failed: set[tuple[int, str]] = set()
+    for index, message in enumerate(messages):
+        if not isinstance(message, Message):
+            continue
+        callers.update((call.id, index) for call in message.tool_calls())
+        call_id = message.tool_call_id
+        if call_id in callers and message.is_error:
+            failed.add((callers[call_id], call_id))
+    return failed
+
+
+def _argument(call: ToolCall, names: Sequence[str]) -> str:
+    """Return the first argument among *names* that is a string, or nothing."""
+    try:
+        arguments = json.loads(call.args)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(arguments, dict):
+        return ""
+    return next((arguments[name] for name in names if isinstance(arguments.get(name), str)), "")
 
 
 def render_sections(files: FileLists, limit: int) -> str:
     """Return the sections to append to a summary, within about *limit* bytes; empty lists have none.
 
-    Where the limit is reached a last line says how many paths are missing; modified files go first.
+    Where the limit is reached a last line gives the number of missing paths; modified files go first.
 
     >>> render_sections(FileLists(read=("a.py", "b.py")), 100)
     '\\n\\n<read-files>\\na.py\\nb.py\\n</read-files>'
     """
-    shown_modified, rest = _within(files.modified, limit)
-    shown_read, _ = _within(files.read, rest)
-    return _section("read", shown_read) + _section("modified", shown_modified)
+    sections: list[str] = []
+    for kind, paths in (("modified", files.modified), ("read", files.read)):
+        lines: list[str] = []
+        for path in paths:
+            line = path.replace("\n", "\\n")
+            if byte_length(line) + 1 > limit:
+                lines.append(f"(+{len(paths) - len(lines)} more)")
+                limit = 0
+                break
+            lines.append(line)
+            limit -= byte_length(line) + 1
+        if lines:
+            sections.insert(0, "\n\n" + "\n".join((f"<{kind}-files>", *lines, f"</{kind}-files>")))
+    return "".join(sections)
 
 
 def split_sections(text: str) -> tuple[str, FileLists]:
@@ -86,54 +143,67 @@ def split_sections(text: str) -> tuple[str, FileLists]:
     found: dict[str, set[str]] = {"read": set(), "modified": set()}
     for kind, lines in _SECTION.findall(text):
         found[kind].update(line for line in lines.split("\n") if line and not _MORE.fullmatch(line))
-    return _SECTION.sub("", text), _lists(found["read"], found["modified"])
+    return _SECTION.sub("", text), FileLists.of(found["read"], found["modified"])
 
 
-def _lists(read: set[str], modified: set[str]) -> FileLists:
-    return FileLists(tuple(sorted(read - modified)), tuple(sorted(modified)))
+def changed_paths(command: str) -> tuple[str, ...]:
+    """Return the paths that a shell *command* writes, moves or removes, in order of appearance.
 
-
-def _paths(call: ToolCall) -> Iterable[str]:
-    if call.name not in ("read", "write", "edit", "bash"):
-        return ()
-    try:
-        arguments = json.loads(call.args)
-    except (ValueError, RecursionError):
-        return ()
-    if not isinstance(arguments, dict):
-        return ()
-    keys = _COMMAND_KEYS if call.name == "bash" else _PATH_KEYS
-    value = next((arguments[key] for key in keys if isinstance(arguments.get(key), str)), "")
-    if call.name == "bash":
-        return changed_paths(value)
-    return (value,) if value else ()
-
-
-def _failed_calls(messages: Sequence[AgentMessage]) -> set[tuple[int, str]]:
-    """Return (index of the asking message, call id) of each call whose result is an error."""
-    asked: dict[str, int] = {}
-    failed: set[tuple[int, str]] = set()
-    for index, message in enumerate(messages):
-        if not isinstance(message, Message):
+    >>> changed_paths("cd src && sed -i s/a/b/ x.py; make 2>&1 | tee build.log > /dev/null")
+    ('x.py', 'build.log')
+    """
+    paths: dict[str, None] = {}
+    here_document_end = ""
+    for line in command.split("\n"):
+        if here_document_end:
+            here_document_end = "" if line.strip() == here_document_end else here_document_end
             continue
-        asked.update((call.id, index) for call in message.tool_calls())
-        call_id = message.tool_call_id
-        if call_id in asked and message.is_error:
-            failed.add((asked[call_id], call_id))
-    return failed
+        here_document = _HERE_DOCUMENT.search(line)
+        here_document_end = here_document[2] if here_document else ""
+        if len(line) <= _MAX_LINE and _MAY_WRITE.search(line):
+            for words in _simple_commands(line):
+                paths.update(dict.fromkeys(filter(_is_plain_path, _written_words(words))))
+    return tuple(paths)
 
 
-def _within(paths: Sequence[str], limit: int) -> tuple[list[str], int]:
-    """Return the lines for *paths* that fit in *limit* bytes, and what is left of it."""
-    lines: list[str] = []
-    for path in paths:
-        line = path.replace("\n", "\\n")
-        if byte_length(line) + 1 > limit:
-            return [*lines, f"(+{len(paths) - len(lines)} more)"], 0
-        lines.append(line)
-        limit -= byte_length(line) + 1
-    return lines, limit
+def _simple_commands(line: str) -> Iterator[list[str]]:
+    """Yield the words of each command of a pipe or a list; redirections stay among the words."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    words: list[str] = []
+    try:
+        for word in lexer:
+            if set(word) <= set(";|&()"):
+                yield words
+                words = []
+            else:
+                words.append(word)
+    except ValueError:
+        return  # An open quote: the command goes on in a way this reader does not follow.
+    yield words
 
 
-def _section(kind: str, lines: Sequence[str]) -> str:
-    return "\n\n" + "\n".join((f"<{kind}-files>", *lines, f"</{kind}-files>")) if lines else ""
+def _written_words(words: list[str]) -> Iterator[str]:
+    """Yield the words of one simple command that name a file it writes."""
+    plain: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if word in (">", ">>", ">|"):
+            yield next(rest, "")
+        elif word in ("<", "<<", "<<<", ">&", "<&"):
+            next(rest, None)
+        else:
+            plain.append(word)
+    name, operands = (plain[0], [w for w in plain[1:] if not w.startswith("-")]) if plain else ("", [])
+    if name in ("tee", "touch", "rm", "mv"):
+        yield from operands
+    elif name == "cp":
+        yield from operands[-1:]
+    elif name == "sed" and any(w.startswith(("-i", "--in-place")) for w in plain):
+        yield from operands[1:]
+
+
+def _is_plain_path(word: str) -> bool:
+    if not word or word.isdigit() or word.startswith(("-", "&", "/dev/")):
+        return False
+    return _NOT_PLAIN.isdisjoint(word)

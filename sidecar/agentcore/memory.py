@@ -1,16 +1,15 @@
-"""The names of seed 004's ``memory`` package: estimates, compaction, the summary message.
+"""The names of the engine: estimates, compaction, the summary message.
 
 Nothing is written here; each name has its own module beside this one.
 """
 
 from __future__ import annotations
 
-from sidecar.agentcore.budget import Budget, fit_budget
 from sidecar.agentcore.compaction import (
     CompactionConfig,
     CompactionInfo,
     CompactionPreview,
-    Compactor,
+    HistoryCompactor,
     new_compaction,
 )
 from sidecar.agentcore.convert import compaction_convert_to_llm
@@ -22,17 +21,17 @@ from sidecar.agentcore.estimate import (
     estimate_total,
 )
 from sidecar.agentcore.messages import CompactionSummary
-from sidecar.agentcore.plan import CompactionPlan, plan_compaction
+from sidecar.agentcore.plan import Budget, CutPlan, fit_budget, plan_compaction
 
 __all__ = [
     "Budget",
     "CompactionConfig",
     "CompactionInfo",
-    "CompactionPlan",
     "CompactionPreview",
     "CompactionSummary",
-    "Compactor",
     "ContextUsageEstimate",
+    "CutPlan",
+    "HistoryCompactor",
     "compaction_convert_to_llm",
     "context_estimate_adapter",
     "estimate_context_tokens",

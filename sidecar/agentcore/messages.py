@@ -1,6 +1,6 @@
-"""The message vocabulary of seed 004: what an agent loop keeps, and the model it summarises with (facts 1.5).
+"""The message vocabulary of an agent loop, and the port of the model that writes summaries.
 
-Frozen values and two ports. Nothing here estimates, cuts or converts.
+Frozen values and two protocols. Nothing here estimates, cuts or converts.
 """
 
 from __future__ import annotations
@@ -9,26 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
-
-__all__ = [
-    "AgentMessage",
-    "ChatModel",
-    "CompactionSummary",
-    "ContentBlock",
-    "Image",
-    "Message",
-    "Role",
-    "StopReason",
-    "ThinkingLevel",
-    "ToolCall",
-    "Usage",
-    "call_block",
-    "is_unsent",
-    "is_user_prompt",
-    "text_block",
-    "text_message",
-    "tool_message",
-]
 
 Role: TypeAlias = Literal["user", "assistant", "system", "tool"]
 StopReason: TypeAlias = Literal["stop", "length", "toolUse", "error", "aborted"]
@@ -56,7 +36,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class ContentBlock:
-    """One piece of a message; *type* says which of the other fields holds it."""
+    """One block of a message; *type* says which other field holds its content."""
 
     type: BlockType
     text: str = ""
@@ -80,14 +60,14 @@ class Usage:
 
 @runtime_checkable
 class AgentMessage(Protocol):
-    """Whatever may stand in a history. Only a :class:`Message` is sent to a model as it is."""
+    """Any item of a history. Only a :class:`Message` is sent to a model as it is."""
 
     def get_role(self) -> Role:
-        """Return who speaks."""
+        """Return the role of the speaker."""
         ...
 
     def get_timestamp(self) -> datetime | None:
-        """Return when it was said, an aware time, or None when that is not known."""
+        """Return the time of the message, aware of its zone, or None when it is not known."""
         ...
 
     def text_content(self) -> str:
@@ -99,7 +79,7 @@ class AgentMessage(Protocol):
         ...
 
     def has_tool_calls(self) -> bool:
-        """Return whether it asks for tools."""
+        """Return whether the message calls tools."""
         ...
 
 
@@ -108,8 +88,7 @@ class Message:
     """A message of the conversation with a model.
 
     A tool result has role ``tool``, one text block and the metadata ``tool_call_id`` (str), ``is_error``
-    (bool) and, where it is known, ``tool_name`` (str). *stop_reason* is None unless a model stopped for
-    one.
+    (bool) and, where it is known, ``tool_name`` (str). *stop_reason* is None where no model wrote.
 
     >>> Message("user", (text_block("hel"), text_block("lo"))).text_content()
     'hello'
@@ -123,11 +102,11 @@ class Message:
     timestamp: datetime | None = None
 
     def get_role(self) -> Role:
-        """Return who speaks."""
+        """Return the role of the speaker."""
         return self.role
 
     def get_timestamp(self) -> datetime | None:
-        """Return when it was said, or None."""
+        """Return the time of the message, or None."""
         return self.timestamp
 
     def text_content(self) -> str:
@@ -139,16 +118,16 @@ class Message:
         return "".join([block.thinking for block in self.content if block.type == "thinking"])
 
     def tool_calls(self) -> tuple[ToolCall, ...]:
-        """Return the calls this message asks for, in order."""
+        """Return the tool calls of the message, in order."""
         return tuple([block.tool_call for block in self.content if block.tool_call is not None])
 
     def has_tool_calls(self) -> bool:
-        """Return whether it asks for tools."""
+        """Return whether the message calls tools."""
         return any(block.tool_call is not None for block in self.content)
 
     @property
     def tool_call_id(self) -> str | None:
-        """The call this tool result answers, or None."""
+        """The id of the call that this tool result answers, or None."""
         value = self.metadata.get("tool_call_id")
         return value if self.role == "tool" and isinstance(value, str) else None
 
@@ -160,10 +139,16 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class CompactionSummary:
-    """What stands for the messages that were condensed.
+    """The message that stands for condensed messages.
 
-    It is not a :class:`Message`, so that only ``compaction_convert_to_llm`` sends it. *summary* ends with
-    the file sections of fact A12; *tokens_before* is the estimate of the whole view it was made from.
+    It is not a :class:`Message`, so that only ``compaction_convert_to_llm`` sends it.
+
+    Attributes:
+        summary: the text; it ends with the sections of files read and modified, where there are any.
+        tokens_before: the estimate of the whole view that was compacted.
+        read_files: paths that the condensed messages read and did not modify, sorted.
+        modified_files: paths that they modified, sorted.
+        timestamp: the time of the compaction.
     """
 
     summary: str
@@ -173,11 +158,11 @@ class CompactionSummary:
     timestamp: datetime | None = None
 
     def get_role(self) -> Role:
-        """Return ``user``: a summary is told to the model as a user's message."""
+        """Return ``user``: models receive a summary as a user message."""
         return "user"
 
     def get_timestamp(self) -> datetime | None:
-        """Return when the summary was made, or None."""
+        """Return the time of the compaction, or None."""
         return self.timestamp
 
     def text_content(self) -> str:
@@ -189,14 +174,28 @@ class CompactionSummary:
         return ""
 
     def has_tool_calls(self) -> bool:
-        """Return False: a summary asks for no tools."""
+        """Return False: a summary calls no tools."""
         return False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEffect:
+    """The effect of a tool on files, as the tool declares it.
+
+    Attributes:
+        kind: ``reads`` or ``writes`` a file, or ``runs`` a shell command.
+        arguments: names of the call's argument that holds the path or the command; the first one that is a
+            string counts.
+    """
+
+    kind: Literal["reads", "writes", "runs"]
+    arguments: tuple[str, ...]
 
 
 class ChatModel(Protocol):
     """The model that writes summaries.
 
-    Contract: returns one assistant message, or raises whatever went wrong; a message whose ``stop_reason`` is
+    Contract: returns one assistant message, or raises any exception; a message whose ``stop_reason`` is
     ``error``, ``aborted`` or ``length`` counts as a failure. Calls are never made at the same time.
     """
 
@@ -207,7 +206,13 @@ class ChatModel(Protocol):
         max_tokens: int | None = None,
         thinking: ThinkingLevel | None = None,
     ) -> Message:
-        """Answer *messages*: a system message and one user message."""
+        """Answer a request.
+
+        Args:
+            messages: one system message and one user message.
+            max_tokens: the longest answer; None leaves it to the model.
+            thinking: the level of reasoning; None leaves it to the model.
+        """
         ...
 
 
@@ -217,7 +222,13 @@ def text_block(text: str) -> ContentBlock:
 
 
 def call_block(call_id: str, name: str, args: str = "{}") -> ContentBlock:
-    """Return a block that asks for a tool; *args* is raw JSON."""
+    """Return the block of a tool call.
+
+    Args:
+        call_id: the id that its result will name.
+        name: the tool.
+        args: the arguments, raw JSON.
+    """
     return ContentBlock("toolCall", tool_call=ToolCall(call_id, name, args))
 
 
@@ -231,7 +242,14 @@ def text_message(role: Role, text: str) -> Message:
 
 
 def tool_message(call_id: str, text: str, *, is_error: bool = False, tool_name: str = "") -> Message:
-    """Return the result of the call *call_id*; an empty *tool_name* is left out of the metadata."""
+    """Return a tool result.
+
+    Args:
+        call_id: the call that it answers.
+        text: the output of the tool.
+        is_error: whether the tool failed.
+        tool_name: the tool; an empty name is left out of the metadata.
+    """
     metadata: dict[str, Any] = {"tool_call_id": call_id, "is_error": is_error}
     if tool_name:
         metadata["tool_name"] = tool_name
@@ -246,5 +264,5 @@ def is_unsent(message: AgentMessage) -> bool:
 
 
 def is_user_prompt(message: AgentMessage) -> bool:
-    """Return whether *message* is a user's own; a :class:`CompactionSummary` is not."""
+    """Return whether a user wrote *message*; a :class:`CompactionSummary` is no prompt."""
     return isinstance(message, Message) and message.role == "user"

@@ -1,20 +1,18 @@
-"""The words that a summariser is given (fact A9). Headings and tags are fixed, the wording is ours.
+"""The material of a summary: the history as labelled text, the prompts around it, the digest without a model.
 
-Pure text; sizes and calls are decided elsewhere.
+Pure text and stable: the same messages give the same bytes, arguments in the order of their names. Headings
+and tags are fixed by the seed document of this engine, the wording is ours. Sizes and calls are decided
+elsewhere.
 """
 
 from __future__ import annotations
 
-__all__ = [
-    "HISTORY_INSTRUCTION",
-    "NO_PRIOR_HISTORY",
-    "PREFIX_INSTRUCTION",
-    "PREFIX_UPDATE_INSTRUCTION",
-    "SPLIT_TURN_HEADER",
-    "SYSTEM_PROMPT",
-    "UPDATE_INSTRUCTION",
-    "build_prompt",
-]
+import json
+from collections.abc import Sequence
+
+from sidecar.agentcore.estimate import byte_length, clip_middle, shorten
+from sidecar.agentcore.files import split_sections
+from sidecar.agentcore.messages import AgentMessage, CompactionSummary, Message, ToolCall
 
 NO_PRIOR_HISTORY = "No prior history."
 SPLIT_TURN_HEADER = "\n\n---\n\n**Turn Context (split turn):**\n\n"
@@ -66,13 +64,31 @@ PREFIX_UPDATE_INSTRUCTION = (
     f"under exactly these headings:\n\n{_PREFIX_HEADINGS}\n\n{_CARE}"
 )
 
+LOCAL_HEADING = "## Condensed Without a Model"
+# A reader misses the user's words most, then errors, then answers, then actions.
+_LOCAL_RANK = (
+    "[User]",
+    "[Tool result error]",
+    "[Assistant]",
+    "[Previous summary]",
+    "[System]",
+    "[Assistant tool calls]",
+)
+_MAX_RESULT, _MAX_ARGUMENT, _MAX_RAW_ARGUMENTS, _MAX_LOCAL_LINE = 500, 100, 200, 400
+_LOCAL_NOTE_BYTES = 60
+
 
 def build_prompt(conversation: str, previous: str, instruction: str, wishes: str = "") -> str:
-    """Return the one user message of a summary call: conversation, previous summary or nothing, instruction.
+    """Return the one user message of a summary call.
 
-    Closing tags inside the material are defused, and what is not valid Unicode is replaced, so that no text
-    can end its own block or make the request invalid. *wishes* is what the user asked this compaction to
-    heed.
+    Closing tags inside the material are defused, and invalid Unicode is replaced, so that no text can end
+    its own block or make the request invalid.
+
+    Args:
+        conversation: the serialised history.
+        previous: the previous summary; nothing for the first one.
+        instruction: the task of the model.
+        wishes: instructions of the user for this compaction.
 
     >>> print(build_prompt("[User]: hi", "", "Sum up."))
     <conversation>
@@ -81,14 +97,116 @@ def build_prompt(conversation: str, previous: str, instruction: str, wishes: str
     <BLANKLINE>
     Sum up.
     """
-    blocks = [_block("conversation", conversation)]
-    if previous:
-        blocks.append(_block("previous-summary", previous))
+    blocks: list[str] = []
+    for tag, text in (("conversation", conversation), ("previous-summary", previous)):
+        if text or tag == "conversation":
+            defused = text.replace(f"</{tag}>", f"<\\/{tag}>")
+            blocks.append(f"<{tag}>\n{defused}\n</{tag}>")
     blocks.append(f"{instruction}\n\nThe user asks of this summary: {wishes}" if wishes else instruction)
     return "\n\n".join(blocks).encode("utf-8", "replace").decode("utf-8")
 
 
-def _block(tag: str, text: str) -> str:
-    closing = f"</{tag}>"
-    defused = text.replace(closing, closing.replace("/", "\\/"))
-    return f"<{tag}>\n{defused}\n{closing}"
+def serialize_parts(messages: Sequence[AgentMessage]) -> tuple[str, ...]:
+    """Return the labelled parts of *messages*, to be joined by blank lines; empty ones are left out.
+
+    Images are named, results bear the name of their tool and whether they are errors, and system notes are
+    kept. Messages of a foreign type, which no model ever saw, are not.
+
+    >>> from sidecar.agentcore.messages import call_block, tool_message
+    >>> call = Message("assistant", (call_block("1", "read", '{"path": "a.py", "limit": 5}'),))
+    >>> serialize_parts([call, tool_message("1", "no such file", is_error=True)])
+    ('[Assistant tool calls]: read(limit=5, path=a.py)', '[Tool result error]: no such file\\n(tool: read)')
+    """
+    tools: dict[str, str] = {}
+    parts: list[str] = []
+    for message in messages:
+        if isinstance(message, CompactionSummary):
+            parts.append(f"[Previous summary]: {split_sections(message.summary)[0]}")
+        elif isinstance(message, Message) and message.role == "tool":
+            label = "[Tool result error]: " if message.is_error else "[Tool result]: "
+            tool = message.metadata.get("tool_name") or tools.get(message.tool_call_id or "")
+            source = f"\n(tool: {tool})" if tool else ""
+            parts.append(label + shorten(_text_with_images(message), _MAX_RESULT) + source)
+        elif isinstance(message, Message):
+            tools.update((call.id, call.name) for call in message.tool_calls())
+            label = {"user": "[User]: ", "system": "[System]: "}.get(message.role, "[Assistant]: ")
+            labelled = (
+                ("[Assistant thinking]: ", message.thinking_content()),
+                (label, _text_with_images(message)),
+                ("[Assistant tool calls]: ", "; ".join(map(render_call, message.tool_calls()))),
+            )
+            parts.extend(head + body for head, body in labelled if body)
+    return tuple(parts)
+
+
+def _text_with_images(message: Message) -> str:
+    """Return the text as the model saw it, a line ``[image]`` where an image stood."""
+    text = "".join(["\n[image]\n" if b.type == "image" else b.text for b in message.content])
+    return text.strip("\n") if any(b.type == "image" for b in message.content) else text
+
+
+def render_call(call: ToolCall) -> str:
+    """Return a call as ``name(key=value, ...)`` with its keys sorted; anything but a JSON object stays raw.
+
+    >>> render_call(ToolCall("1", "ls", '{"b": [1, 2], "a": "x"}'))
+    'ls(a=x, b=[1,2])'
+    """
+    try:
+        arguments = json.loads(call.args) if call.args else {}
+    except (ValueError, RecursionError):
+        arguments = None
+    if not isinstance(arguments, dict):
+        return f"{call.name}({shorten(call.args, _MAX_RAW_ARGUMENTS)})"
+    pairs: list[str] = []
+    for key in sorted(arguments):
+        value = arguments[key]
+        if not isinstance(value, str):
+            value = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+        pairs.append(f"{key}={shorten(value, _MAX_ARGUMENT)}")
+    return f"{call.name}({', '.join(pairs)})"
+
+
+def local_digest(parts: Sequence[str], previous: str, limit: int) -> str:
+    """Return a digest made without a model, for when the model fails.
+
+    It is the previous summary as it is, then one line for each part that fits. The previous summary stays
+    whole while a quarter of the limit is left for the new lines. The user's words go before errors, errors
+    before answers, answers before calls, and the newest before the oldest.
+
+    Args:
+        parts: labelled parts, as :func:`serialize_parts` makes them.
+        previous: the previous summary, or nothing.
+        limit: the longest digest, in bytes.
+
+    >>> print(local_digest(["[User]: fix it", "[Tool result]: ok"], "Before.", 200))
+    Before.
+    <BLANKLINE>
+    ## Condensed Without a Model
+    - [User]: fix it
+    - [Tool result]: ok
+    """
+    lines = [f"- {shorten(' '.join(part.split()), _MAX_LOCAL_LINE)}" for part in parts]
+    needed = sum(byte_length(line) + 1 for line in lines)
+    kept_before = clip_middle(previous, max(limit - byte_length(LOCAL_HEADING) - needed - 2, limit * 3 // 4))
+    opening = f"{kept_before}\n\n{LOCAL_HEADING}" if kept_before else LOCAL_HEADING
+    room = limit - byte_length(opening)
+    chosen = _choose_lines(lines, room if needed <= room else room - _LOCAL_NOTE_BYTES)
+    left_out = len(lines) - len(chosen)
+    note = [f"- ({left_out} earlier or lesser entries left out)"] if left_out else []
+    return clip_middle("\n".join([opening, *note, *(lines[i] for i in sorted(chosen))]), limit)
+
+
+def _choose_lines(lines: Sequence[str], room: int) -> set[int]:
+    """Return the indices of the lines that fit in *room* bytes: by rank, then from the newest."""
+
+    def rank(index: int) -> tuple[int, int]:
+        label = lines[index][2 : lines[index].find("]") + 1]
+        return _LOCAL_RANK.index(label) if label in _LOCAL_RANK else len(_LOCAL_RANK), -index
+
+    chosen: set[int] = set()
+    for index in sorted(range(len(lines)), key=rank):
+        size = byte_length(lines[index]) + 1
+        if size <= room:
+            chosen.add(index)
+            room -= size
+    return chosen

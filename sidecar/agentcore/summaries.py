@@ -1,23 +1,39 @@
-"""Having a model write the summary of what a plan drops, in as many calls as its window needs.
+"""The writing of a summary by a model, in as many calls as its window needs.
 
-The model is the caller's, and is only awaited here, one call at a time (failure B-A12, Z7). A failure is a
-value: what the model did not read is digested locally, so that no compaction ever fails for want of a model
-(failure B-A7).
+The problem: the dropped messages may be larger than the window of the model that is to read them, and the
+model may fail halfway. So the labelled parts of the history are grouped into chunks that fit, and each call
+folds one chunk into the summary so far::
+
+    previous --+
+               v                  v                  v
+    chunk 1 -> summary, chunk 2 -> summary, chunk 3 -> summary
+
+Every part is read by exactly one call. When a call fails, the summary so far stands, and the unread parts
+go into a digest that is made without a model, so that no compaction fails for want of one. Where the cut
+splits a turn, the turn's beginning is summarised apart, after the turns before it, and the two halves are
+joined under a header. While the same turn is being split again, it is that half which is updated.
+
+The model is the caller's and is only awaited here, one call at a time. A failure is a value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from sidecar._internal.cancel import CancelledByToken
-from sidecar.agentcore.budget import Budget
-from sidecar.agentcore.estimate import BYTES_PER_TOKEN, prompt_tokens
-from sidecar.agentcore.files import FileLists, file_lists, render_sections, split_sections
-from sidecar.agentcore.local import local_digest
-from sidecar.agentcore.messages import AgentMessage, ChatModel, CompactionSummary, ThinkingLevel, text_message
-from sidecar.agentcore.plan import CompactionPlan
+from sidecar.agentcore.estimate import BYTES_PER_TOKEN, byte_length, clip_middle, fair_cap, prompt_tokens
+from sidecar.agentcore.files import TOOL_EFFECTS, FileLists, file_lists, render_sections, split_sections
+from sidecar.agentcore.messages import (
+    AgentMessage,
+    ChatModel,
+    CompactionSummary,
+    ThinkingLevel,
+    ToolEffect,
+    text_message,
+)
+from sidecar.agentcore.plan import Budget, CutPlan
 from sidecar.agentcore.prompts import (
     HISTORY_INSTRUCTION,
     NO_PRIOR_HISTORY,
@@ -27,18 +43,16 @@ from sidecar.agentcore.prompts import (
     SYSTEM_PROMPT,
     UPDATE_INSTRUCTION,
     build_prompt,
+    local_digest,
+    serialize_parts,
 )
-from sidecar.agentcore.serialize import serialize_parts
-from sidecar.agentcore.text import byte_length, clip_middle, fair_cap
-
-__all__ = ["SummarySource", "WrittenSummary", "split_pieces", "write_summary"]
 
 SummarySource: TypeAlias = Literal["model", "local"]
-"""Who wrote a summary: the model, or, in part or in whole, the local digest."""
+"""The author of a summary: the model, or, in part or in whole, the local digest."""
 
 _INSTRUCTION_TOKENS = 512
 _LEAST_WINDOW = 4096
-"""No model with a smaller window writes summaries; one that is said to is asked as if it had this much."""
+"""No model with a smaller window writes summaries; a smaller figure is taken for this much."""
 _LEAST_DIGEST = 512
 
 
@@ -55,170 +69,192 @@ class WrittenSummary:
     failed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Brief:
-    """How one half of a compaction is to be written, and the tokens it may take."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Half:
+    """One half of a compaction: whole turns, or the beginning of a split turn.
 
+    Attributes:
+        parts: the labelled parts to be read.
+        previous: the summary that they are folded into, or nothing.
+        fresh: the instruction for a first summary.
+        update: the instruction for an updated one.
+        room: tokens that the half may take in the summary.
+        max_tokens: the longest answer, in tokens.
+        thinking: the level of reasoning to request.
+    """
+
+    parts: tuple[str, ...]
+    previous: str
     fresh: str
     update: str
     room: int
     max_tokens: int
     thinking: ThinkingLevel | None
-    window: int
-    wishes: str
 
 
 @dataclass(frozen=True, slots=True)
-class _Distilled:
-    """What was written, and the parts that no model has read."""
+class _Result:
+    """The text of one half, and whether a model has read all of it or was asked and failed."""
 
     text: str
-    unread: tuple[str, ...] = ()
+    is_read: bool = True
     failed: bool = False
 
 
 async def write_summary(
     model: ChatModel | None,
     messages: Sequence[AgentMessage],
-    plan: CompactionPlan,
+    plan: CutPlan,
     budget: Budget,
+    *,
     wishes: str = "",
+    effects: Mapping[str, ToolEffect] = TOOL_EFFECTS,
 ) -> WrittenSummary:
-    """Write the summary of what *plan* drops from *messages*.
+    """Write the summary of the messages that *plan* drops.
 
-    Whole turns and the beginning of a split turn are written apart, one after the other, and joined (fact
-    A7). The last earlier summary is updated, and is in the prompt once (failure B-A5); with nothing new to
-    add to it, it stays as it is and no call is made. While the same turn is being split again, it is that
-    turn's part which is updated.
+    The last earlier summary is updated, and is in the prompt once; with nothing new to add to it, it stays
+    as it is and no call is made.
 
     Args:
-        model: who writes; None makes a local digest without asking.
+        model: the writer; None makes a local digest without a call.
         messages: the messages *plan* was made for, in their original length.
-        plan: what is dropped.
+        plan: the messages to drop, and the room for the summary.
         budget: the window of the model, and how long the answers may be.
-        wishes: what the user asked this compaction to heed.
+        wishes: instructions of the user for this compaction.
+        effects: the tools that read, write or run, by name.
 
     Raises:
         CancelledByToken: the model's token was cancelled; nothing is written then.
     """
+    whole, begun = _split_halves(messages, plan, budget)
+    window = max(budget.window, _LEAST_WINDOW)
+    history = await _summarize_half(model, whole, window, wishes)
+    prefix = await _summarize_half(None if history.failed else model, begun, window, wishes)
+    files = file_lists(messages[: plan.cut], effects)
+    body = (history.text or NO_PRIOR_HISTORY, prefix.text)
+    return WrittenSummary(
+        text=_join_halves(body, files, plan.summary_tokens * BYTES_PER_TOKEN),
+        files=files,
+        source="model" if history.is_read and prefix.is_read else "local",
+        failed=history.failed or prefix.failed,
+    )
+
+
+def _split_halves(messages: Sequence[AgentMessage], plan: CutPlan, budget: Budget) -> tuple[_Half, _Half]:
+    """Return the whole turns and the beginning of the split turn, each with its share of the room."""
     history = messages[: plan.turn_start] if plan.is_split_turn else messages[: plan.cut]
     last = next((m for m in reversed(history) if isinstance(m, CompactionSummary)), None)
     previous, earlier_prefix = split_sections(last.summary)[0] if last else "", ""
     parts = serialize_parts([m for m in history if m is not last])
-    if plan.is_split_turn and not parts:
-        previous, _, earlier_prefix = previous.partition(SPLIT_TURN_HEADER)
-    # The prompt of a turn that was split before is in its summary already, and still in the view.
-    skip_prompt = 1 if earlier_prefix and plan.pinned == plan.turn_start else 0
-    prefix = serialize_parts(messages[plan.turn_start + skip_prompt : plan.cut]) if plan.is_split_turn else ()
-    history_brief, prefix_brief = _briefs(plan, budget, wishes)
-    whole = await _distil(model, parts, previous, history_brief)
-    begun = await _distil(None if whole.failed else model, prefix, earlier_prefix, prefix_brief)
-    body = [_complete(whole, history_brief) or NO_PRIOR_HISTORY, _complete(begun, prefix_brief)]
-    files = file_lists(messages[: plan.cut])
-    return WrittenSummary(
-        text=_compose(body, files, plan.summary_tokens * BYTES_PER_TOKEN),
-        files=files,
-        source="local" if whole.unread or begun.unread else "model",
-        failed=whole.failed or begun.failed,
-    )
-
-
-def split_pieces(parts: Sequence[str], room: int) -> list[list[str]]:
-    """Return *parts* in groups of at most *room* prompt tokens; a part that alone is larger is divided.
-
-    >>> split_pieces(["a" * 16, "b" * 16, "c" * 40], 10)
-    [['aaaaaaaaaaaaaaaa', 'bbbbbbbbbbbbbbbb'], ['cccccccccccccccccccccccccccccccccccccccc']]
-    """
-    pieces: list[list[str]] = []
-    used = room
-    for chunk in (chunk for part in parts for chunk in _divide(part, room)):
-        size = prompt_tokens(chunk) + 1
-        if not pieces or used + size > room:
-            pieces.append([])
-            used = 0
-        pieces[-1].append(chunk)
-        used += size
-    return pieces
-
-
-def _divide(part: str, room: int) -> list[str]:
-    """Return *part* in slices of at most *room* tokens; wide characters may take one and a half each."""
-    if prompt_tokens(part) < room:
-        return [part]
-    n = room * BYTES_PER_TOKEN if part.isascii() else max(room * 2 // 3, 1)
-    return [part[i : i + n] for i in range(0, len(part), n)]
-
-
-def _briefs(plan: CompactionPlan, budget: Budget, wishes: str) -> tuple[_Brief, _Brief]:
-    """Return the briefs for whole turns and for a split turn's beginning, within the room the plan leaves."""
-    window = max(budget.window, _LEAST_WINDOW)
-    begun = plan.summary_tokens * 5 // 13 if plan.is_split_turn else 0
-    whole = plan.summary_tokens - begun
-    history_max, prefix_max = min(budget.history_max, whole), min(budget.prefix_max, begun)
+    prefix: tuple[str, ...] = ()
+    if plan.is_split_turn:
+        if not parts:
+            previous, _, earlier_prefix = previous.partition(SPLIT_TURN_HEADER)
+        # The prompt of a turn that was split before is in its summary already, and still in the view.
+        skip_prompt = 1 if earlier_prefix and plan.pinned == plan.turn_start else 0
+        prefix = serialize_parts(messages[plan.turn_start + skip_prompt : plan.cut])
+    prefix_room = plan.summary_tokens * 5 // 13 if plan.is_split_turn else 0
+    room = plan.summary_tokens - prefix_room
     return (
-        _Brief(HISTORY_INSTRUCTION, UPDATE_INSTRUCTION, whole, max(history_max, 1), "high", window, wishes),
-        _Brief(
-            PREFIX_INSTRUCTION, PREFIX_UPDATE_INSTRUCTION, begun, max(prefix_max, 1), None, window, wishes
+        _Half(
+            parts=parts,
+            previous=previous,
+            fresh=HISTORY_INSTRUCTION,
+            update=UPDATE_INSTRUCTION,
+            room=room,
+            max_tokens=max(min(budget.history_max, room), 1),
+            thinking="high",
+        ),
+        _Half(
+            parts=prefix,
+            previous=earlier_prefix,
+            fresh=PREFIX_INSTRUCTION,
+            update=PREFIX_UPDATE_INSTRUCTION,
+            room=prefix_room,
+            max_tokens=max(min(budget.prefix_max, prefix_room), 1),
+            thinking=None,
         ),
     )
 
 
-async def _distil(
-    model: ChatModel | None, parts: tuple[str, ...], previous: str, brief: _Brief
-) -> _Distilled:
-    """Have *model* fold *parts* into *previous*, piece by piece, until it fails or is done."""
-    if model is None or not parts:
-        return _Distilled(previous, parts)
-    text = previous
-    pieces = _pieces_for(parts, previous, brief)
-    for index, piece in enumerate(pieces):
-        reply = await _ask(model, piece, text, brief)
-        if not reply:
-            unread = tuple(part for rest in pieces[index:] for part in rest)
-            return _Distilled(text, unread, failed=True)
-        text = reply
-    return _Distilled(text)
+async def _summarize_half(model: ChatModel | None, half: _Half, window: int, wishes: str) -> _Result:
+    """Fold the parts of *half* into its previous summary, chunk by chunk; unread ones become a digest."""
+    if not half.parts:
+        return _Result(half.previous)
+    text, unread = half.previous, half.parts
+    if model is not None:
+        chunks = _chunks_for(half, window)
+        for index, chunk in enumerate(chunks):
+            reply = await _request_summary(model, half, chunk, text, window, wishes)
+            if not reply:
+                unread = tuple(part for rest in chunks[index:] for part in rest)
+                break
+            text = reply
+        else:
+            return _Result(text)
+    limit = min(max(half.max_tokens, _LEAST_DIGEST), half.room)
+    digest = local_digest(unread, text, limit * BYTES_PER_TOKEN)
+    return _Result(digest, is_read=False, failed=model is not None)
 
 
-def _pieces_for(parts: Sequence[str], previous: str, brief: _Brief) -> list[list[str]]:
-    """Group *parts* so that each prompt fits the window beside the answer and the summary so far.
+def _chunks_for(half: _Half, window: int) -> list[list[str]]:
+    """Group the parts so that each prompt fits the window beside the answer and the summary so far.
 
-    A part of the window stays free for the instruction and for what the meter misses.
+    A part of the window stays free for the instruction and for the error of the meter.
     """
-    free = brief.window - max(brief.window // 32, _INSTRUCTION_TOKENS) - brief.max_tokens
-    carried = prompt_tokens(clip_middle(previous, brief.window))
-    least = brief.window // 4
-    if sum(prompt_tokens(part) + 1 for part in parts) <= max(free - carried, least):
-        return [list(parts)]
-    return split_pieces(parts, max(free - max(carried, brief.max_tokens), least))
+    free = window - max(window // 32, _INSTRUCTION_TOKENS) - half.max_tokens
+    previous = prompt_tokens(clip_middle(half.previous, window))
+    least = window // 4
+    if sum(prompt_tokens(part) + 1 for part in half.parts) <= max(free - previous, least):
+        return [list(half.parts)]
+    return split_chunks(half.parts, max(free - max(previous, half.max_tokens), least))
 
 
-async def _ask(model: ChatModel, piece: Sequence[str], previous: str, brief: _Brief) -> str:
-    """Return one summary, or nothing when the model failed, was cut off, or said nothing."""
-    instruction = brief.update if previous else brief.fresh
+def split_chunks(parts: Sequence[str], room: int) -> list[list[str]]:
+    """Return *parts* in groups of at most *room* prompt tokens; a part that alone is larger is divided.
+
+    >>> split_chunks(["a" * 16, "b" * 16, "c" * 40], 10)
+    [['aaaaaaaaaaaaaaaa', 'bbbbbbbbbbbbbbbb'], ['cccccccccccccccccccccccccccccccccccccccc']]
+    """
+    chunks: list[list[str]] = []
+    used = room
+    for part in parts:
+        slices = [part]
+        if prompt_tokens(part) >= room:
+            # Wide characters may take one and a half tokens each.
+            n = room * BYTES_PER_TOKEN if part.isascii() else max(room * 2 // 3, 1)
+            slices = [part[i : i + n] for i in range(0, len(part), n)]
+        for each in slices:
+            size = prompt_tokens(each) + 1
+            if not chunks or used + size > room:
+                chunks.append([])
+                used = 0
+            chunks[-1].append(each)
+            used += size
+    return chunks
+
+
+async def _request_summary(
+    model: ChatModel, half: _Half, chunk: Sequence[str], previous: str, window: int, wishes: str
+) -> str:
+    """Return one summary, or nothing when the model failed, was cut off, or gave an empty answer."""
     # A previous summary takes a quarter of the window at most: as many bytes as the window has tokens.
-    earlier = clip_middle(previous, brief.window)
-    prompt = build_prompt("\n\n".join(piece), earlier, instruction, brief.wishes)
-    asked = (text_message("system", SYSTEM_PROMPT), text_message("user", prompt))
+    earlier = clip_middle(previous, window)
+    instruction = half.update if previous else half.fresh
+    prompt = build_prompt("\n\n".join(chunk), earlier, instruction, wishes)
+    request = (text_message("system", SYSTEM_PROMPT), text_message("user", prompt))
     try:
-        reply = await model.generate(asked, max_tokens=brief.max_tokens, thinking=brief.thinking)
+        reply = await model.generate(request, max_tokens=half.max_tokens, thinking=half.thinking)
     except CancelledByToken:
         raise
     except Exception:
-        # Whatever a model raises, the run goes on; callers see it in `source` and `failed`.
+        # The run goes on without this model; callers see it in `source` and `failed`.
         return ""
     refused = reply.stop_reason in ("error", "aborted", "length")
     return "" if refused else split_sections(reply.text_content())[0].strip()
 
 
-def _complete(distilled: _Distilled, brief: _Brief) -> str:
-    if not distilled.unread:
-        return distilled.text
-    limit = min(max(brief.max_tokens, _LEAST_DIGEST), brief.room)
-    return local_digest(distilled.unread, distilled.text, limit * BYTES_PER_TOKEN)
-
-
-def _compose(body: Sequence[str], files: FileLists, limit: int) -> str:
+def _join_halves(body: Sequence[str], files: FileLists, limit: int) -> str:
     """Join the halves and the file sections within *limit* bytes; sections have a quarter of it at most."""
     sections = render_sections(files, limit // 4)
     room = limit - byte_length(sections)

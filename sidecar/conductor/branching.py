@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, TypeAlias
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.agentcore.convert import CONTEXT_SUMMARY_OPEN
+from sidecar.agentcore import SUMMARY_MARK
 from sidecar.conductor.session_ops import turns_to_messages
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -42,7 +42,7 @@ def node_kind(turn: Turn) -> NodeKind:
             return "assistant"
         case ToolTurn():
             return "tool"
-        case UserTurn(blocks=(TextBlock(text=text), *_)) if text.startswith(CONTEXT_SUMMARY_OPEN):
+        case UserTurn(blocks=(TextBlock(text=text), *_)) if text.startswith(SUMMARY_MARK):
             return "summary"
     (message,) = turns_to_messages((turn,))
     if is_restored(message):

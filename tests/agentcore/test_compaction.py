@@ -1,4 +1,4 @@
-"""Facts A3, A13 and A14, and the failures B-A1 to B-A12 as a caller of the transform sees them."""
+"""The transform: one summary for each crossing, updated by the next."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from typing import Literal
 
 import pytest
 
+from chat_model import ScriptedChatModel
 from sidecar._internal.cancel import CancelledByToken
+from sidecar.agentcore.compaction import Breaker
 from sidecar.agentcore.convert import compaction_convert_to_llm, repair_message_sequence
-from sidecar.agentcore.local import LOCAL_HEADING
 from sidecar.agentcore.memory import (
     CompactionConfig,
     CompactionInfo,
     CompactionSummary,
-    Compactor,
+    HistoryCompactor,
     estimate_total,
     fit_budget,
     new_compaction,
@@ -32,7 +33,7 @@ from sidecar.agentcore.messages import (
     text_message,
     tool_message,
 )
-from sidecar.agentcore.scripted import ScriptedModel
+from sidecar.agentcore.prompts import LOCAL_HEADING
 
 Draw = Callable[..., list[AgentMessage]]
 Clock = Callable[[], datetime]
@@ -48,10 +49,10 @@ class Run:
         clock: Clock,
         *,
         feed: Feed = "raw",
-        model: ScriptedModel | None = None,
+        model: ScriptedChatModel | None = None,
         config: CompactionConfig | None = None,
     ) -> None:
-        self.model = model or ScriptedModel()
+        self.model = model or ScriptedChatModel()
         self.infos: list[CompactionInfo] = []
         base = config or CompactionConfig(self.model, 1000, 200, 100)
         self.transform = new_compaction(replace(base, on_compaction=self.infos.append), clock=clock)
@@ -89,24 +90,26 @@ def summary_of(view: Sequence[AgentMessage]) -> CompactionSummary:
 @pytest.mark.parametrize(
     ("letters", "config"),
     [
-        pytest.param("", CompactionConfig(ScriptedModel(), 1000, 200, 100), id="no messages"),
+        pytest.param("", CompactionConfig(ScriptedChatModel(), 1000, 200, 100), id="no messages"),
         pytest.param("ua" * 100, CompactionConfig(None, 1000, 200, 100), id="no model"),
-        pytest.param("ua" * 100, CompactionConfig(ScriptedModel(), 0), id="no window"),
+        pytest.param("ua" * 100, CompactionConfig(ScriptedChatModel(), 0), id="no window"),
         pytest.param(
-            "ua" * 100, CompactionConfig(ScriptedModel(), 500, 1000, 100), id="a reserve over the window"
+            "ua" * 100, CompactionConfig(ScriptedChatModel(), 500, 1000, 100), id="a reserve over the window"
         ),
         pytest.param(
-            "ua" * 40, CompactionConfig(ScriptedModel(), 1000, 200, 100), id="not over the threshold"
+            "ua" * 40, CompactionConfig(ScriptedChatModel(), 1000, 200, 100), id="not over the threshold"
         ),
-        pytest.param("x" * 100, CompactionConfig(ScriptedModel(), 1000, 200, 100), id="nothing that is sent"),
+        pytest.param(
+            "x" * 100, CompactionConfig(ScriptedChatModel(), 1000, 200, 100), id="nothing that is sent"
+        ),
     ],
 )
-async def test_a3_the_very_input_comes_back(draw: Draw, letters: str, config: CompactionConfig) -> None:
+async def test_the_very_input_comes_back(draw: Draw, letters: str, config: CompactionConfig) -> None:
     messages = draw(letters)
     assert await new_compaction(config)(messages) is messages
 
 
-async def test_a13_a14_a_compaction_and_its_record(draw: Draw, clock: Clock) -> None:
+async def test_a_compaction_and_its_record(draw: Draw, clock: Clock) -> None:
     run = Run(clock)
     messages = draw("ua" * 41)
     view = await run.say(*messages)
@@ -129,17 +132,17 @@ async def test_a13_a14_a_compaction_and_its_record(draw: Draw, clock: Clock) -> 
     ]
 
 
-async def test_a14_what_an_observer_raises_is_ignored(draw: Draw, clock: Clock) -> None:
+async def test_what_an_observer_raises_is_ignored(draw: Draw, clock: Clock) -> None:
     def observe(info: CompactionInfo) -> None:
         raise RuntimeError("display is gone")
 
-    transform = new_compaction(CompactionConfig(ScriptedModel(), 1000, 200, 100, observe), clock=clock)
+    transform = new_compaction(CompactionConfig(ScriptedChatModel(), 1000, 200, 100, observe), clock=clock)
     assert len(await transform(draw("ua" * 41))) == 11
 
 
 async def test_the_seeds_example(clock: Clock) -> None:
     """The transform before the conversion, at the defaults: one summary call, as long as the seed says."""
-    model = ScriptedModel(["the summary"])
+    model = ScriptedChatModel(["the summary"])
     transform = new_compaction(CompactionConfig(model=model, context_window=128_000), clock=clock)
     messages: list[AgentMessage] = [
         text_message("user", "go"),
@@ -153,23 +156,21 @@ async def test_the_seeds_example(clock: Clock) -> None:
 
 
 async def test_a_tiny_reserve_still_asks_for_an_answer(draw: Draw, clock: Clock) -> None:
-    run = Run(clock, config=CompactionConfig(ScriptedModel(["", "the summary"]), 800, 1, 100))
+    run = Run(clock, config=CompactionConfig(ScriptedChatModel(["", "the summary"]), 800, 1, 100))
     await run.say(*draw("ua" * 41))
     assert LOCAL_HEADING in summary_of(run.view).summary
     assert "[User]: u70" in summary_of(run.view).summary
 
 
 async def test_the_clock_has_a_default(draw: Draw) -> None:
-    view = await new_compaction(CompactionConfig(ScriptedModel(), 1000, 200, 100))(draw("ua" * 41))
+    view = await new_compaction(CompactionConfig(ScriptedChatModel(), 1000, 200, 100))(draw("ua" * 41))
     made_at = summary_of(view).timestamp
     assert made_at is not None
     assert made_at.tzinfo is not None
 
 
 @pytest.mark.parametrize("feed", FEEDS)
-async def test_b_a1_one_summary_a_crossing_and_the_next_updates_it(
-    draw: Draw, clock: Clock, feed: Feed
-) -> None:
+async def test_one_summary_a_crossing_and_the_next_updates_it(draw: Draw, clock: Clock, feed: Feed) -> None:
     run = Run(clock, feed=feed)
     await run.say_each(draw("ua" * 41))
     assert (len(run.infos), len(run.model.calls)) == (1, 1)
@@ -183,7 +184,7 @@ async def test_b_a1_one_summary_a_crossing_and_the_next_updates_it(
     assert summary_of(run.view).summary == "summary 2"
 
 
-async def test_b_a1_both_feeds_give_the_same_views(clock: Clock) -> None:
+async def test_both_feeds_give_the_same_views(clock: Clock) -> None:
     fixed = datetime(2026, 1, 1, tzinfo=UTC)
     raw, view = Run(lambda: fixed, feed="raw"), Run(lambda: fixed, feed="view")
     for index in range(120):
@@ -194,7 +195,7 @@ async def test_b_a1_both_feeds_give_the_same_views(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("feed", FEEDS)
-async def test_b_a1_the_view_is_stable_between_crossings(draw: Draw, clock: Clock, feed: Feed) -> None:
+async def test_the_view_is_stable_between_crossings(draw: Draw, clock: Clock, feed: Feed) -> None:
     """What a provider has cached stays the beginning of the next prompt."""
     run = Run(clock, feed=feed)
     await run.say_each(draw("ua" * 41))
@@ -204,7 +205,7 @@ async def test_b_a1_the_view_is_stable_between_crossings(draw: Draw, clock: Cloc
         assert view[: len(before)] == before
 
 
-async def test_b_a1_a_rewind_behind_the_cut_keeps_the_summary(draw: Draw, clock: Clock) -> None:
+async def test_a_rewind_behind_the_cut_keeps_the_summary(draw: Draw, clock: Clock) -> None:
     run = Run(clock)
     messages = draw("ua" * 41)
     view = await run.say(*messages)
@@ -225,7 +226,7 @@ async def test_b_a1_a_rewind_behind_the_cut_keeps_the_summary(draw: Draw, clock:
         pytest.param(lambda m: [m[1], m[0], *m[2:79]], id="reordered"),
     ],
 )
-async def test_b_a1_never_the_summary_of_another_or_an_edited_conversation(
+async def test_never_the_summary_of_another_or_an_edited_conversation(
     draw: Draw, clock: Clock, edit: Callable[[list[AgentMessage]], list[AgentMessage]]
 ) -> None:
     run = Run(clock)
@@ -236,7 +237,7 @@ async def test_b_a1_never_the_summary_of_another_or_an_edited_conversation(
     assert len(run.model.calls) == 1
 
 
-async def test_b_a1_an_edit_in_place_of_the_same_list_is_seen(draw: Draw, clock: Clock) -> None:
+async def test_an_edit_in_place_of_the_same_list_is_seen(draw: Draw, clock: Clock) -> None:
     run = Run(clock)
     messages = draw("ua" * 41)
     await run.transform(messages)
@@ -246,7 +247,7 @@ async def test_b_a1_an_edit_in_place_of_the_same_list_is_seen(draw: Draw, clock:
     assert not run.infos[1].is_incremental
 
 
-async def test_b_a1_equal_messages_are_the_same_conversation(draw: Draw, clock: Clock) -> None:
+async def test_equal_messages_are_the_same_conversation(draw: Draw, clock: Clock) -> None:
     """A caller may build its messages anew for each call."""
     run = Run(clock)
     first = await run.transform(draw("ua" * 41))
@@ -254,7 +255,7 @@ async def test_b_a1_equal_messages_are_the_same_conversation(draw: Draw, clock: 
     assert len(run.model.calls) == 1
 
 
-async def test_b_a1_conversations_may_share_a_transform(draw: Draw, clock: Clock) -> None:
+async def test_conversations_may_share_a_transform(draw: Draw, clock: Clock) -> None:
     run = Run(clock)
     one, two = draw("ua" * 41), draw("s" + "ua" * 41)
     for _ in range(3):
@@ -264,7 +265,7 @@ async def test_b_a1_conversations_may_share_a_transform(draw: Draw, clock: Clock
     assert len(run.model.calls) == 2
 
 
-async def test_b_a1_a_tuple_is_fed_like_a_list(draw: Draw, clock: Clock) -> None:
+async def test_a_tuple_is_fed_like_a_list(draw: Draw, clock: Clock) -> None:
     run = Run(clock)
     messages = tuple(draw("ua" * 41))
     first = await run.transform(messages)
@@ -273,7 +274,7 @@ async def test_b_a1_a_tuple_is_fed_like_a_list(draw: Draw, clock: Clock) -> None
 
 
 @pytest.mark.parametrize("feed", FEEDS)
-async def test_b_a2_a_tool_loop_compacts_again_and_again(clock: Clock, feed: Feed) -> None:
+async def test_a_tool_loop_compacts_again_and_again(clock: Clock, feed: Feed) -> None:
     run = Run(clock, feed=feed)
     prompt = text_message("user", "do it all")
     await run.say(prompt)
@@ -294,9 +295,9 @@ async def test_b_a2_a_tool_loop_compacts_again_and_again(clock: Clock, feed: Fee
 
 
 @pytest.mark.parametrize("window", [8192, 12_000, 16_384, 20_000, 32_000, 36_000])
-async def test_b_a3_small_windows_neither_starve_nor_thrash(clock: Clock, window: int) -> None:
+async def test_small_windows_neither_starve_nor_thrash(clock: Clock, window: int) -> None:
     """Every view fits, and between two crossings lies at least an eighth of the threshold in new messages."""
-    run = Run(clock, config=CompactionConfig(ScriptedModel(["x" * 1500] * 99), window))
+    run = Run(clock, config=CompactionConfig(ScriptedChatModel(["x" * 1500] * 99), window))
     budget = fit_budget(window)
     crossed_at = [0]
     await run.say(text_message("user", "go"))
@@ -313,7 +314,7 @@ async def test_b_a3_small_windows_neither_starve_nor_thrash(clock: Clock, window
 
 
 @pytest.mark.parametrize("feed", FEEDS)
-async def test_b_a4_file_lists_are_united_over_compactions(clock: Clock, feed: Feed) -> None:
+async def test_file_lists_are_united_over_compactions(clock: Clock, feed: Feed) -> None:
     run = Run(clock, feed=feed)
     await run.say(text_message("user", "go"))
     for index in range(60):
@@ -333,8 +334,8 @@ async def test_b_a4_file_lists_are_united_over_compactions(clock: Clock, feed: F
 
 
 @pytest.mark.parametrize("feed", FEEDS)
-async def test_b_a7_a_failing_summariser_never_fails_the_run(draw: Draw, clock: Clock, feed: Feed) -> None:
-    run = Run(clock, feed=feed, model=ScriptedModel(["kept summary", *[RuntimeError("down")] * 99]))
+async def test_a_failing_summariser_never_fails_the_run(draw: Draw, clock: Clock, feed: Feed) -> None:
+    run = Run(clock, feed=feed, model=ScriptedChatModel(["kept summary", *[RuntimeError("down")] * 99]))
     await run.say_each(draw("ua" * 150))
     assert [info.summary_source for info in run.infos] == ["model", *["local"] * (len(run.infos) - 1)]
     assert len(run.infos) > 3
@@ -344,8 +345,8 @@ async def test_b_a7_a_failing_summariser_never_fails_the_run(draw: Draw, clock: 
     assert estimate_total(run.view) <= 800
 
 
-async def test_b_a7_after_three_failures_only_every_fifth_crossing_asks(draw: Draw, clock: Clock) -> None:
-    run = Run(clock, model=ScriptedModel([RuntimeError("down")] * 4))
+async def test_after_three_failures_only_every_fifth_crossing_asks(draw: Draw, clock: Clock) -> None:
+    run = Run(clock, model=ScriptedChatModel([RuntimeError("down")] * 4))
     asked = []
     for number in range(14):
         n_calls = len(run.model.calls)
@@ -356,7 +357,7 @@ async def test_b_a7_after_three_failures_only_every_fifth_crossing_asks(draw: Dr
 
 
 async def test_cancellation_changes_nothing(draw: Draw, clock: Clock) -> None:
-    run = Run(clock, model=ScriptedModel([CancelledByToken("esc"), "the summary"]))
+    run = Run(clock, model=ScriptedChatModel([CancelledByToken("esc"), "the summary"]))
     messages = draw("ua" * 41)
     with pytest.raises(CancelledByToken):
         await run.transform(messages)
@@ -364,7 +365,7 @@ async def test_cancellation_changes_nothing(draw: Draw, clock: Clock) -> None:
     assert summary_of(await run.transform(messages)).summary == "the summary"
 
 
-class Gate(ScriptedModel):
+class Gate(ScriptedChatModel):
     """A model that answers when it is let."""
 
     def __init__(self) -> None:
@@ -377,7 +378,7 @@ class Gate(ScriptedModel):
         await self.may_answer.wait()
 
 
-async def test_b_a12_concurrent_calls_share_one_summary(draw: Draw, clock: Clock) -> None:
+async def test_concurrent_calls_share_one_summary(draw: Draw, clock: Clock) -> None:
     model = Gate()
     run = Run(clock, model=model)
     messages = draw("ua" * 41)
@@ -406,7 +407,7 @@ async def test_a_cancelled_task_lets_the_next_one_in(draw: Draw, clock: Clock) -
     assert len(run.infos) == 1
 
 
-async def _awaited(transform: Compactor, messages: list[AgentMessage]) -> list[AgentMessage]:
+async def _awaited(transform: HistoryCompactor, messages: list[AgentMessage]) -> list[AgentMessage]:
     return list(await transform(messages))
 
 
@@ -415,7 +416,7 @@ def answer(index: int, usage: Usage | None) -> Message:
     return Message("assistant", (text_block("a" * 40),), usage=usage, timestamp=said_at)
 
 
-async def test_b_a10_reported_usage_opens_the_gate(draw: Draw, clock: Clock) -> None:
+async def test_reported_usage_opens_the_gate(draw: Draw, clock: Clock) -> None:
     run = Run(clock)
     messages = [*draw("ua" * 20), *draw("u"), answer(0, Usage(input=700))]
     assert await run.transform(messages) is messages
@@ -423,15 +424,13 @@ async def test_b_a10_reported_usage_opens_the_gate(draw: Draw, clock: Clock) -> 
     assert summary_of(await run.transform(messages)).summary == "summary 1"
 
 
-async def test_b_a8_the_last_output_opens_the_gate(draw: Draw, clock: Clock) -> None:
+async def test_the_last_output_opens_the_gate(draw: Draw, clock: Clock) -> None:
     messages = [*draw("ua" * 20), *draw("u"), answer(0, Usage(input=700, output=101))]
     assert summary_of(await Run(clock).transform(messages)).summary == "summary 1"
 
 
 @pytest.mark.parametrize("feed", FEEDS)
-async def test_b_a8_usage_of_kept_messages_does_not_compact_again(
-    draw: Draw, clock: Clock, feed: Feed
-) -> None:
+async def test_usage_of_kept_messages_does_not_compact_again(draw: Draw, clock: Clock, feed: Feed) -> None:
     """The kept answers report the prompt that was just compacted; some have no time to tell it by."""
     run = Run(clock, feed=feed)
     kept = [*draw("u"), replace(answer(0, Usage(input=900)), timestamp=None)]
@@ -444,21 +443,21 @@ async def test_b_a8_usage_of_kept_messages_does_not_compact_again(
     assert len(run.infos) == 2
 
 
-async def test_b_a10_overhead_counts_where_no_usage_is_reported(draw: Draw, clock: Clock) -> None:
-    config = CompactionConfig(ScriptedModel(), 1000, 200, 100, overhead_tokens=300)
+async def test_overhead_counts_where_no_usage_is_reported(draw: Draw, clock: Clock) -> None:
+    config = CompactionConfig(ScriptedChatModel(), 1000, 200, 100, overhead_tokens=300)
     view = await new_compaction(config, clock=clock)(draw("ua" * 26))
     assert estimate_total(view) <= 500
 
 
-async def test_b_a10_an_overhead_over_the_threshold_does_not_thrash(draw: Draw, clock: Clock) -> None:
+async def test_an_overhead_over_the_threshold_does_not_thrash(draw: Draw, clock: Clock) -> None:
     """The messages keep a quarter of the threshold; compacting below that would win nothing."""
-    run = Run(clock, config=CompactionConfig(ScriptedModel(), 1000, 200, 100, overhead_tokens=900))
+    run = Run(clock, config=CompactionConfig(ScriptedChatModel(), 1000, 200, 100, overhead_tokens=900))
     for message in draw("ua" * 60):
         await run.say(message)
     assert len(run.infos) <= 12
 
 
-async def test_b_a9_an_item_larger_than_the_window_is_cut_in_the_view_alone(draw: Draw, clock: Clock) -> None:
+async def test_an_item_larger_than_the_window_is_cut_in_the_view_alone(draw: Draw, clock: Clock) -> None:
     run = Run(clock)
     call, result = pair(0, 5000)
     messages = [*draw("ua" * 3), *draw("u"), call, result]
@@ -471,7 +470,7 @@ async def test_b_a9_an_item_larger_than_the_window_is_cut_in_the_view_alone(draw
     assert await run.say(*draw("u")) == [*view, *draw("u")]
 
 
-async def test_b_a9_the_summariser_reads_the_original_of_a_cut_item(draw: Draw, clock: Clock) -> None:
+async def test_the_summariser_reads_the_original_of_a_cut_item(draw: Draw, clock: Clock) -> None:
     run = Run(clock)
     fact = "x" * 4000 + " the secret is 42 " + "y" * 4000
     await run.say(text_message("user", fact))
@@ -480,7 +479,7 @@ async def test_b_a9_the_summariser_reads_the_original_of_a_cut_item(draw: Draw, 
     assert any("the secret is 42" in call.prompt for call in run.model.calls)
 
 
-async def test_b_a8_usage_of_a_cut_item_does_not_cut_it_again(draw: Draw, clock: Clock) -> None:
+async def test_usage_of_a_cut_item_does_not_cut_it_again(draw: Draw, clock: Clock) -> None:
     run = Run(clock)
     said = Message("assistant", (text_block("x" * 1800),), usage=Usage(input=801))
     (cut,) = await run.say(said)
@@ -489,7 +488,7 @@ async def test_b_a8_usage_of_a_cut_item_does_not_cut_it_again(draw: Draw, clock:
 
 
 @pytest.mark.parametrize("feed", FEEDS)
-async def test_b_a9_the_newest_prompt_survives_word_for_word(clock: Clock, feed: Feed) -> None:
+async def test_the_newest_prompt_survives_word_for_word(clock: Clock, feed: Feed) -> None:
     run = Run(clock, feed=feed)
     prompt = text_message("user", "p" * 1600)
     await run.say(text_message("user", "before"), text_message("assistant", "yes"), prompt)
@@ -522,7 +521,7 @@ async def test_compact_now_updates_an_earlier_summary(draw: Draw, clock: Clock) 
 
 
 async def test_compact_now_asks_although_the_breaker_is_open(draw: Draw, clock: Clock) -> None:
-    run = Run(clock, model=ScriptedModel([RuntimeError("down")] * 3))
+    run = Run(clock, model=ScriptedChatModel([RuntimeError("down")] * 3))
     for number in range(4):
         await run.transform([text_message("user", f"talk {number}"), *draw("ua" * 41)])
     assert len(run.model.calls) == 3
@@ -562,7 +561,7 @@ async def test_a_preview_tells_what_will_happen_and_asks_nobody(draw: Draw, cloc
 
 
 async def test_a_summary_always_makes_the_view_smaller(clock: Clock) -> None:
-    run = Run(clock, model=ScriptedModel(["long " * 3000] * 9))
+    run = Run(clock, model=ScriptedChatModel(["long " * 3000] * 9))
     await run.say(
         text_message("user", "short"),
         text_message("assistant", "x" * 600),
@@ -571,3 +570,25 @@ async def test_a_summary_always_makes_the_view_smaller(clock: Clock) -> None:
     (info,) = run.infos
     assert info.tokens_after < info.tokens_before
     assert estimate_total(run.view) <= 800
+
+
+def asked(answers: str) -> str:
+    """Return which crossings ask (A) or skip (.), where asking brings f, a failure, or o, an answer."""
+    breaker, log = Breaker(), ""
+    for answer in answers:
+        may = breaker.may_call()
+        log += "A" if may else "."
+        breaker = breaker.after(called=may, failed=answer == "f")
+    return log
+
+
+def test_three_failures_open_it_and_every_fifth_crossing_asks() -> None:
+    assert asked("f" * 18) == "AAA" + "....A" * 3
+
+
+def test_an_answer_closes_it() -> None:
+    assert asked("fff" + "....o" + "oooo") == "AAA" + "....A" + "AAAA"
+
+
+def test_failures_must_be_in_a_row() -> None:
+    assert asked("ffo" * 8) == "A" * 24

@@ -1,4 +1,4 @@
-"""Fact A15 and the conversions of facts 1.5; every call has one result, every result its call."""
+"""Every call has one result and every result its call; a summary is sent as a user message."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_default_conversion_keeps_messages_that_were_finished() -> None:
     assert default_convert_to_llm(history) == [USER, CUT_OFF]
 
 
-def test_a15_a_summary_becomes_a_users_message() -> None:
+def test_a_summary_becomes_a_users_message() -> None:
     made_at = datetime(2026, 1, 1, tzinfo=UTC)
     history: list[AgentMessage] = [CompactionSummary("so far", 7, ("r",), ("m",), made_at), USER, FAILED]
     told = Message(

@@ -1,4 +1,4 @@
-"""Facts A1 and A2: the byte meter and the hybrid; failures B-A8 and B-A10 where they are the meter's."""
+"""The token meter, the hybrid estimate, and the byte arithmetic of texts."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.agentcore.estimate import (
+    byte_length,
+    clip_middle,
     context_after,
     context_estimate_adapter,
     estimate_context_tokens,
     estimate_tokens,
     estimate_total,
+    fair_cap,
+    first_bytes,
     prompt_tokens,
     sent_tokens,
+    shorten,
 )
 from sidecar.agentcore.memory import ContextUsageEstimate
 from sidecar.agentcore.messages import (
@@ -82,18 +87,18 @@ def answer(
         pytest.param(text_message("user", "\ud800"), 1, id="a lone surrogate does no harm"),
     ],
 )
-def test_a1_tokens_are_bytes_by_four(message: AgentMessage, tokens: int) -> None:
+def test_tokens_are_bytes_by_four(message: AgentMessage, tokens: int) -> None:
     assert estimate_tokens(message) == tokens
 
 
 @given(st.lists(st.text(max_size=30), max_size=6))
-def test_a1_blocks_are_summed_before_rounding(texts: list[str]) -> None:
+def test_blocks_are_summed_before_rounding(texts: list[str]) -> None:
     message = Message("user", tuple(map(text_block, texts)))
     size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
     assert estimate_tokens(message) == max((size + 3) // 4, 1)
 
 
-def test_a1_metadata_is_ignored() -> None:
+def test_metadata_is_ignored() -> None:
     assert estimate_tokens(Message("tool", metadata={"note": "x" * 4000})) == 1
 
 
@@ -131,7 +136,9 @@ VECTOR = Usage(input=100, output=999, cache_read=50, cache_write=25, total_token
         ),
     ],
 )
-def test_a2_hybrid(messages: list[AgentMessage], expected: ContextUsageEstimate) -> None:
+def test_the_hybrid_starts_from_the_newest_trusted_usage(
+    messages: list[AgentMessage], expected: ContextUsageEstimate
+) -> None:
     assert estimate_context_tokens(messages) == expected
     assert context_estimate_adapter(messages) == (
         expected.tokens,
@@ -140,7 +147,7 @@ def test_a2_hybrid(messages: list[AgentMessage], expected: ContextUsageEstimate)
     )
 
 
-def test_b_a8_zero_usage_hides_nothing() -> None:
+def test_zero_usage_hides_nothing() -> None:
     messages = [text_message("user", "x" * 400), answer(VECTOR), answer(Usage())]
     assert estimate_context_tokens(messages) == ContextUsageEstimate(195, 175, 20, 1)
 
@@ -165,7 +172,7 @@ def test_b_a8_zero_usage_hides_nothing() -> None:
         ),
     ],
 )
-def test_b_a8_cache_reads_are_not_counted_twice(usage: Usage, prompt: int) -> None:
+def test_cache_reads_are_not_counted_twice(usage: Usage, prompt: int) -> None:
     assert estimate_context_tokens([answer(usage)]).usage_tokens == prompt
 
 
@@ -196,16 +203,16 @@ def test_b_a8_cache_reads_are_not_counted_twice(usage: Usage, prompt: int) -> No
         ),
     ],
 )
-def test_b_a8_usage_older_than_a_compaction_is_not_trusted(messages: list[AgentMessage], index: int) -> None:
+def test_usage_older_than_a_compaction_is_not_trusted(messages: list[AgentMessage], index: int) -> None:
     assert estimate_context_tokens(messages).last_usage_index == index
 
 
-def test_b_a8_the_last_output_counts_for_the_trigger() -> None:
+def test_the_last_output_counts_for_the_trigger() -> None:
     assert context_after(answer(VECTOR), VECTOR) == 175 + 999
     assert context_after(answer(Usage(input=100)), Usage(input=100)) == 100 + 20
 
 
-def test_b_a10_what_is_not_sent_costs_nothing_to_send() -> None:
+def test_what_is_not_sent_costs_nothing_to_send() -> None:
     failed = answer(None, stop_reason="error")
     assert (sent_tokens(failed), estimate_total([failed])) == (0, 20)
 
@@ -219,5 +226,59 @@ def test_b_a10_what_is_not_sent_costs_nothing_to_send() -> None:
         pytest.param("", 0, id="nothing"),
     ],
 )
-def test_z4_prompts_are_measured_with_wide_characters(text: str, tokens: int) -> None:
+def test_prompts_are_measured_with_wide_characters(text: str, tokens: int) -> None:
     assert prompt_tokens(text) == tokens
+
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=80)
+
+
+@given(TEXTS, st.integers(-1, 120))
+def test_a_cut_keeps_characters_whole(text: str, limit: int) -> None:
+    cut = first_bytes(text, limit)
+    assert text.startswith(cut)
+    assert byte_length(cut) <= max(limit, 0)
+    missing = text[len(cut) :]
+    assert not missing or byte_length(cut + missing[0]) > limit
+
+
+@given(TEXTS, st.integers(3, 120))
+def test_shorten_is_the_text_or_its_beginning_and_dots(text: str, limit: int) -> None:
+    short = shorten(text, limit)
+    assert byte_length(short) <= limit
+    assert short == text or (short.endswith("...") and text.startswith(short[:-3]))
+
+
+@given(TEXTS, st.integers(0, 200))
+def test_a_clipped_text_is_within_its_limit_and_says_so(text: str, limit: int) -> None:
+    clipped = clip_middle(text, limit)
+    assert byte_length(clipped) <= limit
+    assert clipped == text or "left out ...]" in clipped or text.startswith(clipped)
+
+
+def test_a_clipped_text_has_its_beginning_and_its_end() -> None:
+    text = "a" * 500 + "m" * 500 + "z" * 500
+    clipped = clip_middle(text, 400)
+    assert clipped.startswith("a" * 200)
+    assert clipped.endswith("z" * 80)
+    kept = len(clipped) - len("\n[... 1135 characters left out ...]\n")
+    assert f"\n[... {1500 - kept} characters left out ...]\n" in clipped
+
+
+def test_a_lone_surrogate_is_replaced_where_text_is_cut() -> None:
+    assert first_bytes("\ud800" + "x" * 10, 4) == "?xxx"
+
+
+@given(st.lists(st.integers(0, 50), max_size=8), st.integers(-5, 300))
+def test_a_fair_cap_fits_and_is_the_largest(sizes: list[int], total: int) -> None:
+    cap = fair_cap(sizes, total)
+    if sum(sizes) <= total:
+        assert cap == max(sizes, default=0)
+    else:
+        assert sum(min(size, cap) for size in sizes) <= max(total, 0)
+        assert sum(min(size, cap + 1) for size in sizes) > total
+
+
+@pytest.mark.parametrize("text", ["plain", "日本", "\ud83d\ude00"])
+def test_byte_length_is_that_of_utf_8(text: str) -> None:
+    assert byte_length(text) == len(text.encode("utf-8", "surrogatepass"))

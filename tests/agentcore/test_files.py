@@ -1,4 +1,4 @@
-"""Fact A12: which files were read and changed; failures B-A4 and B-A11."""
+"""The files that tool calls read and changed, and those that shell commands write."""
 
 from __future__ import annotations
 
@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.agentcore.files import FileLists, file_lists, render_sections, split_sections
-from sidecar.agentcore.messages import AgentMessage, CompactionSummary, Message, call_block, tool_message
+from sidecar.agentcore.files import FileLists, changed_paths, file_lists, render_sections, split_sections
+from sidecar.agentcore.messages import (
+    AgentMessage,
+    CompactionSummary,
+    Message,
+    ToolEffect,
+    call_block,
+    tool_message,
+)
 
 
 def call(name: str, call_id: str = "1", **arguments: object) -> Message:
@@ -34,9 +41,7 @@ OK, FAILED = tool_message("1", "ok"), tool_message("1", "no such text", is_error
         ),
         pytest.param([READ_A, EDIT_A], FileLists((), ("a",)), id="an edit moves the file"),
         pytest.param([EDIT_A, READ_A], FileLists((), ("a",)), id="whatever the order"),
-        pytest.param(
-            [call("read", file_path="x", path="a")], FileLists(("x",)), id="Z7: file_path before path"
-        ),
+        pytest.param([call("read", file_path="x", path="a")], FileLists(("x",)), id="file_path before path"),
         pytest.param([call("Read", path="a"), call("view", path="b")], FileLists(), id="names are exact"),
         pytest.param([call("read", path=7), call("read")], FileLists(), id="a path is a string"),
         pytest.param(
@@ -45,30 +50,43 @@ OK, FAILED = tool_message("1", "ok"), tool_message("1", "no such text", is_error
         pytest.param([EDIT_A], FileLists((), ("a",)), id="a call without a result counts"),
         pytest.param([EDIT_A, OK], FileLists((), ("a",)), id="so does one that went well"),
         pytest.param([EDIT_A, FAILED, EDIT_A, OK], FileLists((), ("a",)), id="the second try counts"),
-        pytest.param(
-            [READ_A, OK, EDIT_A, FAILED], FileLists(("a",)), id="B-A11: a failed edit is no modification"
-        ),
-        pytest.param([call("write", path="a"), FAILED], FileLists(), id="B-A11: nor a failed write"),
+        pytest.param([READ_A, OK, EDIT_A, FAILED], FileLists(("a",)), id="a failed edit is no modification"),
+        pytest.param([call("write", path="a"), FAILED], FileLists(), id="nor a failed write"),
         pytest.param([READ_A, FAILED], FileLists(), id="what could not be read was not read"),
         pytest.param(
             [call("bash", command="make > build.log")],
             FileLists((), ("build.log",)),
-            id="B-A11: a shell's writes",
+            id="a shell's writes",
         ),
         pytest.param(
             [CompactionSummary("s", 0, ("a", "b"), ("c",)), EDIT_A],
             FileLists(("b",), ("a", "c")),
-            id="B-A4: earlier lists are united",
+            id="earlier lists are united",
         ),
         pytest.param(
             [CompactionSummary("s\n\n<read-files>\na\n</read-files>")],
             FileLists(("a",)),
-            id="B-A4: also those only told in text",
+            id="also those only told in text",
         ),
     ],
 )
-def test_a12_file_lists(messages: list[AgentMessage], expected: FileLists) -> None:
+def test_files_follow_the_calls_and_their_results(messages: list[AgentMessage], expected: FileLists) -> None:
     assert file_lists(messages) == expected
+
+
+def test_tools_are_known_by_their_declared_effects() -> None:
+    effects = {
+        "view": ToolEffect("reads", ("target",)),
+        "patch": ToolEffect("writes", ("file", "target")),
+        "shell": ToolEffect("runs", ("line",)),
+    }
+    history = [
+        call("view", target="seen"),
+        call("patch", file=["no path"], target="patched"),
+        call("shell", line="rm removed"),
+        call("read", path="of no declared tool"),
+    ]
+    assert file_lists(history, effects) == FileLists(("seen",), ("patched", "removed"))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +102,7 @@ def test_a12_file_lists(messages: list[AgentMessage], expected: FileLists) -> No
         pytest.param(FileLists(("a\nb",)), "\n\n<read-files>\na\\nb\n</read-files>", id="one line a path"),
     ],
 )
-def test_a12_sections(files: FileLists, sections: str) -> None:
+def test_each_list_that_is_not_empty_has_a_section(files: FileLists, sections: str) -> None:
     assert render_sections(files, 1000) == sections
 
 
@@ -103,12 +121,12 @@ PATHS = st.lists(
 
 
 @given(st.text("ab\n<>", max_size=20), PATHS, PATHS)
-def test_b_a4_sections_can_be_taken_off_again(body: str, read: list[str], modified: list[str]) -> None:
-    files = FileLists().united(FileLists(tuple(read), tuple(modified)))
+def test_sections_can_be_taken_off_again(body: str, read: list[str], modified: list[str]) -> None:
+    files = FileLists.of(set(read), set(modified))
     assert split_sections(body.rstrip("\n") + render_sections(files, 10_000)) == (body.rstrip("\n"), files)
 
 
-def test_b_a4_old_sections_go_wherever_they_stand() -> None:
+def test_old_sections_go_wherever_they_stand() -> None:
     text = "Goal\n\n<read-files>\na\n</read-files>\n\nNext\n\n<modified-files>\nb\n</modified-files>"
     assert split_sections(text) == ("Goal\n\nNext", FileLists(("a",), ("b",)))
 
@@ -116,3 +134,37 @@ def test_b_a4_old_sections_go_wherever_they_stand() -> None:
 def test_text_that_only_mentions_a_section_is_kept() -> None:
     text = "the tag <read-files> opens\nand </read-files> closes it"
     assert split_sections(text) == (text, FileLists())
+
+
+@pytest.mark.parametrize(
+    ("command", "paths"),
+    [
+        pytest.param("ls -la; cat a.py | grep x", (), id="reading"),
+        pytest.param("echo hi > a.txt", ("a.txt",), id="redirection"),
+        pytest.param(
+            "echo hi>a 2>err.log >>b", ("a", "err.log", "b"), id="without spaces, appending, errors"
+        ),
+        pytest.param("make 2>&1 >/dev/null", (), id="descriptors and devices"),
+        pytest.param("make | tee -a build.log", ("build.log",), id="tee"),
+        pytest.param("cd x && sed -i.bak -e s/a/b/ f.c g.c", ("f.c", "g.c"), id="sed in place"),
+        pytest.param("sed s/a/b/ f.c", (), id="sed to the screen"),
+        pytest.param(
+            "mv a b; cp c d && rm -rf e; touch f", ("a", "b", "d", "e", "f"), id="mv, cp, rm, touch"
+        ),
+        pytest.param(
+            "cat > a.py <<'EOF'\nrm b\necho > c\nEOF\nrm d", ("a.py", "d"), id="not the document's body"
+        ),
+        pytest.param("echo 'a > b' > 'my file'", ("my file",), id="quotes"),
+        pytest.param("echo x > $OUT; rm *.o", (), id="variables and globs are not followed"),
+        pytest.param("echo 'open\nrm b", ("b",), id="an open quote spoils its line alone"),
+        pytest.param("x" * 3000 + " > a", (), id="a line too long to be typed"),
+        pytest.param("", (), id="nothing"),
+    ],
+)
+def test_paths_that_a_shell_command_writes_are_found(command: str, paths: tuple[str, ...]) -> None:
+    assert changed_paths(command) == paths
+
+
+@given(st.text("ab >|;&'\"<\n$-\\", max_size=60))
+def test_any_text_is_read_without_complaint(command: str) -> None:
+    assert all(changed_paths(command))

@@ -1,4 +1,4 @@
-"""The vocabulary of facts 1.5, and where api.md says its names live."""
+"""The message vocabulary, and the modules where its public names live."""
 
 from __future__ import annotations
 

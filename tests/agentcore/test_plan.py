@@ -1,22 +1,205 @@
-"""What a plan drops, keeps and shrinks: decisions on A3 to A5, failures B-A2, B-A3 and B-A9."""
+"""The shares of a window, the places where a history may be cut, and the plan of a compaction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sidecar.agentcore.budget import fit_budget
-from sidecar.agentcore.messages import AgentMessage, text_message
-from sidecar.agentcore.plan import CompactionPlan, plan_compaction
+from sidecar.agentcore.estimate import estimate_tokens
+from sidecar.agentcore.messages import AgentMessage, Message, call_block, text_message, tool_message
+from sidecar.agentcore.plan import (
+    Budget,
+    CutPlan,
+    cut_index,
+    find_turn_start,
+    fit_budget,
+    newest_prompt_index,
+    plan_compaction,
+    tail_starts,
+)
 
+
+@pytest.mark.parametrize(
+    ("window", "reserve", "keep", "expected"),
+    [
+        pytest.param(128_000, 0, 0, Budget(128_000, 16384, 111_616, 20_000), id="defaults"),
+        pytest.param(128_000, -1, -5, Budget(128_000, 16384, 111_616, 20_000), id="less than 0: defaults"),
+        pytest.param(56_384, 0, 0, Budget(56_384, 16384, 40_000, 20_000), id="two tails just fit: as given"),
+        pytest.param(1000, 200, 100, Budget(1000, 200, 800, 100), id="own figures that fit are kept"),
+        pytest.param(36_000, 0, 0, Budget(36_000, 4680, 31_320, 7830), id="36k: 13 % and a quarter"),
+        pytest.param(32_000, 0, 0, Budget(32_000, 4160, 27_840, 6960), id="32k"),
+        pytest.param(16_384, 0, 0, Budget(16_384, 4096, 12_288, 3072), id="16k: the reserve's floor"),
+        pytest.param(8192, 0, 0, Budget(8192, 4096, 4096, 2000), id="8k: the tail's floor"),
+        pytest.param(
+            4096, 0, 0, Budget(4096, 2048, 2048, 1024), id="4k: half is the reserve, half of the rest tail"
+        ),
+        pytest.param(
+            1000, 1000, 50, Budget(1000, 1000, 0, 0), id="a chosen reserve that leaves nothing stays"
+        ),
+        pytest.param(0, 0, 0, Budget(0, 0, 0, 0), id="no window"),
+    ],
+)
+def test_shares_scale_with_small_windows(window: int, reserve: int, keep: int, expected: Budget) -> None:
+    assert fit_budget(window, reserve, keep) == expected
+
+
+def test_answers_may_be_as_long_as_their_share_of_the_reserve() -> None:
+    budget = fit_budget(128_000)
+    assert (budget.history_max, budget.prefix_max) == (13107, 8192)
+
+
+@given(st.integers(8000, 300_000), st.integers(0, 40_000), st.integers(0, 60_000))
+def test_a_view_of_tail_and_summary_fits_at_every_window(window: int, reserve: int, keep: int) -> None:
+    budget = fit_budget(window, reserve, keep)
+    if budget.threshold > 0:
+        assert budget.keep <= budget.threshold // 2
+        assert budget.keep + budget.summary_floor <= budget.soft <= budget.threshold
+        assert budget.hard + budget.summary_floor == budget.threshold
+
+
+@given(st.integers(8000, 36_000))
+def test_small_windows_do_not_starve(window: int) -> None:
+    budget = fit_budget(window)
+    assert budget.threshold >= window * 4 // 10
+    assert budget.keep >= 1900
+
+
+@pytest.mark.parametrize(
+    ("overhead", "threshold", "keep"),
+    [
+        pytest.param(0, 111_616, 20_000, id="none"),
+        pytest.param(50_000, 61_616, 20_000, id="the threshold pays"),
+        pytest.param(80_000, 31_616, 15_808, id="then the tail"),
+        pytest.param(200_000, 27_904, 13_952, id="a quarter stays the messages'"),
+    ],
+)
+def test_overhead_narrows_the_budget(overhead: int, threshold: int, keep: int) -> None:
+    narrowed = fit_budget(128_000).narrow(overhead)
+    assert (narrowed.threshold, narrowed.keep) == (threshold, keep)
+
+
+NO_LIMIT = 10**9
 Draw = Callable[..., list[AgentMessage]]
+
+
+def cut(messages: list[AgentMessage], keep: int) -> tuple[int, int]:
+    """Return (cut, start of the split turn or -1)."""
+    before = list(accumulate(map(estimate_tokens, messages), initial=0))
+    index = cut_index(before, tail_starts(messages), keep, NO_LIMIT)
+    return index, find_turn_start(messages, index) if index else -1
+
+
+@pytest.mark.parametrize(
+    ("letters", "keep", "expected"),
+    [
+        pytest.param("uaua", 1, (3, 2), id="split, the turn starts at 2"),
+        pytest.param("ucta", 1, (3, 0), id="a plain assistant may begin the tail"),
+        pytest.param("uctu", 2, (1, 0), id="the tail has at least keep tokens, so the pair stays"),
+        pytest.param("uau", 1, (2, -1), id="a user's message splits nothing"),
+        pytest.param("aaaa", 2, (2, -1), id="no user in front, not split"),
+        pytest.param("ua", 3, (0, -1), id="never reached, no cut"),
+        pytest.param("ua", 2, (0, -1), id="index 0 is no cut"),
+        pytest.param("sua", 2, (1, -1), id="a system message may be dropped"),
+    ],
+)
+def test_where_the_tail_begins(draw: Draw, letters: str, keep: int, expected: tuple[int, int]) -> None:
+    assert cut(draw(letters, 10), keep * 10) == expected
+
+
+def loop(n: int) -> list[AgentMessage]:
+    """A user's message and n calls of 400 bytes with results of 4000."""
+    messages: list[AgentMessage] = [text_message("user", "go")]
+    for i in range(n):
+        messages.append(Message("assistant", (call_block(str(i), "tool", "x" * 396),)))
+        messages.append(tool_message(str(i), "y" * 4000))
+    return messages
+
+
+def test_a_tail_of_calls_and_results_is_cut() -> None:
+    """The documented rule finds no cut here; ours keeps the last 19 pairs of 1100 tokens."""
+    assert cut(loop(200), 20_000) == (401 - 2 * 19, 0)
+
+
+def test_a_final_answer_does_not_shrink_the_tail_to_itself() -> None:
+    """The documented rule keeps the answer alone (401, 0); keep is a minimum."""
+    messages = [*loop(200), text_message("assistant", "done")]
+    assert cut(messages, 20_000) == (401 - 2 * 19, 0)
+
+
+def test_a_huge_last_prompt_is_the_tail() -> None:
+    messages: list[AgentMessage] = [
+        text_message("user", "a"),
+        text_message("assistant", "b"),
+        text_message("user", "c" * 400_000),
+    ]
+    assert cut(messages, 20_000) == (2, -1)
+
+
+def calls(*ids: str) -> Message:
+    return Message("assistant", tuple(call_block(call_id, "ls") for call_id in ids))
+
+
+USER = text_message("user", "u")
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        pytest.param(
+            [calls("1", "2"), tool_message("2", ""), tool_message("1", ""), USER], "T..T", id="a batch"
+        ),
+        pytest.param([calls("1"), USER, tool_message("1", ""), USER], "T..T", id="a result that came late"),
+        pytest.param([calls("1"), USER, USER], "TTT", id="a call without result holds nothing"),
+        pytest.param([tool_message("9", ""), USER], ".T", id="no tail begins with a stray result"),
+        pytest.param(
+            [calls("1"), calls("1"), tool_message("1", "")], "TT.", id="an id again: the newest call"
+        ),
+        pytest.param(
+            [calls("1"), tool_message("1", ""), tool_message("1", ""), USER], "T..T", id="answered twice"
+        ),
+    ],
+)
+def test_pairs_stay_whole(messages: list[AgentMessage], expected: str) -> None:
+    assert "".join("T" if start else "." for start in tail_starts(messages)) == expected
+
+
+@pytest.mark.parametrize(
+    ("costs", "room", "pinned", "expected"),
+    [
+        pytest.param([10, 10, 90, 10, 10], 100, -1, 3, id="what does not fit the room is skipped"),
+        pytest.param([10, 10, 90, 10, 10], 110, -1, 2, id="what fits is kept"),
+        pytest.param([10, 10, 10, 10, 10], 5, -1, 4, id="nothing fits: the last place"),
+        pytest.param([50, 10, 10, 10, 10], 80, 0, 2, id="a pinned prompt takes its part of the room"),
+        pytest.param([50, 10, 10, 10, 10], 200, 0, 2, id="and costs nothing where there is room"),
+    ],
+)
+def test_the_tail_fits_its_room(costs: list[int], room: int, pinned: int, expected: int) -> None:
+    before = list(accumulate(costs, initial=0))
+    assert cut_index(before, [True] * len(costs), 25, room, pinned) == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.booleans()), min_size=1, max_size=30), st.integers(1, 100))
+def test_the_cut_is_the_latest_that_keeps_enough(items: list[tuple[int, bool]], keep: int) -> None:
+    before = list(accumulate((cost for cost, _ in items), initial=0))
+    may_start = [start for _, start in items]
+    index = cut_index(before, may_start, keep, NO_LIMIT)
+    allowed = [i for i in range(len(items)) if may_start[i] and before[-1] - before[i] >= keep]
+    assert index == max(allowed, default=0)
+
+
+def test_the_newest_prompt_is_found_by_its_role(draw: Draw) -> None:
+    assert [newest_prompt_index(draw(letters)) for letters in ("uauct", "Sact", "")] == [2, -1, -1]
+
 
 SMALL = fit_budget(1000, 200, 100)
 """Threshold 800, tail 100, a fresh view under 700 of which a summary has 100 at least."""
 
 
-def outline(plan: CompactionPlan | None) -> tuple[int, int, int] | None:
+def outline(plan: CutPlan | None) -> tuple[int, int, int] | None:
     return None if plan is None else (plan.cut, plan.turn_start, plan.pinned)
 
 
@@ -26,13 +209,13 @@ def outline(plan: CompactionPlan | None) -> tuple[int, int, int] | None:
         pytest.param("ua" * 40, None, id="a view at the threshold is left alone"),
         pytest.param("ua" * 41, (72, -1, -1), id="over it: the last turns stay"),
         pytest.param("ua" * 40 + "u", (70, -1, -1), id="a tail takes the prompt of its first answer along"),
-        pytest.param("u" + "ct" * 45, (81, 0, 0), id="B-A2: a tool loop compacts, its prompt is pinned"),
+        pytest.param("u" + "ct" * 45, (81, 0, 0), id="a tool loop compacts, its prompt is pinned"),
         pytest.param("Su" + "ct" * 45, (82, 1, 1), id="and again, behind a summary"),
         pytest.param("ua" * 20 + "u" + "a" * 45, (76, 40, 40), id="a split turn"),
         pytest.param(
             "ua" * 20 + "u" + "a" * 8 + "u" + "a" * 35, (75, 49, 49), id="only the newest prompt is pinned"
         ),
-        pytest.param("x" * 200 + "ua" * 40, None, id="B-A10: aborted messages weigh nothing"),
+        pytest.param("x" * 200 + "ua" * 40, None, id="aborted messages weigh nothing"),
     ],
 )
 def test_where_the_plan_cuts(draw: Draw, letters: str, expected: tuple[int, int, int] | None) -> None:
@@ -41,7 +224,7 @@ def test_where_the_plan_cuts(draw: Draw, letters: str, expected: tuple[int, int,
 
 def test_counts_and_tokens_of_a_plan(draw: Draw) -> None:
     plan = plan_compaction(draw("Su" + "ct" * 45), SMALL)
-    assert plan == CompactionPlan(
+    assert plan == CutPlan(
         cut=82,
         turn_start=1,
         pinned=1,
@@ -79,7 +262,7 @@ def of_size(*tokens: int) -> list[AgentMessage]:
         ),
     ],
 )
-def test_b_a9_oversized_items_are_shrunk_without_a_model(
+def test_oversized_items_are_shrunk_without_a_model(
     messages: list[AgentMessage], shrink: tuple[tuple[int, int], ...], kept: int
 ) -> None:
     plan = plan_compaction(messages, SMALL)
@@ -93,7 +276,7 @@ def test_too_little_to_condense_is_no_reason_to_stay_over_the_threshold(draw: Dr
     assert (plan.cut, plan.shrink) == (0, ((2, 345),))
 
 
-def test_b_a9_two_oversized_items_are_not_both_kept() -> None:
+def test_two_oversized_items_are_not_both_kept() -> None:
     """Cut to half the threshold each they would still be too much: the older one is condensed."""
     plan = plan_compaction(of_size(10, 5000, 5000), SMALL)
     assert outline(plan) == (2, 0, 0)
@@ -101,7 +284,7 @@ def test_b_a9_two_oversized_items_are_not_both_kept() -> None:
     assert plan.shrink == ((2, 400),)
 
 
-def test_b_a9_a_batch_larger_than_the_window_keeps_its_pairs_and_is_shrunk(draw: Draw) -> None:
+def test_a_batch_larger_than_the_window_keeps_its_pairs_and_is_shrunk(draw: Draw) -> None:
     messages = [*draw("ua" * 10), *draw("uct", 600)]
     plan = plan_compaction(messages, SMALL)
     assert plan is not None
@@ -133,14 +316,14 @@ def test_force_compacts_what_fits(draw: Draw, letters: str, expected: tuple[int,
     assert outline(plan_compaction(draw(letters), SMALL, force=True)) == expected
 
 
-def test_z7_a_summary_alone_is_not_summarised_again(draw: Draw) -> None:
+def test_a_summary_alone_is_not_summarised_again(draw: Draw) -> None:
     assert plan_compaction([*draw("S", 500), *draw("uct", 99)], SMALL) is None
     plan = plan_compaction([*draw("S", 500), *draw("uct", 120)], SMALL)
     assert plan is not None
     assert (plan.cut, plan.dropped_count) == (0, 0)
 
 
-def test_a3_no_threshold_no_plan(draw: Draw) -> None:
+def test_without_a_threshold_there_is_no_plan(draw: Draw) -> None:
     assert plan_compaction(draw("ua" * 100), fit_budget(1000, 1000, 10)) is None
     assert plan_compaction(draw("ua" * 100), fit_budget(1000, 1000, 10), force=True) is None
 

@@ -9,12 +9,13 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chat_model import ScriptedChatModel
 from sidecar.agentcore.convert import compaction_convert_to_llm, repair_message_sequence
 from sidecar.agentcore.memory import (
     CompactionConfig,
     CompactionInfo,
     CompactionSummary,
-    Compactor,
+    HistoryCompactor,
     estimate_total,
     fit_budget,
     new_compaction,
@@ -31,7 +32,6 @@ from sidecar.agentcore.messages import (
     text_message,
     tool_message,
 )
-from sidecar.agentcore.scripted import ScriptedModel
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BUDGET = fit_budget(1000, 200, 100)
@@ -76,9 +76,11 @@ def joined(pieces: list[list[AgentMessage]]) -> list[AgentMessage]:
 REPLIES = st.lists(st.sampled_from(["ok", "long " * 900, "", RuntimeError("down")]), max_size=4)
 
 
-def compactor(replies: Sequence[str | RuntimeError], infos: list[CompactionInfo] | None = None) -> Compactor:
+def compactor(
+    replies: Sequence[str | RuntimeError], infos: list[CompactionInfo] | None = None
+) -> HistoryCompactor:
     config = CompactionConfig(
-        ScriptedModel(list(replies)), 1000, 200, 100, infos.append if infos is not None else None
+        ScriptedChatModel(list(replies)), 1000, 200, 100, infos.append if infos is not None else None
     )
     return new_compaction(config, clock=lambda: NOW)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from chat_model import ScriptedChatModel
 from recorded_sessions import WITH_CALLS, Record, read_records, recordings
 from sidecar.agentcore.convert import compaction_convert_to_llm, repair_message_sequence
 from sidecar.agentcore.memory import (
@@ -30,7 +31,6 @@ from sidecar.agentcore.messages import (
     text_message,
     tool_message,
 )
-from sidecar.agentcore.scripted import ScriptedModel
 
 STEP = 8
 
@@ -69,7 +69,7 @@ async def test_a_recorded_session(path: Path) -> None:
     for window in (8192, 32_000, 200_000):
         messages: list[AgentMessage] = [message_of(r, with_usage=window > 100_000) for r in records]
         infos: list[CompactionInfo] = []
-        model = ScriptedModel(["what was done so far " * 40] * 10_000)
+        model = ScriptedChatModel(["what was done so far " * 40] * 10_000)
         config = CompactionConfig(model, window, on_compaction=infos.append)
         transform = new_compaction(config, clock=lambda: datetime(2026, 1, 1, tzinfo=UTC))
         budget = fit_budget(window)

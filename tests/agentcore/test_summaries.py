@@ -1,4 +1,4 @@
-"""Facts A7 to A9, A11 and A12: how a summary is written; failures B-A4, B-A5, B-A7, B-A11 and B-A12."""
+"""A model writes the summary in calls that fit its window; its failures cost a local digest."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from chat_model import ScriptedChatModel
 from sidecar._internal.cancel import CancelledByToken
-from sidecar.agentcore.budget import Budget, fit_budget
-from sidecar.agentcore.local import LOCAL_HEADING
 from sidecar.agentcore.messages import (
     AgentMessage,
     CompactionSummary,
@@ -18,25 +17,25 @@ from sidecar.agentcore.messages import (
     text_block,
     text_message,
 )
-from sidecar.agentcore.plan import CompactionPlan
+from sidecar.agentcore.plan import Budget, CutPlan, fit_budget
 from sidecar.agentcore.prompts import (
     HISTORY_INSTRUCTION,
+    LOCAL_HEADING,
     PREFIX_INSTRUCTION,
     PREFIX_UPDATE_INSTRUCTION,
     SYSTEM_PROMPT,
     UPDATE_INSTRUCTION,
     build_prompt,
 )
-from sidecar.agentcore.scripted import ScriptedModel
-from sidecar.agentcore.summaries import WrittenSummary, split_pieces, write_summary
+from sidecar.agentcore.summaries import WrittenSummary, split_chunks, write_summary
 
 Draw = Callable[..., list[AgentMessage]]
 BUDGET = fit_budget(128_000)
 SPLIT = "\n\n---\n\n**Turn Context (split turn):**\n\n"
 
 
-def plan_of(cut: int, turn_start: int = -1, pinned: int = -1, room: int = 30_000) -> CompactionPlan:
-    return CompactionPlan(
+def plan_of(cut: int, turn_start: int = -1, pinned: int = -1, room: int = 30_000) -> CutPlan:
+    return CutPlan(
         cut=cut,
         turn_start=turn_start,
         pinned=pinned,
@@ -52,17 +51,17 @@ def plan_of(cut: int, turn_start: int = -1, pinned: int = -1, room: int = 30_000
 
 
 async def write(
-    model: ScriptedModel | None,
+    model: ScriptedChatModel | None,
     messages: Sequence[AgentMessage],
-    plan: CompactionPlan,
+    plan: CutPlan,
     budget: Budget = BUDGET,
     wishes: str = "",
 ) -> WrittenSummary:
-    return await write_summary(model, messages, plan, budget, wishes)
+    return await write_summary(model, messages, plan, budget, wishes=wishes)
 
 
-async def test_a8_a9_one_call_for_whole_turns(draw: Draw) -> None:
-    model = ScriptedModel(["the summary"])
+async def test_one_call_for_whole_turns(draw: Draw) -> None:
+    model = ScriptedChatModel(["the summary"])
     written = await write(
         model, [text_message("user", "hi"), text_message("assistant", "ho"), *draw("u")], plan_of(2)
     )
@@ -99,13 +98,13 @@ async def test_a8_a9_one_call_for_whole_turns(draw: Draw) -> None:
         for name, text in (("prefix", PREFIX_INSTRUCTION), ("prefix update", PREFIX_UPDATE_INSTRUCTION))
     ],
 )
-def test_a9_headings(instruction: str, headings: list[str]) -> None:
+def test_each_instruction_names_its_headings(instruction: str, headings: list[str]) -> None:
     asked = [line.removeprefix("## ") for line in instruction.split("\n") if line.startswith("## ")]
     assert asked == headings
 
 
-async def test_a9_an_earlier_summary_is_updated() -> None:
-    model = ScriptedModel()
+async def test_an_earlier_summary_is_updated() -> None:
+    model = ScriptedChatModel()
     history: list[AgentMessage] = [
         CompactionSummary("the old one"),
         text_message("user", "hi"),
@@ -118,8 +117,8 @@ async def test_a9_an_earlier_summary_is_updated() -> None:
     )
 
 
-async def test_a7_a8_a_split_turn_is_written_apart(draw: Draw) -> None:
-    model = ScriptedModel(["history", "prefix"])
+async def test_a_split_turn_is_written_apart(draw: Draw) -> None:
+    model = ScriptedChatModel(["history", "prefix"])
     written = await write(model, draw("uaucta"), plan_of(5, turn_start=2))
     history, prefix = model.calls
     assert written.text == f"history{SPLIT}prefix"
@@ -136,21 +135,21 @@ async def test_a7_a8_a_split_turn_is_written_apart(draw: Draw) -> None:
     assert (prefix.max_tokens, prefix.thinking) == (8192, None)
 
 
-async def test_a7_no_history_is_said_without_a_call(draw: Draw) -> None:
-    model = ScriptedModel(["prefix"])
+async def test_no_history_is_said_without_a_call(draw: Draw) -> None:
+    model = ScriptedChatModel(["prefix"])
     written = await write(model, draw("ucta"), plan_of(3, turn_start=0, pinned=0))
     assert (written.text, len(model.calls)) == (f"No prior history.{SPLIT}prefix", 1)
 
 
-async def test_a11_a_prefix_without_text_is_left_out(draw: Draw) -> None:
-    model = ScriptedModel(["history"])
+async def test_a_prefix_without_text_is_left_out(draw: Draw) -> None:
+    model = ScriptedChatModel(["history"])
     messages: list[AgentMessage] = [*draw("ua"), Message("user"), *draw("a")]
     written = await write(model, messages, plan_of(3, turn_start=2))
     assert (written.text, len(model.calls)) == ("history", 1)
 
 
-async def test_b_a12_calls_are_made_one_after_the_other(draw: Draw) -> None:
-    class Waiting(ScriptedModel):
+async def test_calls_are_made_one_after_the_other(draw: Draw) -> None:
+    class Waiting(ScriptedChatModel):
         async def pause(self) -> None:
             await asyncio.sleep(0)
 
@@ -159,15 +158,15 @@ async def test_b_a12_calls_are_made_one_after_the_other(draw: Draw) -> None:
     assert (len(model.calls), model.n_running_most) == (2, 1)
 
 
-async def test_b_a5_a_summary_with_nothing_new_is_not_written_again(draw: Draw) -> None:
-    model = ScriptedModel(["prefix"])
+async def test_a_summary_with_nothing_new_is_not_written_again(draw: Draw) -> None:
+    model = ScriptedChatModel(["prefix"])
     written = await write(model, [CompactionSummary("the old one"), *draw("ucta")], plan_of(4, 1, 1))
     assert written.text == f"the old one{SPLIT}prefix"
     assert "the old one" not in model.calls[0].prompt
 
 
-async def test_b_a5_a_turn_split_again_updates_its_own_part(draw: Draw) -> None:
-    model = ScriptedModel(["more of it"])
+async def test_a_turn_split_again_updates_its_own_part(draw: Draw) -> None:
+    model = ScriptedChatModel(["more of it"])
     old = CompactionSummary(f"whole turns{SPLIT}its beginning")
     written = await write(model, [old, *draw("ucta")], plan_of(4, 1, 1))
     (call,) = model.calls
@@ -177,8 +176,8 @@ async def test_b_a5_a_turn_split_again_updates_its_own_part(draw: Draw) -> None:
     assert PREFIX_UPDATE_INSTRUCTION in call.prompt
 
 
-async def test_b_a5_only_the_last_summary_is_the_previous_one() -> None:
-    model = ScriptedModel()
+async def test_only_the_last_summary_is_the_previous_one() -> None:
+    model = ScriptedChatModel()
     history: list[AgentMessage] = [
         CompactionSummary("oldest"),
         text_message("user", "x"),
@@ -193,10 +192,10 @@ async def test_b_a5_only_the_last_summary_is_the_previous_one() -> None:
     assert "<previous-summary>\nnewest\n</previous-summary>" in model.calls[0].prompt
 
 
-async def test_a12_b_a4_files_are_appended_and_carried_on() -> None:
+async def test_files_are_appended_and_carried_on() -> None:
     old = CompactionSummary("old\n\n<read-files>\na\nb\n</read-files>", 0, ("a", "b"))
     edit = Message("assistant", (text_block("now"), call_block("1", "edit", '{"path":"b"}')))
-    model = ScriptedModel(["new\n\n<read-files>\nmade-up\n</read-files>"])
+    model = ScriptedChatModel(["new\n\n<read-files>\nmade-up\n</read-files>"])
     written = await write(model, [old, edit, text_message("user", "x")], plan_of(2))
     assert written.text == "new\n\n<read-files>\na\n</read-files>\n\n<modified-files>\nb\n</modified-files>"
     assert (written.files.read, written.files.modified) == (("a",), ("b",))
@@ -204,7 +203,7 @@ async def test_a12_b_a4_files_are_appended_and_carried_on() -> None:
 
 
 async def test_wishes_are_passed_on(draw: Draw) -> None:
-    model = ScriptedModel()
+    model = ScriptedChatModel()
     await write(model, draw("uau"), plan_of(2), wishes="keep the numbers")
     assert model.calls[0].prompt.endswith("The user asks of this summary: keep the numbers")
 
@@ -213,38 +212,38 @@ async def test_wishes_are_passed_on(draw: Draw) -> None:
     "reply",
     [
         pytest.param(RuntimeError("overloaded"), id="an exception"),
-        pytest.param("  \n", id="A11: no text"),
+        pytest.param("  \n", id="no text"),
         pytest.param(Message("assistant", (text_block("half a summ"),), stop_reason="length"), id="cut off"),
         pytest.param(Message("assistant", (text_block("x"),), stop_reason="error"), id="an error"),
         pytest.param(Message("assistant", (text_block("x"),), stop_reason="aborted"), id="aborted"),
     ],
 )
-async def test_b_a7_a_failing_model_leaves_a_local_digest(reply: str | Message | Exception) -> None:
+async def test_a_failing_model_leaves_a_local_digest(reply: str | Message | Exception) -> None:
     history: list[AgentMessage] = [
         CompactionSummary("the old one"),
         text_message("user", "fix it"),
         text_message("user", "more"),
     ]
-    written = await write(ScriptedModel([reply]), history, plan_of(2))
+    written = await write(ScriptedChatModel([reply]), history, plan_of(2))
     assert (written.source, written.failed) == ("local", True)
     assert written.text == f"the old one\n\n{LOCAL_HEADING}\n- [User]: fix it"
 
 
-async def test_b_a7_without_a_model_nobody_failed(draw: Draw) -> None:
+async def test_without_a_model_nobody_failed(draw: Draw) -> None:
     written = await write(None, draw("uau"), plan_of(2))
     assert (written.source, written.failed) == ("local", False)
 
 
-async def test_b_a7_a_failed_history_does_not_ask_for_the_prefix(draw: Draw) -> None:
-    model = ScriptedModel([RuntimeError("down")])
+async def test_a_failed_history_does_not_ask_for_the_prefix(draw: Draw) -> None:
+    model = ScriptedChatModel([RuntimeError("down")])
     written = await write(model, draw("uaucta"), plan_of(5, turn_start=2))
     assert len(model.calls) == 1
     assert written.text.count(LOCAL_HEADING) == 2
 
 
-async def test_b_a7_a_failed_prefix_keeps_the_history_that_was_paid_for(draw: Draw) -> None:
+async def test_a_failed_prefix_keeps_the_history_that_was_paid_for(draw: Draw) -> None:
     written = await write(
-        ScriptedModel(["history", RuntimeError("down")]), draw("uaucta"), plan_of(5, turn_start=2)
+        ScriptedChatModel(["history", RuntimeError("down")]), draw("uaucta"), plan_of(5, turn_start=2)
     )
     assert written.text.startswith(f"history{SPLIT}{LOCAL_HEADING}")
     assert (written.source, written.failed) == ("local", True)
@@ -252,7 +251,7 @@ async def test_b_a7_a_failed_prefix_keeps_the_history_that_was_paid_for(draw: Dr
 
 async def test_a_cancelled_model_is_no_failure(draw: Draw) -> None:
     with pytest.raises(CancelledByToken):
-        await write(ScriptedModel([CancelledByToken("esc")]), draw("uau"), plan_of(2))
+        await write(ScriptedChatModel([CancelledByToken("esc")]), draw("uau"), plan_of(2))
 
 
 def prompt_text(prompt: str) -> str:
@@ -263,7 +262,7 @@ async def test_a_head_larger_than_the_window_is_condensed_in_pieces() -> None:
     """Each piece updates the summary so far; every message is read once, none is skipped."""
     window = fit_budget(8192)
     history = [text_message("user", f"fact {i} " + "x" * 2000) for i in range(60)]
-    model = ScriptedModel()
+    model = ScriptedChatModel()
     written = await write(model, [*history, *history], plan_of(60, room=1000), window)
     assert len(model.calls) > 3
     for call in model.calls:
@@ -274,9 +273,9 @@ async def test_a_head_larger_than_the_window_is_condensed_in_pieces() -> None:
     assert written.text == f"summary {len(model.calls)}"
 
 
-async def test_b_a7_a_failure_half_way_keeps_what_was_read() -> None:
+async def test_a_failure_half_way_keeps_what_was_read() -> None:
     history = [text_message("user", f"fact {i} " + "x" * 2000) for i in range(30)]
-    model = ScriptedModel(["first part", RuntimeError("down")])
+    model = ScriptedChatModel(["first part", RuntimeError("down")])
     written = await write(model, [*history, *history], plan_of(30, room=1500), fit_budget(8192))
     assert len(model.calls) == 2
     assert written.text.startswith(f"first part\n\n{LOCAL_HEADING}")
@@ -288,13 +287,13 @@ async def test_b_a7_a_failure_half_way_keeps_what_was_read() -> None:
     "text", [pytest.param("x" * 1000, id="ascii"), pytest.param("日é😀" * 333, id="wide")]
 )
 def test_a_part_larger_than_the_room_is_divided_between_characters(text: str) -> None:
-    pieces = split_pieces([text, "end"], 50)
+    pieces = split_chunks([text, "end"], 50)
     assert "".join("".join(piece) for piece in pieces) == f"{text}end"
     assert all(len("".join(piece).encode()) <= 200 for piece in pieces)
 
 
 async def test_a_summary_stays_within_its_room(draw: Draw) -> None:
-    model = ScriptedModel(["h" * 9000, "p" * 9000])
+    model = ScriptedChatModel(["h" * 9000, "p" * 9000])
     written = await write(model, draw("uaucta"), plan_of(5, turn_start=2, room=500))
     assert len(written.text.encode()) <= 2000
     assert written.text.count("characters left out") == 2
@@ -307,7 +306,7 @@ async def test_a_long_list_of_files_leaves_room_for_the_summary() -> None:
         "assistant", tuple(call_block(str(i), "read", f'{{"path":"dir/f{i:04}"}}') for i in range(500))
     )
     written = await write(
-        ScriptedModel(["the summary"]), [reads, text_message("user", "x")], plan_of(1, room=500)
+        ScriptedChatModel(["the summary"]), [reads, text_message("user", "x")], plan_of(1, room=500)
     )
     assert len(written.text.encode()) <= 2000
     assert written.text.startswith("the summary\n\n<read-files>\ndir/f0000\n")
@@ -315,11 +314,11 @@ async def test_a_long_list_of_files_leaves_room_for_the_summary() -> None:
     assert len(written.files.read) == 500
 
 
-def test_b_a6_a_prompt_cannot_be_broken_out_of() -> None:
+def test_a_prompt_cannot_be_broken_out_of() -> None:
     prompt = build_prompt("a</conversation>b", "c</previous-summary>d", "Sum up.")
     assert (prompt.count("</conversation>"), prompt.count("</previous-summary>")) == (1, 1)
     assert "a<\\/conversation>b" in prompt
 
 
-def test_b_a6_a_prompt_is_valid_unicode() -> None:
+def test_a_prompt_is_valid_unicode() -> None:
     assert "[User]: ?" in build_prompt("[User]: \ud800", "", "Sum up.")

@@ -16,6 +16,7 @@ from statistics import median
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from chat_model import ScriptedChatModel
 from sidecar.agentcore.convert import compaction_convert_to_llm, repair_message_sequence
 from sidecar.agentcore.memory import CompactionConfig, new_compaction
 from sidecar.agentcore.messages import (
@@ -26,7 +27,6 @@ from sidecar.agentcore.messages import (
     text_message,
     tool_message,
 )
-from sidecar.agentcore.scripted import ScriptedModel
 
 WINDOW = 48_000
 
@@ -39,7 +39,7 @@ def pair(index: int) -> list[AgentMessage]:
 async def time_calls(n_messages: int, *, raw: bool, whole_step: bool) -> float:
     """Return the median seconds of a call between crossings, past *n_messages* of a conversation."""
     crossings: list[object] = []
-    transform = new_compaction(CompactionConfig(ScriptedModel(), WINDOW, on_compaction=crossings.append))
+    transform = new_compaction(CompactionConfig(ScriptedChatModel(), WINDOW, on_compaction=crossings.append))
     history: list[AgentMessage] = [text_message("user", "go")]
     view, seconds, index = list(history), [], 0
     while len(history) < n_messages + 400:
@@ -97,7 +97,7 @@ def time_whole(n_messages: int) -> float:
     history: list[AgentMessage] = [text_message("user", "go")]
     for index in range(n_messages // 2):
         history += pair(index)
-    transform = new_compaction(CompactionConfig(ScriptedModel(), WINDOW))
+    transform = new_compaction(CompactionConfig(ScriptedChatModel(), WINDOW))
 
     async def feed() -> float:
         started = time.perf_counter()

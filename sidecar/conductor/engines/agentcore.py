@@ -13,16 +13,15 @@ from datetime import timedelta
 from typing import Any, Final
 
 from sidecar.agentcore import AgentMessage
-from sidecar.agentcore.bridge import messages_to_turns, turns_to_messages
 from sidecar.agentcore.estimate import sent_tokens
-from sidecar.agentcore.invoker import InvokerModel
+from sidecar.agentcore.gateway import InvokerModel, messages_to_turns, turns_to_messages
 from sidecar.agentcore.memory import (
     Budget,
     CompactionConfig,
     CompactionInfo,
-    CompactionPlan,
     CompactionSummary,
-    Compactor,
+    CutPlan,
+    HistoryCompactor,
     fit_budget,
     new_compaction,
 )
@@ -64,7 +63,7 @@ class AgentcoreEngine(WholeView):
         self._sync(given.turns)
         tokens = max(self._tokens + given.overhead_tokens, given.context_tokens)
         # Where the overhead alone is near the threshold, a part of that stays the conversation's.
-        limit = budget.narrowed(given.overhead_tokens).threshold + given.overhead_tokens
+        limit = budget.narrow(given.overhead_tokens).threshold + given.overhead_tokens
         return Gate(tokens, limit, budget.window, over=tokens > limit)
 
     def plan(self, given: EngineInput, ask: CompactAsk) -> EnginePlan | NoOp:
@@ -119,8 +118,8 @@ class AgentcoreEngine(WholeView):
         return None if ask.force or self.gate(given, ask).over else _UNDER
 
     def _plan(
-        self, given: EngineInput, ask: CompactAsk, compactor: Compactor
-    ) -> tuple[CompactionPlan | None, bool]:
+        self, given: EngineInput, ask: CompactAsk, compactor: HistoryCompactor
+    ) -> tuple[CutPlan | None, bool]:
         """Return what to do, and whether it must be forced.
 
         That is so also where the live occupancy alone is over the limit, and where the engine would merely

@@ -1,4 +1,4 @@
-"""Items larger than the window are cut with a visible marker (decision on B-A9)."""
+"""Messages are cut to size with a visible marker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sidecar.agentcore.messages import (
     text_block,
     tool_message,
 )
-from sidecar.agentcore.shrink import LEFT_OUT_IMAGE, shrink_message
+from sidecar.agentcore.view import LEFT_OUT_IMAGE, shrink_message
 
 IMAGE = ContentBlock("image", image=Image("abc"))
 

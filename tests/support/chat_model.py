@@ -1,4 +1,4 @@
-"""A chat model that says what it was told to say: the fake beside the :class:`ChatModel` port."""
+"""A chat model that gives scripted answers, for tests of the agentcore engine."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 from sidecar.agentcore.messages import Message, ThinkingLevel, text_message
 
-__all__ = ["ModelCall", "ScriptedModel"]
-
 
 @dataclass(frozen=True, slots=True)
-class ModelCall:
+class ChatCall:
     """One call as it was made."""
 
     messages: tuple[Message, ...]
@@ -24,14 +22,14 @@ class ModelCall:
         return self.messages[-1].text_content()
 
 
-class ScriptedModel:
+class ScriptedChatModel:
     """Answer with *replies* in turn, then with ``summary N`` for the N-th call; an exception is raised.
 
     ``calls`` holds every call made, ``n_running_most`` how many were ever under way at once.
     """
 
     def __init__(self, replies: Sequence[str | Message | BaseException] = ()) -> None:
-        self.calls: list[ModelCall] = []
+        self.calls: list[ChatCall] = []
         self.n_running_most = 0
         self._replies = list(replies)
         self._n_running = 0
@@ -44,7 +42,7 @@ class ScriptedModel:
         thinking: ThinkingLevel | None = None,
     ) -> Message:
         """Return the next reply."""
-        self.calls.append(ModelCall(tuple(messages), max_tokens, thinking))
+        self.calls.append(ChatCall(tuple(messages), max_tokens, thinking))
         self._n_running += 1
         self.n_running_most = max(self.n_running_most, self._n_running)
         try:
