@@ -210,7 +210,7 @@ def test_the_memory_facade_is_empty() -> None:
             "sidecar_client", ("pygls", "lsprotocol", "sidecar.runtime", "rich"), id="nor does the client"
         ),
         pytest.param(
-            "sidecar.transport.pipes", ("pygls", "lsprotocol", "cattrs"), id="the transport is light"
+            "sidecar.transport.streams", ("pygls", "lsprotocol", "cattrs"), id="the transport is light"
         ),
         pytest.param(
             "sidecar.server, sidecar.commands.serve",

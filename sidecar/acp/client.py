@@ -61,7 +61,7 @@ class AcpClient:
         self._interrupting: set[asyncio.Future[Answer]] = set()
         self._handlers = self._table()
 
-    def request(self, method: str, params: Any, request_id: Id) -> Answer | Awaitable[Answer]:
+    def handle_request(self, method: str, params: Any, request_id: Id) -> Answer | Awaitable[Answer]:
         """Answer one request. Raises SidecarError, now or when awaited."""
         if method.startswith(_OURS):
             return self._call(method[1:], params)
@@ -70,7 +70,7 @@ class AcpClient:
             raise MethodNotFound(method)
         return handler(fields(params), request_id)
 
-    def notification(self, method: str, params: Any) -> None:
+    def handle_notification(self, method: str, params: Any) -> None:
         """Take one notification; what is unknown, or makes no sense, is nothing."""
         if method != "session/cancel":
             return

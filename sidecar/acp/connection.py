@@ -18,7 +18,7 @@ from sidecar.protocol.errors import RequestRefused, acp_code
 from sidecar.protocol.framing import LineDecoder, frame_with_newline
 from sidecar.protocol.jsonrpc import Id
 from sidecar.service.contract import Answer, Backend, OpenBackend
-from sidecar.transport.lifetime import Stop
+from sidecar.transport.lifetime import ExitReason
 from sidecar.transport.peer import Dialect, Limits, Peer
 from sidecar.transport.streams import ByteStream
 
@@ -67,11 +67,11 @@ class AcpConnection:
         """Begin to listen."""
         self._peer.start()
 
-    async def wait_ended(self) -> Stop:
+    async def wait_ended(self) -> ExitReason:
         """Return once the client has closed the connection; the protocol has no other way to end it."""
         await self._peer.wait_ended()
         await self._peer.wait_answered(_LAST_ANSWERS_S)
-        return Stop("the client closed the connection", 0)
+        return ExitReason("the client closed the connection", 0)
 
     def announce_end(self, reason: str, in_s: float) -> None:
         """Tell a client that is still there that the process will end, and take nothing more from it."""
@@ -92,25 +92,25 @@ class AcpConnection:
 
     # What the peer tells.
 
-    def request(self, method: str, params: Any, request_id: Id) -> Answer | Awaitable[Answer]:
+    def handle_request(self, method: str, params: Any, request_id: Id) -> Answer | Awaitable[Answer]:
         """Answer one request, if it may be asked now."""
         if method == "initialize":
             return self._initialize(params)
         if self._profile is None:
             hint = "send initialize first"
             raise RequestRefused("notInitialized", f"{method!r} came before initialize", hint=hint)
-        return self._open(self._profile).request(method, params, request_id)
+        return self._open(self._profile).handle_request(method, params, request_id)
 
-    def notification(self, method: str, params: Any) -> None:
+    def handle_notification(self, method: str, params: Any) -> None:
         """Take one notification; before there is a client there is nothing to say."""
         if self._client is None:
             return
         if method == "$/cancel_request":
             self._client.cancel_request(params.get("requestId") if isinstance(params, Mapping) else None)
         else:
-            self._client.notification(method, params)
+            self._client.handle_notification(method, params)
 
-    def answered(self, method: str, request_id: Id, error_kind: str | None) -> None:
+    def on_answered(self, method: str, request_id: Id, error_kind: str | None) -> None:
         """Learn that a request was answered; nobody is told."""
 
     def _initialize(self, params: Any) -> Answer:

@@ -12,14 +12,14 @@ from typing import Final, Protocol, TypeAlias
 
 from sidecar._internal.errors import log_fault
 from sidecar.attach.streams import SocketStream
-from sidecar.transport.lifetime import Served, Stop
+from sidecar.transport.lifetime import ExitReason, SupervisedConnection
 
 __all__ = ["Broker", "Door", "OpenFace", "Opening"]
 
 Opening: TypeAlias = Callable[[SocketStream], Awaitable[bool]]
 """Takes what a connection says before the protocol; False refuses it, and has told it so."""
 
-OpenFace: TypeAlias = Callable[[SocketStream], Awaitable[Served]]
+OpenFace: TypeAlias = Callable[[SocketStream], Awaitable[SupervisedConnection]]
 """Returns the face of a connection, listening."""
 
 _CLOSE_S: Final = 0.5
@@ -50,7 +50,7 @@ class Door(Protocol):
 
 
 class Broker:
-    """The clients of one daemon; to the end of the process it is one connection that is :class:`Served`.
+    """The clients of one daemon, supervised together: see :class:`SupervisedConnection`.
 
     Attributes:
         idle_s: how long the daemon stays without a client and without work, in seconds.
@@ -68,7 +68,7 @@ class Broker:
         self._open_face = open_face
         self._is_busy = is_busy
         self._doors: list[Door] = []
-        self._faces: set[Served] = set()
+        self._faces: set[SupervisedConnection] = set()
         self._clients: set[asyncio.Task[None]] = set()
         self._close_s = _CLOSE_S
         self._idle = asyncio.Event()
@@ -86,10 +86,10 @@ class Broker:
         self._clients.add(task)
         task.add_done_callback(self._left)
 
-    async def wait_ended(self) -> Stop:
+    async def wait_ended(self) -> ExitReason:
         """Return once there was neither a client nor work for the idle time."""
         await self._idle.wait()
-        return Stop(f"nobody came for {self.idle_s:g} s", 0)
+        return ExitReason(f"nobody came for {self.idle_s:g} s", 0)
 
     def announce_end(self, reason: str, in_s: float) -> None:
         """Let nobody in any more, and tell those who are here."""

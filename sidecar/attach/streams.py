@@ -10,8 +10,8 @@ from contextlib import suppress
 from typing import Final
 
 from sidecar.attach.manners import FAREWELL, HELLO
-from sidecar.transport.pipes import TransportStream
 from sidecar.transport.processes import is_alive, is_process_id
+from sidecar.transport.streams import TransportStream
 
 __all__ = ["SocketStream", "greet", "over_socket"]
 
@@ -48,7 +48,7 @@ class SocketStream(TransportStream):
         Returns None, with nothing taken, when there is none within *limit* bytes or before the input ends.
         """
         while True:
-            await self._anything.wait()
+            await self._first_input.wait()
             head = self.early
             line, end, rest = head.partition(b"\n")
             if end and len(line) < limit:
@@ -56,7 +56,7 @@ class SocketStream(TransportStream):
                 return line + end
             if len(head) >= limit or self._is_ended:
                 return None
-            self._anything.clear()
+            self._first_input.clear()
             self.resume_reading()
 
     def close(self) -> None:
@@ -75,7 +75,7 @@ class SocketStream(TransportStream):
         """Leave *rest* alone for the face."""
         self._early = [rest] if rest else []
         if not rest and not self._is_ended:
-            self._anything.clear()
+            self._first_input.clear()
             self.resume_reading()
 
 

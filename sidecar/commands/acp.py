@@ -30,7 +30,7 @@ def run(options: Namespace) -> int:
 
 
 async def _serve(fds: ProtocolFds, lifetime: Lifetime) -> int:
-    from sidecar.transport.pipes import open_stdio
+    from sidecar.transport.streams import open_stdio
 
     lifetime.watch_parent()
     return await serve_agent(await open_stdio(fds), lifetime)

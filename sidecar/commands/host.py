@@ -16,7 +16,7 @@ from sidecar.commands.handshake import agent_info, server_info
 from sidecar.protocol.framing import is_line_framed
 from sidecar.server import LspConnection, LspOptions
 from sidecar.service.contract import Backend
-from sidecar.transport.lifetime import Served
+from sidecar.transport.lifetime import SupervisedConnection
 
 __all__ = ["Host"]
 
@@ -34,7 +34,7 @@ class Host:
         self._lsp = LspOptions(server_info(socket), self._open_backend)
         self._acp = AcpOptions(agent_info(socket), self._open_backend)
 
-    async def _open_face(self, stream: SocketStream) -> Served:
+    async def _open_face(self, stream: SocketStream) -> SupervisedConnection:
         """Return the face that the client's first byte asks for."""
         face = self._acp_face(stream) if is_line_framed(await stream.peek()) else self._lsp_face(stream)
         face.start()

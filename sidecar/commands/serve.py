@@ -35,7 +35,7 @@ def run(options: Namespace) -> int:
 async def _serve(fds: ProtocolFds, lifetime: Lifetime, client_process_id: int | None) -> int:
     with loading():
         from sidecar.protocol.framing import is_line_framed
-        from sidecar.transport.pipes import open_stdio
+        from sidecar.transport.streams import open_stdio
 
     lifetime.watch_parent()
     lifetime.watch_process(client_process_id)

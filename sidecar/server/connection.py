@@ -26,7 +26,7 @@ from sidecar.server.commands import resolve_command
 from sidecar.server.lsp import LspServer
 from sidecar.server.profile import Handshake, profile_of, sidecar_options
 from sidecar.service.contract import Answer, Backend, OpenBackend
-from sidecar.transport.lifetime import Stop
+from sidecar.transport.lifetime import ExitReason
 from sidecar.transport.peer import Dialect, Limits, Peer
 from sidecar.transport.streams import ByteStream
 
@@ -95,13 +95,13 @@ class LspConnection:
         """Begin to listen."""
         self._peer.start()
 
-    async def wait_ended(self) -> Stop:
+    async def wait_ended(self) -> ExitReason:
         """Return once the client has ended the connection, with the exit code its last words call for."""
         await self._peer.wait_ended()
         if not self._has_exited:
             await self._peer.wait_answered(_LAST_ANSWERS_S)
         reason = "exit" if self._has_exited else "the client closed the connection"
-        return Stop(reason, 0 if self._phase is _Phase.SHUT_DOWN else 1)
+        return ExitReason(reason, 0 if self._phase is _Phase.SHUT_DOWN else 1)
 
     def announce_end(self, reason: str, in_s: float) -> None:
         """Tell a client that is still there that the process will end, and take nothing more from it."""
@@ -126,7 +126,7 @@ class LspConnection:
 
     # What the peer tells.
 
-    def request(self, method: str, params: Any, request_id: Id) -> Answer | Awaitable[Answer]:
+    def handle_request(self, method: str, params: Any, request_id: Id) -> Answer | Awaitable[Answer]:
         """Answer one request, if it may be asked now."""
         self._check_phase(method)
         if self._phase is _Phase.NEW:
@@ -142,7 +142,7 @@ class LspConnection:
         outcome = self._server.call(method, params)
         return _answer_later(outcome) if inspect.isawaitable(outcome) else Answer(outcome)
 
-    def notification(self, method: str, params: Any) -> None:
+    def handle_notification(self, method: str, params: Any) -> None:
         """Take one notification; before the handshake and after ``shutdown`` most are nothing."""
         if method == "exit":
             self._has_exited = True
@@ -154,7 +154,7 @@ class LspConnection:
                 self._trace(f"Received notification '{method}'")
             self._handle(method, params)
 
-    def answered(self, method: str, request_id: Id, error_kind: str | None) -> None:
+    def on_answered(self, method: str, request_id: Id, error_kind: str | None) -> None:
         """Trace an answer."""
         failed = f" Request failed: {error_kind}." if error_kind else ""
         self._trace(f"Sending response '{method} - ({request_id})'.{failed}")

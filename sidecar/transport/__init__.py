@@ -1,1 +1,1 @@
-"""Bytes in and out of the process, for every face: streams, the queue of what goes out, and when to end."""
+"""The transport: byte streams, JSON-RPC connections over them, and the lifetime of the process."""

@@ -1,7 +1,8 @@
-"""When the process has to end, and that it does: signals, the parent, the client's process, the grace period.
+"""The end of the process: its reasons (signals, the parent, the client's process) and its grace period.
 
-Whatever the reason, :class:`Lifetime` takes the first one and from that moment counts: after the grace period
-the process is gone, settled or not, whatever its threads and its event loop are doing. Settles nothing.
+:class:`Lifetime` takes the first reason and starts a clock. When the grace period is over the process is
+gone, settled or not, even if its threads and its event loop hang. What there is to settle is decided by the
+caller of :func:`supervise`.
 """
 
 from __future__ import annotations
@@ -20,28 +21,26 @@ from typing import Any, Final, NoReturn, Protocol
 from sidecar._internal.errors import log_fault
 from sidecar.transport.processes import is_process_id, wait_for_parent, wait_for_process
 
-__all__ = ["GRACE_S", "Lifetime", "Served", "Stop", "leave", "run", "supervise"]
-
 GRACE_S: Final = 2.0
 _SETTLE_SHARE: Final = 0.7
-"""The part of the grace that settling and storing may take; the rest is for telling the client."""
+"""The part of the grace period for settling and storing; the rest is for the last answers to the client."""
 _log = logging.getLogger("sidecar.transport")
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
-    """Why the process ends, and with which exit code."""
+class ExitReason:
+    """The reason why the process ends, and the exit code that it ends with."""
 
     reason: str
     code: int
 
 
 class Lifetime:
-    """The one decision to end. Any thread may call :meth:`stop`.
+    """The one decision to end the process. Any thread may call :meth:`stop`.
 
     Args:
-        grace_s: from the decision to the hard end, in seconds.
-        leave: the hard end; None for none, as in tests that share their process with others.
+        grace_s: time from the decision to the hard end, in seconds.
+        leave: makes the hard end; None for no hard end, as in tests that share their process with others.
     """
 
     def __init__(self, grace_s: float = GRACE_S, leave: Callable[[int], None] | None = None) -> None:
@@ -50,144 +49,152 @@ class Lifetime:
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._decided = asyncio.Event()
-        self.decision: Stop | None = None
+        self.decision: ExitReason | None = None
 
     def stop(self, reason: str, code: int) -> None:
-        """End the process; the first reason counts, later ones are nothing."""
+        """End the process. The first reason counts; a later call does nothing."""
         with self._lock:
             if self.decision is not None:
                 return
-            self.decision = Stop(reason, code)
-        if self._leave is not None:
-            threading.Thread(target=self._end_hard, name="sidecar-grace", daemon=True).start()
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self.decision = ExitReason(reason, code)
+        if (leave := self._leave) is not None:
+
+            def end_hard() -> None:
+                time.sleep(self.grace_s)
+                leave(code)
+
+            threading.Thread(target=end_hard, name="sidecar-grace", daemon=True).start()
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so nothing waits for the decision
             self._loop.call_soon_threadsafe(self._decided.set)
 
-    async def wait(self) -> Stop:
+    async def wait(self) -> ExitReason:
         """Return the decision once there is one."""
         await self._decided.wait()
         assert self.decision is not None
         return self.decision
 
     def watch_process(self, pid: int | None) -> None:
-        """End when process *pid* does, at once when it is gone already; None and 0 are no process."""
+        """End when process *pid* ends, or at once if it is gone; None, 0 and our own id are ignored."""
         if is_process_id(pid) and pid != os.getpid():
-            self._in_thread(lambda: wait_for_process(pid), f"process {pid} is gone")
+            self._stop_after(lambda: wait_for_process(pid), f"process {pid} is gone")
 
     def watch_parent(self) -> None:
-        """End when the process that started this one does."""
+        """End when the process that started this one ends."""
         parent = os.getppid()
-        self._in_thread(lambda: wait_for_parent(parent), "the parent process is gone")
+        self._stop_after(lambda: wait_for_parent(parent), "the parent process is gone")
 
     def handle_signals(self) -> None:
-        """End in order at SIGTERM, SIGINT and SIGHUP, unless the starter had them ignored."""
+        """End in order at SIGTERM, SIGINT and SIGHUP, except for signals that were inherited as ignored."""
+
+        def on_signal(number: int, _frame: object) -> None:
+            # Not in the handler itself: it may have interrupted the very code that holds the lock.
+            name = signal.Signals(number).name
+            threading.Thread(target=self.stop, args=(name, 0), daemon=True).start()
+
         for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK"):
             number = getattr(signal, name, None)
             if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, self._on_signal)
+                signal.signal(number, on_signal)
 
-    def _on_signal(self, number: int, _frame: object) -> None:
-        # Not inside the handler: it may have interrupted the very code that holds the lock.
-        name = signal.Signals(number).name
-        threading.Thread(target=self.stop, args=(name, 0), daemon=True).start()
+    def _stop_after(self, wait: Callable[[], None], reason: str) -> None:
+        """Run *wait* in a thread, then end the process for *reason*."""
 
-    def _in_thread(self, wait: Callable[[], None], reason: str) -> None:
         def watch() -> None:
             wait()
             self.stop(reason, 1)
 
         threading.Thread(target=watch, name="sidecar-watch", daemon=True).start()
 
-    def _end_hard(self) -> None:
-        time.sleep(self.grace_s)
-        assert self.decision is not None
-        assert self._leave is not None
-        self._leave(self.decision.code)
 
+class SupervisedConnection(Protocol):
+    """A connection, or a set of them, that :func:`supervise` serves to its end."""
 
-class Served(Protocol):
-    """One connection, as the end of the process sees it."""
-
-    async def wait_ended(self) -> Stop:
-        """Return once the client has ended the connection, with the exit code that follows from how."""
+    async def wait_ended(self) -> ExitReason:
+        """Return once the client has ended the connection, with the exit code for that kind of end."""
         ...
 
     def announce_end(self, reason: str, in_s: float) -> None:
-        """Tell the client that the process will end, and take nothing more from it."""
+        """Notify the client that the process will end in *in_s* seconds, and accept nothing more from it."""
         ...
 
     async def aclose(self, seconds: float) -> None:
-        """Answer, flush and let go, in about *seconds*."""
+        """Send the last answers, flush and close, in about *seconds*."""
         ...
 
 
-async def supervise(lifetime: Lifetime, served: Served, settle: Callable[[], Awaitable[None]]) -> int:
-    """Wait for the end of *served* or of the process, settle while the client still listens, then close.
+async def supervise(
+    lifetime: Lifetime, connection: SupervisedConnection, settle: Callable[[], Awaitable[None]]
+) -> int:
+    """Wait until *connection* or the process ends, settle while the client still listens, then close.
 
-    Returns the exit code. Takes no longer than the grace period from the moment something ended.
+    Args:
+        lifetime: decides when the process ends; a connection that ends decides it too.
+        connection: the client or clients to serve.
+        settle: stops the work in progress and stores it.
+
+    Returns:
+        The exit code, at the latest one grace period after the decision.
     """
-    await _first(served.wait_ended(), lifetime.wait(), lifetime)
-    assert lifetime.decision is not None
-    stop, grace_s = lifetime.decision, lifetime.grace_s
+    ended = asyncio.ensure_future(connection.wait_ended())
+    decided = asyncio.ensure_future(lifetime.wait())
+    await asyncio.wait((ended, decided), return_when=asyncio.FIRST_COMPLETED)
+    if ended.done():
+        lifetime.stop(ended.result().reason, ended.result().code)
+    ended.cancel()
+    stop, grace_s = await decided, lifetime.grace_s
     _log.info("ending: %s", stop.reason)
-    served.announce_end(stop.reason, grace_s)
-    await _at_most(grace_s * _SETTLE_SHARE, settle(), "settling")
+    connection.announce_end(stop.reason, grace_s)
+    await _run_at_most(grace_s * _SETTLE_SHARE, settle(), "settling")
     rest_s = grace_s * (1 - _SETTLE_SHARE) / 3
-    await _at_most(2 * rest_s, served.aclose(rest_s), "closing the connection")
+    await _run_at_most(2 * rest_s, connection.aclose(rest_s), "closing the connection")
     return stop.code
 
 
-async def _first(
-    ended: Coroutine[Any, Any, Stop], decided: Coroutine[Any, Any, Stop], life: Lifetime
-) -> None:
-    tasks = [asyncio.ensure_future(ended), asyncio.ensure_future(decided)]
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in tasks:
-        if not task.done():
-            task.cancel()
-        elif task is tasks[0]:
-            stop = task.result()
-            life.stop(stop.reason, stop.code)
-
-
-async def _at_most(seconds: float, work: Awaitable[None], what: str) -> None:
+async def _run_at_most(seconds: float, work: Awaitable[None], action: str) -> None:
     try:
         await asyncio.wait_for(work, seconds)
     except TimeoutError:
-        _log.warning("%s took longer than %.1f s and was left", what, seconds)
+        _log.warning("%s took longer than %.1f s and was abandoned", action, seconds)
     except Exception as error:
-        log_fault(what, error)
+        log_fault(action, error)
 
 
 def run(main: Callable[[Lifetime], Coroutine[Any, Any, int]], *, grace_s: float = GRACE_S) -> NoReturn:
-    """Run *main* in an event loop, then leave with its exit code. Threads that are stuck do not matter."""
+    """Run *main* in an event loop, then end the process with its exit code, whatever threads still run."""
+
+    async def run_main() -> int:
+        # The hard end flushes nothing: writing the log may be the very thing that hangs.
+        lifetime = Lifetime(grace_s, os._exit)
+        lifetime.handle_signals()
+        if os.name == "nt":
+            _hold_children()
+        return await main(lifetime)
+
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     loop.set_exception_handler(_log_loop_fault)
     code = 1
     try:
-        code = loop.run_until_complete(_run(main, grace_s))
+        code = loop.run_until_complete(run_main())
     except BaseException as error:
         log_fault("the daemon", error)
     leave(code)
 
 
-async def _run(main: Callable[[Lifetime], Coroutine[Any, Any, int]], grace_s: float) -> int:
-    # The hard end flushes nothing: the log may be what hangs.
-    lifetime = Lifetime(grace_s, os._exit)
-    lifetime.handle_signals()
-    if os.name == "nt":
-        _end_children_with_us()
-    return await main(lifetime)
+def leave(code: int) -> NoReturn:
+    """End the process now: no exit handlers, no waiting for threads."""
+    with contextlib.suppress(Exception):  # a log that cannot be written must not keep the process
+        logging.shutdown()
+    os._exit(code)
 
 
-def _end_children_with_us() -> None:
-    # Only there: it loads ctypes, for which an editor would have to wait.
+def _hold_children() -> None:
+    # Imported here: it loads ctypes, and an editor would wait for that.
     from sidecar.transport.jobs import end_children_with_us, load_kernel32
 
     system = load_kernel32()
     if system is None or not end_children_with_us(system):
-        _log.warning("Windows gave no job object: what tools start may outlive a daemon that is killed")
+        _log.warning("Windows gave no job object: tool processes may outlive a daemon that is killed")
 
 
 def _log_loop_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -196,10 +203,3 @@ def _log_loop_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -
         _log.error("event loop: %s", context["message"])
     else:
         log_fault(f"event loop: {context['message']}", error)
-
-
-def leave(code: int) -> NoReturn:
-    """End the process now: no exit handlers, no waiting for threads."""
-    with contextlib.suppress(Exception):  # a log that cannot be written must not keep us
-        logging.shutdown()
-    os._exit(code)

@@ -1,9 +1,19 @@
-"""What goes out to one client, in order: ready messages, and marks for "the events of this log up to here".
+"""The outbox: the queue of messages that go out to one client, in order.
 
-Messages keep the order in which they were put, and events never overtake a message that was put before them
-nor fall behind one put after. Events are pulled and encoded only when the stream has room, many to a write.
-Responses are never dropped; when more than the high-water mark waits, :attr:`Outbox.is_full` asks the owner
-to take no more work. Never blocks and never waits: the stream says when it has room.
+The problem: responses and the events of several sessions share one stream. An event must never overtake a
+message that was queued before it, nor fall behind one queued after it. A client that stops reading must
+not cost memory without bound.
+
+The queue therefore holds two things: ready messages, as bytes, and marks. A mark says "send the events of
+this log up to number n here". Events stay in their log and are pulled and encoded only when the stream has
+room, so a waiting event costs nothing. A new event moves the newest mark of its log forward, unless a
+message was queued behind that mark; then a new mark is queued. ``epoch`` counts the queued messages to tell
+the two cases apart. For example, with logs a and b and an answer::
+
+    a:1  b:1  a:2  <answer>  a:3     leads to the queue     [a up to 2] [b up to 1] <answer> [a up to 3]
+
+Responses are never dropped. When more bytes than the high-water mark wait, :attr:`Outbox.is_full` asks the
+owner to accept no more work. Nothing here blocks or waits: the stream reports when it has room.
 """
 
 from __future__ import annotations
@@ -21,8 +31,6 @@ from sidecar.transport.streams import ByteStream
 if TYPE_CHECKING:
     from sidecar.conductor.log import EventLog
 
-__all__ = ["HIGH_WATER_BYTES", "Outbox"]
-
 HIGH_WATER_BYTES: Final = 8 * 1024 * 1024
 _LOW_WATER_BYTES: Final = HIGH_WATER_BYTES // 2
 _BATCH_BYTES: Final = 64 * 1024
@@ -31,7 +39,7 @@ _PULL_EVENTS: Final = 64
 
 @dataclass(slots=True)
 class _Mark:
-    """Events of *feed* up to *up_to* go out here; *epoch* counts the messages put before."""
+    """A place in the queue for the events of *feed* up to *up_to*; *epoch* counts the messages before it."""
 
     feed: Feed
     up_to: int
@@ -39,8 +47,8 @@ class _Mark:
 
 
 @dataclass(slots=True)
-class _Following:
-    """A followed log: its feed, its newest mark and how to stop hearing of it."""
+class _FollowedLog:
+    """A followed log: its feed, its newest mark, and the call that ends the subscription."""
 
     feed: Feed
     stop: Callable[[], None]
@@ -52,9 +60,9 @@ class Outbox:
     """The queue of one stream.
 
     Args:
-        stream: where the bytes go.
-        frame: wraps one body for the wire.
-        on_room: called when the queue was full and is half empty again.
+        stream: the way out.
+        frame: wraps one message body for the wire.
+        on_room: called when the queue was full and has become half empty.
     """
 
     def __init__(
@@ -70,7 +78,7 @@ class Outbox:
         self._epoch = 0
         self._is_full = False
         self._is_closed = False
-        self._logs: dict[str, _Following] = {}
+        self._logs: dict[str, _FollowedLog] = {}
         self._soon: asyncio.Handle | None = None
         self._later: asyncio.TimerHandle | None = None
         self._idle = asyncio.Event()
@@ -83,7 +91,7 @@ class Outbox:
 
     @property
     def is_full(self) -> bool:
-        """Whether the client reads too slowly for more work to be taken from it, until it has caught up."""
+        """Whether the client reads too slowly, so that no more work should be accepted from it for now."""
         return self._is_full
 
     def put(self, body: bytes) -> None:
@@ -98,39 +106,45 @@ class Outbox:
         self._schedule()
 
     def put_state(self, body: bytes) -> None:
-        """Queue one message that tells a state: when full, one that waits already says the same."""
+        """Queue one message about a state, unless the queue is full and holds the same message already."""
         if not (self.is_full and self._frame(body) in self._queue):
             self.put(body)
 
     def put_if_room(self, body: bytes) -> None:
-        """Queue one message that nobody misses."""
+        """Queue one message that may be dropped when the queue is full."""
         if not self.is_full:
             self.put(body)
 
     def follow(self, log: EventLog, after_seq: int, projection: Projection) -> None:
-        """Send the events of *log* after *after_seq* from now on; following again only moves on."""
+        """Send the events of *log* from now on; a second call for the same log only skips ahead.
+
+        Args:
+            log: the event log of one session.
+            after_seq: the number of the last event that the client has.
+            projection: selects and encodes the events.
+        """
         if self._is_closed:
             return
-        following = self._logs.get(log.sid)
-        if following is None or following.feed.log is not log:
+        followed = self._logs.get(log.sid)
+        if followed is None or followed.feed.log is not log:
             self.unfollow(log.sid)
-            following = _Following(Feed(log, after_seq, projection), log.follow(self._woken))
-            self._logs[log.sid] = following
-        following.feed.skip_to(after_seq)
-        self._mark(following)
+            followed = _FollowedLog(Feed(log, after_seq, projection), log.follow(self._on_event))
+            self._logs[log.sid] = followed
+        followed.feed.skip_to(after_seq)
+        self._advance_mark(followed)
         self._schedule()
 
     def unfollow(self, sid: str) -> None:
-        """Send nothing of session *sid* that happens from now on."""
-        following = self._logs.pop(sid, None)
-        if following is not None:
-            following.stop()
+        """Stop sending new events of session *sid*."""
+        followed = self._logs.pop(sid, None)
+        if followed is not None:
+            followed.stop()
 
     def pump(self) -> None:
-        """Write the next batch if the stream has room; the rest follows by itself."""
+        """Write the next batch if the stream has room; further batches are scheduled."""
         self._unschedule()
         if self._stream.has_room and self._queue:
-            batch = b"".join(self._batch())
+            batch = b"".join(self._take_batch())
             self._written_bytes = len(batch)
             if batch:
                 self._stream.write(batch)
@@ -147,7 +161,7 @@ class Outbox:
         await self._idle.wait()
 
     def close(self) -> None:
-        """Drop what waits and follow nothing any more."""
+        """Drop the queue and unfollow every log."""
         self._is_closed = True
         for sid in tuple(self._logs):
             self.unfollow(sid)
@@ -157,33 +171,32 @@ class Outbox:
         self._unschedule()
         self._idle.set()
 
-    def _woken(self, log: EventLog) -> None:
-        """Take note of a new event; a delta may wait a little for more of its message."""
-        following = self._logs.get(log.sid)
-        if following is None or following.feed.log is not log:
-            return  # stopped while the log was telling its followers
-        self._mark(following)
-        coalesce_s = following.feed.projection.coalesce_s
-        if coalesce_s and self._soon is None and self._may_wait(following, log):
+    def _on_event(self, log: EventLog) -> None:
+        """Mark a new event; a delta may wait for more of its message, up to a size and for a short time."""
+        followed = self._logs.get(log.sid)
+        if followed is None or followed.feed.log is not log:
+            return  # unfollowed while the log was notifying its followers
+        self._advance_mark(followed)
+        may_wait = False
+        coalesce_s = followed.feed.projection.coalesce_s
+        if coalesce_s and self._soon is None:
+            newest = log.after(log.seq - 1, 1)
+            if newest and is_mergeable(newest[0]):
+                followed.waiting_chars += len(newest[0].data.delta)  # type: ignore[union-attr]  # a delta
+                may_wait = followed.waiting_chars < MERGED_CHARS
+        if may_wait:
             self._later = self._later or self._loop.call_later(coalesce_s, self.pump)
         else:
             self._schedule()
 
-    def _may_wait(self, following: _Following, log: EventLog) -> bool:
-        newest = log.after(log.seq - 1, 1)
-        if not newest or not is_mergeable(newest[0]):
-            return False
-        following.waiting_chars += len(newest[0].data.delta)  # type: ignore[union-attr]  # told by its kind
-        return following.waiting_chars < MERGED_CHARS
-
-    def _mark(self, following: _Following) -> None:
-        """Let the newest mark of this log reach the log's end, unless a message was put behind it."""
-        up_to = following.feed.log.seq
-        if following.mark is not None and following.mark.epoch == self._epoch:
-            following.mark.up_to = up_to
+    def _advance_mark(self, followed: _FollowedLog) -> None:
+        """Move the newest mark of this log to the log's end, or add one behind the last queued message."""
+        up_to = followed.feed.log.seq
+        if followed.mark is not None and followed.mark.epoch == self._epoch:
+            followed.mark.up_to = up_to
         else:
-            following.mark = _Mark(following.feed, up_to, self._epoch)
-            self._queue.append(following.mark)
+            followed.mark = _Mark(followed.feed, up_to, self._epoch)
+            self._queue.append(followed.mark)
         self._idle.clear()
 
     def _schedule(self) -> None:
@@ -197,13 +210,13 @@ class Outbox:
                 handle.cancel()
         self._soon = self._later = None
 
-    def _batch(self) -> Iterator[bytes]:
-        """Take messages off the queue until a batch is full."""
+    def _take_batch(self) -> Iterator[bytes]:
+        """Take framed messages off the queue until a batch is full."""
         size = 0
         while self._queue and size < _BATCH_BYTES:
             head = self._queue[0]
             if isinstance(head, _Mark):
-                for framed in self._pull(head):
+                for framed in self._pull_events(head):
                     size += len(framed)
                     yield framed
             else:
@@ -212,21 +225,17 @@ class Outbox:
                 size += len(head)
                 yield head
 
-    def _pull(self, mark: _Mark) -> Iterator[bytes]:
-        """Take the next events of a mark; the last ones take it off the queue."""
+    def _pull_events(self, mark: _Mark) -> Iterator[bytes]:
+        """Yield the next framed events of *mark*, and remove it from the queue with its last ones."""
         items = mark.feed.take(mark.up_to, _PULL_EVENTS)
         if mark.feed.cursor >= mark.up_to:
             self._queue.popleft()
-            self._forget(mark)
+            followed = self._logs.get(mark.feed.log.sid)
+            if followed is not None and followed.mark is mark:
+                followed.mark, followed.waiting_chars = None, 0
         for item in items:
             try:
                 yield from map(self._frame, mark.feed.projection.encode(item))
             except Exception as error:
-                # One event that cannot be told must not end the telling of all others.
+                # One event that cannot be encoded must not stop all others.
                 log_fault("encoding an event", error)
-
-    def _forget(self, mark: _Mark) -> None:
-        following = self._logs.get(mark.feed.log.sid)
-        if following is not None and following.mark is mark:
-            following.mark = None
-            following.waiting_chars = 0

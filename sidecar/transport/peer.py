@@ -1,8 +1,8 @@
-"""One JSON-RPC connection, whatever its face: bytes in, calls out; answers and requests of our own back.
+"""A peer: one JSON-RPC connection of any front end. Bytes in, calls out; answers and our own requests back.
 
 Every request gets exactly one answer, also when it is refused, fails or is cancelled. Requests begin in the
-order they came. While the client does not read, nothing more is taken from it. Knows no method; never decides
-what a call means, and never lets the text of an unexpected exception out.
+order in which they came. While the client does not read, nothing more is accepted from it. A peer knows no
+method, and never sends the text of an unexpected exception.
 """
 
 from __future__ import annotations
@@ -28,17 +28,14 @@ from sidecar.transport.streams import ByteStream
 if TYPE_CHECKING:
     from sidecar.service.contract import Answer
 
-__all__ = ["Dialect", "Frontend", "Limits", "Peer", "PeerGone", "PeerRefused"]
-
-
 _LARGE_BYTES: Final = 256 * 1024
-
+_UNKNOWN_CODE: Final = -32603
 _SLICE_S: Final = 0.0005
-"""How long one client's messages are handled at a stretch while others wait for theirs."""
+"""How long one client's messages are handled before other clients get a turn."""
 
 
 class PeerGone(SidecarError):
-    """The client is gone, so that it will not answer."""
+    """The client is gone, so it will not answer."""
 
     kind: ClassVar[str] = "clientGone"
 
@@ -55,7 +52,7 @@ class PeerRefused(SidecarError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one connection may cost: bytes of one body, requests open at once."""
+    """The limits of one connection: bytes of one body, and requests open at once."""
 
     max_body_bytes: int = MAX_BODY_BYTES
     max_in_flight: int = 1024
@@ -63,9 +60,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a face speaks JSON-RPC.
+    """The JSON-RPC dialect of a front end.
 
-    *code* maps an error's kind to its number; *cancel* makes the notification that takes a request back.
+    Attributes:
+        decoder: makes the decoder for a largest body, in bytes.
+        frame: wraps one body for the wire.
+        code: maps the kind of an error to its JSON-RPC code.
+        cancel: returns method and params of the notification that cancels a request.
     """
 
     decoder: Callable[[int], Decoder]
@@ -75,34 +76,41 @@ class Dialect:
 
 
 class Frontend(Protocol):
-    """Who knows the methods."""
+    """The part of a connection that knows the methods."""
 
-    def request(self, method: str, params: Any, request_id: Id) -> Answer | Awaitable[Answer]:
+    def handle_request(self, method: str, params: Any, request_id: Id) -> Answer | Awaitable[Answer]:
         """Answer a request, now or later. Raises SidecarError, now or when awaited."""
         ...
 
-    def notification(self, method: str, params: Any) -> None:
-        """Take a notification. What it raises is logged and nothing else."""
+    def handle_notification(self, method: str, params: Any) -> None:
+        """Handle a notification. Exceptions are logged and go no further."""
         ...
 
-    def answered(self, method: str, request_id: Id, error_kind: str | None) -> None:
-        """Learn that a request was answered; *error_kind* is None for a result. Does not raise."""
+    def on_answered(self, method: str, request_id: Id, error_kind: str | None) -> None:
+        """Note that a request was answered; *error_kind* is None for a result. Does not raise."""
         ...
 
 
 class Peer:
-    """The connection over *stream*. It is silent until :meth:`start`."""
+    """The connection over *stream*. It reads nothing until :meth:`start`.
 
-    def __init__(self, stream: ByteStream, dialect: Dialect, face: Frontend, limits: Limits) -> None:
-        self.outbox = Outbox(stream, dialect.frame, self._go_on)
+    Args:
+        stream: the client's bytes.
+        dialect: framing, error codes and cancellation.
+        frontend: answers the client's messages.
+        limits: the limits of this connection.
+    """
+
+    def __init__(self, stream: ByteStream, dialect: Dialect, frontend: Frontend, limits: Limits) -> None:
+        self.outbox = Outbox(stream, dialect.frame, self._proceed)
         self._stream = stream
         self._dialect = dialect
-        self._face = face
+        self._frontend = frontend
         self._max_body_bytes = limits.max_body_bytes
         self._decoder = dialect.decoder(limits.max_body_bytes)
         self._in_flight = jsonrpc.InFlight(limits.max_in_flight)
         self._tasks: dict[Id, asyncio.Future[Answer]] = {}
-        self._asked: dict[Id, tuple[str, asyncio.Future[Any]]] = {}
+        self._own_requests: dict[Id, tuple[str, asyncio.Future[Any]]] = {}
         self._numbers = itertools.count(1)
         self._is_input_over = False
         self._is_closing = False
@@ -113,7 +121,7 @@ class Peer:
 
     @property
     def requests_open(self) -> int:
-        """How many requests of the client wait for their answer."""
+        """The number of the client's requests that wait for their answer."""
         return len(self._in_flight)
 
     @property
@@ -123,15 +131,15 @@ class Peer:
 
     @property
     def is_over(self) -> bool:
-        """Whether the client will say nothing more."""
+        """Whether nothing more will come from the client."""
         return self._ended.is_set()
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Begin to read."""
         self._stream.open(self)
 
     def cancel(self, request_id: Any) -> None:
-        """Cancel an open request, begun or not; it is answered as cancelled. Others are nothing to cancel."""
+        """Cancel an open request, begun or not; it is answered as cancelled. Unknown ids are ignored."""
         task = self._tasks.get(request_id) if isinstance(request_id, int | str) else None
         if task is not None:
             task.cancel()
@@ -141,12 +149,17 @@ class Peer:
         self.outbox.put(jsonrpc.encode_notification(method, params))
 
     async def request(self, method: str, params: Any) -> Any:
-        """Return the client's result. Raises PeerRefused, PeerGone; cancelling it tells the client so."""
+        """Send a request and return the client's result. Cancelling this notifies the client.
+
+        Raises:
+            PeerRefused: the client answered with an error.
+            PeerGone: the client is gone, or went before it answered.
+        """
         if self._is_closing or self.is_over:
             raise PeerGone(f"the client is gone and cannot answer {method!r}")
         request_id = f"s{next(self._numbers)}"
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._asked[request_id] = (method, future)
+        self._own_requests[request_id] = (method, future)
         self.outbox.put(jsonrpc.encode_request(request_id, method, params))
         try:
             return await future
@@ -154,19 +167,19 @@ class Peer:
             self.notify(*self._dialect.cancel(request_id))
             raise
         finally:
-            self._asked.pop(request_id, None)
+            self._own_requests.pop(request_id, None)
 
     async def wait_ended(self) -> None:
-        """Return once the client will say nothing more: end of input, a lost or an unreadable stream."""
+        """Return once nothing more will come: end of input, or a lost or unreadable stream."""
         await self._ended.wait()
 
     def end(self) -> None:
-        """Take the client's word that it will say nothing more."""
+        """End the input, as the client has asked for."""
         self.stop_accepting()
         self._ended.set()
 
     def stop_accepting(self) -> None:
-        """Take nothing more from the client; what is open goes on."""
+        """Accept nothing more from the client; open requests go on."""
         self._is_closing = True
         self._stream.pause_reading()
 
@@ -176,45 +189,46 @@ class Peer:
             await asyncio.wait(tuple(self._tasks.values()), timeout=seconds)
 
     async def aclose(self, seconds: float) -> None:
-        """Cancel what is open, flush what is queued, let go of the stream; each for *seconds* at most."""
+        """Cancel open requests, flush the queue, close the stream; each step takes at most *seconds*."""
         self.stop_accepting()
         for task in tuple(self._tasks.values()):
             task.cancel()
         await self.wait_answered(seconds)
-        self._let_go_of_asked()
+        self._fail_own_requests()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.outbox.drain(), seconds)
         self.outbox.close()
         self._stream.close()
         self._ended.set()
 
-    # What the stream tells.
+    # The receiver of the stream.
 
-    def received(self, data: bytes) -> None:
-        """Take bytes of the client."""
+    def on_data(self, data: bytes) -> None:
+        """Decode bytes of the client."""
         if not self._is_closing:
             self._decoder.feed(data)
-            self._go_on()
+            self._proceed()
 
-    def writable(self) -> None:
+    def on_writable(self) -> None:
         """Send more."""
         self.outbox.pump()
 
-    def ended(self) -> None:
-        """Take the end of the client's input, or of everything."""
+    def on_end(self) -> None:
+        """Handle the end of the client's input, or of the whole connection."""
         self._is_input_over = True
         if self.is_lost:
             self.outbox.close()
-            self._let_go_of_asked()
-        self._go_on()
+            self._fail_own_requests()
+        self._proceed()
 
-    def _go_on(self) -> None:
-        """Handle what is there, as long as the client reads what it gets for it and others do not wait."""
-        self._unschedule()
-        is_all = self._take_frames()
-        if not is_all:
+    def _proceed(self) -> None:
+        """Handle the frames that are here, while the client reads its answers and for one slice of time."""
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
+        if not self._handle_frames():
             self._stream.pause_reading()
-            self._soon = self._loop.call_soon(self._go_on)
+            self._soon = self._loop.call_soon(self._proceed)
         elif self._is_input_over:
             self._ended.set()
         elif self.outbox.is_full or self._is_closing:
@@ -222,34 +236,29 @@ class Peer:
         else:
             self._stream.resume_reading()
 
-    def _take_frames(self) -> bool:
-        """Handle frames, one at least and more for a slice of time; False when it was over before."""
+    def _handle_frames(self) -> bool:
+        """Handle at least one frame; False when the slice of time was over before the last one."""
         until = self._loop.time() + _SLICE_S
-        while not self._is_closing and not self.outbox.is_full and self._find_frame():
+        while not self._is_closing and not self.outbox.is_full and self._has_frame():
             frame, self._next = self._next, None
             assert frame is not None
-            self._take_frame(frame)
-            if self._loop.time() >= until and self._find_frame():
+            self._handle_frame(frame)
+            if self._loop.time() >= until and self._has_frame():
                 return False
         return True
 
-    def _find_frame(self) -> bool:
+    def _has_frame(self) -> bool:
         """Whether there is a next frame."""
         if self._next is None:
             self._next = self._decoder.next()
         return self._next is not None
 
-    def _unschedule(self) -> None:
-        if self._soon is not None:
-            self._soon.cancel()
-            self._soon = None
-
-    def _take_frame(self, frame: Frame) -> None:
+    def _handle_frame(self, frame: Frame) -> None:
         match frame:
             case bytes():
-                self._take_message(_decode(frame))
+                self._handle_message(_decode(frame))
             case Oversized(id=request_id, is_response=True):
-                self._take_response(jsonrpc.Response(request_id, None, {}))
+                self._handle_response(jsonrpc.Response(request_id, None, {}))
             case Oversized(size, request_id):
                 message = f"a message of {size} bytes is over the limit of {self._max_body_bytes}"
                 self._refuse(request_id, RequestRefused("messageTooLarge", message))
@@ -258,43 +267,40 @@ class Peer:
                 self._refuse(None, RequestRefused(kind, reason, hint=hint))
                 self._is_input_over = True
 
-    def _take_message(self, message: jsonrpc.Message) -> None:
+    def _handle_message(self, message: jsonrpc.Message) -> None:
         match message:
             case jsonrpc.Request():
-                self._take_request(message)
+                self._handle_request(message)
             case jsonrpc.Notification(method, params):
-                self._take_notification(method, params)
+                try:
+                    self._frontend.handle_notification(method, params)
+                except Exception as error:
+                    log_fault(f"notification {method!r}", error)
             case jsonrpc.Response():
-                self._take_response(message)
+                self._handle_response(message)
             case jsonrpc.Malformed(request_id, problem):
                 self._refuse(request_id, problem)
 
-    def _take_request(self, request: jsonrpc.Request) -> None:
+    def _handle_request(self, request: jsonrpc.Request) -> None:
         try:
             self._in_flight.admit(request.id)
         except RequestRefused as error:
             self._refuse(request.id, error)
             return
         try:
-            outcome = self._face.request(request.method, request.params, request.id)
+            outcome = self._frontend.handle_request(request.method, request.params, request.id)
         except Exception as error:
-            self._fail(request, error)
+            self._answer_error(request, error)
             return
         if inspect.isawaitable(outcome):
             task = asyncio.ensure_future(outcome)
             self._tasks[request.id] = task
-            task.add_done_callback(partial(self._finish, request))
+            task.add_done_callback(partial(self._answer_task, request))
         else:
-            self._succeed(request, outcome)
+            self._answer(request, outcome)
 
-    def _take_notification(self, method: str, params: Any) -> None:
-        try:
-            self._face.notification(method, params)
-        except Exception as error:
-            log_fault(f"notification {method!r}", error)
-
-    def _take_response(self, response: jsonrpc.Response) -> None:
-        method, future = self._asked.get(response.id or "", ("", None))
+    def _handle_response(self, response: jsonrpc.Response) -> None:
+        method, future = self._own_requests.get(response.id or "", ("", None))
         if future is None:
             if response.is_bare:
                 problem = RequestRefused("invalidRequest", "a message has a method, a result or an error")
@@ -303,55 +309,56 @@ class Peer:
             if response.error is None:
                 future.set_result(response.result)
             else:
-                future.set_exception(PeerRefused(method, _code_of(response.error)))
+                code = response.error.get("code")
+                future.set_exception(PeerRefused(method, code if type(code) is int else _UNKNOWN_CODE))
 
-    def _finish(self, request: jsonrpc.Request, task: asyncio.Future[Answer]) -> None:
+    def _answer_task(self, request: jsonrpc.Request, task: asyncio.Future[Answer]) -> None:
         del self._tasks[request.id]
         if task.cancelled():
-            self._fail(request, RequestCancelled(f"{request.method!r} was cancelled"))
+            self._answer_error(request, RequestCancelled(f"{request.method!r} was cancelled"))
         elif (error := task.exception()) is not None:
-            self._fail(request, error)
+            self._answer_error(request, error)
         else:
-            self._succeed(request, task.result())
+            self._answer(request, task.result())
 
-    def _succeed(self, request: jsonrpc.Request, answer: Answer) -> None:
+    def _answer(self, request: jsonrpc.Request, answer: Answer) -> None:
         try:
             body = jsonrpc.encode_result(request.id, answer.value)
         except (TypeError, ValueError, RecursionError) as error:
-            self._fail(request, error)
+            self._answer_error(request, error)
             return
         self._settle(request, body, None)
         if answer.then is not None:
             try:
                 answer.then()
             except Exception as error:
-                log_fault(f"what follows {request.method!r}", error)
+                log_fault(f"the work that follows {request.method!r}", error)
 
-    def _fail(self, request: jsonrpc.Request, error: BaseException) -> None:
+    def _answer_error(self, request: jsonrpc.Request, error: BaseException) -> None:
         if not isinstance(error, SidecarError):
             log_fault(f"request {request.method!r}", error)
             error = SidecarError(f"{request.method!r} failed with {type(error).__name__}, see the log")
-        self._settle(request, self._error_body(request.id, error), error.kind)
+        self._settle(request, self._encode_error(request.id, error), error.kind)
 
     def _settle(self, request: jsonrpc.Request, body: bytes, error_kind: str | None) -> None:
         if self._in_flight.settle(request.id):
             self.outbox.put(body)
-            self._face.answered(request.method, request.id, error_kind)
+            self._frontend.on_answered(request.method, request.id, error_kind)
 
     def _refuse(self, request_id: Id | None, problem: SidecarError) -> None:
-        self.outbox.put(self._error_body(request_id, problem))
+        self.outbox.put(self._encode_error(request_id, problem))
 
-    def _error_body(self, request_id: Id | None, error: SidecarError) -> bytes:
+    def _encode_error(self, request_id: Id | None, error: SidecarError) -> bytes:
         code = self._dialect.code(error.kind)
         try:
             return jsonrpc.encode_error(request_id, code, error.message, error_data(error))
-        except (TypeError, ValueError, RecursionError) as fault:  # the details are no JSON
-            log_fault(f"telling a {error.kind!r}", fault)
+        except (TypeError, ValueError, RecursionError) as fault:  # the details cannot be JSON
+            log_fault(f"encoding a {error.kind!r} error", fault)
             bare = {"kind": error.kind, "retryable": error.retryable}
             return jsonrpc.encode_error(request_id, code, error.message, bare)
 
-    def _let_go_of_asked(self) -> None:
-        for method, future in self._asked.values():
+    def _fail_own_requests(self) -> None:
+        for method, future in self._own_requests.values():
             if not future.done():
                 future.set_exception(PeerGone(f"the client is gone and did not answer {method!r}"))
 
@@ -359,8 +366,8 @@ class Peer:
 def _decode(frame: bytes) -> jsonrpc.Message:
     """Return the message in *frame*.
 
-    The garbage collector would look again and again at what a large one is just being made of, and everybody
-    would wait three times as long.
+    A large one is decoded without the garbage collector, which would scan the growing result again and again
+    and make every client wait three times as long.
     """
     if len(frame) < _LARGE_BYTES or not gc.isenabled():
         return jsonrpc.decode(frame)
@@ -369,11 +376,3 @@ def _decode(frame: bytes) -> jsonrpc.Message:
         return jsonrpc.decode(frame)
     finally:
         gc.enable()
-
-
-_UNKNOWN_CODE: Final = -32603
-
-
-def _code_of(error: dict[str, Any]) -> int:
-    code = error.get("code")
-    return code if type(code) is int else _UNKNOWN_CODE

@@ -10,13 +10,13 @@ import pytest
 
 from fake_panel import FakePanel
 from fake_workspace import FakeWorkspace
+from memory_stream import MemoryClient
 from sidecar.acp.files import ClientFiles
 from sidecar.acp.handshake import profile_of
 from sidecar.protocol.errors import MethodNotFound, acp_code
 from sidecar.protocol.framing import LineDecoder, frame_with_newline
 from sidecar.protocol.jsonrpc import Id
 from sidecar.service.contract import Answer
-from sidecar.transport.memory import MemoryClient
 from sidecar.transport.peer import Dialect, Limits, Peer
 from sidecar.workspace.contract import FileOracle
 
@@ -163,13 +163,13 @@ async def test_a_client_that_is_gone_lends_no_files(stage: Stage) -> None:
 class Nobody:
     """A face without methods."""
 
-    def request(self, method: str, params: Any, request_id: Id) -> Answer:
+    def handle_request(self, method: str, params: Any, request_id: Id) -> Answer:
         raise MethodNotFound(method)
 
-    def notification(self, method: str, params: Any) -> None:
+    def handle_notification(self, method: str, params: Any) -> None:
         """Nothing is known."""
 
-    def answered(self, method: str, request_id: Id, error_kind: str | None) -> None:
+    def on_answered(self, method: str, request_id: Id, error_kind: str | None) -> None:
         """Nobody is told."""
 
 

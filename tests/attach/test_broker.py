@@ -14,7 +14,7 @@ from sidecar.attach.manners import HELLO
 from sidecar.attach.place import Place
 from sidecar.attach.streams import SocketStream, greet, over_socket
 from sidecar.attach.unix import UnixListener, open_door
-from sidecar.transport.lifetime import Lifetime, Served, Stop, supervise
+from sidecar.transport.lifetime import ExitReason, Lifetime, SupervisedConnection, supervise
 
 
 class Echo:
@@ -25,20 +25,20 @@ class Echo:
         self._stream = stream
         self._over = asyncio.Event()
 
-    def received(self, data: bytes) -> None:
+    def on_data(self, data: bytes) -> None:
         if data == b"exit":
             self._over.set()
         else:
             self._stream.write(data)
 
-    def writable(self) -> None: ...
+    def on_writable(self) -> None: ...
 
-    def ended(self) -> None:
+    def on_end(self) -> None:
         self._over.set()
 
-    async def wait_ended(self) -> Stop:
+    async def wait_ended(self) -> ExitReason:
         await self._over.wait()
-        return Stop("over", 0)
+        return ExitReason("over", 0)
 
     def announce_end(self, reason: str, in_s: float) -> None:
         self._stream.write(reason.encode())
@@ -167,14 +167,14 @@ async def test_the_end_of_the_daemon_is_told_and_no_shim_takes_it_for_its_own(
 
 async def test_nobody_for_the_idle_time_is_the_end(share: Callable[..., Shared]) -> None:
     shared = share(0.01)
-    assert await shared.broker.wait_ended() == Stop("nobody came for 0.01 s", 0)
+    assert await shared.broker.wait_ended() == ExitReason("nobody came for 0.01 s", 0)
     assert not shared.place.socket.exists()
 
 
 async def test_the_first_client_may_take_longer_to_come() -> None:
     """On a busy machine it is slower than a short idle time; it was told that the daemon is there."""
 
-    async def nobody(_: SocketStream) -> Served:
+    async def nobody(_: SocketStream) -> SupervisedConnection:
         raise AssertionError
 
     broker = Broker(nobody, lambda: False, 0.001, first_s=0.02)

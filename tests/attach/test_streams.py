@@ -21,12 +21,12 @@ class Taker:
         self.data = bytearray()
         self.is_over = asyncio.Event()
 
-    def received(self, data: bytes) -> None:
+    def on_data(self, data: bytes) -> None:
         self.data += data
 
-    def writable(self) -> None: ...
+    def on_writable(self) -> None: ...
 
-    def ended(self) -> None:
+    def on_end(self) -> None:
         self.is_over.set()
 
 

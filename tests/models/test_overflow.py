@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from fake_panel import fake_agent
+from memory_stream import MemoryClient
 from sidecar.acp import AcpConnection, AcpOptions
 from sidecar.commands.handshake import server_info
 from sidecar.llmgateway.providers.fakes import Called, Ended, Refused, Said, Scene, Spent
 from sidecar.server import LspConnection, LspOptions
 from sidecar.service.contract import Backend
-from sidecar.transport.memory import MemoryClient
 
 APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40

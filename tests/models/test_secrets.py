@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from memory_stream import MemoryClient
 from sidecar.commands.handshake import server_info
 from sidecar.llmgateway.providers.fakes import Called, Ended, Refused, Said
 from sidecar.server import LspConnection, LspOptions
 from sidecar.service.contract import Backend
-from sidecar.transport.memory import MemoryClient
 
 APIS = {
     "openai-chat": "OPENAI_API_KEY",

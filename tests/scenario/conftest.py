@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 import pytest
 
 from fake_panel import fake_agent
+from memory_stream import MemoryClient
 from sidecar.acp import AcpConnection, AcpOptions
 from sidecar.boot import Daemon
 from sidecar.commands.handshake import server_info
@@ -22,7 +23,6 @@ from sidecar.conductor.log import EventLog
 from sidecar.conductor.session import CompactRequest, Content, Session
 from sidecar.server import LspConnection, LspOptions
 from sidecar.service.contract import Backend
-from sidecar.transport.memory import MemoryClient
 from sidecar.workspace.contract import EditorPort, FileView, TextChange
 
 MODEL: Final = "scripted-1"

@@ -10,11 +10,11 @@ import pytest
 from fake_editor import FAKE_INFO
 from fake_service import FakeService
 from fake_workspace import FakeWorkspace
+from memory_stream import MemoryClient
 from sidecar.server.connection import LspOptions
 from sidecar.server.serve import serve_lsp
 from sidecar.service.contract import Backend
 from sidecar.transport.lifetime import Lifetime
-from sidecar.transport.memory import MemoryClient
 
 
 class SlowService(FakeService):
@@ -33,7 +33,7 @@ class SlowService(FakeService):
         self.has_settled = True
 
 
-class Served:
+class SupervisedConnection:
     """A client, its service, and the serving of both."""
 
     def __init__(self, service: FakeService, grace_s: float = 20.0) -> None:
@@ -52,7 +52,7 @@ class Served:
 
 @pytest.mark.parametrize(("last_words", "code"), [(("shutdown", "exit"), 0), (("exit",), 1), ((), 1)])
 async def test_the_exit_code_follows_from_the_last_words(last_words: tuple[str, ...], code: int) -> None:
-    served = Served(FakeService())
+    served = SupervisedConnection(FakeService())
     await served.initialize()
     for method in last_words:
         if method == "shutdown":
@@ -67,7 +67,7 @@ async def test_the_exit_code_follows_from_the_last_words(last_words: tuple[str, 
 
 async def test_exit_on_the_heels_of_shutdown_does_not_end_the_settling() -> None:
     service = SlowService()
-    served = Served(service)
+    served = SupervisedConnection(service)
     await served.initialize()
     served.client.ask(1, "shutdown")
     served.client.notify("exit")
@@ -78,7 +78,7 @@ async def test_exit_on_the_heels_of_shutdown_does_not_end_the_settling() -> None
 
 
 async def test_the_end_of_the_process_is_told_and_what_is_open_settles() -> None:
-    served = Served(FakeService())
+    served = SupervisedConnection(FakeService())
     await served.initialize()
     served.client.ask(1, "sidecar/fake/wait", "x")
     await served.service.begun.wait()
@@ -91,7 +91,7 @@ async def test_the_end_of_the_process_is_told_and_what_is_open_settles() -> None
 
 async def test_a_service_that_does_not_settle_is_left() -> None:
     service = SlowService()
-    served = Served(service, grace_s=0.05)
+    served = SupervisedConnection(service, grace_s=0.05)
     await served.initialize()
     served.client.stream.hang_up()
     assert await served.code == 1
@@ -101,7 +101,7 @@ async def test_a_service_that_does_not_settle_is_left() -> None:
 
 
 async def test_a_client_s_process_that_is_gone_ends_the_serving() -> None:
-    served = Served(FakeService())
+    served = SupervisedConnection(FakeService())
     process = await asyncio.create_subprocess_exec("true")
     await process.wait()
     await served.initialize(processId=process.pid)

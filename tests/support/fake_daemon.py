@@ -18,7 +18,7 @@ from fake_workspace import FakeWorkspace  # noqa: E402
 from sidecar.server import LspOptions, serve_lsp  # noqa: E402
 from sidecar.service.contract import Backend  # noqa: E402
 from sidecar.transport.lifetime import Lifetime, run  # noqa: E402
-from sidecar.transport.pipes import open_stdio  # noqa: E402
+from sidecar.transport.streams import open_stdio  # noqa: E402
 
 
 async def main(lifetime: Lifetime) -> int:

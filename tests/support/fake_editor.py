@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from fake_service import FakeConnection, FakeService
 from fake_workspace import FakeWorkspace
+from memory_stream import MemoryClient
 from sidecar.protocol.handshake import ServerInfo
 from sidecar.server.connection import LspConnection, LspOptions
 from sidecar.service.contract import Backend
-from sidecar.transport.memory import MemoryClient
 from sidecar.transport.peer import Limits
 
 __all__ = ["FAKE_INFO", "FakeEditor"]

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from fake_service import FakeConnection, FakeService
 from fake_workspace import FakeWorkspace
+from memory_stream import MemoryClient
 from sidecar.acp.connection import AcpConnection, AcpOptions
 from sidecar.acp.handshake import AgentInfo
 from sidecar.protocol.handshake import ServerInfo
 from sidecar.service.contract import Backend, ServicePort
-from sidecar.transport.memory import MemoryClient
 from sidecar.transport.peer import Limits
 from sidecar.workspace.contract import WorkspacePort
 

@@ -13,7 +13,7 @@ from typing import IO
 
 import pytest
 
-from sidecar.transport.lifetime import Lifetime, Stop, supervise
+from sidecar.transport.lifetime import ExitReason, Lifetime, supervise
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals and processes")
 
@@ -21,11 +21,11 @@ POSIX = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals and pr
 class FakeConnection:
     """A connection that ends when told; keeps what it was told in order."""
 
-    def __init__(self, ends_with: Stop | None = None) -> None:
+    def __init__(self, ends_with: ExitReason | None = None) -> None:
         self.told: list[str] = []
         self._ends_with = ends_with
 
-    async def wait_ended(self) -> Stop:
+    async def wait_ended(self) -> ExitReason:
         if self._ends_with is None:
             await asyncio.Event().wait()
         assert self._ends_with is not None
@@ -45,13 +45,13 @@ async def test_the_first_reason_counts() -> None:
     life = Lifetime()
     life.stop("first", 0)
     life.stop("second", 1)
-    assert await life.wait() == Stop("first", 0)
+    assert await life.wait() == ExitReason("first", 0)
 
 
 async def test_any_thread_may_stop() -> None:
     life = Lifetime()
     threading.Thread(target=life.stop, args=("from a thread", 3)).start()
-    assert await life.wait() == Stop("from a thread", 3)
+    assert await life.wait() == ExitReason("from a thread", 3)
 
 
 async def test_the_hard_end_comes_after_the_grace_period_without_the_loop() -> None:
@@ -69,7 +69,7 @@ async def test_the_hard_end_comes_after_the_grace_period_without_the_loop() -> N
 
 
 async def test_the_client_s_end_settles_and_closes_in_order() -> None:
-    connection = FakeConnection(Stop("end of input", 1))
+    connection = FakeConnection(ExitReason("end of input", 1))
     assert await supervise(Lifetime(5.0), connection, connection.settle) == 1
     assert connection.told == ["announce end of input 5.0", "settle", "close"]
 
@@ -110,7 +110,7 @@ async def test_a_watched_process_that_ends_is_noticed(sleeper: subprocess.Popen[
     life.watch_process(sleeper.pid)
     sleeper.kill()
     stop = await asyncio.wait_for(life.wait(), 10)
-    assert stop == Stop(f"process {sleeper.pid} is gone", 1)
+    assert stop == ExitReason(f"process {sleeper.pid} is gone", 1)
 
 
 @POSIX
@@ -144,7 +144,7 @@ async def test_no_process_is_not_watched(pid: int | None) -> None:
 
 PROGRAM = """
 import asyncio, sys, threading, time
-from sidecar.transport.lifetime import Lifetime, leave, run, supervise, Stop
+from sidecar.transport.lifetime import Lifetime, leave, run, supervise, ExitReason
 
 class Connection:
     async def wait_ended(self):

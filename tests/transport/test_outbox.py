@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_stream import MemoryStream
 from sidecar.conductor.events import Event, Notice, TextDelta
 from sidecar.conductor.log import EventLog
 from sidecar.protocol.framing import frame_with_newline
 from sidecar.transport.feed import FeedItem, Gap, Projection
-from sidecar.transport.memory import MemoryStream
 from sidecar.transport.outbox import HIGH_WATER_BYTES, Outbox
 
 
@@ -49,11 +49,11 @@ class Box:
     def _on_room(self) -> None:
         self.rooms += 1
 
-    def received(self, data: bytes) -> None: ...
+    def on_data(self, data: bytes) -> None: ...
 
-    def ended(self) -> None: ...
+    def on_end(self) -> None: ...
 
-    def writable(self) -> None:
+    def on_writable(self) -> None:
         self.outbox.pump()
 
     @property

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from memory_stream import MemoryClient
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.protocol.errors import MethodNotFound, lsp_code
 from sidecar.protocol.framing import HeaderDecoder, frame_with_header
 from sidecar.protocol.jsonrpc import Id
 from sidecar.service.contract import Answer
-from sidecar.transport.memory import MemoryClient
 from sidecar.transport.outbox import HIGH_WATER_BYTES
 from sidecar.transport.peer import Dialect, Limits, Peer, PeerGone, PeerRefused
 
@@ -41,7 +41,7 @@ class ObedientFace:
         self.release = asyncio.Event()
         self.after: Callable[[], None] | None = None
 
-    def request(self, method: str, params: Any, request_id: Id) -> Answer | Awaitable[Answer]:
+    def handle_request(self, method: str, params: Any, request_id: Id) -> Answer | Awaitable[Answer]:
         self.asked.append(method)
         match method:
             case "echo":
@@ -69,12 +69,12 @@ class ObedientFace:
                 raise InvalidInput("no", place=object())
         raise MethodNotFound(method)
 
-    def notification(self, method: str, params: Any) -> None:
+    def handle_notification(self, method: str, params: Any) -> None:
         self.notifications.append((method, params))
         if method == "crash":
             raise ValueError(params)
 
-    def answered(self, method: str, request_id: Id, error_kind: str | None) -> None:
+    def on_answered(self, method: str, request_id: Id, error_kind: str | None) -> None:
         self.told.append((request_id, error_kind))
 
     async def _wait(self, params: Any) -> Answer:

@@ -70,7 +70,7 @@ def test_taking_stdio_imports_next_to_nothing() -> None:
         "sidecar.protocol.framing",
         "sidecar.protocol.jsonrpc",
         "sidecar.transport.peer",
-        "sidecar.transport.pipes",
+        "sidecar.transport.streams",
         "sidecar.transport.lifetime",
     ],
 )

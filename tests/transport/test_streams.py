@@ -12,11 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.transport.memory import MemoryStream
-from sidecar.transport.pipes import TransportStream, open_stdio
+from memory_stream import MemoryStream
 from sidecar.transport.stdio import ProtocolFds
-from sidecar.transport.streams import ByteStream
-from sidecar.transport.threads import ThreadStream
+from sidecar.transport.streams import ByteStream, ThreadStream, TransportStream, open_stdio
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="drives POSIX descriptors")
 
@@ -30,15 +28,15 @@ class Recorder:
         self.n_writable = 0
         self._news = asyncio.Event()
 
-    def received(self, data: bytes) -> None:
+    def on_data(self, data: bytes) -> None:
         self.data += data
         self._news.set()
 
-    def writable(self) -> None:
+    def on_writable(self) -> None:
         self.n_writable += 1
         self._news.set()
 
-    def ended(self) -> None:
+    def on_end(self) -> None:
         self.n_ended += 1
         self._news.set()
 

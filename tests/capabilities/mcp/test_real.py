@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fake_panel import FAKE_AGENT
+from memory_stream import MemoryClient
 from sidecar._internal.cancel import CancelToken
 from sidecar.acp import AcpConnection, AcpOptions
 from sidecar.boot import build
 from sidecar.capabilities.contract import Tool
 from sidecar.capabilities.mcp import HttpServer, McpServer, StdioServer
 from sidecar.service.contract import Backend
-from sidecar.transport.memory import MemoryClient
 
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk

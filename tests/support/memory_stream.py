@@ -1,7 +1,7 @@
-"""A connection without an operating system, for tests of everything above streams: both ends in one process.
+"""A connection in memory, for tests of everything above streams: both ends in one process.
 
-:class:`MemoryStream` is the daemon's end, a :class:`sidecar.transport.streams.ByteStream`, with the client's
-hands on it; :class:`MemoryClient` speaks JSON-RPC with those hands. Nothing here sleeps.
+:class:`MemoryStream` is the daemon's end, a :class:`sidecar.transport.streams.ByteStream`, and the client's
+end in one object; :class:`MemoryClient` speaks JSON-RPC over it. Nothing here sleeps.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from sidecar.protocol.framing import HeaderDecoder, LineDecoder, frame_with_head
 from sidecar.protocol.jsonrpc import Id
 from sidecar.transport.streams import StreamBase
 
-__all__ = ["MemoryClient", "MemoryStream"]
-
-_PATIENCE_S: Final = 20.0
+_TIMEOUT_S: Final = 20.0
 
 
 class MemoryStream(StreamBase):
@@ -28,7 +26,7 @@ class MemoryStream(StreamBase):
     def __init__(self) -> None:
         super().__init__()
         self.received_bytes = bytearray()
-        """What the client has read."""
+        """The bytes that the client has read."""
         self.is_reading_paused = False
         self._unread: deque[bytes] = deque()
         self._is_delivering = False
@@ -41,18 +39,18 @@ class MemoryStream(StreamBase):
         return not self._stalled and not self._is_lost
 
     def pause_reading(self) -> None:
-        """Keep what the client sends until told to go on."""
+        """Keep the client's bytes until reading is resumed."""
         self.is_reading_paused = True
 
     def resume_reading(self) -> None:
         """Go on reading."""
         self.is_reading_paused = False
         if self._is_delivering:
-            return  # asked by who is just being given something
+            return  # called by the receiver of the chunk that is being delivered
         self._is_delivering = True
         try:
             while self._unread and not self.is_reading_paused:
-                self._take(self._unread.popleft())
+                self._deliver(self._unread.popleft())
         finally:
             self._is_delivering = False
 
@@ -66,7 +64,7 @@ class MemoryStream(StreamBase):
         self._changed.set()
 
     def close(self) -> None:
-        """Let go of both ends."""
+        """Close both ends."""
         self._end(is_lost=True)
         self._changed.set()
 
@@ -81,12 +79,12 @@ class MemoryStream(StreamBase):
         self._stalled = self._stalled or bytearray()
 
     def read_on(self) -> None:
-        """Read again as the client, first of all what is stuck in the pipe."""
+        """Read again as the client, first of all the bytes that are stuck in the pipe."""
         self.received_bytes += self._stalled or b""
         self._stalled = None
         self._changed.set()
         if self._receiver is not None:
-            self._receiver.writable()
+            self._receiver.on_writable()
 
     def hang_up(self) -> None:
         """Close the client's writing end."""
@@ -97,11 +95,11 @@ class MemoryStream(StreamBase):
         self.close()
 
     async def wait_until(self, condition: Callable[[], bool]) -> None:
-        """Return once *condition* holds; it is looked at after every write of the daemon.
+        """Return once *condition* holds; it is evaluated after every write of the daemon.
 
-        Raises TimeoutError when it does not come to hold: a test fails and does not hang.
+        Raises TimeoutError when it never holds, so that a test fails and does not hang.
         """
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(_TIMEOUT_S):
             while not condition():
                 self._changed.clear()
                 await self._changed.wait()
@@ -128,7 +126,7 @@ class MemoryClient:
         return self._messages
 
     def send_body(self, body: bytes) -> None:
-        """Send one body, whatever is in it."""
+        """Send one body, well formed or not."""
         self.stream.send(self._wrap(body))
 
     def send(self, message: Any) -> None:
