@@ -99,7 +99,7 @@ def build(
         toolbox=lambda context, observe: SessionToolBox(default_tools(), context, observe),
         tool_servers=SessionToolServers,
         resolve=lambda path, cwd: resolve_path(path, cwd, ()).path,
-        child_started=stats.children.started,
+        child_started=stats.children.add,
         clock_ms=_clock_ms,
         new_id=_new_id,
         library=KnowledgeLibrary(workspace, PastSessions(shelf), home / "knowledge"),

@@ -153,7 +153,7 @@ class NullProgress:
     def begin(self, title: str, *, cancellable: bool) -> None:
         """Show nothing."""
 
-    def on_cancel(self, cancelled: Callable[[], None]) -> None:
+    def on_cancel(self, cancel: Callable[[], object]) -> None:
         """Never cancel."""
 
     def report(self, message: str, percentage: int | None = None) -> None:

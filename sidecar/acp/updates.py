@@ -21,7 +21,7 @@ from sidecar.acp.shapes import (
 )
 from sidecar.acp.tool_updates import ToolUpdates, restored_update
 from sidecar.conductor.contract import PermissionRequest
-from sidecar.service.speech import StreamedText
+from sidecar.service.streaming import StreamedText
 
 __all__ = ["FirstUpdateMapper", "aside", "info_update", "notice_of", "plan_entries"]
 
@@ -36,7 +36,7 @@ class FirstUpdateMapper:
     def __init__(self, *, notices: bool, compactions: bool, client_id: str | None = None) -> None:
         self.takes_notices = notices
         self.client_id = client_id
-        self.speech = StreamedText()
+        self.streamed = StreamedText()
         self.tools = ToolUpdates()
         self.compactions = CompactionUpdates(takes_updates=compactions)
 
@@ -113,7 +113,7 @@ def _delta(kind: str) -> Callable[[FirstUpdateMapper, WireEvent], tuple[Update, 
 
     def tell(teller: FirstUpdateMapper, event: WireEvent) -> tuple[Update, ...]:
         message_id, delta = event["data"]["messageId"], event["data"]["delta"]
-        teller.speech.tell(message_id, kind, delta)
+        teller.streamed.add(message_id, kind, delta)
         return ({"sessionUpdate": update, "content": text_block(delta), "messageId": message_id},)
 
     return tell
@@ -123,18 +123,18 @@ def _message(teller: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
     """Deltas have told a message already, mostly."""
     message_id, content = event["data"]["messageId"], event["data"]["content"]
     if event["seq"] != 0:
-        content = [*_rest(teller.speech, message_id, content), *_without_text(content)]
+        content = [*_rest(teller.streamed, message_id, content), *_without_text(content)]
     for block in content:
         yield _chunk(_CHUNKS.get(block["type"], "agent_message_chunk"), block, message_id)
 
 
 def _rest(
-    speech: StreamedText, message_id: str, content: Iterable[Mapping[str, Any]]
+    streamed: StreamedText, message_id: str, content: Iterable[Mapping[str, Any]]
 ) -> Iterator[Mapping[str, Any]]:
     blocks = list(content)
     for kind in ("thinking", "text"):
         whole = "".join(block["text"] for block in blocks if block["type"] == kind)
-        if rest := speech.rest(message_id, kind, whole):
+        if rest := streamed.missing(message_id, kind, whole):
             yield {"type": kind, "text": rest}
 
 

@@ -90,7 +90,7 @@ class _Progress:
         self._board = board
         self._begun: dict[str, Any] | None = None
         self._end: str | None = None
-        self._cancelled: list[Callable[[], None]] = []
+        self._cancelled: list[Callable[[], object]] = []
         self._reported_at = float("-inf")
 
     def begin(self, title: str, *, cancellable: bool) -> None:
@@ -101,9 +101,9 @@ class _Progress:
             if self.is_told:
                 self._board.send(self.token, self._begun)
 
-    def on_cancel(self, cancelled: Callable[[], None]) -> None:
-        """Call *cancelled* when the user presses Cancel."""
-        self._cancelled.append(cancelled)
+    def on_cancel(self, cancel: Callable[[], object]) -> None:
+        """Call *cancel* when the user presses Cancel."""
+        self._cancelled.append(cancel)
 
     def report(self, message: str, percentage: int | None = None) -> None:
         """Say how it goes, ten times a second at most."""

@@ -1,1 +1,1 @@
-"""What a connection may ask, once for both faces: one handler a method, over the hub."""
+"""The requests of every connection, answered once for both front ends: one handler for each method."""

@@ -1,6 +1,6 @@
-"""The seam between a face and the service: what a face offers, and what it gets for it. Protocols only.
+"""The seam between a front end and the service: the protocols of both sides, and nothing else.
 
-A face turns bytes into calls and events into bytes. It never decides what a call means.
+A front end turns bytes into calls and events into bytes. It never decides the meaning of a call.
 """
 
 from __future__ import annotations
@@ -9,39 +9,45 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-if TYPE_CHECKING:  # a face answers its handshake before anything of a session is loaded
+if TYPE_CHECKING:  # a front end answers its handshake before anything of a session is loaded
     from sidecar.capabilities.contract import RunInTerminal
     from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
     from sidecar.conductor.log import EventLog
+    from sidecar.service.service import Connection
     from sidecar.workspace.contract import WorkspacePort
-
-__all__ = ["Answer", "Backend", "ClientSink", "ConnectionPort", "OpenBackend", "ProgressSink", "ServicePort"]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A result, JSON-ready, and what to do once its bytes are queued.
+    """A JSON-ready result, and a function to call once its bytes are queued.
 
-    *then* begins the events of a session that the result introduces, so that none overtakes it.
+    *then* starts the events of a session that the result introduces, so that no event overtakes it.
     """
 
     value: Any
     then: Callable[[], None] | None = None
 
 
+Handler: TypeAlias = "Callable[[Connection, Any], Any]"
+"""Answers one method: takes the connection and the typed params; returns a result or an Answer, now or later.
+
+*Contract: takes effect before it returns, or before its first await; raises SidecarError.*
+"""
+
+
 class ProgressSink(Protocol):
-    """Work-done progress of one request that brought a token, or for which the face made one."""
+    """The work-done progress of one request."""
 
     def begin(self, title: str, *, cancellable: bool) -> None:
         """Open the progress."""
         ...
 
-    def on_cancel(self, cancelled: Callable[[], None]) -> None:
-        """Call *cancelled* when the user presses Cancel."""
+    def on_cancel(self, cancel: Callable[[], object]) -> None:
+        """Call *cancel* when the user presses Cancel."""
         ...
 
     def report(self, message: str, percentage: int | None = None) -> None:
-        """Say how it goes; may be dropped when reports come too fast."""
+        """Show a step; it may be dropped when reports come too fast."""
         ...
 
     def end(self, message: str) -> None:
@@ -50,28 +56,28 @@ class ProgressSink(Protocol):
 
 
 class ClientSink(Protocol):
-    """One connection of a face, as the service sees it. Nothing here blocks or raises."""
+    """The way to one client of a front end. Nothing here blocks or raises."""
 
     @property
     def face(self) -> str:
-        """``lsp``, ``acp1`` or ``acp2``."""
+        """The protocol of the client: ``lsp``, ``acp1`` or ``acp2``."""
         ...
 
     @property
     def client_name(self) -> str:
-        """What the client calls itself."""
+        """The name that the client gives itself."""
         ...
 
     def load(self) -> tuple[int, int]:
-        """Return the requests being answered and the bytes on their way out."""
+        """Return the number of open requests and the number of bytes that wait to be sent."""
         ...
 
     def follow(self, log: EventLog, after_seq: int) -> None:
-        """Project the events of *log* after *after_seq* to the client, from now on; again only moves on."""
+        """Send the events of *log* after *after_seq*, from now on; a second call only moves forward."""
         ...
 
     def unfollow(self, sid: str) -> None:
-        """Stop projecting the events of *sid*."""
+        """Stop sending the events of *sid*."""
         ...
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
@@ -79,23 +85,23 @@ class ClientSink(Protocol):
         ...
 
     async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:
-        """Put the question to the user; ``cancelled`` when there is nobody to ask."""
+        """Ask the user; the answer is ``cancelled`` when nobody can be asked."""
         ...
 
     def progress(self, token: str | int | None) -> ProgressSink:
-        """Return the progress of *token*; with None one that asks the client for a token, or does nothing."""
+        """Return the progress of *token*; with None one of our own token, or a silent one."""
         ...
 
     def send_part(self, token: str | int, value: dict[str, Any], *, is_last: bool) -> bool:
-        """Send part of the result that *token* stands for; False without room, but never for the last.
+        """Send part of the result that *token* stands for, and return whether there was room.
 
-        A client that has no word for parts of results is sent none.
+        There always is room for the last part. A client whose protocol has no partial results is sent none.
         """
         ...
 
 
 class ConnectionPort(Protocol):
-    """One connection, as its face sees it."""
+    """One connection of the service, as its front end sees it."""
 
     @property
     def client_id(self) -> str:
@@ -111,37 +117,37 @@ class ConnectionPort(Protocol):
         ...
 
     def lend_terminal(self, sid: str, run: RunInTerminal) -> Callable[[], None]:
-        """Let session *sid* run its commands in the client's terminal; call what this returns to end that."""
+        """Let session *sid* run its commands in the client's terminal; call the result to end that."""
         ...
 
     def close(self) -> None:
-        """The client is gone: its open permission questions count as rejected, its subscriptions end."""
+        """Remove the client: its open permission questions count as rejected, its subscriptions end."""
         ...
 
 
 class ServicePort(Protocol):
-    """The service behind every face."""
+    """The service behind every front end."""
 
-    def connect(self, link: ClientSink) -> ConnectionPort:
+    def connect(self, sink: ClientSink) -> ConnectionPort:
         """Add one client."""
         ...
 
     async def aclose(self) -> None:
-        """Cancel turns, settle, store, end children. Idempotent; the face bounds how long it waits."""
+        """Cancel turns, settle, store, end children. Idempotent; the caller limits how long it waits."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """What answers the clients of a face."""
+    """The service and the workspace that answer the clients of a front end."""
 
     service: ServicePort
     workspace: WorkspacePort
 
 
 OpenBackend: TypeAlias = Callable[[Mapping[str, Any]], Backend]
-"""Loads or hands over what answers a client, with the options of its ``initialize`` for the daemon.
+"""Opens the backend, with the options for the daemon that a client's ``initialize`` has brought.
 
-*Contract: may take as long as loading everything does, so that faces call it once the client has its answer;
-raises InvalidInput to refuse the options, any other SidecarError when there is nothing to answer with.*
+*Contract: may take as long as loading everything does, so that front ends call it after they have answered
+the client; raises InvalidInput to refuse the options, another SidecarError when it cannot open the backend.*
 """

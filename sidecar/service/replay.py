@@ -1,37 +1,96 @@
-"""The past of a session as events, for a client that comes late. Pure.
+"""Show a stored conversation to clients: its nodes, and its past as events for a late client. Pure.
 
-A replayed event has ``seq`` 0: it is history, from before the log the client follows.
+A conversation is a tree of nodes, and a compaction starts a new branch: a summary, then the turns it kept.
+The model goes on with that branch, but a user wants to see what happened. So the *timeline* of a conversation
+is the path to its head, in which each compaction's branch is replaced by the path to the head before it,
+followed by the compaction itself; the summary and the restored files that only the model needs are left out.
+
+Example: the path is ``summary, c, d``, where ``summary`` is the head that a compaction K moved to, from a
+branch that ends ``a, b``. Then the timeline is ``a, b, K, c, d``. The cost is one path for each compaction.
+
+A replayed event has ``seq`` 0, because it is older than the log that the client follows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import ToolActivity
 from sidecar.conductor.branching import node_kind
 from sidecar.conductor.content import turn_content
+from sidecar.conductor.context import turn_tokens
 from sidecar.conductor.contract import Compaction
+from sidecar.conductor.errors import CompactionNotFound
 from sidecar.conductor.events import Event, Message, Payload, ToolFinished, UserMessage
 from sidecar.conductor.history import GraphPort
+from sidecar.conductor.hub import Hub
 from sidecar.conductor.session_events import tool_finished, tool_started
 from sidecar.llmgateway.contract import AssistantTurn, ToolCallBlock, ToolResultBlock, Turn, UserTurn
+from sidecar.protocol.messages import NodeView, TreeNode
 from sidecar.runtime.contract import SessionNode, ToolCall
-
-__all__ = ["Describe", "last_turns", "replay_events", "replay_timeline", "timeline"]
+from sidecar.runtime.store import turn_to_record
 
 Describe: TypeAlias = Callable[[ToolCall], ToolActivity]
-"""Returns what a client is shown of a tool call."""
+"""Returns the activity that clients are shown for a tool call."""
+
+
+def node_view(node: SessionNode) -> NodeView:
+    """Return *node* with its content, as clients see it."""
+    record = turn_to_record(node.turn)
+    return NodeView(node.id, node.parent, record["role"], tuple(record["blocks"]), node.created_at)
+
+
+def tree_node(node: SessionNode) -> TreeNode:
+    """Return *node* without its content, as a tree shows it."""
+    return TreeNode(node.id, node.parent, node_kind(node.turn), turn_tokens(node.turn), node.created_at)
+
+
+def path_to(graph: GraphPort, head: str | None) -> Sequence[SessionNode]:
+    """Return the nodes from the root to *head*; none when *head* is None."""
+    return () if head is None else graph.node_path(head)
+
+
+async def viewed_nodes(hub: Hub, sid: str, view: str | Mapping[str, str]) -> Sequence[SessionNode]:
+    """Return the nodes of a session that a view selects.
+
+    Args:
+        hub: the sessions.
+        sid: the session; it is neither loaded nor locked.
+        view: ``full`` for all branches, ``{compactionId, at}`` for the path ``before`` or ``after`` that
+            compaction, anything else for the path to the head.
+
+    Raises:
+        SessionNotFound: no such session is stored.
+        CompactionNotFound: the session has no such compaction.
+        InvalidInput: *at* is another word.
+    """
+    graph = await hub.graph(sid)
+    if view == "full":
+        return graph.nodes
+    if not isinstance(view, Mapping):
+        return path_to(graph, graph.leaf)
+    wanted, at = view.get("compactionId", ""), view.get("at", "before")
+    if at not in ("before", "after"):
+        raise InvalidInput(f"a view is before or after a compaction, not {at!r:.100}")
+    for done in await hub.compactions(sid):
+        if done.compaction_id == wanted:
+            changed = at == "after" and done.after_head is not None
+            return path_to(graph, done.after_head if changed else done.before_head)
+    raise CompactionNotFound(sid, wanted)
 
 
 def timeline(
     graph: GraphPort, compactions: Sequence[Compaction], head: str | None
 ) -> list[SessionNode | Compaction]:
-    """Return the conversation that ends at *head* as its user saw it.
+    """Return the conversation that ends at *head* as its user saw it; the head of the module says how.
 
-    Where it was condensed, what was there before stands before the compaction, and the digest that the model
-    goes on with is left out.
+    Args:
+        graph: the stored nodes.
+        compactions: the compactions of the session, in any order.
+        head: the last node, or None for a conversation without nodes.
     """
     made = {done.after_head: done for done in compactions if done.status == "completed" and done.before_head}
     chapters: list[Sequence[SessionNode | Compaction]] = []
@@ -50,7 +109,7 @@ def timeline(
 def last_turns(
     turns: Sequence[Turn], ids: Sequence[str], n_prompts: int
 ) -> tuple[Sequence[Turn], Sequence[str]]:
-    """Return the end of a conversation from its last *n_prompts* prompts on."""
+    """Return the turns from the *n_prompts*-th last prompt on, and the ids of their nodes."""
     prompts = [index for index, turn in enumerate(turns) if isinstance(turn, UserTurn)]
     if n_prompts < 1 or not prompts:
         return (), ()
@@ -61,28 +120,36 @@ def last_turns(
 def replay_timeline(
     sid: str, parts: Sequence[SessionNode | Compaction], describe: Describe
 ) -> Iterator[Event]:
-    """Yield the events that tell *parts* again; files that were put back for the model alone are none."""
+    """Yield the events of a :func:`timeline`; files that were restored for the model have none."""
     calls: dict[str, ToolActivity] = {}
     for part in parts:
         if isinstance(part, Compaction):
             yield Event(sid, 0, 0, part)
         elif node_kind(part.turn) != "file":
-            for payload in _tell(part.turn, part.id, calls, describe):
+            for payload in _payloads(part.turn, part.id, calls, describe):
                 yield Event(sid, 0, 0, payload)
 
 
 def replay_events(sid: str, turns: Sequence[Turn], ids: Sequence[str], describe: Describe) -> Iterator[Event]:
-    """Yield the events that tell *turns* again; *ids* are their nodes, as far as they are stored."""
+    """Yield the events of *turns*.
+
+    Args:
+        sid: the session.
+        turns: the turns, oldest first.
+        ids: the nodes of the turns, as far as these are stored.
+        describe: describes a tool call.
+    """
     calls: dict[str, ToolActivity] = {}
     for index, turn in enumerate(turns):
         node = ids[index] if index < len(ids) else None
-        for payload in _tell(turn, node, calls, describe):
+        for payload in _payloads(turn, node, calls, describe):
             yield Event(sid, 0, 0, payload)
 
 
-def _tell(
+def _payloads(
     turn: Turn, node: str | None, calls: dict[str, ToolActivity], describe: Describe
 ) -> Iterator[Payload]:
+    """Yield the events of one turn; *calls* collects the tool calls, whose results come in later turns."""
     content = turn_content(turn)
     if isinstance(turn, UserTurn):
         yield UserMessage(node, content)
@@ -93,10 +160,10 @@ def _tell(
             call = calls[block.id] = describe(ToolCall(block.id, block.name, block.input))
             yield tool_started(call)
         elif isinstance(block, ToolResultBlock):
-            yield _finished(block, calls.get(block.call_id))
+            yield _tool_result(block, calls.get(block.call_id))
 
 
-def _finished(block: ToolResultBlock, call: ToolActivity | None) -> ToolFinished:
-    """Return how a call ended; one whose beginning is not told has no name."""
-    begun = call or ToolActivity("started", block.call_id, "tool", "tool", "other")
-    return tool_finished(replace(begun, output=block.output, is_error=bool(block.is_error)))
+def _tool_result(block: ToolResultBlock, call: ToolActivity | None) -> ToolFinished:
+    """Return the end of a tool call; when the replay does not hold its beginning, it has no name."""
+    started = call or ToolActivity("started", block.call_id, "tool", "tool", "other")
+    return tool_finished(replace(started, output=block.output, is_error=bool(block.is_error)))

@@ -1,41 +1,30 @@
-"""How the daemon is: uptime, memory, its processes, its last errors; all for ``sidecar/status``."""
+"""Statistics of the daemon for ``sidecar/status`` and ``sidecar/log/tail``: uptime, memory, processes, log.
+
+The log ring keeps the lines of the ``sidecar`` loggers at INFO and above. By the rules of this project they
+hold no prompt, file content or key; of an exception only its class is kept.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Final
 
-from sidecar.protocol.messages import ChildInfo, WatchInfo
-from sidecar.service.logbook import LogRing
+from sidecar._internal.secrets import mask_secrets
+from sidecar.protocol.messages import ChildInfo, LogLine, WatchInfo
 from sidecar.workspace.contract import WorkspacePort
 
-__all__ = ["Children", "Memory", "ProcessStats"]
-
-
-class Children:
-    """The processes the daemon started and that still run."""
-
-    def __init__(self) -> None:
-        self._running: dict[int, str] = {}
-
-    def started(self, pid: int, what: str) -> Callable[[], None]:
-        """Remember a process; call what this returns when it is gone."""
-        self._running[pid] = what
-        return lambda: self._forget(pid)
-
-    def all(self) -> tuple[ChildInfo, ...]:
-        """Return the processes that run."""
-        return tuple(ChildInfo(pid, what) for pid, what in self._running.items())
-
-    def _forget(self, pid: int) -> None:
-        self._running.pop(pid, None)
+_LINES_KEPT: Final = 2_000
+_LINES_AT_ONCE: Final = 500
+_ERRORS_KEPT: Final = 20
 
 
 class ProcessStats:
-    """The signs of life of one daemon."""
+    """The statistics of one daemon. Its log ring is attached to the ``sidecar`` logger until it is closed."""
 
     def __init__(self, workspace: WorkspacePort, clock_ms: Callable[[], int]) -> None:
         self._workspace = workspace
@@ -47,25 +36,40 @@ class ProcessStats:
         logging.getLogger("sidecar").addHandler(self.log)
 
     @property
-    def pid(self) -> int:
-        """The daemon's process id."""
-        return os.getpid()
-
-    @property
     def uptime_ms(self) -> int:
         """Milliseconds since the start."""
         return self._clock_ms() - self._started_ms
 
     def watch(self) -> WatchInfo:
-        """Return who watches the disk."""
+        """Return which back end watches the disk, and for how many folders."""
         status = self._workspace.watch_status()
         return WatchInfo(status.backend, len(status.roots), status.dropped)
 
     async def aclose(self) -> None:
-        """Let go of the workspace and the log."""
+        """Close the workspace, and detach the log ring."""
         logging.getLogger("sidecar").removeHandler(self.log)
         self.memory.close()
         await self._workspace.close()
+
+
+class Children:
+    """The processes that the daemon has started and that still run, by process id."""
+
+    def __init__(self) -> None:
+        self._running: dict[int, str] = {}
+
+    def add(self, pid: int, purpose: str) -> Callable[[], None]:
+        """Record a process; return the function to call when it has ended."""
+        self._running[pid] = purpose
+
+        def remove() -> None:
+            self._running.pop(pid, None)
+
+        return remove
+
+    def all(self) -> tuple[ChildInfo, ...]:
+        """Return the processes that run."""
+        return tuple(ChildInfo(pid, purpose) for pid, purpose in self._running.items())
 
 
 class Memory:
@@ -75,17 +79,17 @@ class Memory:
         self._statm: int | None = None
 
     def bytes(self) -> int:
-        """Return it: as it is now on Linux, its peak on other systems, 0 on Windows."""
-        with suppress(OSError):  # a Linux without /proc tells the peak, too
+        """Return the resident bytes: the current number on Linux, the peak elsewhere, 0 on Windows."""
+        with suppress(OSError):  # a Linux without /proc reports the peak, too
             if sys.platform == "linux":
-                # Kept open: every status asks, and to open it would cost more than all the rest of one.
+                # Kept open: every status reads it, and to open it would cost more than the rest of one.
                 if self._statm is None:
                     self._statm = os.open("/proc/self/statm", os.O_RDONLY)
                 return int(os.pread(self._statm, 128, 0).split()[1]) * os.sysconf("SC_PAGE_SIZE")
         return _peak_bytes()
 
     def close(self) -> None:
-        """Let go of what it is read from."""
+        """Close the file that the number is read from."""
         if self._statm is not None:
             os.close(self._statm)
             self._statm = None
@@ -103,3 +107,49 @@ else:
 
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024  # the BSDs count in KiB
+
+
+class LogRing(logging.Handler):
+    """The newest lines of the log, numbered from 1. Threads may write to it while it is read."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._lines: deque[LogLine] = deque(maxlen=_LINES_KEPT)
+        self._errors: deque[str] = deque(maxlen=_ERRORS_KEPT)
+        self._n_lines = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep one line of *record*."""
+        cause = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
+        text = mask_secrets(record.getMessage()) + (f" ({cause})" if cause else "")
+        self._n_lines += 1
+        at, level = int(record.created * 1000), record.levelname.lower()
+        self._lines.append(LogLine(self._n_lines, at, level, record.name, text))
+        if record.levelno >= logging.ERROR:
+            self._errors.append(f"{record.name}: {text}")
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """The newest errors, a line each."""
+        self.acquire()
+        try:
+            return tuple(self._errors)
+        finally:
+            self.release()
+
+    def tail(self, from_line: int | None, level: str) -> tuple[Sequence[LogLine], int]:
+        """Return up to 500 lines of *level* or above, and the number to continue from.
+
+        The lines begin at number *from_line*; with None they are the newest ones.
+        """
+        self.acquire()
+        try:
+            lines = tuple(self._lines)
+        finally:
+            self.release()
+        ranks = {name.lower(): rank for name, rank in logging.getLevelNamesMapping().items()}
+        first, lowest = from_line or 0, ranks[level]
+        kept = [line for line in lines if line.line >= first and ranks[line.level] >= lowest]
+        shown = kept[-_LINES_AT_ONCE:] if from_line is None else kept[:_LINES_AT_ONCE]
+        is_all = from_line is None or len(shown) == len(kept)
+        return shown, self._n_lines + 1 if is_all else shown[-1].line + 1

@@ -1,7 +1,9 @@
-"""Writes down what passes between the daemon and its clients: who said what kind of thing, and when.
+"""Record the messages that pass between the daemon and its clients, without their content.
 
-It stands between the service and the faces, so that it sees the same messages whatever the face. What they
-are about is redacted before it is written. Nothing waits for the disk; a trace that cannot be written ends.
+A trace stands between the service and the front ends, so that it records the same messages for either
+protocol. Names, numbers, ids, kinds and paths are kept; text of users, models and files becomes its length.
+So the shape of a conversation can be shown, and played again, without its words. Nothing waits for the disk,
+and a trace that cannot be written ends.
 """
 
 from __future__ import annotations
@@ -9,23 +11,66 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
-from sidecar._internal.errors import InvalidInput
-from sidecar.service.redaction import redact
-
-__all__ = ["Direction", "TraceLevel", "Tracer"]
+from sidecar._internal.errors import InvalidInput, SidecarError
+from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.log import EventLog
+from sidecar.protocol.codec import event_to_wire, to_wire
+from sidecar.service.contract import Answer, ClientSink
 
 TraceLevel: TypeAlias = Literal["off", "messages", "verbose"]
 Direction: TypeAlias = Literal["in", "out"]
 
 _log = logging.getLogger(__name__)
 
+# fmt: off
+_KEPT_NAMES: Final = frozenset((
+    "afterHead", "asOfNode", "atNode", "backend", "beforeHead", "category", "cause", "client",
+    "configId", "currentValue", "cursor", "cwd", "disposition", "dropped", "engine", "engines",
+    "expectHead", "face", "format", "globs", "hash", "head", "keptFrom", "kind", "leaves",
+    "level", "method", "missing", "mode", "model", "next", "nextCursor", "nodeIds", "nowHash",
+    "optionId", "outcome", "parent", "part", "path", "paths", "phase", "priority", "queue",
+    "readAtNode", "readHash", "reason", "rehydrated", "removed", "replay", "role", "roots",
+    "severity", "sid", "source", "status", "stopReason", "summarySource", "toNode", "tool",
+    "trigger", "type", "undone", "uri", "uris", "value", "view", "whenBusy",
+))
+# fmt: on
+"""Names of fields whose strings do not reveal what a conversation is about."""
+
+_CONTENT_NAMES: Final = frozenset(
+    ("input", "output", "content", "blocks", "diffs", "edit", "info", "env", "headers", "args")
+)
+"""Names of fields that hold somebody's text, or secrets; only a ``type`` is kept below them."""
+
+
+def redact(value: Any, name: str = "", *, is_content: bool = False) -> Any:
+    """Return a JSON value with its text replaced by the length of that text.
+
+    Args:
+        value: the value.
+        name: the field that the value was found under.
+        is_content: whether *value* lies in a field that holds content, so that no string of it is kept.
+
+    >>> redact({"sid": "s1", "input": [{"type": "text", "text": "my secret plan"}]})
+    {'sid': 's1', 'input': [{'type': 'text', 'text': '<14 chars>'}]}
+    """
+    match value:
+        case str():
+            is_kept = name in _KEPT_NAMES or name.endswith(("Id", "Ids", "Token"))
+            return value if name == "type" or (is_kept and not is_content) else f"<{len(value)} chars>"
+        case Mapping():
+            below = is_content or name in _CONTENT_NAMES
+            return {key: redact(item, key, is_content=below) for key, item in value.items()}
+        case list() | tuple():
+            return [redact(item, name, is_content=is_content) for item in value]
+    return value
+
 
 class Tracer:
-    """The trace of one daemon: off until :meth:`start`. *folder* is where traces go that name no file."""
+    """The trace of one daemon: off until :meth:`start`. Traces that name no file are written to *folder*."""
 
     def __init__(self, folder: Path, clock_ms: Callable[[], int]) -> None:
         self._folder = folder
@@ -35,17 +80,19 @@ class Tracer:
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is written down."""
+        """Whether anything is recorded."""
         return self._level != "off"
 
     async def start(self, level: TraceLevel, to_file: str | None) -> Path | None:
-        """Trace at *level* from now on, and return where to; None for ``off``. Raises InvalidInput."""
+        """Trace at *level* from now on, and return the file; None for ``off``. Raises InvalidInput."""
         old, self._file, self._level = self._file, None, "off"
         if old is not None:
             await old.drain()
         if level == "off":
             return None
-        path = self._path(to_file)
+        if to_file is not None and (not Path(to_file).is_absolute() or "\0" in to_file):
+            raise InvalidInput(f"toFile {to_file!r} is not an absolute path")
+        path = Path(to_file or self._folder / f"trace-{self._clock_ms()}.jsonl")
         try:
             await asyncio.to_thread(_make_file, path)
         except OSError as error:
@@ -55,38 +102,40 @@ class Tracer:
         self._file, self._level = _TraceFile(path, self._stop), level
         return path
 
-    def note(self, client_id: str, direction: Direction, what: dict[str, Any], content: Any = None) -> None:
-        """Write one message down: *what* is kept as it is, *content* redacted and only when verbose."""
+    def record(
+        self, client_id: str, direction: Direction, message: dict[str, Any], content: Any = None
+    ) -> None:
+        """Record one message.
+
+        Args:
+            client_id: the client that sent or receives it.
+            direction: ``in`` for a message to the daemon.
+            message: the fields that are kept as they are.
+            content: the rest of the message; kept at level ``verbose`` only, and redacted.
+        """
         if self._file is None:
             return
-        line = {"at": self._clock_ms(), "client": client_id, "dir": direction, **what}
+        line = {"at": self._clock_ms(), "client": client_id, "dir": direction, **message}
         if self._level == "verbose" and content is not None:
             line["content"] = redact(content)
         self._file.add(json.dumps(line, ensure_ascii=False, separators=(",", ":"), default=str))
 
     async def drain(self) -> None:
-        """Return once what was noted is in the file."""
+        """Return once everything recorded so far is in the file."""
         if self._file is not None:
             await self._file.drain()
 
     async def aclose(self) -> None:
-        """Write what waits, and trace no more."""
+        """Write the rest, and end the trace."""
         await self.start("off", None)
 
-    def _path(self, to_file: str | None) -> Path:
-        if to_file is None:
-            return self._folder / f"trace-{self._clock_ms()}.jsonl"
-        if not Path(to_file).is_absolute() or "\0" in to_file:
-            raise InvalidInput(f"toFile {to_file!r} is no absolute path")
-        return Path(to_file)
-
     def _stop(self, error: OSError) -> None:
-        _log.warning("the trace ends, it cannot be written: %s", error.strerror)
+        _log.warning("the trace ends because it cannot be written: %s", error.strerror)
         self._file, self._level = None, "off"
 
 
 class _TraceFile:
-    """A file that lines are added to, many to a write, in a thread."""
+    """A file that a thread appends lines to, many in one write."""
 
     def __init__(self, path: Path, on_error: Callable[[OSError], None]) -> None:
         self._path = path
@@ -119,6 +168,106 @@ def _make_file(path: Path) -> None:
     _append(path, ())
 
 
-def _append(path: Path, lines: list[str] | tuple[()]) -> None:
+def _append(path: Path, lines: Sequence[str]) -> None:
     with path.open("a", encoding="utf-8", errors="replace") as file:
         file.writelines(f"{line}\n" for line in lines)
+
+
+class TracedSink:
+    """A :class:`~sidecar.service.contract.ClientSink` that records the messages it passes on to *sink*."""
+
+    def __init__(self, sink: ClientSink, tracer: Tracer, client_id: str) -> None:
+        self.face = sink.face
+        self.client_name = sink.client_name
+        self.load = sink.load
+        # Progress and parts of results repeat what the events show, and are not recorded.
+        self.progress = sink.progress
+        self.send_part = sink.send_part
+        self._sink = sink
+        self._tracer = tracer
+        self._client_id = client_id
+        self._n_calls = 0
+        self._following: dict[str, Callable[[], None]] = {}
+
+    def follow(self, log: EventLog, after_seq: int) -> None:
+        """Send the events of *log*, and record each when it happens."""
+        self._sink.follow(log, after_seq)
+        self._stop_recording(log.sid)
+        self._following[log.sid] = log.follow(self._record_newest)
+
+    def unfollow(self, sid: str) -> None:
+        """Stop sending the events of *sid*."""
+        self._sink.unfollow(sid)
+        self._stop_recording(sid)
+
+    def notify(self, method: str, params: dict[str, Any]) -> None:
+        """Send one notification."""
+        self._tracer.record(self._client_id, "out", {"method": method}, params)
+        self._sink.notify(method, params)
+
+    async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:
+        """Ask the user."""
+        message = {"method": "sidecar/permission/request", "id": request.permission_id}
+        self._tracer.record(self._client_id, "out", message, to_wire(request))
+        answer = await self._sink.request_permission(request)
+        self._tracer.record(self._client_id, "in", {**message, "answer": True}, to_wire(answer))
+        return answer
+
+    def trace_call(
+        self, method: str, params: Any, answer: Callable[[], Answer | Awaitable[Answer]]
+    ) -> Answer | Awaitable[Answer]:
+        """Return what *answer* returns for a request, and record the request and the answer or error.
+
+        Args:
+            method: the method of the request.
+            params: its params, as they came.
+            answer: answers the request, now or later; what it raises is raised here.
+        """
+        if not self._tracer.is_on:
+            return answer()
+        self._n_calls += 1
+        call = {"method": method, "id": self._n_calls}
+        self._tracer.record(self._client_id, "in", call, params)
+        try:
+            outcome = answer()
+        except Exception as error:
+            self._record_error(call, error)
+            raise
+        if isinstance(outcome, Answer):
+            self._record_answer(call, outcome)
+            return outcome
+        return self._trace_later(call, outcome)
+
+    def close(self) -> None:
+        """Stop recording events."""
+        for sid in tuple(self._following):
+            self._stop_recording(sid)
+
+    async def _trace_later(self, call: dict[str, Any], outcome: Awaitable[Answer]) -> Answer:
+        try:
+            answer = await outcome
+        except BaseException as error:
+            self._record_error(call, error)
+            raise
+        self._record_answer(call, answer)
+        return answer
+
+    def _record_answer(self, call: dict[str, Any], answer: Answer) -> None:
+        self._tracer.record(self._client_id, "out", {**call, "answer": True}, answer.value)
+
+    def _record_error(self, call: dict[str, Any], error: BaseException) -> None:
+        kind = error.kind if isinstance(error, SidecarError) else "internal"
+        if isinstance(error, asyncio.CancelledError):
+            kind = "cancelled"
+        self._tracer.record(self._client_id, "out", {**call, "error": kind})
+
+    def _record_newest(self, log: EventLog) -> None:
+        if self._tracer.is_on:
+            for event in log.after(log.seq - 1, 1):
+                message = {"method": "sidecar/event", "kind": event.kind, "seq": event.seq}
+                self._tracer.record(self._client_id, "out", message, event_to_wire(event))
+
+    def _stop_recording(self, sid: str) -> None:
+        stop = self._following.pop(sid, None)
+        if stop is not None:
+            stop()

@@ -52,7 +52,7 @@ async def test_a_change_is_shown(panels: Callable[..., FakePanel]) -> None:
     await asked(panel)
     diff = {"path": "/p/a.py", "oldText": None, "newText": "x"}
     change = replace(QUESTION, subject=PermissionSubject("toolCall", "c1", "write", "/p/a.py", (diff,)))
-    asking = asyncio.ensure_future(panel.port.link.request_permission(change))
+    asking = asyncio.ensure_future(panel.port.sink.request_permission(change))
     call = await panel.call(METHOD, 2)
     assert call["params"]["toolCall"]["content"] == [{"type": "diff", **diff}]
     panel.reply(call["id"], YES)
@@ -104,7 +104,7 @@ async def test_a_client_that_errs_has_not_answered(panel: FakePanel) -> None:
 
 async def test_a_client_that_goes_has_not_answered(panel: FakePanel) -> None:
     await asked(panel)
-    asking = asyncio.ensure_future(panel.port.link.request_permission(QUESTION))
+    asking = asyncio.ensure_future(panel.port.sink.request_permission(QUESTION))
     await panel.call(METHOD, 2)
     panel.stream.vanish()
     assert await asking == PermissionAnswer("cancelled")
@@ -112,7 +112,7 @@ async def test_a_client_that_goes_has_not_answered(panel: FakePanel) -> None:
 
 async def test_a_question_whose_time_is_up_is_taken_back(panel: FakePanel) -> None:
     await asked(panel)
-    asking = asyncio.ensure_future(panel.port.link.request_permission(QUESTION))
+    asking = asyncio.ensure_future(panel.port.sink.request_permission(QUESTION))
     call = await panel.call(METHOD, 2)
     asking.cancel()
     assert (await panel.call("$/cancel_request"))["params"] == {"requestId": call["id"]}

@@ -14,7 +14,7 @@ from sidecar.llmgateway.credentials import AUTH_FILE, KEYRING_SERVICE
 from sidecar.llmgateway.names import OPENAI_CHAT, PROVIDERS_BY_NAME, Provider, sdk_of
 from sidecar.protocol.codec import from_wire
 from sidecar.protocol.messages import SessionNewParams
-from sidecar.service.handlers.tool_servers import tool_servers
+from sidecar.service.handlers.session import tool_servers
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 MODELS = README.partition("\n## Models\n")[2].partition("\n## ")[0]

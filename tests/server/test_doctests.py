@@ -1,4 +1,4 @@
-"""The examples in the docstrings hold."""
+"""The examples in the docstrings of the front ends and the service hold."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import pkgutil
 
 import pytest
 
-from sidecar import server
+from sidecar import acp, server, service
 
-MODULES = [module.name for module in pkgutil.walk_packages(server.__path__, f"{server.__name__}.")]
+MODULES = [
+    module.name
+    for package in (acp, server, service)
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+]
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_doctests(name: str) -> None:
-    """In every module of the room."""
+def test_the_examples_of_a_module_hold(name: str) -> None:
     assert doctest.testmod(importlib.import_module(name)).failed == 0

@@ -16,7 +16,7 @@ async def following(**said: Any) -> tuple[FakeEditor, EventLog]:
     editor = FakeEditor()
     await editor.initialize(**said)
     log = editor.service.new_log()
-    editor.port.link.follow(log, 0)
+    editor.port.sink.follow(log, 0)
     return editor, log
 
 
@@ -129,8 +129,8 @@ async def test_a_plain_client_gets_messages_and_no_events(payload: Payload, expe
 async def test_a_plain_client_gets_none_of_our_notifications() -> None:
     editor = FakeEditor()
     await editor.initialize()
-    editor.port.link.notify("sidecar/sessions/changed", {})
-    editor.port.link.notify("window/logMessage", {"type": 3, "message": "x"})
+    editor.port.sink.notify("sidecar/sessions/changed", {})
+    editor.port.sink.notify("window/logMessage", {"type": 3, "message": "x"})
     assert [method for method, _ in await told(editor)] == ["window/logMessage"]
 
 
@@ -138,10 +138,10 @@ async def test_our_notifications_come_unless_they_are_not_wanted() -> None:
     wishes = {"events": {"optOut": ["sidecar/sessions/changed", "textDelta"]}}
     editor = FakeEditor()
     await editor.initialize(sidecar=wishes)
-    link = editor.port.link
-    link.notify("sidecar/sessions/changed", {})
-    link.notify("sidecar/event", {"sid": "s", "seq": 0, "kind": "textDelta", "data": {}})
-    link.notify("sidecar/event", {"sid": "s", "seq": 0, "kind": "message", "data": {}})
+    sink = editor.port.sink
+    sink.notify("sidecar/sessions/changed", {})
+    sink.notify("sidecar/event", {"sid": "s", "seq": 0, "kind": "textDelta", "data": {}})
+    sink.notify("sidecar/event", {"sid": "s", "seq": 0, "kind": "message", "data": {}})
     assert [(method, params["kind"]) for method, params in await told(editor)] == [
         ("sidecar/event", "message")
     ]
@@ -150,7 +150,7 @@ async def test_our_notifications_come_unless_they_are_not_wanted() -> None:
 async def test_after_unfollow_nothing_more_comes() -> None:
     editor, log = await following(sidecar={})
     log.append(Notice("info", "before"))
-    editor.port.link.unfollow(log.sid)
+    editor.port.sink.unfollow(log.sid)
     log.append(Notice("info", "after"))
     assert [params["data"]["title"] for _, params in await told(editor)] == ["before"]
 
@@ -160,5 +160,5 @@ async def test_the_link_tells_its_load_and_its_client() -> None:
     await editor.initialize(clientInfo={"name": "Emacs"})
     editor.ask(1, "sidecar/fake/wait")
     await editor.service.begun.wait()
-    link = editor.port.link
-    assert (link.face, link.client_name, link.load()) == ("lsp", "Emacs", (1, 0))
+    sink = editor.port.sink
+    assert (sink.face, sink.client_name, sink.load()) == ("lsp", "Emacs", (1, 0))

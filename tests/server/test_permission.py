@@ -113,7 +113,7 @@ async def test_a_client_that_errs_has_not_answered() -> None:
 async def test_a_client_that_goes_has_not_answered() -> None:
     editor = FakeEditor()
     await editor.initialize()
-    asking = asyncio.ensure_future(editor.port.link.request_permission(QUESTION))
+    asking = asyncio.ensure_future(editor.port.sink.request_permission(QUESTION))
     await editor.call(BUTTONS)
     editor.stream.vanish()
     assert await asking == PermissionAnswer("cancelled")
@@ -122,7 +122,7 @@ async def test_a_client_that_goes_has_not_answered() -> None:
 async def test_a_question_whose_time_is_up_is_taken_back() -> None:
     editor = FakeEditor()
     await editor.initialize(sidecar={"permission": {}})
-    asking = asyncio.ensure_future(editor.port.link.request_permission(QUESTION))
+    asking = asyncio.ensure_future(editor.port.sink.request_permission(QUESTION))
     call = await editor.call(OURS)
     asking.cancel()
     assert (await editor.call("$/cancelRequest"))["params"] == {"id": call["id"]}

@@ -106,7 +106,7 @@ async def test_a_cancel_of_nothing_is_nothing(params: Any) -> None:
 
 async def test_a_cancel_that_fails_does_not_hurt_the_connection() -> None:
     editor = await ready()
-    sink = editor.port.link.progress("w")
+    sink = editor.port.sink.progress("w")
     sink.begin("Working", cancellable=True)
 
     def fail() -> None:
@@ -119,7 +119,7 @@ async def test_a_cancel_that_fails_does_not_hurt_the_connection() -> None:
 
 async def test_what_has_not_begun_or_has_ended_says_nothing() -> None:
     editor = await ready()
-    sink = editor.port.link.progress("w")
+    sink = editor.port.sink.progress("w")
     sink.report("too early")
     sink.end("too early")
     sink.begin("Working", cancellable=False)

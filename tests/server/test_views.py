@@ -41,7 +41,7 @@ def session_of(editor: FakeEditor, *told: Payload) -> EventLog:
     log = editor.service.new_log()
     for data in told:
         log.append(data)
-    editor.port.link.follow(log, log.seq)
+    editor.port.sink.follow(log, log.seq)
     return log
 
 
@@ -85,10 +85,10 @@ async def test_a_session_that_is_left_takes_its_marks_along_and_no_other_s() -> 
     first.append(CHANGED)
     second.append(CHANGED)
     second.append(GONE)
-    editor.port.link.unfollow(second.sid)
-    editor.port.link.unfollow(second.sid)
+    editor.port.sink.unfollow(second.sid)
+    editor.port.sink.unfollow(second.sid)
     second.append(CHANGED)
-    editor.port.link.unfollow(first.sid)
+    editor.port.sink.unfollow(first.sid)
     await editor.call(DIAGNOSTICS, 5)
     changed, gone = "changed since the model read it", "gone since the model read it"
     assert [messages for _, messages in hints(editor)] == [
@@ -186,7 +186,7 @@ async def test_whoever_looked_is_told_once_to_look_again() -> None:
     assert "params" not in call
     editor.send({"jsonrpc": "2.0", "id": call["id"], "error": {"code": -32601, "message": "no"}})
     await lenses(editor, A, 2)
-    editor.port.link.unfollow(log.sid)
+    editor.port.sink.unfollow(log.sid)
     await editor.call(LENS_REFRESH, 2)
     assert len(editor.calls(LENS_REFRESH)) == 2
 
@@ -197,7 +197,7 @@ async def test_who_cannot_be_told_is_not() -> None:
     editor.service.answers["sidecar/context/files"] = {"files": [context_file(A)]}
     assert len(await lenses(editor, A)) > 0
     log.append(RESTORED)
-    editor.port.link.unfollow(log.sid)
+    editor.port.sink.unfollow(log.sid)
     await editor.request(2, "sidecar/fake/echo")
     assert editor.calls(LENS_REFRESH) == []
 

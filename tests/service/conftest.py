@@ -22,7 +22,7 @@ class Client:
     """One client: :meth:`call` asks and waits, :meth:`begin` asks and does not wait."""
 
     connection: Connection
-    link: FakeSink
+    sink: FakeSink
 
     def begin(self, method: str, **params: Any) -> Awaitable[Any]:
         """Ask now, as a face does when the bytes are there; the result is awaited later."""
@@ -42,12 +42,12 @@ class Client:
 
     def events(self, kind: str) -> list[Any]:
         """Return what the events of *kind* carried so far."""
-        return [event.data for event in self.link.events if event.kind == kind]
+        return [event.data for event in self.sink.events if event.kind == kind]
 
     async def until(self, kind: str, n: int = 1) -> Any:
         """Wait for the *n*-th event of *kind*."""
         async with asyncio.timeout(10):
-            return (await self.link.until(kind, n)).data
+            return (await self.sink.until(kind, n)).data
 
 
 @dataclass
@@ -60,8 +60,8 @@ class Desk:
     home: Path
 
     def client(self, name: str = "editor") -> Client:
-        link = FakeSink(name)
-        return Client(self.daemon.service.connect(link), link)
+        sink = FakeSink(name)
+        return Client(self.daemon.service.connect(sink), sink)
 
     async def talk(self, client: Client, *prompts: str, **wanted: Any) -> str:
         """Start a session, ask *prompts*, and return its id."""

@@ -15,7 +15,7 @@ YES = PermissionAnswer("selected", "allow_once")
 
 
 def kinds(client: Any) -> list[str]:
-    return [event.kind for event in client.link.events]
+    return [event.kind for event in client.sink.events]
 
 
 async def test_a_client_attaches_and_hears_from_then_on(make_desk: Any) -> None:
@@ -25,7 +25,7 @@ async def test_a_client_attaches_and_hears_from_then_on(make_desk: Any) -> None:
     attached = await second.call("attach", sid=sid)
     assert (attached["snapshot"]["messages"], attached["controllers"]) == (2, ["first", "second"])
     assert "gap" not in attached
-    assert (kinds(second), second.link.events[0].seq) == (["commandsChanged", "usage"], attached["seq"] + 1)
+    assert (kinds(second), second.sink.events[0].seq) == (["commandsChanged", "usage"], attached["seq"] + 1)
     await desk.ask(first, sid, "2")
     assert second.events("settled") == first.events("settled")[1:]
 
@@ -35,18 +35,18 @@ async def test_a_late_client_gets_what_it_missed(make_desk: Any) -> None:
     first, second = desk.client("first"), desk.client("second")
     sid = await desk.talk(first, "1")
     attached = await second.call("attach", sid=sid, fromSeq=0)
-    assert [event.seq for event in second.link.events] == list(range(1, attached["seq"] + 3))
-    assert second.link.events[: attached["seq"]] == first.link.events[: attached["seq"]]
+    assert [event.seq for event in second.sink.events] == list(range(1, attached["seq"] + 3))
+    assert second.sink.events[: attached["seq"]] == first.sink.events[: attached["seq"]]
 
 
 async def test_a_client_may_hear_again_what_it_has_lost(make_desk: Any) -> None:
     desk = make_desk([[Say("one")]])
     client = desk.client()
     sid = await desk.talk(client, "1")
-    seen = list(client.link.events)
-    client.link.events.clear()
+    seen = list(client.sink.events)
+    client.sink.events.clear()
     await client.call("attach", sid=sid, fromSeq=0)
-    assert client.link.events[: len(seen)] == seen
+    assert client.sink.events[: len(seen)] == seen
 
 
 async def test_what_is_not_kept_is_told_as_a_gap(make_desk: Any) -> None:
@@ -65,14 +65,14 @@ async def test_what_is_not_kept_is_told_as_a_gap(make_desk: Any) -> None:
 async def test_an_observer_hears_everything_and_is_asked_nothing(make_desk: Any) -> None:
     desk = make_desk([[Call("write", {"path": "a.txt", "content": "x"})], [Say("done")]])
     owner, observer = desk.client("owner"), desk.client("observer")
-    owner.link.answer = observer.link.answer = YES
+    owner.sink.answer = observer.sink.answer = YES
     sid = await desk.talk(owner)
     attached = await observer.call("attach", sid=sid, mode="observe")
     assert attached["controllers"] == ["owner"]
     await desk.ask(owner, sid, "write it")
-    assert (len(owner.link.asked), observer.link.asked) == (1, [])
+    assert (len(owner.sink.asked), observer.sink.asked) == (1, [])
     assert (desk.folder / "a.txt").exists()
-    (told,) = observer.link.said("sidecar/permission/resolved")
+    (told,) = observer.sink.said("sidecar/permission/resolved")
     assert (told["outcome"], told["by"]) == ("allow_once", "owner")
     assert observer.events("settled") == owner.events("settled")
 
@@ -106,13 +106,13 @@ async def test_notes_on_what_several_clients_said_tell_them_apart(make_desk: Any
 async def test_who_detaches_is_neither_told_nor_asked(make_desk: Any) -> None:
     desk = make_desk([[Call("write", {"path": "a.txt", "content": "x"})], [Say("done")]])
     client, other = desk.client(), desk.client("other")
-    client.link.answer = YES
+    client.sink.answer = YES
     sid = await desk.talk(client)
     await other.call("attach", sid=sid)
     await client.call("detach", sid=sid)
-    n_seen = len(client.link.events)
+    n_seen = len(client.sink.events)
     await desk.ask(other, sid, "write it")
-    assert (len(client.link.events), client.link.asked) == (n_seen, [])
+    assert (len(client.sink.events), client.sink.asked) == (n_seen, [])
     assert not (desk.folder / "a.txt").exists(), "the other one said no"
 
 
@@ -122,7 +122,7 @@ async def test_permissions_may_be_given_in_advance(make_desk: Any) -> None:
     sid = await desk.talk(client)
     await client.call("session/setConfigOption", sid=sid, configId="permissions", value="allowEdits")
     await desk.ask(client, sid, "write it")
-    assert client.link.asked == []
+    assert client.sink.asked == []
     assert (desk.folder / "a.txt").exists()
 
 
@@ -144,6 +144,6 @@ async def test_a_session_that_one_client_closes_is_over_for_all(make_desk: Any, 
     await second.call("attach", sid=sid)
     log = desk.daemon.service.hub.session(sid).log
     await first.call(method, sid=sid)
-    heard = len(first.link.events), len(second.link.events)
+    heard = len(first.sink.events), len(second.sink.events)
     log.append(Notice("info", "nobody listens"))
-    assert (len(first.link.events), len(second.link.events)) == heard
+    assert (len(first.sink.events), len(second.sink.events)) == heard

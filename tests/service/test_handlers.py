@@ -45,8 +45,8 @@ async def test_a_session_is_told_after_its_result_and_with_what_may_be_done_in_i
     client = desk.client()
     new = await client.call("session/new", cwd=str(desk.folder), model="scripted-1")
     assert (new["snapshot"]["sid"], new["snapshot"]["plan"]) == (new["sid"], [])
-    assert [event.kind for event in client.link.events] == ["commandsChanged", "usage"]
-    assert client.link.events[0].seq == new["seq"] + 1
+    assert [event.kind for event in client.sink.events] == ["commandsChanged", "usage"]
+    assert client.sink.events[0].seq == new["seq"] + 1
 
 
 async def test_a_loaded_session_is_introduced_again(make_desk: Any) -> None:
@@ -54,11 +54,11 @@ async def test_a_loaded_session_is_introduced_again(make_desk: Any) -> None:
     client = desk.client()
     sid = await desk.talk(client, "1")
     await client.call("session/close", sid=sid)
-    client.link.events.clear()
+    client.sink.events.clear()
     loaded = await client.call("session/load", sid=sid, replay="full")
     assert loaded["integrity"]["ok"]
-    assert [params["kind"] for params in client.link.said("sidecar/event")] == ["userMessage", "message"]
-    assert [event.kind for event in client.link.events] == ["commandsChanged", "usage"]
+    assert [params["kind"] for params in client.sink.said("sidecar/event")] == ["userMessage", "message"]
+    assert [event.kind for event in client.sink.events] == ["commandsChanged", "usage"]
 
 
 async def test_a_fork_is_a_session_of_its_own(make_desk: Any) -> None:
@@ -242,13 +242,13 @@ async def test_a_watch_tells_of_what_it_was_asked_for_until_it_ends(make_desk: A
     changed = [desk.folder / name for name in ("a.py", "b.txt", "sub/c.py")]
     desk.daemon.workspace.disk_changed([*changed, desk.folder.parent / "outside.py"])
     await asyncio.sleep(0)
-    assert client.link.said("sidecar/fs/changed") == [
+    assert client.sink.said("sidecar/fs/changed") == [
         {"sid": sid, "watchId": watch["watchId"], "uris": [changed[0].as_uri(), changed[2].as_uri()]}
     ]
     await client.call("fs/unwatch", watchId=watch["watchId"])
     desk.daemon.workspace.disk_changed(changed)
     await asyncio.sleep(0)
-    assert len(client.link.said("sidecar/fs/changed")) == 1
+    assert len(client.sink.said("sidecar/fs/changed")) == 1
     assert (await refused(client.call("fs/unwatch", watchId=watch["watchId"]))).kind == "invalidParams"
     assert (await refused(client.call("fs/watch", sid=sid, globs=[]))).kind == "invalidParams"
 
@@ -263,11 +263,11 @@ async def test_a_watch_ends_with_its_client_and_with_its_session(make_desk: Any)
     file = desk.folder / "a.py"
     desk.daemon.workspace.disk_changed((file,))
     await asyncio.sleep(0)
-    assert (leaving.link.said("sidecar/fs/changed"), len(staying.link.said("sidecar/fs/changed"))) == ([], 1)
+    assert (leaving.sink.said("sidecar/fs/changed"), len(staying.sink.said("sidecar/fs/changed"))) == ([], 1)
     await staying.call("session/close", sid=sid)
     desk.daemon.workspace.disk_changed((file,))
     await asyncio.sleep(0)
-    assert len(staying.link.said("sidecar/fs/changed")) == 1
+    assert len(staying.sink.said("sidecar/fs/changed")) == 1
 
 
 # Compactions.

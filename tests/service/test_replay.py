@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import Location, ToolActivity
 from sidecar.conductor.contract import Compaction
+from sidecar.conductor.errors import CompactionNotFound
 from sidecar.conductor.events import Message, ToolFinished, ToolLocation, ToolStarted, UserMessage
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -21,7 +23,7 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.runtime.contract import SessionNode, ToolCall
-from sidecar.service.replay import replay_events, replay_timeline, timeline
+from sidecar.service.replay import replay_events, replay_timeline, timeline, viewed_nodes
 
 PARENTS = {
     "a": None,
@@ -120,3 +122,59 @@ def test_a_result_whose_call_is_not_told_has_no_name() -> None:
     turn = ToolTurn((ToolResultBlock("c1", "a.py", is_error=True),))
     (event,) = replay_events("s", [turn], (), describe)
     assert event.data == ToolFinished("c1", "tool", "tool", "other", "a.py", True)
+
+
+# Views: the active path, every branch, or a moment of the past.
+
+VIEW_PARENTS = {"a": None, "b": "a", "digest": None, "c": "digest"}
+VIEW_NODES = {
+    name: SessionNode(name, parent, UserTurn((TextBlock(name),)), 0) for name, parent in VIEW_PARENTS.items()
+}
+
+
+class ViewedGraph:
+    """A conversation that was condensed after its second turn, and went on."""
+
+    nodes: Sequence[SessionNode] = tuple(VIEW_NODES.values())
+    leaf = "c"
+
+    def node_path(self, leaf_id: str) -> Sequence[SessionNode]:
+        node = VIEW_NODES[leaf_id]
+        return (*(self.node_path(node.parent) if node.parent else ()), node)
+
+
+class FakeHub:
+    """What a view asks of the hub."""
+
+    async def graph(self, sid: str) -> ViewedGraph:
+        return ViewedGraph()
+
+    async def compactions(self, sid: str) -> Sequence[Compaction]:
+        return (compaction("done", "b", "digest"), compaction("noop", "b", None))
+
+
+async def viewed(view: Any) -> list[str]:
+    hub: Any = FakeHub()
+    return [node.id for node in await viewed_nodes(hub, "s", view)]
+
+
+@pytest.mark.parametrize(
+    ("view", "expected"),
+    [
+        pytest.param("active", ["digest", "c"], id="the path to the head"),
+        pytest.param("full", ["a", "b", "digest", "c"], id="every branch"),
+        pytest.param({"compactionId": "done"}, ["a", "b"], id="before a compaction"),
+        pytest.param({"compactionId": "done", "at": "before"}, ["a", "b"], id="the same, said"),
+        pytest.param({"compactionId": "done", "at": "after"}, ["digest"], id="after it"),
+        pytest.param({"compactionId": "noop", "at": "after"}, ["a", "b"], id="after one that did nothing"),
+    ],
+)
+async def test_a_view(view: Any, expected: list[str]) -> None:
+    assert await viewed(view) == expected
+
+
+async def test_an_unknown_moment_is_refused() -> None:
+    with pytest.raises(CompactionNotFound):
+        await viewed({"compactionId": "other"})
+    with pytest.raises(InvalidInput, match="before or after"):
+        await viewed({"compactionId": "done", "at": "during"})

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from sidecar._internal.errors import SidecarError
 from sidecar.llmgateway.scripted import Call, Say
 from sidecar.protocol.methods import METHODS
-from sidecar.service.logbook import LogRing
-from sidecar.service.redaction import redact
-from sidecar.service.tracing import Tracer
+from sidecar.service.stats import LogRing
+from sidecar.service.tracing import Tracer, redact
 
 SECRET = "the plan nobody may see"
 
@@ -105,7 +104,7 @@ async def test_a_trace_that_cannot_go_on_ends(tmp_path: Path, caplog: pytest.Log
     assert path is not None
     path.unlink()
     path.mkdir()
-    tracer.note("c1", "in", {"method": "sidecar/status"})
+    tracer.record("c1", "in", {"method": "sidecar/status"})
     await tracer.drain()
     assert not tracer.is_on
     assert "the trace ends" in caplog.text

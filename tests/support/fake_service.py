@@ -39,9 +39,9 @@ class FakeService:
         self.n_closed = 0
         self._numbers = itertools.count(1)
 
-    def connect(self, link: ClientSink) -> FakeConnection:
+    def connect(self, sink: ClientSink) -> FakeConnection:
         """Add one client."""
-        self.connections.append(FakeConnection(self, link))
+        self.connections.append(FakeConnection(self, sink))
         return self.connections[-1]
 
     async def aclose(self) -> None:
@@ -61,9 +61,9 @@ class FakeConnection:
 
     client_id = "fake"
 
-    def __init__(self, service: FakeService, link: ClientSink) -> None:
+    def __init__(self, service: FakeService, sink: ClientSink) -> None:
         self.service = service
-        self.link = link
+        self.sink = sink
         self.is_closed = False
         self.terminals: dict[str, RunInTerminal] = {}
 
@@ -99,7 +99,7 @@ async def _later(value: Any) -> Answer:
 
 
 def _status(connection: FakeConnection, params: Any) -> Answer:
-    requests, out_bytes = connection.link.load()
+    requests, out_bytes = connection.sink.load()
     queues = {"in": requests, "outBytes": out_bytes}
     return Answer({"pid": os.getpid(), "clients": len(connection.service.connections), "queues": queues})
 
@@ -108,7 +108,7 @@ def _new(connection: FakeConnection, params: Any) -> Answer:
     """Start a session; its first events come behind the answer."""
     log = connection.service.new_log()
     log.append(TextDelta("m", "hello"))
-    return Answer({"sid": log.sid, "seq": 0}, lambda: connection.link.follow(log, 0))
+    return Answer({"sid": log.sid, "seq": 0}, lambda: connection.sink.follow(log, 0))
 
 
 def _events(connection: FakeConnection, params: Any) -> Answer:
@@ -177,12 +177,12 @@ async def _crash_later(connection: FakeConnection, params: Any) -> Answer:
 
 async def _ask(connection: FakeConnection, params: Any) -> Answer:
     """Ask for permission and answer with what the user said."""
-    return Answer(to_wire(await connection.link.request_permission(QUESTION)))
+    return Answer(to_wire(await connection.sink.request_permission(QUESTION)))
 
 
 def _progress(connection: FakeConnection, params: Any) -> Answer:
     """Show a progress from its begin to its end; with ``keep`` it ends when it is cancelled."""
-    sink = connection.link.progress(params.get("workDoneToken"))
+    sink = connection.sink.progress(params.get("workDoneToken"))
     sink.begin("Working", cancellable=True)
     sink.on_cancel(lambda: sink.end("cancelled"))
     sink.report("half", 50)
@@ -193,7 +193,7 @@ def _progress(connection: FakeConnection, params: Any) -> Answer:
 
 
 def _notify(connection: FakeConnection, params: Any) -> Answer:
-    connection.link.notify(params["method"], params["params"])
+    connection.sink.notify(params["method"], params["params"])
     return Answer(None)
 
 

@@ -100,15 +100,15 @@ class FakeProgress:
     title: str | None = None
     reports: list[tuple[str, int | None]] = field(default_factory=list)
     ended: str | None = None
-    cancel: Callable[[], None] = lambda: None
+    cancel: Callable[[], object] = lambda: None
 
     def begin(self, title: str, *, cancellable: bool) -> None:
         """Open the progress."""
         self.title = title
 
-    def on_cancel(self, cancelled: Callable[[], None]) -> None:
+    def on_cancel(self, cancel: Callable[[], object]) -> None:
         """Remember what Cancel calls."""
-        self.cancel = cancelled
+        self.cancel = cancel
 
     def report(self, message: str, percentage: int | None = None) -> None:
         """Say how it goes."""

@@ -1,38 +1,23 @@
-"""``sidecar/compact/*``: preview, run, cancel, undo and look at compactions."""
+"""``sidecar/compact/*``: preview, run, cancel, undo and inspect compactions."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from sidecar.conductor.contract import Compaction, Plan
-from sidecar.conductor.session import CompactRequest, Session
-from sidecar.protocol.messages import (
-    CancelResult,
-    CompactCancelParams,
-    CompactCompareParams,
-    CompactCompareResult,
-    CompactListResult,
-    CompactPreviewParams,
-    CompactReadParams,
-    CompactReadResult,
-    CompactStartParams,
-    CompactStartResult,
-    CompactUndoParams,
-    CompactUndoResult,
-    SidParams,
-)
-from sidecar.service.nodes import node_view, path_to
-from sidecar.service.progress import show_compaction
+from sidecar.conductor.contract import Plan
+from sidecar.conductor.session import CompactRequest
+from sidecar.protocol import messages as m
+from sidecar.service.replay import node_view, path_to
+from sidecar.service.streaming import show_compaction
 
 if TYPE_CHECKING:
+    from sidecar.service.contract import Handler
     from sidecar.service.service import Connection
 
-__all__ = ["cancel", "compare", "list_compactions", "preview", "read", "start", "undo"]
 
-
-def preview(connection: Connection, params: CompactPreviewParams) -> Plan:
-    """Tell what a compaction would do."""
+def preview(connection: Connection, params: m.CompactPreviewParams) -> Plan:
+    """Return the plan of a compaction."""
     request = CompactRequest(
         engine=params.engine,
         force=params.mode == "force",
@@ -42,16 +27,16 @@ def preview(connection: Connection, params: CompactPreviewParams) -> Plan:
     return connection.hub.session(params.sid).preview(request)
 
 
-def compare(connection: Connection, params: CompactCompareParams) -> CompactCompareResult:
-    """Tell what several engines would do."""
+def compare(connection: Connection, params: m.CompactCompareParams) -> m.CompactCompareResult:
+    """Return the plans of several engines."""
     session, force = connection.hub.session(params.sid), params.mode == "force"
     engines = session.compacting_engines() if params.engines is None else params.engines
-    return CompactCompareResult(
+    return m.CompactCompareResult(
         tuple(session.preview(CompactRequest(engine=engine, force=force)) for engine in engines)
     )
 
 
-def start(connection: Connection, params: CompactStartParams) -> CompactStartResult:
+def start(connection: Connection, params: m.CompactStartParams) -> m.CompactStartResult:
     """Compact; the outcome is a ``compaction`` event."""
     session = connection.hub.session(params.sid)
     seq = session.log.seq
@@ -67,39 +52,51 @@ def start(connection: Connection, params: CompactStartParams) -> CompactStartRes
         )
     )
     if started.disposition != "noop":
-        show_compaction(session, started, connection.link.progress(params.work_done_token), seq)
-    return CompactStartResult(started.compaction_id, started.disposition, session.log.seq, started.reason)
+        show_compaction(session, started, connection.sink.progress(params.work_done_token), seq)
+    return m.CompactStartResult(started.compaction_id, started.disposition, session.log.seq, started.reason)
 
 
-def cancel(connection: Connection, params: CompactCancelParams) -> CancelResult:
+def cancel(connection: Connection, params: m.CompactCancelParams) -> m.CancelResult:
     """Stop a compaction; the conversation stays as it was."""
-    return CancelResult(connection.hub.session(params.sid).cancel_compaction(params.compaction_id))
+    return m.CancelResult(connection.hub.session(params.sid).cancel_compaction(params.compaction_id))
 
 
-def undo(connection: Connection, params: CompactUndoParams) -> Awaitable[CompactUndoResult]:
-    """Take a compaction back."""
+def undo(connection: Connection, params: m.CompactUndoParams) -> Awaitable[m.CompactUndoResult]:
+    """Undo a compaction."""
     session = connection.hub.session(params.sid)
     undoing = session.undo(params.compaction_id, force=params.force, expect_head=params.expect_head)
-    return _undone(session, undoing, session.usage().used)
+    used_before = session.usage().used
+
+    async def answer() -> m.CompactUndoResult:
+        await undoing
+        restored = max(0, session.usage().used - used_before)
+        return m.CompactUndoResult(session.history.head, restored, session.log.seq)
+
+    return answer()
 
 
-def list_compactions(connection: Connection, params: SidParams) -> CompactListResult:
+def list_compactions(connection: Connection, params: m.SidParams) -> m.CompactListResult:
     """List the compactions, oldest first."""
-    return CompactListResult(connection.hub.session(params.sid).compactions)
+    return m.CompactListResult(connection.hub.session(params.sid).compactions)
 
 
-async def read(connection: Connection, params: CompactReadParams) -> CompactReadResult:
+async def read(connection: Connection, params: m.CompactReadParams) -> m.CompactReadResult:
     """Read one part of a compaction."""
     session = connection.hub.session(params.sid)
     found = session.find_compaction(params.compaction_id)
     if params.part == "summary":
-        return CompactReadResult(found.summary or "")
+        return m.CompactReadResult(found.summary or "")
     graph = await connection.hub.graph(params.sid)
     views = tuple(map(node_view, path_to(graph, found.before_head)[: found.cut]))
-    return CompactReadResult(f"{len(views)} turns", views)
+    return m.CompactReadResult(f"{len(views)} turns", views)
 
 
-async def _undone(session: Session, undoing: Awaitable[Compaction], used_before: int) -> CompactUndoResult:
-    await undoing
-    restored = max(0, session.usage().used - used_before)
-    return CompactUndoResult(session.history.head, restored, session.log.seq)
+HANDLERS: Final[dict[str, Handler]] = {
+    "sidecar/compact/preview": preview,
+    "sidecar/compact/compare": compare,
+    "sidecar/compact/start": start,
+    "sidecar/compact/cancel": cancel,
+    "sidecar/compact/undo": undo,
+    "sidecar/compact/list": list_compactions,
+    "sidecar/compact/read": read,
+}

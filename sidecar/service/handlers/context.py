@@ -1,43 +1,81 @@
-"""``sidecar/context/*``: how full the window is, with which files, and taking nodes out."""
+"""``sidecar/context/*``, ``rehydrate/*``, ``fs/*``: the context window, and files in it and on disk."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from sidecar.conductor.changes import HeadChange
+from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.contract import ContextUsage
-from sidecar.conductor.session import Session
-from sidecar.protocol.messages import (
-    ContextDropParams,
-    ContextDropResult,
-    ContextFilesResult,
-    ContextUsageParams,
-    SidParams,
-)
+from sidecar.protocol import messages as m
 
 if TYPE_CHECKING:
+    from sidecar.service.contract import Handler
     from sidecar.service.service import Connection
 
-__all__ = ["drop", "files", "usage"]
 
-
-def usage(connection: Connection, params: ContextUsageParams) -> ContextUsage:
-    """Tell how full the window is."""
+def usage(connection: Connection, params: m.ContextUsageParams) -> ContextUsage:
+    """Return how full the window is."""
     return connection.hub.session(params.sid).usage(detail=params.detail)
 
 
-def files(connection: Connection, params: SidParams) -> ContextFilesResult:
+def files(connection: Connection, params: m.SidParams) -> m.ContextFilesResult:
     """List the files the model has read."""
-    return ContextFilesResult(connection.hub.session(params.sid).context_files())
+    return m.ContextFilesResult(connection.hub.session(params.sid).context_files())
 
 
-def drop(connection: Connection, params: ContextDropParams) -> Awaitable[ContextDropResult]:
+def drop(connection: Connection, params: m.ContextDropParams) -> Awaitable[m.ContextDropResult]:
     """Go on without some nodes of the conversation."""
     session = connection.hub.session(params.sid)
-    return _dropped(session, session.drop(params.node_ids, expect_head=params.expect_head))
+    dropping = session.drop(params.node_ids, expect_head=params.expect_head)
+
+    async def answer() -> m.ContextDropResult:
+        moved = await dropping
+        return m.ContextDropResult(moved.head, moved.removed, moved.tokens, session.log.seq)
+
+    return answer()
 
 
-async def _dropped(session: Session, dropping: Awaitable[HeadChange]) -> ContextDropResult:
-    moved = await dropping
-    return ContextDropResult(moved.head, moved.removed, moved.tokens, session.log.seq)
+async def rehydrate_preview(connection: Connection, params: m.RehydrateParams) -> m.RehydratePreviewResult:
+    """List the files that a restoration would add."""
+    session = connection.hub.session(params.sid)
+    found = await session.restoration(params.uris, params.budget)
+    return m.RehydratePreviewResult(found.files, found.missing, found.tokens)
+
+
+def rehydrate_run(connection: Connection, params: m.RehydrateParams) -> Awaitable[m.RehydrateRunResult]:
+    """Add files to the conversation again, as they are now."""
+    session = connection.hub.session(params.sid)
+    restoring = session.rehydrate(params.uris, params.budget)
+
+    async def answer() -> m.RehydrateRunResult:
+        done = await restoring
+        head, seq = session.history.head, session.log.seq
+        return m.RehydrateRunResult(done.files, done.missing, done.tokens, head, seq)
+
+    return answer()
+
+
+def watch(connection: Connection, params: m.FsWatchParams) -> m.FsWatchResult:
+    """Notify the client of files that change."""
+    if not params.globs:
+        raise InvalidInput("globs is empty", hint='"**" matches every file')
+    watch_id = connection.watch(connection.hub.session(params.sid), params.globs)
+    return m.FsWatchResult(watch_id, connection.service.stats.watch().backend)
+
+
+def unwatch(connection: Connection, params: m.FsUnwatchParams) -> m.Empty:
+    """End a watch."""
+    connection.unwatch(params.watch_id)
+    return m.Empty()
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "sidecar/context/usage": usage,
+    "sidecar/context/files": files,
+    "sidecar/context/drop": drop,
+    "sidecar/rehydrate/preview": rehydrate_preview,
+    "sidecar/rehydrate/run": rehydrate_run,
+    "sidecar/fs/watch": watch,
+    "sidecar/fs/unwatch": unwatch,
+}

@@ -2,46 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Final
 
 from sidecar import __version__
 from sidecar.conductor.log import EventLog
-from sidecar.protocol.messages import (
-    AttachParams,
-    AttachResult,
-    Empty,
-    EventRange,
-    LogTailParams,
-    LogTailResult,
-    QueueCounts,
-    SchemaParams,
-    SchemaResult,
-    SessionCounts,
-    SidParams,
-    StatusResult,
-    TraceSetParams,
-    TraceSetResult,
-)
+from sidecar.protocol import messages as m
 from sidecar.service.contract import Answer
 
 if TYPE_CHECKING:
+    from sidecar.service.contract import Handler
     from sidecar.service.service import Connection
 
-__all__ = ["attach", "detach", "log_tail", "schema", "status", "trace_set"]
 
-
-def status(connection: Connection, _: Empty) -> StatusResult:
-    """Tell how the daemon is."""
+def status(connection: Connection, _: m.Empty) -> m.StatusResult:
+    """Return the state of the daemon."""
     stats, sessions = connection.service.stats, connection.hub.sessions
     connections = connection.service.connections
-    loads = [other.link.load() for other in connections]
-    return StatusResult(
-        pid=stats.pid,
+    loads = [each.sink.load() for each in connections]
+    return m.StatusResult(
+        pid=os.getpid(),
         version=__version__,
         uptime_ms=stats.uptime_ms,
-        clients=tuple(other.describe() for other in connections),
-        sessions=SessionCounts(len(sessions), sum(session.is_running for session in sessions)),
-        queues=QueueCounts(sum(load[0] for load in loads), sum(load[1] for load in loads)),
+        clients=tuple(m.ClientInfo(each.client_id, each.name, each.sink.face) for each in connections),
+        sessions=m.SessionCounts(len(sessions), sum(session.is_running for session in sessions)),
+        queues=m.QueueCounts(sum(load[0] for load in loads), sum(load[1] for load in loads)),
         rss_bytes=stats.memory.bytes(),
         watch=stats.watch(),
         children=stats.children.all(),
@@ -49,53 +34,63 @@ def status(connection: Connection, _: Empty) -> StatusResult:
     )
 
 
-def schema(_: Connection, params: SchemaParams) -> SchemaResult:
+def schema(_: Connection, params: m.SchemaParams) -> m.SchemaResult:
     """Describe the protocol."""
-    # Loaded when asked for: few clients are curious, and all wait for the start.
+    # Loaded here because few clients ask for it, and all wait for the start.
     from sidecar.protocol.schema import schema_hash, schema_text
 
-    return SchemaResult(schema_text(params.format), schema_hash())
+    return m.SchemaResult(schema_text(params.format), schema_hash())
 
 
-def log_tail(connection: Connection, params: LogTailParams) -> LogTailResult:
+def log_tail(connection: Connection, params: m.LogTailParams) -> m.LogTailResult:
     """Read the daemon's log."""
     lines, after = connection.service.stats.log.tail(params.from_line, params.level)
-    return LogTailResult(tuple(lines), after)
+    return m.LogTailResult(tuple(lines), after)
 
 
-async def trace_set(connection: Connection, params: TraceSetParams) -> TraceSetResult:
-    """Begin or end a trace."""
+async def trace_set(connection: Connection, params: m.TraceSetParams) -> m.TraceSetResult:
+    """Start or end a trace."""
     path = await connection.service.tracer.start(params.level, params.to_file)
-    return TraceSetResult(None if path is None else str(path))
+    return m.TraceSetResult(None if path is None else str(path))
 
 
-def attach(connection: Connection, params: AttachParams) -> Answer:
-    """Follow a session from the event asked for on, or from now on."""
+def attach(connection: Connection, params: m.AttachParams) -> Answer:
+    """Follow a session, from an event of the client's choice or from now on."""
     session = connection.hub.session(params.sid)
     seq = session.log.seq
     after = seq if params.from_seq is None else max(0, min(params.from_seq, seq))
     controls = params.mode == "control"
     connection.hub.audience.attach(connection, session.sid, controls=controls)
     names = tuple(client.name for client in connection.hub.controllers(session.sid))
-    result = AttachResult(session.snapshot(), seq, names, _gap(session.log, after))
+    result = m.AttachResult(session.snapshot(), seq, names, _gap(session.log, after))
 
     def follow() -> None:
-        # A client that follows already may want to hear again what it has lost.
-        connection.link.unfollow(session.sid)
+        # A client that follows already may ask again for events that it has lost.
+        connection.sink.unfollow(session.sid)
         connection.follow(session, after, controls=controls)
         session.introduce()
 
     return Answer(result, follow)
 
 
-def detach(connection: Connection, params: SidParams) -> Empty:
-    """Follow a session no longer."""
+def detach(connection: Connection, params: m.SidParams) -> m.Empty:
+    """Stop following a session."""
     connection.unfollow(params.sid)
-    return Empty()
+    return m.Empty()
 
 
-def _gap(log: EventLog, after: int) -> EventRange | None:
-    """Return the first events after number *after* that are not kept any more."""
+def _gap(log: EventLog, after: int) -> m.EventRange | None:
+    """Return the range of the events right after number *after* that are not kept any more."""
     kept = log.after(after, 1)
     first = kept[0].seq if kept else log.seq + 1
-    return EventRange(after + 1, first - 1) if first > after + 1 else None
+    return m.EventRange(after + 1, first - 1) if first > after + 1 else None
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "sidecar/status": status,
+    "sidecar/schema": schema,
+    "sidecar/log/tail": log_tail,
+    "sidecar/trace/set": trace_set,
+    "sidecar/attach": attach,
+    "sidecar/detach": detach,
+}

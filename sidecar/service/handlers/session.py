@@ -1,66 +1,42 @@
-"""``sidecar/session/*``: make, load, list, look at, fork, rewind, name, store away and set up sessions."""
+"""``sidecar/session/*``: start, load, list, read, change, export and configure sessions."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.conductor.changes import HeadChange
+from sidecar.capabilities.mcp.contract import HttpServer, McpServer, StdioServer
 from sidecar.conductor.contract import SessionSummary
 from sidecar.conductor.hub import ForkOf, NewSession
 from sidecar.conductor.session import Session
+from sidecar.protocol import messages as m
 from sidecar.protocol.codec import event_to_wire
-from sidecar.protocol.messages import (
-    Empty,
-    Integrity,
-    NodeView,
-    SessionForkParams,
-    SessionListParams,
-    SessionListResult,
-    SessionLoadParams,
-    SessionLoadResult,
-    SessionNewParams,
-    SessionNewResult,
-    SessionReadParams,
-    SessionReadResult,
-    SessionRenameParams,
-    SessionRewindParams,
-    SessionRewindResult,
-    SessionTreeResult,
-    SetConfigOptionParams,
-    SetConfigOptionResult,
-    SidParams,
-)
 from sidecar.service.contract import Answer
-from sidecar.service.handlers.tool_servers import tool_servers
-from sidecar.service.nodes import node_view, tree_node, viewed_nodes
-from sidecar.service.replay import last_turns, replay_events, replay_timeline, timeline
+from sidecar.service.export import export_text
+from sidecar.service.replay import (
+    last_turns,
+    node_view,
+    replay_events,
+    replay_timeline,
+    timeline,
+    tree_node,
+    viewed_nodes,
+)
 
 if TYPE_CHECKING:
+    from sidecar.service.contract import Handler
     from sidecar.service.service import Connection
 
-__all__ = [
-    "archive",
-    "close",
-    "delete",
-    "fork",
-    "list_sessions",
-    "load",
-    "new",
-    "read",
-    "rename",
-    "rewind",
-    "set_config_option",
-    "tree",
-    "unarchive",
-]
+_T = TypeVar("_T")
 
-_MOST = 1000
+_MAX_PAGE: Final = 1000
 
 
-async def new(connection: Connection, params: SessionNewParams) -> Answer:
+async def new(connection: Connection, params: m.SessionNewParams) -> Answer:
     """Start a session; the client follows it from its first event."""
     session = await connection.hub.new(
         NewSession(
@@ -76,102 +52,178 @@ async def new(connection: Connection, params: SessionNewParams) -> Answer:
             servers=tool_servers(params.mcp_servers),
         )
     )
-    return _begun(connection, session)
+    return _introduce(connection, session)
 
 
-async def fork(connection: Connection, params: SessionForkParams) -> Answer:
+async def fork(connection: Connection, params: m.SessionForkParams) -> Answer:
     """Start a session with the turns of another; the client follows it from its first event."""
     servers = None if params.mcp_servers is None else tool_servers(params.mcp_servers)
     wanted = ForkOf(params.sid, params.at_node, params.title, params.cwd, servers, params.roots)
-    return _begun(connection, await connection.hub.fork(wanted))
+    return _introduce(connection, await connection.hub.fork(wanted))
 
 
-async def load(connection: Connection, params: SessionLoadParams) -> Answer:
+async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
     """Load a stored session; the client follows it, after as much of its past as it asked for."""
-    _check_replay(params.replay)
+    replay = params.replay
+    if isinstance(replay, Mapping):
+        match list(replay.items()):
+            case [("fromSeq" | "lastTurns", int())]:
+                pass
+            case _:
+                raise InvalidInput('replay must be "none", "full", {"fromSeq": n} or {"lastTurns": n}')
     servers = None if params.mcp_servers is None else tool_servers(params.mcp_servers)
     loaded = await connection.hub.load(params.sid, params.cwd, servers, params.roots)
     session, report = loaded.session, loaded.report
-    integrity = Integrity(report.ok, report.repaired, report.missing)
+    integrity = m.Integrity(report.ok, report.repaired, report.missing)
     seq = session.log.seq
-    result = SessionLoadResult(session.snapshot(), session.options.all(), session.usage(), integrity, seq)
-    return Answer(result, lambda: _replay(connection, session, params.replay, seq))
+    result = m.SessionLoadResult(session.snapshot(), session.options.all(), session.usage(), integrity, seq)
+
+    def follow() -> None:
+        if isinstance(replay, Mapping) and "fromSeq" in replay:
+            connection.follow(session, min(replay["fromSeq"], seq))
+        else:
+            for event in _past_events(session, replay):
+                connection.sink.notify("sidecar/event", event)
+            connection.follow(session, seq)
+        session.introduce()
+
+    return Answer(result, follow)
 
 
-async def list_sessions(connection: Connection, params: SessionListParams) -> SessionListResult:
+async def list_sessions(connection: Connection, params: m.SessionListParams) -> m.SessionListResult:
     """List the sessions, the newest first."""
-    start = _cursor(params.cursor)
-    limit = max(1, min(params.limit, _MOST))
-    wanted = [found for found in await connection.hub.list() if _matches(found, params)]
-    more = len(wanted) > start + limit
-    return SessionListResult(tuple(wanted[start : start + limit]), str(start + limit) if more else None)
+    found = [each for each in await connection.hub.list() if _matches(each, params)]
+    return m.SessionListResult(*_page(found, params.cursor, params.limit))
 
 
-async def read(connection: Connection, params: SessionReadParams) -> SessionReadResult:
+async def read(connection: Connection, params: m.SessionReadParams) -> m.SessionReadResult:
     """Read a session's nodes, without loading or locking it."""
     nodes = await viewed_nodes(connection.hub, params.sid, params.view)
-    start, limit = _cursor(params.cursor), max(1, min(params.limit, _MOST))
-    page: tuple[NodeView, ...] = tuple(map(node_view, nodes[start : start + limit]))
-    return SessionReadResult(page, str(start + limit) if len(nodes) > start + limit else None)
+    page, next_cursor = _page(nodes, params.cursor, params.limit)
+    return m.SessionReadResult(tuple(map(node_view, page)), next_cursor)
 
 
-async def tree(connection: Connection, params: SidParams) -> SessionTreeResult:
-    """Show every branch of a session."""
+async def tree(connection: Connection, params: m.SidParams) -> m.SessionTreeResult:
+    """Return every branch of a session."""
     graph = await connection.hub.graph(params.sid)
     parents = {node.parent for node in graph.nodes}
     leaves = tuple(node.id for node in graph.nodes if node.id not in parents)
-    return SessionTreeResult(tuple(map(tree_node, graph.nodes)), graph.leaf, leaves)
+    return m.SessionTreeResult(tuple(map(tree_node, graph.nodes)), graph.leaf, leaves)
 
 
-def rewind(connection: Connection, params: SessionRewindParams) -> Awaitable[SessionRewindResult]:
+def rewind(connection: Connection, params: m.SessionRewindParams) -> Awaitable[m.SessionRewindResult]:
     """Move the end of the conversation."""
     session = connection.hub.session(params.sid)
-    return _rewound(session, session.rewind(params.to_node, expect_head=params.expect_head))
+    rewinding = session.rewind(params.to_node, expect_head=params.expect_head)
+
+    async def answer() -> m.SessionRewindResult:
+        moved = await rewinding
+        return m.SessionRewindResult(moved.head, moved.removed, session.log.seq)
+
+    return answer()
 
 
-async def rename(connection: Connection, params: SessionRenameParams) -> Empty:
+async def rename(connection: Connection, params: m.SessionRenameParams) -> m.Empty:
     """Give a session a title."""
     await connection.hub.amend(params.sid, lambda info: replace(info, title=params.title))
-    return Empty()
+    return m.Empty()
 
 
-async def archive(connection: Connection, params: SidParams) -> Empty:
+async def archive(connection: Connection, params: m.SidParams) -> m.Empty:
     """Leave a session out of lists."""
     await connection.hub.amend(params.sid, lambda info: replace(info, archived=True))
-    return Empty()
+    return m.Empty()
 
 
-async def unarchive(connection: Connection, params: SidParams) -> Empty:
+async def unarchive(connection: Connection, params: m.SidParams) -> m.Empty:
     """Put a session into lists again."""
     await connection.hub.amend(params.sid, lambda info: replace(info, archived=False))
-    return Empty()
+    return m.Empty()
 
 
-async def delete(connection: Connection, params: SidParams) -> Empty:
+async def delete(connection: Connection, params: m.SidParams) -> m.Empty:
     """Remove a session for good."""
     await connection.hub.delete(params.sid)
     connection.service.unfollow(params.sid)
-    return Empty()
+    return m.Empty()
 
 
-async def close(connection: Connection, params: SidParams) -> Empty:
+async def close(connection: Connection, params: m.SidParams) -> m.Empty:
     """Close a session; it stays stored."""
     await connection.hub.close(params.sid)
     connection.service.unfollow(params.sid)
-    return Empty()
+    return m.Empty()
+
+
+async def export(connection: Connection, params: m.SessionExportParams) -> m.SessionExportResult:
+    """Return the conversation as text, or write it to a file that does not exist yet."""
+    info = await connection.hub.info(params.sid)
+    nodes = await viewed_nodes(connection.hub, params.sid, params.view)
+    text = export_text(info, [node_view(node) for node in nodes], params.format)
+    if params.path is None:
+        return m.SessionExportResult(text=text)
+    path = Path(params.path)
+    if not path.is_absolute() or "\0" in params.path:
+        raise InvalidInput(f"path {params.path!r} is not an absolute path")
+
+    def write() -> None:
+        with path.open("x", encoding="utf-8", errors="replace", newline="\n") as file:
+            file.write(text)
+
+    try:
+        await asyncio.to_thread(write)
+    except OSError as error:
+        hint = "name a file that does not exist, in a folder that does"
+        raise InvalidInput(f"cannot write {params.path!r}: {error.strerror}", hint=hint) from None
+    return m.SessionExportResult(path=str(path))
 
 
 def set_config_option(
-    connection: Connection, params: SetConfigOptionParams
-) -> Awaitable[SetConfigOptionResult]:
-    """Set one knob of a session."""
+    connection: Connection, params: m.SetConfigOptionParams
+) -> Awaitable[m.SetConfigOptionResult]:
+    """Set one option of a session."""
     session = connection.hub.session(params.sid)
-    return _chosen(session, session.choose(params.config_id, params.value))
+    storing = session.choose(params.config_id, params.value)
+
+    async def answer() -> m.SetConfigOptionResult:
+        await storing
+        return m.SetConfigOptionResult(session.options.all(), session.log.seq)
+
+    return answer()
 
 
-def _begun(connection: Connection, session: Session) -> Answer:
+def tool_servers(configs: Iterable[m.McpServerConfig]) -> tuple[McpServer, ...]:
+    """Return the tool servers that a client configured.
+
+    Raises InvalidInput for a server without a command or URL, so that it cannot be reached.
+
+    >>> tool_servers([m.McpServerConfig("git", command="git-mcp")])
+    (StdioServer(name='git', command='git-mcp'),)
+    """
+    return tuple(map(_tool_server, configs))
+
+
+def _tool_server(config: m.McpServerConfig) -> McpServer:
+    if config.type == "stdio":
+        if config.command:
+            return StdioServer(config.name, config.command, config.args, _pairs(config.env))
+        field, hint = "command", "an absolute path, or a program in the path"
+    else:
+        if config.url is not None and config.url.startswith(("http://", "https://")):
+            headers = _pairs(config.headers)
+            return HttpServer(config.name, config.url, headers, is_sse=config.type == "sse")
+        field, hint = "url", "one that begins with http"
+    raise InvalidInput(f"the server {config.name!r} of type {config.type!r} needs {field!r}", hint=hint)
+
+
+def _pairs(values: Iterable[m.NamedValue]) -> tuple[tuple[str, str], ...]:
+    return tuple((each.name, each.value) for each in values)
+
+
+def _introduce(connection: Connection, session: Session) -> Answer:
+    """Answer with a new session, and follow it once the answer is sent."""
     seq = session.log.seq
-    result = SessionNewResult(session.sid, session.snapshot(), session.options.all(), session.usage(), seq)
+    result = m.SessionNewResult(session.sid, session.snapshot(), session.options.all(), session.usage(), seq)
 
     def follow() -> None:
         connection.follow(session, seq)
@@ -180,53 +232,8 @@ def _begun(connection: Connection, session: Session) -> Answer:
     return Answer(result, follow)
 
 
-async def _rewound(session: Session, rewinding: Awaitable[HeadChange]) -> SessionRewindResult:
-    moved = await rewinding
-    return SessionRewindResult(moved.head, moved.removed, session.log.seq)
-
-
-async def _chosen(session: Session, storing: Awaitable[None]) -> SetConfigOptionResult:
-    await storing
-    return SetConfigOptionResult(session.options.all(), session.log.seq)
-
-
-def _matches(found: SessionSummary, params: SessionListParams) -> bool:
-    if found.archived and not params.archived:
-        return False
-    if params.cwd is not None and found.cwd != params.cwd:
-        return False
-    words: Sequence[str] = (params.query or "").casefold().split()
-    return all(word in found.title.casefold() for word in words)
-
-
-def _cursor(cursor: str | None) -> int:
-    if cursor is None:
-        return 0
-    if not cursor.isdecimal():
-        raise InvalidInput(f"unknown cursor {cursor!r}", hint="pass the nextCursor of the page before")
-    return int(cursor)
-
-
-def _check_replay(replay: object) -> None:
-    if isinstance(replay, Mapping):
-        ok = len(replay) == 1 and next(iter(replay)) in ("fromSeq", "lastTurns")
-        ok = ok and isinstance(next(iter(replay.values())), int)
-        if not ok:
-            raise InvalidInput('replay must be "none", "full", {"fromSeq": n} or {"lastTurns": n}')
-
-
-def _replay(connection: Connection, session: Session, replay: str | Mapping[str, int], seq: int) -> None:
-    """Send the past asked for, then follow."""
-    if isinstance(replay, Mapping) and "fromSeq" in replay:
-        seq = min(replay["fromSeq"], seq)
-    else:
-        for event in _past(session, replay):
-            connection.link.notify("sidecar/event", event)
-    connection.follow(session, seq)
-    session.introduce()
-
-
-def _past(session: Session, replay: str | Mapping[str, int]) -> Sequence[dict[str, object]]:
+def _past_events(session: Session, replay: str | Mapping[str, int]) -> Sequence[dict[str, object]]:
+    """Return the past of a session as events: none of it, the last turns, or all of it."""
     if replay == "none":
         return ()
     history = session.history
@@ -237,3 +244,39 @@ def _past(session: Session, replay: str | Mapping[str, int]) -> Sequence[dict[st
     stored = replay_timeline(session.sid, parts, session.describe)
     unstored = replay_events(session.sid, history.turns[len(history.node_ids) :], (), session.describe)
     return [event_to_wire(event) for event in (*stored, *unstored)]
+
+
+def _matches(found: SessionSummary, params: m.SessionListParams) -> bool:
+    if found.archived and not params.archived:
+        return False
+    if params.cwd is not None and found.cwd != params.cwd:
+        return False
+    words = (params.query or "").casefold().split()
+    return all(word in found.title.casefold() for word in words)
+
+
+def _page(items: Sequence[_T], cursor: str | None, limit: int) -> tuple[tuple[_T, ...], str | None]:
+    """Return a page of *items* and the cursor of the next page, None after the last one."""
+    if cursor is not None and not cursor.isdecimal():
+        raise InvalidInput(f"unknown cursor {cursor!r}", hint="pass the nextCursor of the page before")
+    start = int(cursor or 0)
+    end = start + max(1, min(limit, _MAX_PAGE))
+    return tuple(items[start:end]), str(end) if len(items) > end else None
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "sidecar/session/new": new,
+    "sidecar/session/load": load,
+    "sidecar/session/list": list_sessions,
+    "sidecar/session/read": read,
+    "sidecar/session/tree": tree,
+    "sidecar/session/fork": fork,
+    "sidecar/session/rewind": rewind,
+    "sidecar/session/rename": rename,
+    "sidecar/session/archive": archive,
+    "sidecar/session/unarchive": unarchive,
+    "sidecar/session/delete": delete,
+    "sidecar/session/close": close,
+    "sidecar/session/export": export,
+    "sidecar/session/setConfigOption": set_config_option,
+}

@@ -1,47 +1,24 @@
 """``sidecar/turn/*`` and ``sidecar/queue/*``: send prompts, wait for them, steer, stop, and edit the queue.
 
-Every one of them takes effect when it is called, and only its answer may have to wait.
+Every request takes effect when it is called; only its answer may have to wait.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sidecar._internal.errors import SidecarError
 from sidecar.conductor.contract import Author
-from sidecar.conductor.jobs import SubmitReceipt, TurnFault, TurnOutcome
+from sidecar.conductor.jobs import SubmitReceipt, TurnFault
 from sidecar.conductor.session import Session
-from sidecar.protocol.messages import (
-    InterruptParams,
-    InterruptResult,
-    QueueEditParams,
-    QueueRemoveParams,
-    QueueResult,
-    SidParams,
-    TurnParams,
-    TurnRunResult,
-    TurnStartResult,
-    TurnSteerParams,
-    TurnSteerResult,
-)
-from sidecar.service.partial import stream_answer
-from sidecar.service.progress import show_turn
+from sidecar.protocol import messages as m
+from sidecar.service.streaming import show_turn, stream_answer
 
 if TYPE_CHECKING:
+    from sidecar.service.contract import Handler
     from sidecar.service.service import Connection
-
-__all__ = [
-    "TurnFailed",
-    "interrupt",
-    "queue_edit",
-    "queue_list",
-    "queue_remove",
-    "run",
-    "start",
-    "steer",
-]
 
 
 class TurnFailed(SidecarError):
@@ -54,52 +31,71 @@ class TurnFailed(SidecarError):
         self.kind = fault.kind  # type: ignore[misc]  # one class for every RunErrorKind
 
 
-def start(connection: Connection, params: TurnParams) -> Awaitable[TurnStartResult]:
-    """Send a prompt; the events tell the rest."""
+def start(connection: Connection, params: m.TurnParams) -> Awaitable[m.TurnStartResult]:
+    """Send a prompt; events report the rest."""
     session = connection.hub.session(params.sid)
-    return _started(session, _take(connection, session, params))
+    submitted = _submit(connection, session, params)
+
+    async def answer() -> m.TurnStartResult:
+        started = await session.prompts.entered(submitted)
+        return m.TurnStartResult(
+            started.turn_id, started.user_node_id, started.disposition, session.log.seq, started.position
+        )
+
+    return answer()
 
 
-def run(connection: Connection, params: TurnParams) -> Awaitable[TurnRunResult]:
+def run(connection: Connection, params: m.TurnParams) -> Awaitable[m.TurnRunResult]:
     """Send a prompt and wait until it is answered. Cancelling the request does not stop the turn."""
     session = connection.hub.session(params.sid)
-    return _settled(session, _take(connection, session, params))
+    submitted = _submit(connection, session, params)
+
+    async def answer() -> m.TurnRunResult:
+        done = await asyncio.shield(submitted.outcome)
+        if done.fault is not None:
+            raise TurnFailed(session.sid, done.turn_id, done.fault)
+        return m.TurnRunResult(
+            done.turn_id, done.stop_reason, done.head, done.usage, done.text, session.log.seq
+        )
+
+    return answer()
 
 
-def steer(connection: Connection, params: TurnSteerParams) -> TurnSteerResult:
-    """Say something to the turn that runs."""
+def steer(connection: Connection, params: m.TurnSteerParams) -> m.TurnSteerResult:
+    """Send a message to the turn that runs."""
     session = connection.hub.session(params.sid)
     steered = session.prompts.steer(params.input, params.expect_turn_id, _author(connection))
-    return TurnSteerResult(steered.outcome, steered.turn_id, session.log.seq)
+    return m.TurnSteerResult(steered.outcome, steered.turn_id, session.log.seq)
 
 
-def interrupt(connection: Connection, params: InterruptParams) -> InterruptResult:
+def interrupt(connection: Connection, params: m.InterruptParams) -> m.InterruptResult:
     """Stop a turn."""
     done = connection.hub.session(params.sid).interrupt(params.turn_id, params.queue)
-    return InterruptResult(done.accepted, done.returned)
+    return m.InterruptResult(done.accepted, done.returned)
 
 
-def queue_list(connection: Connection, params: SidParams) -> QueueResult:
+def list_queue(connection: Connection, params: m.SidParams) -> m.QueueResult:
     """List the prompts that wait."""
     return _queue(connection.hub.session(params.sid))
 
 
-def queue_edit(connection: Connection, params: QueueEditParams) -> QueueResult:
+def edit_queued(connection: Connection, params: m.QueueEditParams) -> m.QueueResult:
     """Change a prompt that waits."""
     session = connection.hub.session(params.sid)
     session.prompts.edit(params.item_id, params.input)
     return _queue(session)
 
 
-def queue_remove(connection: Connection, params: QueueRemoveParams) -> QueueResult:
-    """Take a prompt out of the queue."""
+def remove_queued(connection: Connection, params: m.QueueRemoveParams) -> m.QueueResult:
+    """Remove a prompt from the queue."""
     session = connection.hub.session(params.sid)
     session.prompts.remove(params.item_id)
     return _queue(session)
 
 
-def _take(connection: Connection, session: Session, params: TurnParams) -> SubmitReceipt:
-    seq = session.log.seq
+def _submit(connection: Connection, session: Session, params: m.TurnParams) -> SubmitReceipt:
+    """Give a prompt to its session now, and show its turn where the client gave tokens for that."""
+    seq, sink = session.log.seq, connection.sink
     started = session.prompts.take(
         params.input,
         when_busy=params.when_busy,
@@ -108,12 +104,13 @@ def _take(connection: Connection, session: Session, params: TurnParams) -> Submi
         author=_author(connection),
     )
     if started.disposition != "steered":
-        show_turn(session, started, connection.link.progress(params.work_done_token), seq)
+        show_turn(session, started, sink.progress(params.work_done_token), seq)
     if (token := params.partial_result_token) is not None:
-        tell = connection.link.send_part
-        stream_answer(
-            session.log, started.turn_id, lambda part, is_last: tell(token, part, is_last=is_last), seq
-        )
+
+        def send(part: dict[str, Any], is_last: bool) -> bool:
+            return sink.send_part(token, part, is_last=is_last)
+
+        stream_answer(session.log, started.turn_id, send, seq)
     return started
 
 
@@ -121,21 +118,16 @@ def _author(connection: Connection) -> Author:
     return Author(connection.client_id, connection.name)
 
 
-async def _started(session: Session, taken: SubmitReceipt) -> TurnStartResult:
-    started = await session.prompts.entered(taken)
-    return TurnStartResult(
-        started.turn_id, started.user_node_id, started.disposition, session.log.seq, started.position
-    )
+def _queue(session: Session) -> m.QueueResult:
+    return m.QueueResult(session.prompts.items(), session.log.seq)
 
 
-async def _settled(session: Session, taken: SubmitReceipt) -> TurnRunResult:
-    outcome: TurnOutcome = await asyncio.shield(taken.outcome)
-    if outcome.fault is not None:
-        raise TurnFailed(session.sid, outcome.turn_id, outcome.fault)
-    return TurnRunResult(
-        outcome.turn_id, outcome.stop_reason, outcome.head, outcome.usage, outcome.text, session.log.seq
-    )
-
-
-def _queue(session: Session) -> QueueResult:
-    return QueueResult(session.prompts.items(), session.log.seq)
+HANDLERS: Final[dict[str, Handler]] = {
+    "sidecar/turn/start": start,
+    "sidecar/turn/run": run,
+    "sidecar/turn/steer": steer,
+    "sidecar/turn/interrupt": interrupt,
+    "sidecar/queue/list": list_queue,
+    "sidecar/queue/edit": edit_queued,
+    "sidecar/queue/remove": remove_queued,
+}

@@ -9,7 +9,7 @@ import pytest
 from sidecar.conductor.contract import ContextUsage
 from sidecar.conductor.events import Faulted, Message, Payload, Settled, TextDelta
 from sidecar.conductor.log import EventLog
-from sidecar.service.partial import stream_answer
+from sidecar.service.streaming import stream_answer
 
 USAGE = ContextUsage(0, 100, 80, 0.0, "estimate", None, {})
 END = Settled("t", "end_turn", None, USAGE, 0)
