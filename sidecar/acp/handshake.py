@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.protocol.handshake import ClientWishes, ServerInfo, advertise, client_wishes
+from sidecar.protocol.handshake import ClientFeatures, ServerInfo, advertise, parse_client_features
 from sidecar.transport.peer import Limits
 
 __all__ = ["ACP_DRAFT", "ACP_VERSION", "AcpProfile", "AgentInfo", "profile_of", "welcome"]
@@ -54,7 +54,7 @@ class AcpProfile:
     reads_files: bool
     writes_files: bool
     runs_commands: bool
-    wishes: ClientWishes | None
+    wishes: ClientFeatures | None
     options: Mapping[str, Any]
 
 
@@ -82,7 +82,7 @@ def profile_of(params: Any, faces: Collection[str] = ()) -> AcpProfile:
         reads_files=not is_draft and files.get("readTextFile") is True,
         writes_files=not is_draft and files.get("writeTextFile") is True,
         runs_commands=not is_draft and declared.get("terminal") is True,
-        wishes=client_wishes(_object(declared, "_meta").get("sidecar")),
+        wishes=parse_client_features(_object(declared, "_meta").get("sidecar")),
         options=_object(_object(params, "_meta"), "sidecar"),
     )
 

@@ -17,7 +17,7 @@ from sidecar.commands.sizes import plan_lines, show_outcome, show_parts, show_si
 from sidecar.commands.stored import NoSuchSession, find_session
 from sidecar.commands.terminal import Screen
 from sidecar.protocol.codec import to_wire
-from sidecar.protocol.shapes import PermissionAnswer, PermissionRequest
+from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
 from sidecar_client import Session, SidecarClient, SidecarClientError, SidecarRequestError
 
 __all__ = ["run"]

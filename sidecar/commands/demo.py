@@ -24,7 +24,7 @@ from sidecar.commands.live import TurnFailed
 from sidecar.commands.sizes import plan_lines, show_outcome, show_sizes
 from sidecar.commands.terminal import Screen
 from sidecar.protocol.codec import to_wire
-from sidecar.protocol.shapes import Compaction
+from sidecar.protocol.messages import Compaction
 from sidecar_client import ClientEvent, Session, SidecarClient
 
 __all__ = ["run"]

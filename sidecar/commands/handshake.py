@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from sidecar import __version__
 from sidecar._internal.env import speaks_acp_draft
-from sidecar.protocol.handshake import ServerInfo, faces
-from sidecar.protocol.stamp import SCHEMA_HASH
+from sidecar.protocol.handshake import SCHEMA_HASH, ServerInfo, face_names
 
 if TYPE_CHECKING:
     from sidecar.acp import AgentInfo
@@ -31,7 +30,7 @@ def server_info(socket: str | None = None) -> ServerInfo:
         version=__version__,
         build=_BUILD,
         engines=_ENGINES,
-        faces=faces(with_draft=speaks_acp_draft()),
+        faces=face_names(with_draft=speaks_acp_draft()),
         event_buffer=_EVENT_BUFFER,
         schema_hash=SCHEMA_HASH,
         socket=socket,

@@ -12,7 +12,7 @@ from sidecar.commands.daemon import print_json, run_with_daemon
 from sidecar.commands.interrupts import INTERRUPTED, Interrupts
 from sidecar.commands.live import Stop, TurnFailed, show_turn
 from sidecar.commands.terminal import Screen
-from sidecar.protocol.shapes import PermissionAnswer, PermissionRequest
+from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
 from sidecar_client import ClientEvent, Session, SidecarClient, allow, reject
 
 __all__ = ["run"]

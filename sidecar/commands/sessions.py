@@ -10,7 +10,7 @@ from sidecar.commands.daemon import print_json, run_with_daemon
 from sidecar.commands.stored import list_sessions
 from sidecar.commands.terminal import Screen, short_path
 from sidecar.protocol.codec import to_wire
-from sidecar.protocol.shapes import SessionSummary
+from sidecar.protocol.messages import SessionSummary
 from sidecar_client import SidecarClient
 
 __all__ = ["run"]

@@ -9,7 +9,7 @@ from typing import Final
 from sidecar.commands.live import path_of
 from sidecar.commands.terminal import Screen, bar
 from sidecar.protocol.codec import to_wire
-from sidecar.protocol.shapes import Compaction, ContextUsage, Plan
+from sidecar.protocol.messages import Compaction, ContextUsage, Plan
 
 __all__ = ["plan_lines", "show_change", "show_outcome", "show_parts", "show_sizes"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sidecar.protocol.shapes import SessionSummary
+from sidecar.protocol.messages import SessionSummary
 from sidecar_client import SidecarClient
 
 __all__ = ["NoSuchSession", "find_session", "list_sessions"]

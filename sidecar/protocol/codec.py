@@ -1,6 +1,9 @@
-"""JSON values to messages and back: camelCase on the wire, frozen dataclasses inside. cattrs does the work.
+"""JSON values to messages and back: camelCase on the wire, frozen dataclasses in Python.
 
-Unknown fields are ignored. What does not fit raises :class:`InvalidInput`, naming each place.
+cattrs builds one reader and one writer for each dataclass, once. Three rules are added to it. Reading is
+strict: a number is never taken for a string, nor true for 1. Unknown members are ignored, so that a newer
+client can talk to an older daemon. A mistake raises :class:`InvalidInput` with every wrong place, not only
+the first.
 """
 
 from __future__ import annotations
@@ -18,36 +21,39 @@ from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, overrid
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.events import Event
 
-__all__ = ["camel", "event_to_wire", "from_wire", "result_from_wire", "to_wire", "wire_name"]
-
 T = TypeVar("T")
 
 
-def camel(name: str) -> str:
-    """Return the wire's spelling of a field.
+def to_camel(name: str) -> str:
+    """Return the spelling of a field on the wire.
 
-    >>> camel("user_node_id")
+    >>> to_camel("user_node_id")
     'userNodeId'
     """
     head, *rest = name.split("_")
     return head + "".join(word.capitalize() for word in rest)
 
 
+def wire_name(field: Field[Any]) -> str:
+    """Return the name of *field* on the wire: that of its metadata, else its own in camelCase."""
+    return str(field.metadata.get("wire", to_camel(field.name)))
+
+
 def from_wire(kind: type[T], value: Any) -> T:
-    """Return *value* as a *kind*. Raises InvalidInput with every place that does not fit."""
+    """Return *value*, decoded JSON, as a *kind*. Raises InvalidInput with every wrong place."""
     return _structure(_converter(), kind, value, "params")
 
 
 def result_from_wire(kind: type[T], value: Any) -> T:
-    """Return an answer of the daemon's as a *kind*; words that this version does not know are kept.
+    """Return a daemon's answer as a *kind*. Raises InvalidInput for another shape.
 
-    Enums are open on the wire: a newer daemon may say more. Raises InvalidInput for another shape.
+    A choice of words is open here: a newer daemon may send a word that this version does not know.
     """
     return _structure(_converter(is_open=True), kind, value, "result")
 
 
 def to_wire(value: Any) -> Any:
-    """Return *value* as JSON-ready data; fields that are None are left out, but for the nullable ones."""
+    """Return *value* as JSON-ready data. A field that is None by default is left out while it is None."""
     return _converter().unstructure(value)
 
 
@@ -68,89 +74,89 @@ def event_to_wire(event: Event) -> dict[str, Any]:
 def _structure(converter: Converter, kind: type[T], value: Any, path: str) -> T:
     if not isinstance(value, Mapping):
         raise InvalidInput(f"{path} must be an object, found {_json_type(value)}")
+
+    def explain(error: BaseException, _kind: Any) -> str:
+        if isinstance(error, KeyError):
+            return f'required field "{to_camel(str(error.args[0]))}" is missing'
+        return str(error) or type(error).__name__
+
     try:
         return converter.structure(value, kind)
     except Exception as error:
-        places = transform_error(error, path=path, format_exception=_explain)
-        raise InvalidInput("; ".join(map(_camel_path, dict.fromkeys(places)))) from None
+        places = dict.fromkeys(transform_error(error, path=path, format_exception=explain))
+        parts = (place.rpartition(" @ ") for place in places)
+        reasons = (f"{why} @ {'.'.join(map(to_camel, where.split('.')))}" for why, _, where in parts)
+        raise InvalidInput("; ".join(reasons)) from None
 
 
 @cache
 def _converter(*, is_open: bool = False) -> Converter:
     converter = Converter(detailed_validation=True, forbid_extra_keys=False)
-    converter.register_structure_hook_factory(is_dataclass, lambda kind: _structure_hook(converter, kind))
-    converter.register_unstructure_hook_factory(is_dataclass, lambda kind: _unstructure_hook(converter, kind))
-    for scalar in (str, int, bool, float):
-        converter.register_structure_hook(scalar, _strict)
-    converter.register_structure_hook_func(_is_choice, _structure_open if is_open else _structure_choice)
-    converter.register_structure_hook_factory(_is_tuple, lambda kind: _tuple_hook(converter, kind))
+
+    def make_reader(kind: Any) -> Any:
+        renames = {field.name: override(rename=wire_name(field)) for field in fields(kind)}
+        return make_dict_structure_fn(kind, converter, _cattrs_detailed_validation=True, **renames)  # type: ignore[arg-type]  # an override is any keyword
+
+    def make_writer(kind: Any) -> Any:
+        overrides = {
+            field.name: override(rename=wire_name(field), omit_if_default=field.default is None)
+            for field in fields(kind)
+        }
+        return make_dict_unstructure_fn(kind, converter, **overrides)  # type: ignore[arg-type]  # an override is any keyword
+
+    def make_tuple_reader(kind: Any) -> Any:
+        read_items = list_structure_factory(GenericAlias(list, get_args(kind)[0]), converter)  # type: ignore[arg-type]  # made while it runs
+
+        def read(value: Any, _kind: Any) -> Any:
+            if not isinstance(value, list):
+                raise TypeError(f"expected an array, found {_json_type(value)}")
+            return tuple(read_items(value, None))
+
+        return read
+
+    def read_choice(value: Any, kind: Any) -> Any:
+        is_known = any(_fits(value, arm) for arm in _arms(kind))
+        if is_known or (is_open and isinstance(value, str)):
+            return value
+        wanted = " or ".join(word for arm in _arms(kind) for word in _describe(arm))
+        found = f'"{value[:40]}"' if isinstance(value, str) else _json_type(value)
+        raise TypeError(f"expected {wanted}, found {found}")
+
+    converter.register_structure_hook_factory(is_dataclass, make_reader)
+    converter.register_unstructure_hook_factory(is_dataclass, make_writer)
+    for scalar in _SCALARS:
+        converter.register_structure_hook(scalar, _read_strictly)
+    converter.register_structure_hook_func(_is_choice, read_choice)
+    converter.register_structure_hook_factory(_is_tuple, make_tuple_reader)
     return converter
 
 
-def _structure_hook(converter: Converter, kind: Any) -> Any:
-    renames = {field.name: override(rename=wire_name(field)) for field in fields(kind)}
-    return make_dict_structure_fn(kind, converter, _cattrs_detailed_validation=True, **renames)  # type: ignore[arg-type]  # an override is any keyword
+_SCALARS = {str: "a string", int: "an integer", bool: "true or false", float: "a number"}
 
 
-def _unstructure_hook(converter: Converter, kind: Any) -> Any:
-    overrides = {
-        field.name: override(rename=wire_name(field), omit_if_default=field.default is None)
-        for field in fields(kind)
-    }
-    return make_dict_unstructure_fn(kind, converter, **overrides)  # type: ignore[arg-type]  # an override is any keyword
-
-
-def wire_name(field: Field[Any]) -> str:
-    """Return the name of *field* on the wire."""
-    return str(field.metadata.get("wire", camel(field.name)))
-
-
-def _strict(value: Any, kind: type[Any]) -> Any:
-    """Refuse what Python would coerce: a number for a string, a string for a number, a bool for an int."""
+def _read_strictly(value: Any, kind: type[Any]) -> Any:
+    """Return *value* unchanged. Raises TypeError where Python would convert it, as from 5 to "5"."""
     if kind is float and type(value) is int:
         return value
     if type(value) is not kind:
-        raise TypeError(f"expected {_WORDS[kind]}, found {_json_type(value)}")
+        raise TypeError(f"expected {_SCALARS[kind]}, found {_json_type(value)}")
     return value
-
-
-_WORDS = {str: "a string", int: "an integer", bool: "true or false", float: "a number"}
 
 
 def _is_tuple(kind: Any) -> bool:
     return get_origin(kind) is tuple
 
 
-def _tuple_hook(converter: Converter, kind: Any) -> Any:
-    structure = list_structure_factory(GenericAlias(list, get_args(kind)[0]), converter)  # type: ignore[arg-type]  # made while it runs
-
-    def hook(value: Any, _kind: Any) -> Any:
-        if not isinstance(value, list):
-            raise TypeError(f"expected an array, found {_json_type(value)}")
-        return tuple(structure(value, None))
-
-    return hook
-
-
 def _is_choice(kind: Any) -> bool:
-    """Whether *kind* is a literal, or a union the wire tells apart by looking at the value."""
+    """Return whether *kind* is a literal, or a union of types that only the value itself tells apart."""
     if get_origin(kind) is Literal:
         return True
     is_union = get_origin(kind) in (Union, UnionType)
     return is_union and len([arm for arm in get_args(kind) if arm is not type(None)]) > 1
 
 
-def _structure_choice(value: Any, kind: Any) -> Any:
-    arms = (kind,) if get_origin(kind) is Literal else get_args(kind)
-    if any(_fits(value, arm) for arm in arms):
-        return value
-    wanted = " or ".join(word for arm in arms for word in _words(arm))
-    raise TypeError(f"expected {wanted}, found {_found(value)}")
-
-
-def _structure_open(value: Any, kind: Any) -> Any:
-    """Take any word where words are to choose from."""
-    return value if isinstance(value, str) else _structure_choice(value, kind)
+def _arms(kind: Any) -> tuple[Any, ...]:
+    return (kind,) if get_origin(kind) is Literal else get_args(kind)
 
 
 def _fits(value: Any, arm: Any) -> bool:
@@ -163,27 +169,11 @@ def _fits(value: Any, arm: Any) -> bool:
     return type(value) is arm
 
 
-def _words(arm: Any) -> list[str]:
+def _describe(arm: Any) -> list[str]:
+    """Return the values that *arm* takes, in words for an error message."""
     if get_origin(arm) is Literal:
         return [f'"{value}"' for value in get_args(arm)]
-    if get_origin(arm) is not None:
-        return ["an object"]
-    return [_WORDS.get(arm, "null")]
-
-
-def _found(value: Any) -> str:
-    return f'"{value[:40]}"' if isinstance(value, str) else _json_type(value)
-
-
-def _camel_path(place: str) -> str:
-    message, _, path = place.rpartition(" @ ")
-    return f"{message} @ {'.'.join(map(camel, path.split('.')))}"
-
-
-def _explain(error: BaseException, _kind: Any) -> str:
-    if isinstance(error, KeyError):
-        return f'required field "{camel(str(error.args[0]))}" is missing'
-    return str(error) or type(error).__name__
+    return ["an object" if get_origin(arm) is not None else _SCALARS.get(arm, "null")]
 
 
 def _json_type(value: Any) -> str:

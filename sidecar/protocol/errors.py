@@ -1,7 +1,7 @@
-"""The only map from an error's ``kind`` to a JSON-RPC code, one column a face (protocol 4.6).
+"""Errors on the wire: the only map from the ``kind`` of an error to a JSON-RPC code, one for each face.
 
-The contract of an error is ``data = {kind, retryable, hint?, details?}``; the code is what the face's own
-specification has nearest to it.
+A client goes by ``data = {kind, retryable, hint?, details?}``. The code is the nearest one in the
+specification of the face, and several kinds share one.
 """
 
 from __future__ import annotations
@@ -9,19 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from sidecar._internal.errors import SidecarError
+from sidecar._internal.errors import InvalidInput, SidecarError
 
-__all__ = [
-    "ERROR_KINDS",
-    "ErrorKind",
-    "MethodNotFound",
-    "ParseProblem",
-    "RequestCancelled",
-    "RequestRefused",
-    "acp_code",
-    "error_data",
-    "lsp_code",
-]
+__all__ = ["InvalidInput"]  # raised by the codec; clients may import it from the protocol alone
 
 REQUEST_FAILED: Final = -32803
 _INTERNAL: Final = -32603
@@ -29,7 +19,7 @@ _INTERNAL: Final = -32603
 
 @dataclass(frozen=True, slots=True)
 class ErrorKind:
-    """One row of the table: an error's code on either face, when it comes, and whether to try again."""
+    """One row of the table: the code of an error on either face, its cause, and whether a retry can help."""
 
     kind: str
     lsp: int
@@ -39,51 +29,61 @@ class ErrorKind:
 
 
 _ROWS: Final = (
-    ErrorKind("parse", -32700, -32700, "The body is no JSON."),
-    ErrorKind("invalidRequest", -32600, -32600, "The message is none, or comes at the wrong moment."),
+    ErrorKind("parse", -32700, -32700, "The body is not valid JSON."),
+    ErrorKind("invalidRequest", -32600, -32600, "It is not a request, or comes at the wrong moment."),
     ErrorKind("methodNotFound", -32601, -32601, "There is no such method."),
     ErrorKind("invalidParams", -32602, -32602, "A parameter is missing, of another type or out of range."),
-    ErrorKind("notInitialized", -32002, -32600, "A request came before `initialize`."),
+    ErrorKind("notInitialized", -32002, -32600, "The request came before `initialize`."),
     ErrorKind("alreadyInitialized", -32600, -32600, "`initialize` came a second time."),
     ErrorKind("messageTooLarge", -32600, -32600, "The body is over `limits.maxMessageBytes`."),
     ErrorKind("overloaded", REQUEST_FAILED, -32001, "Too many requests are open.", retryable=True),
     ErrorKind("cancelled", -32800, -32800, "The client cancelled the request."),
-    ErrorKind("authRequired", REQUEST_FAILED, -32000, "The daemon wants to know who asks."),
+    ErrorKind("authRequired", REQUEST_FAILED, -32000, "The client has to authenticate first."),
     ErrorKind("sessionNotFound", REQUEST_FAILED, -32002, "No session is stored, or loaded, under the id."),
     ErrorKind("nodeNotFound", REQUEST_FAILED, -32002, "The session has no such node."),
     ErrorKind("compactionNotFound", REQUEST_FAILED, -32002, "The session has no such compaction."),
-    ErrorKind("itemNotFound", REQUEST_FAILED, -32002, "Nothing waits in the queue under the id."),
-    ErrorKind("modelNotFound", REQUEST_FAILED, _INTERNAL, "Nobody serves the model."),
-    ErrorKind("busy", REQUEST_FAILED, -32600, "The session is at work, here or elsewhere.", retryable=True),
-    ErrorKind("notSteerable", REQUEST_FAILED, -32600, "The turn the words were meant for is over."),
+    ErrorKind("itemNotFound", REQUEST_FAILED, -32002, "No prompt with this id waits in the queue."),
+    ErrorKind("modelNotFound", REQUEST_FAILED, _INTERNAL, "No provider serves the model."),
+    ErrorKind(
+        "busy", REQUEST_FAILED, -32600, "The session is at work, maybe in another process.", retryable=True
+    ),
+    ErrorKind("notSteerable", REQUEST_FAILED, -32600, "The turn that was to be steered is over."),
     ErrorKind(
         "headMoved", -32801, -32600, "The session moved on since `expectHead` or `planId`.", retryable=True
     ),
-    ErrorKind("wouldExceedWindow", REQUEST_FAILED, _INTERNAL, "What would come back does not fit."),
-    ErrorKind("storeUnavailable", REQUEST_FAILED, _INTERNAL, "The disk refuses.", retryable=True),
+    ErrorKind("wouldExceedWindow", REQUEST_FAILED, _INTERNAL, "The restored turns do not fit the window."),
+    ErrorKind(
+        "storeUnavailable",
+        REQUEST_FAILED,
+        _INTERNAL,
+        "The disk is full or read-only.",
+        retryable=True,
+    ),
     ErrorKind("fileProblem", REQUEST_FAILED, _INTERNAL, "A file cannot be read or written."),
-    ErrorKind("modelFailed", REQUEST_FAILED, _INTERNAL, "The model's call failed, or it fell silent."),
-    ErrorKind("toolFailed", REQUEST_FAILED, _INTERNAL, "A tool broke the run."),
-    ErrorKind("compactionFailed", REQUEST_FAILED, _INTERNAL, "Making room in the middle of a run failed."),
+    ErrorKind("modelFailed", REQUEST_FAILED, _INTERNAL, "The model call failed or stopped answering."),
+    ErrorKind("toolFailed", REQUEST_FAILED, _INTERNAL, "A defect in a tool ended the run."),
+    ErrorKind("compactionFailed", REQUEST_FAILED, _INTERNAL, "The compaction in the middle of a run failed."),
     ErrorKind("turnBudget", REQUEST_FAILED, _INTERNAL, "The run needed more model calls than it may make."),
-    ErrorKind("invalidState", REQUEST_FAILED, _INTERNAL, "What was asked does not fit how things stand."),
-    ErrorKind("internal", _INTERNAL, _INTERNAL, "A defect of the daemon; its log says more."),
+    ErrorKind("invalidState", REQUEST_FAILED, _INTERNAL, "The session is in no state for this request."),
+    ErrorKind("internal", _INTERNAL, _INTERNAL, "The daemon has a defect; its log says more."),
 )
 ERROR_KINDS: Final[dict[str, ErrorKind]] = {row.kind: row for row in _ROWS}
 """Every kind of error that a client may get."""
 
 
 class MethodNotFound(SidecarError):
-    """There is no such method."""
+    """No method has the name *method*."""
 
     kind: ClassVar[str] = "methodNotFound"
 
     def __init__(self, method: str) -> None:
-        super().__init__(f"no method {method!r}", hint="sidecar/schema names the methods", method=method)
+        super().__init__(
+            f"there is no method {method!r}", hint="sidecar/schema lists the methods", method=method
+        )
 
 
-class ParseProblem(SidecarError):
-    """The bytes are no JSON."""
+class ParseError(SidecarError):
+    """The body of a message is not valid JSON."""
 
     kind: ClassVar[str] = "parse"
 
@@ -95,11 +95,11 @@ class RequestCancelled(SidecarError):
 
 
 class RequestRefused(SidecarError):
-    """The request does not fit the state of the connection; *kind* says how."""
+    """The connection is in no state for the request; *kind* is one of those that only the wire has."""
 
     def __init__(self, kind: str, message: str, *, hint: str | None = None, retryable: bool = False) -> None:
         super().__init__(message, hint=hint)
-        self.kind = kind  # type: ignore[misc]  # one class for the kinds that only the wire knows
+        self.kind = kind  # type: ignore[misc]  # one class for several kinds
         self.retryable = retryable  # type: ignore[misc]  # as the kind
 
 

@@ -1,8 +1,17 @@
-"""Bytes to message bodies and back, for both faces: Content-Length headers, or one body a line. Sans-IO.
+"""Framing: bytes to message bodies and back, with Content-Length headers or one body a line. Does no I/O.
 
-Feed what came, then take frames until there is none. Bytes are looked at once, a body over the limit is
-skipped and not kept, and nothing is ever raised: what cannot be read is a frame too. Never looks into a body
-that it delivers.
+A connection feeds the bytes that it received and takes frames until :meth:`Decoder.next` returns None. Three
+rules:
+
+- Nothing is raised. A body over the limit is skipped and reported as :class:`Oversized`, and the stream goes
+  on. A header that cannot be read is reported as :class:`BrokenStream`, and nothing comes after it, because
+  the place where the next message begins is lost.
+- Each byte is looked at once. The search for a line's end goes on where the last one stopped, and the buffer
+  is cut once for each feed: a message that comes in a thousand pieces costs as much as in one.
+- At most the two ends of a body over the limit are held in memory.
+
+Example: after ``Content-Length: 2`` and an empty line, ``{}`` is the body; the decoder of lines takes ``{}``
+and LF.
 """
 
 from __future__ import annotations
@@ -12,35 +21,22 @@ from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 from sidecar.protocol.jsonrpc import Id
-from sidecar.protocol.partial import HEAD_BYTES, TAIL_BYTES, salvage
-
-__all__ = [
-    "MAX_BODY_BYTES",
-    "Broken",
-    "Decoder",
-    "Frame",
-    "HeaderDecoder",
-    "LineDecoder",
-    "Oversized",
-    "frame_with_header",
-    "frame_with_newline",
-    "is_line_framed",
-]
+from sidecar.protocol.oversized import HEAD_BYTES, TAIL_BYTES, read_envelope
 
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 _MAX_HEADER_BYTES: Final = 16 * 1024
 _ABSURD_BYTES: Final = 512 * 1024 * 1024
-"""A Content-Length nobody means: waiting for so much would only look like a hang."""
+"""A Content-Length above this is a mistake; to wait for so many bytes would look like a hang."""
 
 _PLAIN_HEADER: Final = re.compile(rb"Content-Length: (\d{1,8})\r\n\r\n")
-"""The header that every client sends; whatever else may stand in one is read line by line."""
+"""The header as nearly every client sends it; any other is read line by line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Oversized:
     """A body over the limit; it was skipped and the stream goes on.
 
-    *id* is what a look at its two ends found. *is_response* says that the id is one of ours.
+    *id* is None when its two ends do not show it. *is_response* is True when the id is one of ours.
     """
 
     size: int
@@ -49,25 +45,25 @@ class Oversized:
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
-    """Nobody knows where the next message begins; nothing more comes out of this stream.
+class BrokenStream:
+    """The beginning of the next message is lost; no frame comes after this one.
 
-    *kind* is the error's: ``parse`` or ``messageTooLarge``.
+    *kind* is that of the error: ``parse`` or ``messageTooLarge``.
     """
 
     kind: str
     reason: str
 
 
-Frame: TypeAlias = bytes | Oversized | Broken
-"""A body, or why there is none."""
+Frame: TypeAlias = bytes | Oversized | BrokenStream
+"""A body, or the reason that there is none."""
 
 
 class Decoder(Protocol):
     """One direction of one connection."""
 
     def feed(self, data: bytes) -> None:
-        """Add bytes as they came."""
+        """Add received bytes."""
         ...
 
     def next(self) -> Frame | None:
@@ -90,7 +86,7 @@ def frame_with_newline(body: bytes) -> bytes:
 
 
 def is_line_framed(first: bytes) -> bool:
-    """Whether a client whose *first* bytes these are sends one message a line; headers never begin blank.
+    """Return whether a stream with these *first* bytes has one message a line; no header begins blank.
 
     >>> is_line_framed(b'{"jsonrpc"'), is_line_framed(b"content-length: 2"), is_line_framed(b"\\n")
     (True, False, True)
@@ -99,7 +95,7 @@ def is_line_framed(first: bytes) -> bool:
 
 
 class HeaderDecoder:
-    """Frames with header lines, as lenient as HTTP: any case, LF or CR LF, other headers ignored."""
+    """Decoder of frames with headers, as lenient as HTTP: any case, LF or CR LF, other headers ignored."""
 
     def __init__(self, max_body_bytes: int = MAX_BODY_BYTES) -> None:
         self._max_body_bytes = max_body_bytes
@@ -112,7 +108,7 @@ class HeaderDecoder:
         self._is_broken = False
 
     def feed(self, data: bytes) -> None:
-        """Add bytes as they came; after a Broken they are dropped."""
+        """Add received bytes; after a BrokenStream they are dropped."""
         if not self._is_broken:
             self._lines.feed(data)
 
@@ -126,10 +122,16 @@ class HeaderDecoder:
                 return broken
         if self._body_bytes is None:
             return None
-        return self._skip() if self._body_bytes > self._max_body_bytes else self._take()
+        if self._body_bytes > self._max_body_bytes:
+            return self._skip_body(self._body_bytes)
+        if self._lines.waiting < self._body_bytes:
+            return None
+        body = self._lines.take(self._body_bytes)
+        self._body_bytes = None
+        return body
 
-    def _read_header(self) -> Broken | None:
-        """Set the length of the body once its header is whole; Broken when it has none."""
+    def _read_header(self) -> BrokenStream | None:
+        """Set the length of the body once its header is complete; return a BrokenStream if there is none."""
         if not self._is_in_header and (plain := self._lines.take_match(_PLAIN_HEADER)) is not None:
             self._body_bytes, self._header_bytes = int(plain), 0
             return None
@@ -141,54 +143,45 @@ class HeaderDecoder:
             if broken is not None or self._body_bytes is not None:
                 return broken
         if self._header_bytes + self._lines.waiting > _MAX_HEADER_BYTES:
-            return Broken("parse", f"a header of more than {_MAX_HEADER_BYTES} bytes")
+            return BrokenStream("parse", f"the header is longer than {_MAX_HEADER_BYTES} bytes")
         return None
 
-    def _end_header(self) -> Broken | None:
-        """Take the empty line; between two messages it means nothing."""
+    def _end_header(self) -> BrokenStream | None:
+        """Accept an empty line: the end of a header, or nothing between two messages."""
         if self._declared is None and self._is_in_header:
-            return Broken("parse", "a header without Content-Length")
+            return BrokenStream("parse", "the header has no Content-Length")
         self._body_bytes, self._declared = self._declared, None
         self._header_bytes, self._is_in_header = 0, False
         return None
 
-    def _read_line(self, line: bytes) -> Broken | None:
+    def _read_line(self, line: bytes) -> BrokenStream | None:
         self._is_in_header = True
         name, _, value = line.partition(b":")
         if name.strip().lower() != b"content-length":
             return None
         digits = value.strip()
         if not digits.isdigit():
-            return Broken("parse", "a Content-Length that is no number")
+            return BrokenStream("parse", "the Content-Length is not a number")
         # Twenty digits are absurd already, and converting a million of them would take seconds.
         length = int(digits) if len(digits) < 20 else _ABSURD_BYTES + 1
         if length > max(_ABSURD_BYTES, self._max_body_bytes):
-            return Broken("messageTooLarge", "an absurd Content-Length")
+            return BrokenStream("messageTooLarge", "the Content-Length is absurdly large")
         if self._declared not in (None, length):
-            return Broken("parse", "two different Content-Lengths")
+            return BrokenStream("parse", "the header has two different Content-Lengths")
         self._declared = length
         return None
 
-    def _take(self) -> bytes | None:
-        assert self._body_bytes is not None
-        if self._lines.waiting < self._body_bytes:
-            return None
-        body = self._lines.take(self._body_bytes)
-        self._body_bytes = None
-        return body
-
-    def _skip(self) -> Oversized | None:
-        assert self._body_bytes is not None
+    def _skip_body(self, body_bytes: int) -> Oversized | None:
         self._skipped = skipped = self._skipped or _Skipped()
-        skipped.add(self._lines.take(min(self._lines.waiting, self._body_bytes - skipped.size)))
-        if skipped.size < self._body_bytes:
+        skipped.add(self._lines.take(min(self._lines.waiting, body_bytes - skipped.size)))
+        if skipped.size < body_bytes:
             return None
         self._body_bytes = self._skipped = None
         return skipped.frame()
 
 
 class LineDecoder:
-    """One body a line, lines ended by LF alone; empty lines are nothing."""
+    """Decoder of one body a line; a line ends with LF alone, and empty lines are ignored."""
 
     def __init__(self, max_body_bytes: int = MAX_BODY_BYTES) -> None:
         self._max_body_bytes = max_body_bytes
@@ -196,14 +189,16 @@ class LineDecoder:
         self._skipped: _Skipped | None = None
 
     def feed(self, data: bytes) -> None:
-        """Add bytes as they came."""
+        """Add received bytes."""
         self._lines.feed(data)
 
     def next(self) -> Frame | None:
         """Return the next frame, or None until more bytes are fed."""
         while (line := self._lines.next()) is not None:
             if self._skipped is not None or len(line) > self._max_body_bytes:
-                return self._end_of_skipped(line)
+                skipped, self._skipped = self._skipped or _Skipped(), None
+                skipped.add(line)
+                return skipped.frame()
             if line.strip():
                 return line
         if self._skipped is not None or self._lines.unended > self._max_body_bytes:
@@ -211,15 +206,9 @@ class LineDecoder:
             self._skipped.add(self._lines.take(self._lines.unended))
         return None
 
-    def _end_of_skipped(self, line: bytes) -> Oversized:
-        skipped = self._skipped or _Skipped()
-        skipped.add(line)
-        self._skipped = None
-        return skipped.frame()
-
 
 class _Lines:
-    """Bytes that wait, taken by line or by number; the search for a line's end never starts over."""
+    """A buffer of bytes, taken by line or by number; the search for a line's end never starts over."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -228,12 +217,12 @@ class _Lines:
 
     @property
     def waiting(self) -> int:
-        """How many bytes there are."""
+        """Number of bytes in the buffer."""
         return len(self._buffer) - self._start
 
     @property
     def unended(self) -> int:
-        """How many bytes there are of a line whose end has not come; a last CR may be part of that end."""
+        """Number of bytes of an incomplete line; a last CR may belong to its end and does not count."""
         return self.waiting - (self.waiting > 0 and self._buffer.endswith(b"\r"))
 
     def feed(self, data: bytes) -> None:
@@ -254,7 +243,7 @@ class _Lines:
         return line[:-1] if line.endswith(b"\r") else line
 
     def take_match(self, pattern: re.Pattern[bytes]) -> bytes | None:
-        """Return the first group of *pattern* if what waits begins with it, and take all of that."""
+        """Take a match of *pattern* at the front of the buffer and return its first group, else None."""
         found = pattern.match(self._buffer, self._start)
         if found is None:
             return None
@@ -270,7 +259,7 @@ class _Lines:
 
 
 class _Skipped:
-    """The two ends of a body that is not kept."""
+    """The size and the two ends of a body that is not kept."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -283,5 +272,5 @@ class _Skipped:
         self._tail = (self._tail + data)[-TAIL_BYTES:]
 
     def frame(self) -> Oversized:
-        found = salvage(self._head, self._tail)
+        found = read_envelope(self._head, self._tail)
         return Oversized(self.size, found.id, found.is_response)

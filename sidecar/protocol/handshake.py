@@ -1,7 +1,10 @@
-"""What server and client declare of themselves, the same object on both faces (protocol 4.2).
+"""The handshake: the capabilities that server and client declare, the same object on both faces.
 
-On the LSP face it is ``experimental.sidecar``, on the ACP face ``_meta.sidecar``. What a client declares in a
-shape nobody knows counts as not declared: a handshake never fails for it.
+On the LSP face it is ``experimental.sidecar``, on the ACP face ``_meta.sidecar``. A handshake never fails
+because of it: a declaration of unknown shape counts as absent.
+
+The hash of the schema and the names of the methods are written down here, so that a start need not load the
+method table, and so that no message changes unnoticed.
 """
 
 from __future__ import annotations
@@ -10,19 +13,65 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sidecar.protocol.stamp import METHOD_NAMES
-
-__all__ = ["PROTOCOL", "ClientWishes", "ServerInfo", "advertise", "client_wishes", "faces"]
-
 PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
+SCHEMA_HASH: Final = "sha256:2f93a85fec5a407de50f8295485d408364e5d32fdba231c370aaf68dd517d863"
+"""The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
+
+METHOD_NAMES: Final = (
+    "sidecar/status",
+    "sidecar/schema",
+    "sidecar/log/tail",
+    "sidecar/trace/set",
+    "sidecar/attach",
+    "sidecar/detach",
+    "sidecar/session/new",
+    "sidecar/session/load",
+    "sidecar/session/list",
+    "sidecar/session/read",
+    "sidecar/session/tree",
+    "sidecar/session/fork",
+    "sidecar/session/rewind",
+    "sidecar/session/rename",
+    "sidecar/session/archive",
+    "sidecar/session/unarchive",
+    "sidecar/session/delete",
+    "sidecar/session/close",
+    "sidecar/session/export",
+    "sidecar/session/setConfigOption",
+    "sidecar/turn/start",
+    "sidecar/turn/run",
+    "sidecar/turn/steer",
+    "sidecar/turn/interrupt",
+    "sidecar/queue/list",
+    "sidecar/queue/edit",
+    "sidecar/queue/remove",
+    "sidecar/context/usage",
+    "sidecar/context/files",
+    "sidecar/context/drop",
+    "sidecar/rehydrate/preview",
+    "sidecar/rehydrate/run",
+    "sidecar/fs/watch",
+    "sidecar/fs/unwatch",
+    "sidecar/compact/preview",
+    "sidecar/compact/compare",
+    "sidecar/compact/start",
+    "sidecar/compact/cancel",
+    "sidecar/compact/undo",
+    "sidecar/compact/list",
+    "sidecar/compact/read",
+)
+"""The names in ``sidecar.protocol.methods.METHODS``, in the order of the table; a test compares the two."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What the daemon says of itself.
+    """The declaration of the daemon.
 
-    *event_buffer* is how many events of a session are kept; *socket* is where further clients may attach.
+    *event_buffer* is the number of events kept for each session; *socket* is the path to attach further
+    clients.
     """
 
     name: str
@@ -36,11 +85,11 @@ class ServerInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class ClientWishes:
-    """What a client that knows this protocol asks for.
+class ClientFeatures:
+    """The declaration of a client that knows this protocol.
 
-    *kinds* of events it wants, None for all; *opt_out* are kinds and notifications it does not want.
-    *coalesce_s*: how long a delta may wait for more of its message.
+    *kinds* are the kinds of events to send, None for all; *opt_out* are kinds and notifications to leave out.
+    *coalesce_s* is the time in seconds that a delta may wait for more of its message, at most 1.
     """
 
     coalesce_s: float = 0.0
@@ -54,19 +103,19 @@ class ClientWishes:
         return kind not in self.opt_out and (self.kinds is None or kind in self.kinds)
 
 
-def faces(*, with_draft: bool) -> tuple[str, ...]:
-    """Return the protocols a client may speak; behind each is the same service."""
+def face_names(*, with_draft: bool) -> tuple[str, ...]:
+    """Return the names of the protocols that a client may speak; all have the same service behind them."""
     return ("lsp", "acp1", "acp2") if with_draft else ("lsp", "acp1")
 
 
 def advertise(info: ServerInfo, *, max_message_bytes: int, max_in_flight: int) -> dict[str, Any]:
-    """Return the server's side of the handshake."""
+    """Return the declaration of the server as JSON-ready data."""
     limits = {
         "maxMessageBytes": max_message_bytes,
         "maxInFlight": max_in_flight,
         "eventBuffer": info.event_buffer,
     }
-    said: dict[str, Any] = {
+    declared: dict[str, Any] = {
         "protocol": PROTOCOL,
         "server": {"name": info.name, "version": info.version, "build": info.build},
         "engines": list(info.engines),
@@ -75,24 +124,25 @@ def advertise(info: ServerInfo, *, max_message_bytes: int, max_in_flight: int) -
         "faces": list(info.faces),
     }
     optional = {"schemaHash": info.schema_hash, "socket": info.socket}
-    return said | {name: value for name, value in optional.items() if value is not None}
+    return declared | {name: value for name, value in optional.items() if value is not None}
 
 
-def client_wishes(declared: Any) -> ClientWishes | None:
-    """Return what the client *declared*, or None for one that does not speak this protocol.
+def parse_client_features(declared: Any) -> ClientFeatures | None:
+    """Return the features in a client's declaration, or None if it does not speak this protocol.
 
-    >>> client_wishes({"protocol": [1], "events": {"coalesceMs": 20}, "permission": {}}).coalesce_s
+    >>> parse_client_features({"protocol": [1], "events": {"coalesceMs": 20}, "permission": {}}).coalesce_s
     0.02
-    >>> client_wishes({"protocol": [2]}) is None, client_wishes(None) is None
+    >>> parse_client_features({"protocol": [2]}) is None, parse_client_features(None) is None
     (True, True)
     """
     if not isinstance(declared, Mapping) or PROTOCOL not in _items(declared.get("protocol", [PROTOCOL])):
         return None
     events = declared.get("events")
     events = events if isinstance(events, Mapping) else {}
-    kinds = events.get("kinds")
-    return ClientWishes(
-        coalesce_s=_coalesce_s(events.get("coalesceMs")),
+    kinds, wait_ms = events.get("kinds"), events.get("coalesceMs")
+    wait_ms = wait_ms if isinstance(wait_ms, int | float) and not isinstance(wait_ms, bool) else 0
+    return ClientFeatures(
+        coalesce_s=min(max(wait_ms, 0), _MAX_COALESCE_MS) / 1000,
         kinds=frozenset(_names(kinds)) if isinstance(kinds, list) else None,
         opt_out=frozenset(_names(events.get("optOut"))),
         asks_permission=_is_declared(declared.get("permission")),
@@ -100,13 +150,8 @@ def client_wishes(declared: Any) -> ClientWishes | None:
     )
 
 
-def _coalesce_s(value: Any) -> float:
-    is_number = type(value) in (int, float)
-    return min(max(value, 0), _MAX_COALESCE_MS) / 1000 if is_number else 0.0
-
-
 def _is_declared(value: Any) -> bool:
-    """Whether a capability is there: an object, be it empty, or true."""
+    """Return whether a capability is declared: as true, or as an object, even an empty one."""
     return isinstance(value, Mapping) or value is True
 
 

@@ -1,7 +1,8 @@
-"""The JSON-RPC 2.0 envelope, sans-IO: bodies to messages, messages to bodies, and the table of open requests.
+"""The JSON-RPC 2.0 envelope: bodies to messages, messages to bodies, and the table of open requests.
 
-Knows no method and no face. Decoding never raises: what is no message is a :class:`Malformed` that says how
-to answer it. Encoding never fails on text: half a surrogate pair goes out as U+FFFD.
+Does no I/O and knows no method. Decoding never raises: a body that is not a message becomes a
+:class:`Malformed` with the error to answer. Encoding never fails on text: half a surrogate pair is sent as
+U+FFFD.
 """
 
 from __future__ import annotations
@@ -12,32 +13,17 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from sidecar._internal.errors import SidecarError
-from sidecar.protocol.errors import ParseProblem, RequestRefused
-
-__all__ = [
-    "Id",
-    "InFlight",
-    "Malformed",
-    "Message",
-    "Notification",
-    "Request",
-    "Response",
-    "decode",
-    "encode_error",
-    "encode_notification",
-    "encode_request",
-    "encode_result",
-]
+from sidecar.protocol.errors import ParseError, RequestRefused
 
 Id: TypeAlias = int | str
-"""What a request is answered under; 0 and the empty string are as good as any."""
+"""The id that an answer repeats; 0 and the empty string are valid ids."""
 
 VERSION: Final = "2.0"
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Wants an answer; *params* is None when absent."""
+    """A message that has to be answered; *params* is None when absent."""
 
     id: Id
     method: str
@@ -46,7 +32,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """Wants none."""
+    """A message that is never answered; *params* is None when absent."""
 
     method: str
     params: Any
@@ -54,10 +40,10 @@ class Notification:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """Answers a request of ours.
+    """The answer to a request of ours.
 
-    *error* is the error object, None for a result. *is_bare*: it has neither, which is what a client in
-    JavaScript sends for a result of ``undefined``.
+    *error* is the error object, None for a result. *is_bare* is True when the message has neither member:
+    clients in JavaScript send that for a result of ``undefined``.
     """
 
     id: Id | None
@@ -68,7 +54,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """No message; to be answered with *problem* under *id*."""
+    """A body that is not a message; the answer is the error *problem* under *id*."""
 
     id: Id | None
     problem: SidecarError
@@ -86,33 +72,30 @@ def decode(body: bytes) -> Message:
     try:
         value = msgspec.json.decode(body)
     except RecursionError:
-        return Malformed(None, ParseProblem("the body is nested too deeply"))
+        return Malformed(None, ParseError("the body is nested too deeply"))
     except ValueError:  # malformed JSON, invalid UTF-8, NaN, numbers out of range
-        return Malformed(None, ParseProblem("the body is no JSON", hint="send one JSON object, in UTF-8"))
+        return Malformed(
+            None, ParseError("the body is not valid JSON", hint="send one JSON object, in UTF-8")
+        )
     if not isinstance(value, dict):
         what = "batches are not supported" if isinstance(value, list) else "a message is an object"
         return Malformed(None, RequestRefused("invalidRequest", what, hint="send one message a frame"))
-    return _classify(value)
-
-
-def _classify(value: dict[str, Any]) -> Message:
-    message_id = _valid_id(value.get("id"))
-    has_id = "id" in value
+    message_id = value.get("id") if type(value.get("id")) in (int, str) else None
     if value.get("jsonrpc") != VERSION:
-        return _refused(message_id, 'a message has "jsonrpc": "2.0"')
+        return _refuse(message_id, 'a message has "jsonrpc": "2.0"')
     if "method" not in value:
-        return _response(value, message_id)
+        return _decode_response(value, message_id)
     method = value["method"]
     if not isinstance(method, str):
-        return _refused(message_id, "a method is a string")
-    if not has_id:
+        return _refuse(message_id, "a method is a string")
+    if "id" not in value:
         return Notification(method, value.get("params"))
     if message_id is None:
-        return _refused(None, "an id is an integer or a string")
+        return _refuse(None, "an id is an integer or a string")
     return Request(message_id, method, value.get("params"))
 
 
-def _response(value: dict[str, Any], message_id: Id | None) -> Message:
+def _decode_response(value: dict[str, Any], message_id: Id | None) -> Message:
     if "error" in value:
         error = value["error"]
         return Response(message_id, None, error if isinstance(error, dict) else {})
@@ -120,39 +103,35 @@ def _response(value: dict[str, Any], message_id: Id | None) -> Message:
         return Response(message_id, value["result"], None)
     if message_id is not None:
         return Response(message_id, None, None, is_bare=True)
-    return _refused(None, "a message has a method, a result or an error")
+    return _refuse(None, "a message has a method, a result or an error")
 
 
-def _refused(message_id: Id | None, message: str) -> Malformed:
+def _refuse(message_id: Id | None, message: str) -> Malformed:
     return Malformed(message_id, RequestRefused("invalidRequest", message))
 
 
-def _valid_id(value: Any) -> Id | None:
-    return value if type(value) in (int, str) else None
-
-
 def encode_result(message_id: Id, value: Any) -> bytes:
-    """Return the answer *value* to *message_id*. Raises TypeError for what is not JSON-ready."""
+    """Return the answer *value* to *message_id*. Raises TypeError for a value that JSON cannot hold."""
     return _encode({"jsonrpc": VERSION, "id": message_id, "result": value})
 
 
 def encode_error(message_id: Id | None, code: int, message: str, data: Any) -> bytes:
-    """Return the error answer to *message_id*, None where no id could be read."""
+    """Return the error answer to *message_id*; its id is None when none could be read."""
     error = {"code": code, "message": message, "data": data}
     return _encode({"jsonrpc": VERSION, "id": message_id, "error": error})
 
 
 def encode_request(message_id: Id, method: str, params: Any) -> bytes:
     """Return a request of ours; *params* None is left out."""
-    return _encode({"jsonrpc": VERSION, "id": message_id, "method": method, **_given(params)})
+    return _encode({"jsonrpc": VERSION, "id": message_id, "method": method, **_params(params)})
 
 
 def encode_notification(method: str, params: Any) -> bytes:
     """Return a notification; *params* None is left out."""
-    return _encode({"jsonrpc": VERSION, "method": method, **_given(params)})
+    return _encode({"jsonrpc": VERSION, "method": method, **_params(params)})
 
 
-def _given(params: Any) -> dict[str, Any]:
+def _params(params: Any) -> dict[str, Any]:
     return {} if params is None else {"params": params}
 
 
@@ -160,22 +139,22 @@ def _encode(message: dict[str, Any]) -> bytes:
     try:
         return msgspec.json.encode(message)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_mended(message))
+        return msgspec.json.encode(_replace_surrogates(message))
 
 
-def _mended(value: Any) -> Any:
-    """Return *value* with its lone surrogates, as in names of files that are not UTF-8, replaced."""
+def _replace_surrogates(value: Any) -> Any:
+    """Return *value* with U+FFFD for each lone surrogate; file names that are not UTF-8 have them."""
     if isinstance(value, str):
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(value, dict):
-        return {_mended(key): _mended(item) for key, item in value.items()}
+        return {_replace_surrogates(key): _replace_surrogates(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_mended(item) for item in value]
+        return [_replace_surrogates(item) for item in value]
     return value
 
 
 class InFlight:
-    """The requests of a client that are not answered yet: each id once, and no more than *limit*."""
+    """The unanswered requests of one client: each id once, and at most *limit* of them."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -185,7 +164,7 @@ class InFlight:
         return len(self._open)
 
     def admit(self, message_id: Id) -> None:
-        """Open a request. Raises RequestRefused for an id that is open, or when there are too many."""
+        """Record a request as open. Raises RequestRefused for an id that is open, or beyond the limit."""
         if message_id in self._open:
             hint = "give every request an id of its own"
             raise RequestRefused("invalidRequest", f"request {message_id!r} is still open", hint=hint)
@@ -195,7 +174,7 @@ class InFlight:
         self._open.add(message_id)
 
     def settle(self, message_id: Id) -> bool:
-        """Close a request; False when it is closed already and must not be answered again."""
+        """Record a request as answered; return False for one that is not open and must not be answered."""
         if message_id not in self._open:
             return False
         self._open.remove(message_id)

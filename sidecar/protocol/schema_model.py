@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
-from sidecar.protocol.codec import camel, wire_name
+from sidecar.protocol.codec import to_camel, wire_name
 
 __all__ = [
     "AnyOf",
@@ -176,5 +176,5 @@ def _dataclasses_in(hints: Iterable[Any]) -> Iterator[type[Any]]:
 def _wire_doc(kind: type[Any]) -> str:
     """Return the docstring, members in code and spelled as on the wire."""
     text = re.sub(r"\s+", " ", (kind.__doc__ or "").strip())
-    text = re.sub(r"\*(\w+)\*", lambda found: f"`{camel(found[1])}`", text)
+    text = re.sub(r"\*(\w+)\*", lambda found: f"`{to_camel(found[1])}`", text)
     return text.replace("``", "`")

@@ -252,11 +252,11 @@ def _returned(steps: Generator[Any, Any, Any]) -> Any:
 
 def _places(error: BaseException) -> Iterator[str]:
     """Yield the names on the way to the first place that does not fit, as the converter noted them."""
-    from sidecar.protocol.codec import camel  # not above: it loads every message
+    from sidecar.protocol.codec import to_camel  # not above: it loads every message
 
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-        yield from (camel(note.name) for note in getattr(error, "__notes__", ()) if hasattr(note, "name"))
+        yield from (to_camel(note.name) for note in getattr(error, "__notes__", ()) if hasattr(note, "name"))
 
 
 def _only_what_is_used(params: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.protocol.handshake import ClientWishes, client_wishes
+from sidecar.protocol.handshake import ClientFeatures, parse_client_features
 
 if TYPE_CHECKING:
     from sidecar.workspace.contract import PositionEncoding
@@ -22,7 +22,7 @@ class ClientProfile:
     """One client's capabilities; *wishes* is None for one that only knows the Language Server Protocol."""
 
     name: str
-    wishes: ClientWishes | None
+    wishes: ClientFeatures | None
     shows_progress: bool
     shows_messages: bool
     applies_edits: bool
@@ -67,7 +67,9 @@ def profile_of(params: types.InitializeParams) -> ClientProfile:
     experimental = capabilities.experimental
     return ClientProfile(
         name=params.client_info.name if params.client_info else "",
-        wishes=client_wishes(experimental.get("sidecar") if isinstance(experimental, Mapping) else None),
+        wishes=parse_client_features(
+            experimental.get("sidecar") if isinstance(experimental, Mapping) else None
+        ),
         shows_progress=bool(window.work_done_progress),
         shows_messages=window.show_message is not None,
         applies_edits=bool(workspace.apply_edit and edit.document_changes),

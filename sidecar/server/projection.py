@@ -12,7 +12,7 @@ from lsprotocol.types import MessageType
 
 from sidecar.conductor.events import Faulted, Message, Notice
 from sidecar.protocol.codec import event_to_wire
-from sidecar.protocol.handshake import ClientWishes
+from sidecar.protocol.handshake import ClientFeatures
 from sidecar.protocol.jsonrpc import encode_notification
 from sidecar.transport.feed import FeedItem, Gap, Projection
 
@@ -22,7 +22,7 @@ _PLAIN_KINDS: Final = frozenset((Faulted.kind, Message.kind, Notice.kind))
 _SEVERITIES: Final = {"error": MessageType.Error, "warning": MessageType.Warning, "info": MessageType.Info}
 
 
-def sidecar_projection(wishes: ClientWishes) -> Projection:
+def sidecar_projection(wishes: ClientFeatures) -> Projection:
     """Return the projection for a client with ``experimental.sidecar``: every event it wants, as it is."""
     return Projection(wishes.wants_kind, _as_events, wishes.coalesce_s)
 

@@ -40,12 +40,24 @@ Describe: TypeAlias = Callable[[ToolCall], ToolActivity]
 def node_view(node: SessionNode) -> NodeView:
     """Return *node* with its content, as clients see it."""
     record = turn_to_record(node.turn)
-    return NodeView(node.id, node.parent, record["role"], tuple(record["blocks"]), node.created_at)
+    return NodeView(
+        id=node.id,
+        parent=node.parent,
+        role=record["role"],
+        blocks=tuple(record["blocks"]),
+        created_at=node.created_at,
+    )
 
 
 def tree_node(node: SessionNode) -> TreeNode:
     """Return *node* without its content, as a tree shows it."""
-    return TreeNode(node.id, node.parent, node_kind(node.turn), turn_tokens(node.turn), node.created_at)
+    return TreeNode(
+        id=node.id,
+        parent=node.parent,
+        kind=node_kind(node.turn),
+        tokens=turn_tokens(node.turn),
+        at=node.created_at,
+    )
 
 
 def path_to(graph: GraphPort, head: str | None) -> Sequence[SessionNode]:

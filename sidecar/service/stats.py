@@ -124,7 +124,7 @@ class LogRing(logging.Handler):
         text = mask_secrets(record.getMessage()) + (f" ({cause})" if cause else "")
         self._n_lines += 1
         at, level = int(record.created * 1000), record.levelname.lower()
-        self._lines.append(LogLine(self._n_lines, at, level, record.name, text))
+        self._lines.append(LogLine(line=self._n_lines, at=at, level=level, logger=record.name, text=text))
         if record.levelno >= logging.ERROR:
             self._errors.append(f"{record.name}: {text}")
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 from sidecar._internal.errors import SidecarError, log_fault
 from sidecar.protocol import jsonrpc
 from sidecar.protocol.errors import RequestCancelled, RequestRefused, error_data
-from sidecar.protocol.framing import MAX_BODY_BYTES, Broken, Decoder, Frame, Oversized
+from sidecar.protocol.framing import MAX_BODY_BYTES, BrokenStream, Decoder, Frame, Oversized
 from sidecar.protocol.jsonrpc import Id
 from sidecar.transport.outbox import Outbox
 from sidecar.transport.streams import ByteStream
@@ -262,7 +262,7 @@ class Peer:
             case Oversized(size, request_id):
                 message = f"a message of {size} bytes is over the limit of {self._max_body_bytes}"
                 self._refuse(request_id, RequestRefused("messageTooLarge", message))
-            case Broken(kind, reason):
+            case BrokenStream(kind, reason):
                 hint = "the connection ends here: the next message cannot be found"
                 self._refuse(None, RequestRefused(kind, reason, hint=hint))
                 self._is_input_over = True

@@ -9,7 +9,7 @@ import pytest
 
 from fake_panel import FAKE_AGENT, FakePanel
 from sidecar.acp.handshake import AcpProfile, profile_of
-from sidecar.protocol.handshake import ClientWishes, advertise
+from sidecar.protocol.handshake import ClientFeatures, advertise
 
 NOBODY = AcpProfile(1, "", False, False, False, False, False, None, {})
 
@@ -98,7 +98,7 @@ async def test_there_is_one_handshake(panel: FakePanel) -> None:
         ),
         pytest.param(
             {"clientCapabilities": {"_meta": {"sidecar": {"protocol": 1}}}},
-            {"wishes": ClientWishes()},
+            {"wishes": ClientFeatures()},
             id="a client of ours",
         ),
         pytest.param(

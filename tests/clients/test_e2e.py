@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 import sidecar_client
-from sidecar.protocol.shapes import PermissionAnswer, PermissionRequest
+from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
 from sidecar_client import DAEMON, SidecarClient, SidecarRequestError, allow, reject
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]

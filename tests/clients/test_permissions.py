@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.protocol.shapes import PermissionAnswer, PermissionRequest
+from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
 from sidecar_client import PermissionHandler, allow, reject
 from sidecar_client.scripted import ScriptedDaemon
 

@@ -61,7 +61,7 @@ async def test_death_by_a_signal_names_it() -> None:
 
 async def test_what_is_no_protocol_fails_the_request_and_the_process_is_ended() -> None:
     async with client_of() as client:
-        with pytest.raises(ProtocolViolation, match="a header without Content-Length"):
+        with pytest.raises(ProtocolViolation, match="the header has no Content-Length"):
             await client.request("garbage")
     assert client.exit_code is not None
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.protocol.shapes import PermissionAnswer, PermissionRequest
+from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
 from sidecar_client import ConnectionLost, allow
 from sidecar_client.scripted import ScriptedDaemon
 from sidecar_client.sync import SidecarClient, off_the_loop

@@ -37,7 +37,7 @@ def refusal(kind: type[Any], value: Any) -> str:
         pytest.param(
             SessionNewParams,
             {"cwd": "/x", "roots": ["/y"], "policy": {"triggerRatio": 1}},
-            SessionNewParams("/x", ("/y",), policy={"triggerRatio": 1}),
+            SessionNewParams("/x", roots=("/y",), policy={"triggerRatio": 1}),
             id="arrays become tuples, an integer is a number",
         ),
         pytest.param(

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sidecar.protocol.framing import (
-    Broken,
+    BrokenStream,
     Decoder,
     Frame,
     HeaderDecoder,
@@ -95,8 +95,8 @@ def test_unreadable_header_ends_the_stream(data: bytes, kind: str) -> None:
     more = b"\r\nContent-Length: 2\r\n\r\n{}"
     for step in (len(data + more), 1):
         found = frames(HeaderDecoder(), data + more, step)
-        assert [type(frame) for frame in found] == [Broken]
-        assert [frame.kind for frame in found if isinstance(frame, Broken)] == [kind]
+        assert [type(frame) for frame in found] == [BrokenStream]
+        assert [frame.kind for frame in found if isinstance(frame, BrokenStream)] == [kind]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.protocol.handshake import ClientWishes, ServerInfo, advertise, client_wishes
+from sidecar.protocol.handshake import ClientFeatures, ServerInfo, advertise, parse_client_features
 from sidecar.protocol.methods import METHODS
 
 INFO = ServerInfo("sidecar", "1.2", "abc", ("windowBudget",), ("lsp", "acp1"), event_buffer=20_000)
@@ -32,43 +32,45 @@ def test_what_is_optional_is_said_when_it_is_known() -> None:
 @pytest.mark.parametrize(
     ("declared", "expected"),
     [
-        pytest.param({}, ClientWishes(), id="an empty object knows protocol 1"),
-        pytest.param({"protocol": [1, 2]}, ClientWishes(), id="1 among others"),
-        pytest.param({"protocol": 1}, ClientWishes(), id="a number for a list"),
+        pytest.param({}, ClientFeatures(), id="an empty object knows protocol 1"),
+        pytest.param({"protocol": [1, 2]}, ClientFeatures(), id="1 among others"),
+        pytest.param({"protocol": 1}, ClientFeatures(), id="a number for a list"),
         pytest.param({"protocol": [2]}, None, id="only a later one"),
         pytest.param({"protocol": "x"}, None, id="no number"),
         pytest.param(None, None, id="nothing"),
         pytest.param(True, None, id="no object"),
         pytest.param(
-            {"permission": {}, "edits": {}}, ClientWishes(asks_permission=True, applies_edits=True), id="both"
+            {"permission": {}, "edits": {}},
+            ClientFeatures(asks_permission=True, applies_edits=True),
+            id="both",
         ),
-        pytest.param({"permission": False, "edits": None}, ClientWishes(), id="said not to"),
-        pytest.param({"events": {"coalesceMs": 33}}, ClientWishes(coalesce_s=0.033), id="a wait"),
-        pytest.param({"events": {"coalesceMs": 1e9}}, ClientWishes(coalesce_s=1.0), id="too long a wait"),
-        pytest.param({"events": {"coalesceMs": -5}}, ClientWishes(), id="a negative wait"),
-        pytest.param({"events": {"coalesceMs": "33"}}, ClientWishes(), id="a wait of no kind"),
+        pytest.param({"permission": False, "edits": None}, ClientFeatures(), id="said not to"),
+        pytest.param({"events": {"coalesceMs": 33}}, ClientFeatures(coalesce_s=0.033), id="a wait"),
+        pytest.param({"events": {"coalesceMs": 1e9}}, ClientFeatures(coalesce_s=1.0), id="too long a wait"),
+        pytest.param({"events": {"coalesceMs": -5}}, ClientFeatures(), id="a negative wait"),
+        pytest.param({"events": {"coalesceMs": "33"}}, ClientFeatures(), id="a wait of no kind"),
         pytest.param(
-            {"events": {"kinds": ["message", 5]}}, ClientWishes(kinds=frozenset({"message"})), id="kinds"
+            {"events": {"kinds": ["message", 5]}}, ClientFeatures(kinds=frozenset({"message"})), id="kinds"
         ),
-        pytest.param({"events": {"kinds": []}}, ClientWishes(kinds=frozenset()), id="no kinds at all"),
+        pytest.param({"events": {"kinds": []}}, ClientFeatures(kinds=frozenset()), id="no kinds at all"),
         pytest.param(
-            {"events": {"optOut": ["textDelta"]}}, ClientWishes(opt_out=frozenset({"textDelta"})), id="out"
+            {"events": {"optOut": ["textDelta"]}}, ClientFeatures(opt_out=frozenset({"textDelta"})), id="out"
         ),
-        pytest.param({"events": ["odd"]}, ClientWishes(), id="events of no shape"),
+        pytest.param({"events": ["odd"]}, ClientFeatures(), id="events of no shape"),
     ],
 )
-def test_client_wishes(declared: Any, expected: ClientWishes | None) -> None:
-    assert client_wishes(declared) == expected
+def test_client_wishes(declared: Any, expected: ClientFeatures | None) -> None:
+    assert parse_client_features(declared) == expected
 
 
 @pytest.mark.parametrize(
     ("wishes", "kind", "expected"),
     [
-        (ClientWishes(), "message", True),
-        (ClientWishes(kinds=frozenset({"message"})), "textDelta", False),
-        (ClientWishes(kinds=frozenset({"message"})), "message", True),
-        (ClientWishes(kinds=frozenset({"message"}), opt_out=frozenset({"message"})), "message", False),
+        (ClientFeatures(), "message", True),
+        (ClientFeatures(kinds=frozenset({"message"})), "textDelta", False),
+        (ClientFeatures(kinds=frozenset({"message"})), "message", True),
+        (ClientFeatures(kinds=frozenset({"message"}), opt_out=frozenset({"message"})), "message", False),
     ],
 )
-def test_wants_kind(wishes: ClientWishes, kind: str, expected: bool) -> None:
+def test_wants_kind(wishes: ClientFeatures, kind: str, expected: bool) -> None:
     assert wishes.wants_kind(kind) is expected

@@ -15,10 +15,10 @@ from sidecar._internal.errors import SidecarError
 from sidecar.cli import main
 from sidecar.conductor.slash import COMMANDS
 from sidecar.protocol.errors import ERROR_KINDS, acp_code, lsp_code
+from sidecar.protocol.handshake import METHOD_NAMES, SCHEMA_HASH
 from sidecar.protocol.methods import CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
 from sidecar.protocol.schema import FILE_NAMES, protocol_shapes, schema_hash, schema_text
 from sidecar.protocol.schema_json import schema_document, without_prose
-from sidecar.protocol.stamp import METHOD_NAMES, SCHEMA_HASH
 from sidecar.server.commands import COMMANDS as EDITOR_COMMANDS
 
 REFERENCE = Path(inspect.getfile(sidecar.protocol)).parent / "REFERENCE.md"
@@ -43,7 +43,7 @@ def test_the_reference_names_every_command_of_an_editor() -> None:
 
 
 def test_the_hash_of_the_handshake_is_that_of_the_schema() -> None:
-    """A protocol that changes says so: put this hash into ``sidecar/protocol/stamp.py``."""
+    """A protocol that changes says so: put this hash into ``sidecar/protocol/handshake.py``."""
     assert schema_hash() == SCHEMA_HASH
 
 
@@ -60,7 +60,7 @@ def test_the_hash_ignores_prose_and_notices_a_field() -> None:
 
 
 def test_the_methods_of_the_handshake_are_those_of_the_table() -> None:
-    """Put the table's names into ``sidecar/protocol/stamp.py``."""
+    """Put the table's names into ``sidecar/protocol/handshake.py``."""
     assert tuple(METHODS) == METHOD_NAMES
 
 

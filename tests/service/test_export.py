@@ -16,7 +16,7 @@ INFO = SessionInfo("s1", "/p", "offline-1", "windowBudget", 1, 2, title="Parser"
 
 
 def node(node_id: str, role: str, *blocks: Mapping[str, Any]) -> NodeView:
-    return NodeView(node_id, None, role, blocks, 7)
+    return NodeView(id=node_id, parent=None, role=role, blocks=blocks, created_at=7)
 
 
 TALK = (

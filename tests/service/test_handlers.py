@@ -11,8 +11,8 @@ import pytest
 
 from sidecar._internal.errors import SidecarError
 from sidecar.llmgateway.scripted import Call, Hang, Say, WaitFor
+from sidecar.protocol.handshake import SCHEMA_HASH
 from sidecar.protocol.methods import METHODS
-from sidecar.protocol.stamp import SCHEMA_HASH
 from sidecar.service.handlers import HANDLERS
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40

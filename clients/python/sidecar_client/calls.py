@@ -9,8 +9,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sidecar.protocol import messages as m
+from sidecar.protocol.messages import ContextUsage, Plan
 from sidecar.protocol.methods import METHODS
-from sidecar.protocol.shapes import ContextUsage, Plan
 
 __all__ = ["Calls"]
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final, Self, TypeAlias, TypedDict, TypeVar, Unpack
 
 from sidecar.protocol.codec import result_from_wire, to_wire
+from sidecar.protocol.errors import InvalidInput
 from sidecar.protocol.handshake import PROTOCOL
 from sidecar.protocol.messages import Empty
-from sidecar.protocol.shapes import InvalidInput
 from sidecar_client.calls import Calls
 from sidecar_client.documents import Documents
 from sidecar_client.errors import ConnectionLost, SidecarClientError, UnexpectedAnswer

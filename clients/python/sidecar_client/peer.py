@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias, assert_never
 
 from sidecar.protocol import jsonrpc
-from sidecar.protocol.framing import Broken, Frame, HeaderDecoder, Oversized, frame_with_header
+from sidecar.protocol.framing import BrokenStream, Frame, HeaderDecoder, Oversized, frame_with_header
 from sidecar_client.errors import ConnectionLost, ProtocolViolation, SidecarRequestError
 from sidecar_client.links import Link
 
@@ -127,7 +127,7 @@ class Peer:
                 self._settle(jsonrpc.Response(number, None, {**error, "data": {"kind": "messageTooLarge"}}))
             case Oversized():
                 self._give_up(f"a message of {frame.size} bytes, which is over the limit")
-            case Broken():
+            case BrokenStream():
                 self._give_up(frame.reason)
             case _:
                 assert_never(frame)

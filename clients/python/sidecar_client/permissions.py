@@ -11,7 +11,7 @@ from inspect import isawaitable
 from typing import Any, TypeAlias
 
 from sidecar.protocol.codec import from_wire, to_wire
-from sidecar.protocol.shapes import PermissionAnswer, PermissionRequest
+from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
 
 __all__ = ["PermissionHandler", "allow", "answering", "reject"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from sidecar.protocol import messages as m
 from sidecar.protocol.codec import from_wire
-from sidecar.protocol.shapes import Compaction, ContextFile, ContextUsage, Plan
+from sidecar.protocol.messages import Compaction, ContextFile, ContextUsage, Plan
 from sidecar_client.errors import EventsMissed, SidecarClientError
 from sidecar_client.events import GAP, UNREAD, ClientEvent, EventStream
 
@@ -70,7 +70,7 @@ class Session:
 
     async def preview(self, engine: str | None = None) -> Plan:
         """Return what a compaction would do now. No model is called."""
-        return await self.client.compact_preview(self.sid, engine, mode="force")
+        return await self.client.compact_preview(self.sid, engine=engine, mode="force")
 
     async def compact(self, engine: str | None = None, *, instructions: str | None = None) -> Compaction:
         """Compact and wait for the outcome; its ``status`` says how it went."""

@@ -1,14 +1,14 @@
 // The sidecar protocol, number 1. Written by `sidecar schema --format ts`.
 // Words to choose from may grow: take one you do not know for one you need not act on.
 
-/** Follow a loaded session: who controls it is asked for permissions, who observes it is not. `fromSeq` is the last event the client has; without it, events are sent from now on. */
+/** The loaded session to follow; only clients in mode `control` are asked for permissions. `fromSeq` is the last event that the client has; without it, events are sent from now on. */
 export interface AttachParams {
   sid: string;
   mode?: "observe" | "control";
   fromSeq?: number;
 }
 
-/** The session as it stands; `gap` are the events asked for that are not kept any more. `controllers` are the names of the clients that may answer its questions, this one included. */
+/** The state of the session; `gap` is the range of requested events that are no longer kept. `controllers` are the names of the clients that may answer its questions, this one included. */
 export interface AttachResult {
   snapshot: SessionSnapshot;
   seq: number;
@@ -22,25 +22,25 @@ export interface Author {
   name: string;
 }
 
-/** Whether there was something to stop. */
+/** `accepted` is true when there was something to stop. */
 export interface CancelResult {
   accepted: boolean;
 }
 
-/** A process the daemon started. */
+/** A process that the daemon started. */
 export interface ChildInfo {
   pid: number;
   what: string;
 }
 
-/** A connected client. */
+/** A connected client; `face` is its protocol. */
 export interface ClientInfo {
   id: string;
   name: string;
   face: string;
 }
 
-/** The daemon ends in so many milliseconds. */
+/** The end of the daemon, `inMs` milliseconds from now. */
 export interface ClosingNotification {
   reason: string;
   inMs: number;
@@ -58,20 +58,20 @@ export interface CommandsChanged {
   commands: CommandInfo[];
 }
 
-/** Stop a compaction; the conversation stays as it was. */
+/** The running or queued compaction to stop; the conversation stays as it was. */
 export interface CompactCancelParams {
   sid: string;
   compactionId: string;
 }
 
-/** What compactions by several engines would do; without `engines` by all that ever compact. */
+/** The engines to compare; without `engines`, every engine that compacts. */
 export interface CompactCompareParams {
   sid: string;
   engines?: string[];
   mode?: "auto" | "force";
 }
 
-/** One plan an engine, in the order asked for. */
+/** One plan for each engine, in the order of the request. */
 export interface CompactCompareResult {
   plans: Plan[];
 }
@@ -81,7 +81,7 @@ export interface CompactListResult {
   compactions: Compaction[];
 }
 
-/** What a compaction would do. */
+/** The compaction to plan. `mode` `auto` plans one only above the threshold, `force` always. `engine` and `policy` replace those of the session for this plan; `instructions` go to the summarizer. */
 export interface CompactPreviewParams {
   sid: string;
   engine?: string;
@@ -90,20 +90,20 @@ export interface CompactPreviewParams {
   instructions?: string;
 }
 
-/** One part of a compaction. */
+/** The part of a compaction to read: the summary, or the turns that it replaced. */
 export interface CompactReadParams {
   sid: string;
   compactionId: string;
   part?: "summary" | "dropped";
 }
 
-/** The part as text; for `dropped` also its nodes. */
+/** The part as text; `dropped` has its nodes as well. */
 export interface CompactReadResult {
   content: string;
   nodes?: NodeView[];
 }
 
-/** Compact, as previewed in `planId` or as said here. */
+/** The compaction to run: the previewed plan `planId`, or the one that the other members describe. `expectHead` refuses the compaction when the conversation has moved on. `whenBusy` says whether to wait for the running turn or to refuse. On the LSP face `workDoneToken` gets the progress. */
 export interface CompactStartParams {
   sid: string;
   planId?: string;
@@ -116,7 +116,7 @@ export interface CompactStartParams {
   workDoneToken?: string | number;
 }
 
-/** What became of the request; the outcome is a `compaction` event. */
+/** The receipt of a compaction; its outcome is a `compaction` event. `disposition` is `noop` when there is nothing to compact, and `reason` says why. */
 export interface CompactStartResult {
   compactionId: string;
   disposition: "started" | "queued" | "noop";
@@ -124,7 +124,7 @@ export interface CompactStartResult {
   reason?: string;
 }
 
-/** Take a compaction back, the newest when none is named; `force` also when it will not fit the window. */
+/** The compaction to take back, the newest one by default. `force` takes it back even when the restored conversation does not fit the window. */
 export interface CompactUndoParams {
   sid: string;
   compactionId?: string;
@@ -132,7 +132,7 @@ export interface CompactUndoParams {
   force?: boolean;
 }
 
-/** The new head, and the tokens that are back. */
+/** The new head, and the number of tokens that are back in the conversation. */
 export interface CompactUndoResult {
   head: string | null;
   restoredTokens: number;
@@ -194,14 +194,14 @@ export interface ConfigOption {
   description?: string;
 }
 
-/** Nodes of the conversation to go on without; a tool call and its results go together. `expectHead` is the head the client saw; null takes any. */
+/** The nodes to leave out of the conversation; a tool call and its results go together. `expectHead` is the head that the client saw; null accepts any. */
 export interface ContextDropParams {
   sid: string;
   nodeIds: string[];
   expectHead: string | null;
 }
 
-/** The head now, and what went; `sidecar/session/rewind` to the former head brings it back. */
+/** The new head and the dropped nodes; `sidecar/session/rewind` to the former head restores them. */
 export interface ContextDropResult {
   head: string | null;
   dropped: string[];
@@ -222,7 +222,7 @@ export interface ContextFile {
   turnsAgo?: number;
 }
 
-/** The files the model has read. */
+/** The files that the model has read. */
 export interface ContextFilesResult {
   files: ContextFile[];
 }
@@ -242,7 +242,7 @@ export interface ContextUsage {
   cost?: number;
 }
 
-/** How full the window is; `detail` adds where the tokens come from. */
+/** The session to measure; `detail` adds the origin of the tokens. */
 export interface ContextUsageParams {
   sid: string;
   detail?: boolean;
@@ -274,12 +274,12 @@ export interface EditApplyParams {
   edit: Record<string, unknown>;
 }
 
-/** Whether the edit is in the buffers; a buffer of another version is left alone. */
+/** `applied` is true when the buffers have the edit; a buffer of another version must be left alone. */
 export interface EditApplyResult {
   applied: boolean;
 }
 
-/** Nothing to say. */
+/** No members. */
 export interface Empty {
 }
 
@@ -289,7 +289,7 @@ export interface EngineView {
   limit: number;
 }
 
-/** One event of a session: `data` is what its `kind` carries. `seq` counts from 1 without gaps and goes on over processes; it is 0 for the past that a load sends again. */
+/** One event of a session; `kind` decides the shape of `data`. `seq` counts from 1 without gaps, also across restarts; it is 0 for past events that a load sends again. */
 export interface EventNotification {
   sid: string;
   seq: number;
@@ -299,7 +299,7 @@ export interface EventNotification {
   turnId?: string;
 }
 
-/** The events from one number to another, both included. */
+/** A range of event numbers, both ends included. */
 export interface EventRange {
   from: number;
   to: number;
@@ -328,31 +328,31 @@ export interface FileStale {
   source: string;
 }
 
-/** Files under a watch may have changed, in an editor or on disk; a folder stands for all below it. */
+/** The watched files that may have changed, in an editor or on disk; a folder stands for its contents. */
 export interface FsChangedNotification {
   sid: string;
   watchId: string;
   uris: string[];
 }
 
-/** A watch of this client's. */
+/** The watch to end; it must belong to this client. */
 export interface FsUnwatchParams {
   watchId: string;
 }
 
-/** Which files of the session's folders to tell of: those that match one of `globs`. */
+/** The files of the session's folders to watch, as globs. */
 export interface FsWatchParams {
   sid: string;
   globs: string[];
 }
 
-/** `sidecar/fs/changed` tells of them until the session is closed; `backend` as in the status. */
+/** The watch, which sends `sidecar/fs/changed` until the session is closed. `backend` is one of those of `sidecar/status`. */
 export interface FsWatchResult {
   watchId: string;
   backend: string;
 }
 
-/** Events that this client will not get: it was too slow (`slowClient`), or they are `notKept`. */
+/** A range of events that this client will not get. `reason` is `slowClient` when it read too slowly, or `notKept` when they are no longer stored. */
 export interface GapNotification {
   sid: string;
   from: number;
@@ -382,21 +382,21 @@ export interface InfoChanged {
   archived: boolean;
 }
 
-/** What the store found: `repaired` was mended, `missing` could not be. */
+/** The state of the stored files: `repaired` parts were restored, `missing` parts are lost. */
 export interface Integrity {
   ok: boolean;
   repaired: string[];
   missing: string[];
 }
 
-/** Stop the turn `turnId`, else the running one; `queue` says what becomes of waiting prompts. */
+/** The turn to stop, by default the running one; `queue` decides about the waiting prompts. */
 export interface InterruptParams {
   sid: string;
   turnId?: string;
   queue?: "keep" | "drop" | "return";
 }
 
-/** Whether there was such a turn; `returned` holds the prompts taken out of the queue. */
+/** `accepted` is true when there was such a turn; `returned` has the prompts taken out of the queue. */
 export interface InterruptResult {
   accepted: boolean;
   returned?: Record<string, unknown>[][];
@@ -408,7 +408,7 @@ export interface Kept {
   tokens: number;
 }
 
-/** One line of the daemon's log; `line` counts from 1. It holds no prompt, file content or key. */
+/** One line of the daemon's log, without prompts, file contents or keys; `line` counts from 1. */
 export interface LogLine {
   line: number;
   at: number;
@@ -417,19 +417,19 @@ export interface LogLine {
   text: string;
 }
 
-/** Which lines: those from number `fromLine` on, the newest for none; of `level` and above. */
+/** The lines to read: from number `fromLine` on, by default the newest, of `level` and above. */
 export interface LogTailParams {
   fromLine?: number;
   level?: "info" | "warning" | "error";
 }
 
-/** The lines, oldest first; `next` is the `fromLine` that goes on from here. */
+/** The lines, oldest first; `next` is the `fromLine` of the next request. */
 export interface LogTailResult {
   lines: LogLine[];
   next: number;
 }
 
-/** A server of the Model Context Protocol, whose tools stand beside the daemon's own. One of type `stdio` is started as a process: it needs `command`, an absolute path or a program in the daemon's path. The others need `url`; `sse` is the older way to speak over HTTP. */
+/** A server of the Model Context Protocol; its tools stand beside those of the daemon. A server of type `stdio` is started as a process and needs `command`: an absolute path, or a program in the daemon's path. The other types need `url`; `sse` is the older transport over HTTP. */
 export interface McpServerConfig {
   name: string;
   type?: "stdio" | "http" | "sse";
@@ -452,7 +452,7 @@ export interface Microcompact {
   tokens: number;
 }
 
-/** An environment variable, or a header. */
+/** An environment variable or a header. */
 export interface NamedValue {
   name: string;
   value: string;
@@ -463,7 +463,7 @@ export interface NoOp {
   reason: string;
 }
 
-/** One stored turn; `blocks` are the gateway's blocks as JSON. */
+/** One stored turn; `blocks` are its content blocks as JSON. */
 export interface NodeView {
   id: string;
   parent: string | null;
@@ -504,7 +504,7 @@ export interface PermissionRequest {
   description?: string;
 }
 
-/** A question is answered, or ran out; `outcome` is the option, or `expired`, or `cancelled`. */
+/** The end of a question; `outcome` is the chosen option, `expired` or `cancelled`. */
 export interface PermissionResolvedNotification {
   sid: string;
   permissionId: string;
@@ -565,13 +565,13 @@ export interface QueueChanged {
   items: QueueItem[];
 }
 
-/** The requests that came in and are not answered yet, and the bytes on their way out. */
+/** The number of unanswered requests, and the number of bytes waiting to be sent. */
 export interface QueueCounts {
   in: number;
   outBytes: number;
 }
 
-/** Other words for a prompt that waits. */
+/** The waiting prompt and its new content. */
 export interface QueueEditParams {
   sid: string;
   itemId: string;
@@ -585,13 +585,13 @@ export interface QueueItem {
   input: Record<string, unknown>[];
 }
 
-/** A prompt that is not wanted any more; its turn ends as cancelled. */
+/** The waiting prompt to remove; its turn ends as cancelled. */
 export interface QueueRemoveParams {
   sid: string;
   itemId: string;
 }
 
-/** The prompts that wait, the next one first. */
+/** The waiting prompts, the next one first. */
 export interface QueueResult {
   items: QueueItem[];
   seq: number;
@@ -604,21 +604,21 @@ export interface RehydrateCandidate {
   stale: boolean;
 }
 
-/** Files the model has read: `uris` of them, or all it does not see as they are now; `budget` in tokens. Nothing is put beyond the engine's limit, whatever the budget. */
+/** The files to restore: `uris` that the model has read, or all that have changed since. `budget` is the most tokens to add. The limit of the engine holds in any case. */
 export interface RehydrateParams {
   sid: string;
   uris?: string[];
   budget?: number;
 }
 
-/** What would come back; `missing` says why the others would not. */
+/** The files that would be restored; `missing` has a reason for each of the others. */
 export interface RehydratePreviewResult {
   files: RestoredFile[];
   missing: string[];
   tokens: number;
 }
 
-/** What came back, behind the conversation as it was; a rewind takes it away again. */
+/** The restored files, added behind the conversation; a rewind removes them again. */
 export interface RehydrateRunResult {
   files: RestoredFile[];
   missing: string[];
@@ -649,24 +649,24 @@ export interface Retry {
   error: string;
 }
 
-/** In which form the protocol is wanted: JSON Schema, TypeScript, or the reference for people. */
+/** The form of the description: JSON Schema, TypeScript, or this page in Markdown. */
 export interface SchemaParams {
   format?: "jsonschema" | "ts" | "markdown";
 }
 
-/** The protocol; `hash` is that of its JSON Schema, whatever the form: the handshake's `schemaHash`. */
+/** The description; `hash` is the `schemaHash` of the handshake, whatever the form. */
 export interface SchemaResult {
   text: string;
   hash: string;
 }
 
-/** Sessions in memory, and those at work. */
+/** The number of sessions in memory, and of those at work. */
 export interface SessionCounts {
   loaded: number;
   running: number;
 }
 
-/** A conversation as text: for people, one node a line, or one object. `view` is that of `sidecar/session/read`. `path`, absolute, is a file to make; without it the text is the result. A file that exists is kept. */
+/** The conversation to export: as Markdown, as one node a line, or as one JSON object. `view` is that of `sidecar/session/read`. `path` is the absolute path of a new file; without it the text is in the result. An existing file is never overwritten. */
 export interface SessionExportParams {
   sid: string;
   format?: "markdown" | "jsonl" | "json";
@@ -674,13 +674,13 @@ export interface SessionExportParams {
   path?: string;
 }
 
-/** The text, or where it was written. */
+/** The text, or the path of the written file. */
 export interface SessionExportResult {
   path?: string;
   text?: string;
 }
 
-/** A session to go on from elsewhere: from `atNode`, its head for none. It need not be loaded. `cwd` and `roots` are other folders than it has. Without `mcpServers` the new session has those of one that is in memory. */
+/** The session to copy, up to `atNode` or up to its head; it need not be loaded. `cwd` and `roots` replace its folders. Without `mcpServers` the new session takes the servers of a session that is in memory. */
 export interface SessionForkParams {
   sid: string;
   atNode?: string;
@@ -690,7 +690,7 @@ export interface SessionForkParams {
   mcpServers?: McpServerConfig[];
 }
 
-/** Which sessions: of a folder, by words of the title, archived ones too or not; page by `cursor`. */
+/** The sessions to list: those of a folder, and those with `query` in the title. `archived` includes archived sessions; `cursor` asks for the next page. */
 export interface SessionListParams {
   cwd?: string;
   query?: string;
@@ -699,13 +699,13 @@ export interface SessionListParams {
   limit?: number;
 }
 
-/** The newest first. */
+/** The sessions, newest first; `nextCursor` is absent on the last page. */
 export interface SessionListResult {
   sessions: SessionSummary[];
   nextCursor?: string;
 }
 
-/** A stored session, and how much of its past to send again after the result. `cwd` and `roots` are other folders than it had, where it is not in memory. `replay` is `"none"`, `"full"`, `{"fromSeq": n}` or `{"lastTurns": n}`. `mcpServers` are among its tool servers from now on; how to start them is not stored, so a session that was not in memory has those named here alone. */
+/** The stored session, and the part of its past to send again after the result. `cwd` and `roots` replace its folders if it is not in memory yet. `replay` is `"none"`, `"full"`, `{"fromSeq": n}` or `{"lastTurns": n}`. `mcpServers` are added to its tool servers. The way to start them is not stored, so a session that was not in memory has only the servers of this request. */
 export interface SessionLoadParams {
   sid: string;
   cwd?: string;
@@ -714,7 +714,7 @@ export interface SessionLoadParams {
   mcpServers?: McpServerConfig[];
 }
 
-/** The session as it stands. */
+/** The state of the loaded session. */
 export interface SessionLoadResult {
   snapshot: SessionSnapshot;
   configOptions: ConfigOption[];
@@ -723,7 +723,7 @@ export interface SessionLoadResult {
   seq: number;
 }
 
-/** A new session. `cwd` is an absolute folder; `roots` are further folders the tools may use. `policy` overrides the engine's thresholds: `triggerRatio`, `keepRecent`, `reserveTokens`; of `slidingWindow` `maxEvents`, of `summarizing` `tier1Ratio`, `tier2Ratio`, `truncateChars`, `summaryMaxTokens`, `minEvents`. `knowledge` names sources that are searched before each prompt is answered: `workspace`, the files of the session's folders, and `sessions`, what was said in sessions of `cwd`. The `mcpServers` start in the background: a prompt that comes at once waits for them, for some seconds. */
+/** The new session. `cwd` is an absolute folder; `roots` are further folders for the tools. `policy` overrides thresholds of the engine: `triggerRatio`, `keepRecent` and `reserveTokens`; for `slidingWindow` also `maxEvents`; for `summarizing` also `tier1Ratio`, `tier2Ratio`, `truncateChars`, `summaryMaxTokens` and `minEvents`. `knowledge` names sources that are searched for each prompt: `workspace` has the files of the session's folders, `sessions` the earlier conversations in `cwd`. The `mcpServers` start in the background; a prompt that comes at once waits for them for at most ten seconds. */
 export interface SessionNewParams {
   cwd: string;
   roots?: string[];
@@ -737,7 +737,7 @@ export interface SessionNewParams {
   mcpServers?: McpServerConfig[];
 }
 
-/** The new session. */
+/** The new session, its options and its usage; its events follow this answer. */
 export interface SessionNewResult {
   sid: string;
   snapshot: SessionSnapshot;
@@ -746,7 +746,7 @@ export interface SessionNewResult {
   seq: number;
 }
 
-/** The nodes of a stored session; `view` is `"active"`, `"full"`, or a moment of its past. Such a moment is `{"compactionId": id, "at": "before" | "after"}`, before when `at` is left out; after one that was undone, it is the conversation as the undoing left it. */
+/** The stored session and the view of it to read. `view` is `"active"` for the current branch, `"full"` for all nodes, or `{"compactionId": id, "at": "before"}` for the branch around a compaction; `at` is `"before"` or `"after"`, and `"before"` by default. After a compaction that was undone means the conversation as the undo left it. */
 export interface SessionReadParams {
   sid: string;
   view?: "active" | "full" | Record<string, string>;
@@ -754,26 +754,26 @@ export interface SessionReadParams {
   limit?: number;
 }
 
-/** Nodes, oldest first. */
+/** The nodes, oldest first; `nextCursor` is absent on the last page. */
 export interface SessionReadResult {
   nodes: NodeView[];
   nextCursor?: string;
 }
 
-/** Another title. */
+/** The session and its new title. */
 export interface SessionRenameParams {
   sid: string;
   title: string;
 }
 
-/** Where the conversation is to end: at `toNode`, on any branch; before everything for null. `expectHead` is the head the client saw; null takes any. */
+/** The new end of the conversation: `toNode` on any branch, or null for an empty conversation. `expectHead` is the head that the client saw; null accepts any. */
 export interface SessionRewindParams {
   sid: string;
   toNode: string | null;
   expectHead: string | null;
 }
 
-/** The head now, which is another node when a torn tool call had to be mended; `undone` stay stored. */
+/** The new head and the nodes that left the conversation, which stay stored. The head differs from the requested node when a tool call had to be completed with its result. */
 export interface SessionRewindResult {
   head: string | null;
   undone: string[];
@@ -815,25 +815,25 @@ export interface SessionSummary {
   archived: boolean;
 }
 
-/** Every node of every branch, oldest first; `leaves` are those that nothing follows. */
+/** The nodes of all branches, oldest first; `leaves` are the last nodes of the branches. */
 export interface SessionTreeResult {
   nodes: TreeNode[];
   head: string | null;
   leaves: string[];
 }
 
-/** What `sidecar/session/list` returns has changed. */
+/** The result of `sidecar/session/list` has changed. */
 export interface SessionsChangedNotification {
 }
 
-/** One knob of a session: `model`, `engine`, `thinking` or `permissions`. */
+/** The option to set: `model`, `engine`, `thinking` or `permissions`. */
 export interface SetConfigOptionParams {
   sid: string;
   configId: string;
   value: string;
 }
 
-/** All the knobs, as they stand now. */
+/** All options of the session after the change. */
 export interface SetConfigOptionResult {
   configOptions: ConfigOption[];
   seq: number;
@@ -848,12 +848,12 @@ export interface Settled {
   durationMs: number;
 }
 
-/** A session. */
+/** The session, by its id. */
 export interface SidParams {
   sid: string;
 }
 
-/** How the daemon is. */
+/** The state of the daemon; `queues` and `rssBytes` are those of this moment. */
 export interface StatusResult {
   pid: number;
   version: string;
@@ -921,18 +921,18 @@ export interface ToolStarted {
   locations: ToolLocation[];
 }
 
-/** What is traced of every client: nothing, which messages pass, or also their redacted content. `toFile` is an absolute path; without one a file of its own is begun below the state directory. */
+/** The level of the trace for all clients: nothing, the passing messages, or also redacted content. `toFile` is an absolute path; by default a new file is made in the state directory. */
 export interface TraceSetParams {
   level: "off" | "messages" | "verbose";
   toFile?: string;
 }
 
-/** Where the trace goes; nothing when it is off. */
+/** The path of the trace; absent when tracing is off. */
 export interface TraceSetResult {
   path?: string;
 }
 
-/** One node; `tokens` is an estimate. */
+/** One node of a session; `tokens` is an estimate. */
 export interface TreeNode {
   id: string;
   parent: string | null;
@@ -941,7 +941,7 @@ export interface TreeNode {
   at: number;
 }
 
-/** A prompt. `input` is a list of content blocks (text, resource_link, resource, image). A second request with the `idempotencyKey` of an earlier one answers as that one did. On the LSP face `workDoneToken` gets the turn as progress, and `partialResultToken` its text as it is written, in values `{turnId, messageId, text}`. */
+/** The prompt. `input` is a list of content blocks (text, resource_link, resource, image). A second request with the `idempotencyKey` of an earlier one gets the same answer and starts nothing. On the LSP face `workDoneToken` gets the progress of the turn, and `partialResultToken` its text as it is written, in values `{turnId, messageId, text}`. */
 export interface TurnParams {
   sid: string;
   input: Record<string, unknown>[];
@@ -952,7 +952,7 @@ export interface TurnParams {
   partialResultToken?: string | number;
 }
 
-/** How the turn ended; `text` is the last answer. */
+/** The end of the turn; `text` is the last answer of the model. */
 export interface TurnRunResult {
   turnId: string;
   stopReason: string;
@@ -962,7 +962,7 @@ export interface TurnRunResult {
   seq: number;
 }
 
-/** What became of the prompt; `position` counts from 1 in the queue. */
+/** The receipt of a prompt; `position` counts from 1 in the queue. */
 export interface TurnStartResult {
   turnId: string;
   userNodeId: string | null;
@@ -971,14 +971,14 @@ export interface TurnStartResult {
   position?: number;
 }
 
-/** Words for the turn `expectTurnId`, for none whichever runs, as content blocks. */
+/** The content blocks to add to the turn `expectTurnId`, by default to the running one. */
 export interface TurnSteerParams {
   sid: string;
   input: Record<string, unknown>[];
   expectTurnId?: string;
 }
 
-/** Whether they entered that turn, wait behind it, or began a turn of their own because it was over. */
+/** The receipt: added to that turn, queued behind it, or a turn of its own because that one was over. */
 export interface TurnSteerResult {
   outcome: "injected" | "queued" | "startedNewTurn";
   turnId: string;
@@ -1005,7 +1005,7 @@ export interface UserMessage {
   source?: Author;
 }
 
-/** Who watches the disk: `client`, `watchfiles` or `none`. */
+/** The state of file watching: `backend` is `client`, `watchfiles` or `none`. */
 export interface WatchInfo {
   backend: string;
   roots: number;

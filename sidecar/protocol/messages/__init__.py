@@ -1,11 +1,20 @@
-"""Params and results of the method table, in snake_case; the codec spells them in camelCase.
+"""Params and results of the method table in snake_case; the codec spells them in camelCase.
 
-Only shapes. What a session shows of itself comes from :mod:`sidecar.conductor.contract`.
+Shapes only. The shapes of a session come from :mod:`sidecar.conductor.contract` and are exported here as
+well, for clients, which import the protocol alone.
 """
 
-from sidecar.protocol.messages.common import (
-    Empty,
-    SidParams,
+from sidecar.conductor.contract import (
+    Compaction,
+    ContextFile,
+    ContextUsage,
+    PermissionAnswer,
+    PermissionOption,
+    PermissionRequest,
+    PermissionSubject,
+    Plan,
+    SessionSnapshot,
+    SessionSummary,
 )
 from sidecar.protocol.messages.compact import (
     CancelResult,
@@ -51,7 +60,18 @@ from sidecar.protocol.messages.daemon import (
     TraceSetResult,
     WatchInfo,
 )
+from sidecar.protocol.messages.outgoing import (
+    ClosingNotification,
+    EditApplyParams,
+    EditApplyResult,
+    EventNotification,
+    FsChangedNotification,
+    GapNotification,
+    PermissionResolvedNotification,
+    SessionsChangedNotification,
+)
 from sidecar.protocol.messages.session import (
+    Empty,
     Integrity,
     McpServerConfig,
     NamedValue,
@@ -73,17 +93,8 @@ from sidecar.protocol.messages.session import (
     SessionTreeResult,
     SetConfigOptionParams,
     SetConfigOptionResult,
+    SidParams,
     TreeNode,
-)
-from sidecar.protocol.messages.told import (
-    ClosingNotification,
-    EditApplyParams,
-    EditApplyResult,
-    EventNotification,
-    FsChangedNotification,
-    GapNotification,
-    PermissionResolvedNotification,
-    SessionsChangedNotification,
 )
 from sidecar.protocol.messages.turn import (
     InterruptParams,
@@ -116,9 +127,12 @@ __all__ = [
     "CompactStartResult",
     "CompactUndoParams",
     "CompactUndoResult",
+    "Compaction",
     "ContextDropParams",
     "ContextDropResult",
+    "ContextFile",
     "ContextFilesResult",
+    "ContextUsage",
     "ContextUsageParams",
     "EditApplyParams",
     "EditApplyResult",
@@ -139,7 +153,12 @@ __all__ = [
     "McpServerConfig",
     "NamedValue",
     "NodeView",
+    "PermissionAnswer",
+    "PermissionOption",
+    "PermissionRequest",
     "PermissionResolvedNotification",
+    "PermissionSubject",
+    "Plan",
     "QueueCounts",
     "QueueEditParams",
     "QueueRemoveParams",
@@ -164,6 +183,8 @@ __all__ = [
     "SessionRenameParams",
     "SessionRewindParams",
     "SessionRewindResult",
+    "SessionSnapshot",
+    "SessionSummary",
     "SessionTreeResult",
     "SessionsChangedNotification",
     "SetConfigOptionParams",

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from sidecar.conductor.contract import Compaction, Plan
 from sidecar.protocol.messages.session import NodeView
 
-__all__ = [
-    "CancelResult",
-    "CompactCancelParams",
-    "CompactCompareParams",
-    "CompactCompareResult",
-    "CompactListResult",
-    "CompactPreviewParams",
-    "CompactReadParams",
-    "CompactReadResult",
-    "CompactStartParams",
-    "CompactStartResult",
-    "CompactUndoParams",
-    "CompactUndoResult",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class CompactPreviewParams:
-    """What a compaction would do."""
+    """The compaction to plan. *mode* ``auto`` plans one only above the threshold, ``force`` always.
+
+    *engine* and *policy* replace those of the session for this plan; *instructions* go to the summarizer.
+    """
 
     sid: str
+    _: KW_ONLY
     engine: str | None = None
     mode: Literal["auto", "force"] = "auto"
     policy: Mapping[str, float] | None = None
@@ -38,7 +27,7 @@ class CompactPreviewParams:
 
 @dataclass(frozen=True, slots=True)
 class CompactCompareParams:
-    """What compactions by several engines would do; without *engines* by all that ever compact."""
+    """The engines to compare; without *engines*, every engine that compacts."""
 
     sid: str
     engines: tuple[str, ...] | None = None
@@ -47,16 +36,21 @@ class CompactCompareParams:
 
 @dataclass(frozen=True, slots=True)
 class CompactCompareResult:
-    """One plan an engine, in the order asked for."""
+    """One plan for each engine, in the order of the request."""
 
     plans: tuple[Plan, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CompactStartParams:
-    """Compact, as previewed in *plan_id* or as said here."""
+    """The compaction to run: the previewed plan *plan_id*, or the one that the other members describe.
+
+    *expect_head* refuses the compaction when the conversation has moved on. *when_busy* says whether to wait
+    for the running turn or to refuse. On the LSP face *work_done_token* gets the progress.
+    """
 
     sid: str
+    _: KW_ONLY
     plan_id: str | None = None
     engine: str | None = None
     mode: Literal["auto", "force"] = "force"
@@ -69,7 +63,10 @@ class CompactStartParams:
 
 @dataclass(frozen=True, slots=True)
 class CompactStartResult:
-    """What became of the request; the outcome is a ``compaction`` event."""
+    """The receipt of a compaction; its outcome is a ``compaction`` event.
+
+    *disposition* is ``noop`` when there is nothing to compact, and *reason* says why.
+    """
 
     compaction_id: str
     disposition: Literal["started", "queued", "noop"]
@@ -79,7 +76,7 @@ class CompactStartResult:
 
 @dataclass(frozen=True, slots=True)
 class CompactCancelParams:
-    """Stop a compaction; the conversation stays as it was."""
+    """The running or queued compaction to stop; the conversation stays as it was."""
 
     sid: str
     compaction_id: str
@@ -87,14 +84,17 @@ class CompactCancelParams:
 
 @dataclass(frozen=True, slots=True)
 class CancelResult:
-    """Whether there was something to stop."""
+    """*accepted* is true when there was something to stop."""
 
     accepted: bool
 
 
 @dataclass(frozen=True, slots=True)
 class CompactUndoParams:
-    """Take a compaction back, the newest when none is named; *force* also when it will not fit the window."""
+    """The compaction to take back, the newest one by default.
+
+    *force* takes it back even when the restored conversation does not fit the window.
+    """
 
     sid: str
     compaction_id: str | None = None
@@ -104,7 +104,7 @@ class CompactUndoParams:
 
 @dataclass(frozen=True, slots=True)
 class CompactUndoResult:
-    """The new head, and the tokens that are back."""
+    """The new head, and the number of tokens that are back in the conversation."""
 
     head: str | None
     restored_tokens: int
@@ -120,7 +120,7 @@ class CompactListResult:
 
 @dataclass(frozen=True, slots=True)
 class CompactReadParams:
-    """One part of a compaction."""
+    """The part of a compaction to read: the summary, or the turns that it replaced."""
 
     sid: str
     compaction_id: str
@@ -129,7 +129,7 @@ class CompactReadParams:
 
 @dataclass(frozen=True, slots=True)
 class CompactReadResult:
-    """The part as text; for ``dropped`` also its nodes."""
+    """The part as text; ``dropped`` has its nodes as well."""
 
     content: str
     nodes: tuple[NodeView, ...] | None = None

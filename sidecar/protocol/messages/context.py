@@ -6,23 +6,10 @@ from dataclasses import dataclass
 
 from sidecar.conductor.contract import ContextFile, RestoredFile
 
-__all__ = [
-    "ContextDropParams",
-    "ContextDropResult",
-    "ContextFilesResult",
-    "ContextUsageParams",
-    "FsUnwatchParams",
-    "FsWatchParams",
-    "FsWatchResult",
-    "RehydrateParams",
-    "RehydratePreviewResult",
-    "RehydrateRunResult",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ContextUsageParams:
-    """How full the window is; *detail* adds where the tokens come from."""
+    """The session to measure; *detail* adds the origin of the tokens."""
 
     sid: str
     detail: bool = False
@@ -30,16 +17,16 @@ class ContextUsageParams:
 
 @dataclass(frozen=True, slots=True)
 class ContextFilesResult:
-    """The files the model has read."""
+    """The files that the model has read."""
 
     files: tuple[ContextFile, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ContextDropParams:
-    """Nodes of the conversation to go on without; a tool call and its results go together.
+    """The nodes to leave out of the conversation; a tool call and its results go together.
 
-    *expect_head* is the head the client saw; null takes any.
+    *expect_head* is the head that the client saw; null accepts any.
     """
 
     sid: str
@@ -49,7 +36,7 @@ class ContextDropParams:
 
 @dataclass(frozen=True, slots=True)
 class ContextDropResult:
-    """The head now, and what went; ``sidecar/session/rewind`` to the former head brings it back."""
+    """The new head and the dropped nodes; ``sidecar/session/rewind`` to the former head restores them."""
 
     head: str | None
     dropped: tuple[str, ...]
@@ -59,9 +46,9 @@ class ContextDropResult:
 
 @dataclass(frozen=True, slots=True)
 class RehydrateParams:
-    """Files the model has read: *uris* of them, or all it does not see as they are now; *budget* in tokens.
+    """The files to restore: *uris* that the model has read, or all that have changed since.
 
-    Nothing is put beyond the engine's limit, whatever the budget.
+    *budget* is the most tokens to add. The limit of the engine holds in any case.
     """
 
     sid: str
@@ -71,16 +58,16 @@ class RehydrateParams:
 
 @dataclass(frozen=True, slots=True)
 class RehydratePreviewResult:
-    """What would come back; *missing* says why the others would not."""
+    """The files that would be restored; *missing* has a reason for each of the others."""
 
     files: tuple[RestoredFile, ...]
     missing: tuple[str, ...]
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RehydrateRunResult:
-    """What came back, behind the conversation as it was; a rewind takes it away again."""
+    """The restored files, added behind the conversation; a rewind removes them again."""
 
     files: tuple[RestoredFile, ...]
     missing: tuple[str, ...]
@@ -91,7 +78,7 @@ class RehydrateRunResult:
 
 @dataclass(frozen=True, slots=True)
 class FsWatchParams:
-    """Which files of the session's folders to tell of: those that match one of *globs*."""
+    """The files of the session's folders to watch, as globs."""
 
     sid: str
     globs: tuple[str, ...]
@@ -99,7 +86,10 @@ class FsWatchParams:
 
 @dataclass(frozen=True, slots=True)
 class FsWatchResult:
-    """``sidecar/fs/changed`` tells of them until the session is closed; *backend* as in the status."""
+    """The watch, which sends ``sidecar/fs/changed`` until the session is closed.
+
+    *backend* is one of those of ``sidecar/status``.
+    """
 
     watch_id: str
     backend: str
@@ -107,6 +97,6 @@ class FsWatchResult:
 
 @dataclass(frozen=True, slots=True)
 class FsUnwatchParams:
-    """A watch of this client's."""
+    """The watch to end; it must belong to this client."""
 
     watch_id: str

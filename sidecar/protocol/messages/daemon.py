@@ -1,4 +1,4 @@
-"""Messages about the daemon itself: how it is, its log, its schema, who listens."""
+"""Messages about the daemon: its status, log, trace and schema, and the clients that follow a session."""
 
 from __future__ import annotations
 
@@ -7,29 +7,10 @@ from typing import Literal
 
 from sidecar.conductor.contract import SessionSnapshot
 
-__all__ = [
-    "AttachParams",
-    "AttachResult",
-    "ChildInfo",
-    "ClientInfo",
-    "EventRange",
-    "LogLine",
-    "LogTailParams",
-    "LogTailResult",
-    "QueueCounts",
-    "SchemaParams",
-    "SchemaResult",
-    "SessionCounts",
-    "StatusResult",
-    "TraceSetParams",
-    "TraceSetResult",
-    "WatchInfo",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ClientInfo:
-    """A connected client."""
+    """A connected client; *face* is its protocol."""
 
     id: str
     name: str
@@ -38,7 +19,7 @@ class ClientInfo:
 
 @dataclass(frozen=True, slots=True)
 class SessionCounts:
-    """Sessions in memory, and those at work."""
+    """The number of sessions in memory, and of those at work."""
 
     loaded: int
     running: int
@@ -46,7 +27,7 @@ class SessionCounts:
 
 @dataclass(frozen=True, slots=True)
 class QueueCounts:
-    """The requests that came in and are not answered yet, and the bytes on their way out."""
+    """The number of unanswered requests, and the number of bytes waiting to be sent."""
 
     requests: int = field(metadata={"wire": "in"})
     out_bytes: int
@@ -54,7 +35,7 @@ class QueueCounts:
 
 @dataclass(frozen=True, slots=True)
 class WatchInfo:
-    """Who watches the disk: ``client``, ``watchfiles`` or ``none``."""
+    """The state of file watching: *backend* is ``client``, ``watchfiles`` or ``none``."""
 
     backend: str
     roots: int
@@ -63,15 +44,15 @@ class WatchInfo:
 
 @dataclass(frozen=True, slots=True)
 class ChildInfo:
-    """A process the daemon started."""
+    """A process that the daemon started."""
 
     pid: int
     what: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StatusResult:
-    """How the daemon is."""
+    """The state of the daemon; *queues* and *rss_bytes* are those of this moment."""
 
     pid: int
     version: str
@@ -87,14 +68,14 @@ class StatusResult:
 
 @dataclass(frozen=True, slots=True)
 class SchemaParams:
-    """In which form the protocol is wanted: JSON Schema, TypeScript, or the reference for people."""
+    """The form of the description: JSON Schema, TypeScript, or this page in Markdown."""
 
     format: Literal["jsonschema", "ts", "markdown"] = "jsonschema"
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaResult:
-    """The protocol; *hash* is that of its JSON Schema, whatever the form: the handshake's ``schemaHash``."""
+    """The description; *hash* is the ``schemaHash`` of the handshake, whatever the form."""
 
     text: str
     hash: str
@@ -102,15 +83,15 @@ class SchemaResult:
 
 @dataclass(frozen=True, slots=True)
 class LogTailParams:
-    """Which lines: those from number *from_line* on, the newest for none; of *level* and above."""
+    """The lines to read: from number *from_line* on, by default the newest, of *level* and above."""
 
     from_line: int | None = None
     level: Literal["info", "warning", "error"] = "info"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine:
-    """One line of the daemon's log; *line* counts from 1. It holds no prompt, file content or key."""
+    """One line of the daemon's log, without prompts, file contents or keys; *line* counts from 1."""
 
     line: int
     at: int
@@ -121,7 +102,7 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class LogTailResult:
-    """The lines, oldest first; *next* is the *from_line* that goes on from here."""
+    """The lines, oldest first; *next* is the *from_line* of the next request."""
 
     lines: tuple[LogLine, ...]
     next: int
@@ -129,9 +110,9 @@ class LogTailResult:
 
 @dataclass(frozen=True, slots=True)
 class TraceSetParams:
-    """What is traced of every client: nothing, which messages pass, or also their redacted content.
+    """The level of the trace for all clients: nothing, the passing messages, or also redacted content.
 
-    *to_file* is an absolute path; without one a file of its own is begun below the state directory.
+    *to_file* is an absolute path; by default a new file is made in the state directory.
     """
 
     level: Literal["off", "messages", "verbose"]
@@ -140,16 +121,16 @@ class TraceSetParams:
 
 @dataclass(frozen=True, slots=True)
 class TraceSetResult:
-    """Where the trace goes; nothing when it is off."""
+    """The path of the trace; absent when tracing is off."""
 
     path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AttachParams:
-    """Follow a loaded session: who controls it is asked for permissions, who observes it is not.
+    """The loaded session to follow; only clients in mode ``control`` are asked for permissions.
 
-    *from_seq* is the last event the client has; without it, events are sent from now on.
+    *from_seq* is the last event that the client has; without it, events are sent from now on.
     """
 
     sid: str
@@ -159,7 +140,7 @@ class AttachParams:
 
 @dataclass(frozen=True, slots=True)
 class EventRange:
-    """The events from one number to another, both included."""
+    """A range of event numbers, both ends included."""
 
     first: int = field(metadata={"wire": "from"})
     last: int = field(metadata={"wire": "to"})
@@ -167,7 +148,7 @@ class EventRange:
 
 @dataclass(frozen=True, slots=True)
 class AttachResult:
-    """The session as it stands; *gap* are the events asked for that are not kept any more.
+    """The state of the session; *gap* is the range of requested events that are no longer kept.
 
     *controllers* are the names of the clients that may answer its questions, this one included.
     """

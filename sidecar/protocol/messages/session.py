@@ -1,42 +1,29 @@
-"""Messages of ``sidecar/session/*``."""
+"""Messages of ``sidecar/session/*``, and those that many methods share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 from sidecar.conductor.contract import ConfigOption, ContextUsage, SessionSnapshot, SessionSummary
 
-__all__ = [
-    "Integrity",
-    "McpServerConfig",
-    "NamedValue",
-    "NodeView",
-    "SessionExportParams",
-    "SessionExportResult",
-    "SessionForkParams",
-    "SessionListParams",
-    "SessionListResult",
-    "SessionLoadParams",
-    "SessionLoadResult",
-    "SessionNewParams",
-    "SessionNewResult",
-    "SessionReadParams",
-    "SessionReadResult",
-    "SessionRenameParams",
-    "SessionRewindParams",
-    "SessionRewindResult",
-    "SessionTreeResult",
-    "SetConfigOptionParams",
-    "SetConfigOptionResult",
-    "TreeNode",
-]
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """No members."""
+
+
+@dataclass(frozen=True, slots=True)
+class SidParams:
+    """The session, by its id."""
+
+    sid: str
 
 
 @dataclass(frozen=True, slots=True)
 class NamedValue:
-    """An environment variable, or a header."""
+    """An environment variable or a header."""
 
     name: str
     value: str = field(repr=False)
@@ -44,13 +31,14 @@ class NamedValue:
 
 @dataclass(frozen=True, slots=True)
 class McpServerConfig:
-    """A server of the Model Context Protocol, whose tools stand beside the daemon's own.
+    """A server of the Model Context Protocol; its tools stand beside those of the daemon.
 
-    One of type ``stdio`` is started as a process: it needs *command*, an absolute path or a program in the
-    daemon's path. The others need *url*; ``sse`` is the older way to speak over HTTP.
+    A server of type ``stdio`` is started as a process and needs *command*: an absolute path, or a program in
+    the daemon's path. The other types need *url*; ``sse`` is the older transport over HTTP.
     """
 
     name: str
+    _: KW_ONLY
     type: Literal["stdio", "http", "sse"] = "stdio"
     command: str | None = None
     args: tuple[str, ...] = field(default=(), repr=False)
@@ -61,17 +49,18 @@ class McpServerConfig:
 
 @dataclass(frozen=True, slots=True)
 class SessionNewParams:
-    """A new session. *cwd* is an absolute folder; *roots* are further folders the tools may use.
+    """The new session. *cwd* is an absolute folder; *roots* are further folders for the tools.
 
-    *policy* overrides the engine's thresholds: ``triggerRatio``, ``keepRecent``, ``reserveTokens``; of
-    ``slidingWindow`` ``maxEvents``, of ``summarizing`` ``tier1Ratio``, ``tier2Ratio``, ``truncateChars``,
-    ``summaryMaxTokens``, ``minEvents``. *knowledge* names sources that are searched before each prompt is
-    answered: ``workspace``, the files of the session's folders, and ``sessions``, what was said in sessions
-    of *cwd*. The *mcp_servers* start in the background: a prompt that comes at once waits for them, for some
-    seconds.
+    *policy* overrides thresholds of the engine: ``triggerRatio``, ``keepRecent`` and ``reserveTokens``; for
+    ``slidingWindow`` also ``maxEvents``; for ``summarizing`` also ``tier1Ratio``, ``tier2Ratio``,
+    ``truncateChars``, ``summaryMaxTokens`` and ``minEvents``. *knowledge* names sources that are searched for
+    each prompt: ``workspace`` has the files of the session's folders, ``sessions`` the earlier conversations
+    in *cwd*. The *mcp_servers* start in the background; a prompt that comes at once waits for them for at
+    most ten seconds.
     """
 
     cwd: str
+    _: KW_ONLY
     roots: tuple[str, ...] = ()
     title: str | None = None
     model: str | None = None
@@ -83,9 +72,9 @@ class SessionNewParams:
     mcp_servers: tuple[McpServerConfig, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionNewResult:
-    """The new session."""
+    """The new session, its options and its usage; its events follow this answer."""
 
     sid: str
     snapshot: SessionSnapshot
@@ -96,14 +85,15 @@ class SessionNewResult:
 
 @dataclass(frozen=True, slots=True)
 class SessionLoadParams:
-    """A stored session, and how much of its past to send again after the result.
+    """The stored session, and the part of its past to send again after the result.
 
-    *cwd* and *roots* are other folders than it had, where it is not in memory. *replay* is ``"none"``,
-    ``"full"``, ``{"fromSeq": n}`` or ``{"lastTurns": n}``. *mcp_servers* are among its tool servers from now
-    on; how to start them is not stored, so a session that was not in memory has those named here alone.
+    *cwd* and *roots* replace its folders if it is not in memory yet. *replay* is ``"none"``, ``"full"``,
+    ``{"fromSeq": n}`` or ``{"lastTurns": n}``. *mcp_servers* are added to its tool servers. The way to start
+    them is not stored, so a session that was not in memory has only the servers of this request.
     """
 
     sid: str
+    _: KW_ONLY
     cwd: str | None = None
     roots: tuple[str, ...] | None = None
     replay: Literal["none", "full"] | Mapping[str, int] = "none"
@@ -112,16 +102,16 @@ class SessionLoadParams:
 
 @dataclass(frozen=True, slots=True)
 class Integrity:
-    """What the store found: *repaired* was mended, *missing* could not be."""
+    """The state of the stored files: *repaired* parts were restored, *missing* parts are lost."""
 
     ok: bool
     repaired: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLoadResult:
-    """The session as it stands."""
+    """The state of the loaded session."""
 
     snapshot: SessionSnapshot
     config_options: tuple[ConfigOption, ...]
@@ -132,9 +122,13 @@ class SessionLoadResult:
 
 @dataclass(frozen=True, slots=True)
 class SessionListParams:
-    """Which sessions: of a folder, by words of the title, archived ones too or not; page by *cursor*."""
+    """The sessions to list: those of a folder, and those with *query* in the title.
+
+    *archived* includes archived sessions; *cursor* asks for the next page.
+    """
 
     cwd: str | None = None
+    _: KW_ONLY
     query: str | None = None
     archived: bool = False
     cursor: str | None = None
@@ -143,7 +137,7 @@ class SessionListParams:
 
 @dataclass(frozen=True, slots=True)
 class SessionListResult:
-    """The newest first."""
+    """The sessions, newest first; *next_cursor* is absent on the last page."""
 
     sessions: tuple[SessionSummary, ...]
     next_cursor: str | None = None
@@ -151,10 +145,11 @@ class SessionListResult:
 
 @dataclass(frozen=True, slots=True)
 class SessionReadParams:
-    """The nodes of a stored session; *view* is ``"active"``, ``"full"``, or a moment of its past.
+    """The stored session and the view of it to read.
 
-    Such a moment is ``{"compactionId": id, "at": "before" | "after"}``, before when *at* is left out; after
-    one that was undone, it is the conversation as the undoing left it.
+    *view* is ``"active"`` for the current branch, ``"full"`` for all nodes, or ``{"compactionId": id, "at":
+    "before"}`` for the branch around a compaction; *at* is ``"before"`` or ``"after"``, and ``"before"`` by
+    default. After a compaction that was undone means the conversation as the undo left it.
     """
 
     sid: str
@@ -163,9 +158,9 @@ class SessionReadParams:
     limit: int = 200
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """One stored turn; *blocks* are the gateway's blocks as JSON."""
+    """One stored turn; *blocks* are its content blocks as JSON."""
 
     id: str
     parent: str | None
@@ -176,7 +171,7 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class SessionReadResult:
-    """Nodes, oldest first."""
+    """The nodes, oldest first; *next_cursor* is absent on the last page."""
 
     nodes: tuple[NodeView, ...]
     next_cursor: str | None = None
@@ -184,13 +179,14 @@ class SessionReadResult:
 
 @dataclass(frozen=True, slots=True)
 class SessionForkParams:
-    """A session to go on from elsewhere: from *at_node*, its head for none. It need not be loaded.
+    """The session to copy, up to *at_node* or up to its head; it need not be loaded.
 
-    *cwd* and *roots* are other folders than it has. Without *mcp_servers* the new session has those of one
-    that is in memory.
+    *cwd* and *roots* replace its folders. Without *mcp_servers* the new session takes the servers of a
+    session that is in memory.
     """
 
     sid: str
+    _: KW_ONLY
     at_node: str | None = None
     title: str | None = None
     cwd: str | None = None
@@ -200,9 +196,9 @@ class SessionForkParams:
 
 @dataclass(frozen=True, slots=True)
 class SessionRewindParams:
-    """Where the conversation is to end: at *to_node*, on any branch; before everything for null.
+    """The new end of the conversation: *to_node* on any branch, or null for an empty conversation.
 
-    *expect_head* is the head the client saw; null takes any.
+    *expect_head* is the head that the client saw; null accepts any.
     """
 
     sid: str
@@ -212,16 +208,19 @@ class SessionRewindParams:
 
 @dataclass(frozen=True, slots=True)
 class SessionRewindResult:
-    """The head now, which is another node when a torn tool call had to be mended; *undone* stay stored."""
+    """The new head and the nodes that left the conversation, which stay stored.
+
+    The head differs from the requested node when a tool call had to be completed with its result.
+    """
 
     head: str | None
     undone: tuple[str, ...]
     seq: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TreeNode:
-    """One node; *tokens* is an estimate."""
+    """One node of a session; *tokens* is an estimate."""
 
     id: str
     parent: str | None
@@ -232,7 +231,7 @@ class TreeNode:
 
 @dataclass(frozen=True, slots=True)
 class SessionTreeResult:
-    """Every node of every branch, oldest first; *leaves* are those that nothing follows."""
+    """The nodes of all branches, oldest first; *leaves* are the last nodes of the branches."""
 
     nodes: tuple[TreeNode, ...]
     head: str | None
@@ -241,7 +240,7 @@ class SessionTreeResult:
 
 @dataclass(frozen=True, slots=True)
 class SessionRenameParams:
-    """Another title."""
+    """The session and its new title."""
 
     sid: str
     title: str
@@ -249,10 +248,10 @@ class SessionRenameParams:
 
 @dataclass(frozen=True, slots=True)
 class SessionExportParams:
-    """A conversation as text: for people, one node a line, or one object.
+    """The conversation to export: as Markdown, as one node a line, or as one JSON object.
 
-    *view* is that of ``sidecar/session/read``. *path*, absolute, is a file to make; without it the text is
-    the result. A file that exists is kept.
+    *view* is that of ``sidecar/session/read``. *path* is the absolute path of a new file; without it the text
+    is in the result. An existing file is never overwritten.
     """
 
     sid: str
@@ -263,7 +262,7 @@ class SessionExportParams:
 
 @dataclass(frozen=True, slots=True)
 class SessionExportResult:
-    """The text, or where it was written."""
+    """The text, or the path of the written file."""
 
     path: str | None = None
     text: str | None = None
@@ -271,7 +270,7 @@ class SessionExportResult:
 
 @dataclass(frozen=True, slots=True)
 class SetConfigOptionParams:
-    """One knob of a session: ``model``, ``engine``, ``thinking`` or ``permissions``."""
+    """The option to set: ``model``, ``engine``, ``thinking`` or ``permissions``."""
 
     sid: str
     config_id: str
@@ -280,7 +279,7 @@ class SetConfigOptionParams:
 
 @dataclass(frozen=True, slots=True)
 class SetConfigOptionResult:
-    """All the knobs, as they stand now."""
+    """All options of the session after the change."""
 
     config_options: tuple[ConfigOption, ...]
     seq: int

@@ -3,36 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 from sidecar.conductor.contract import ContextUsage, QueueItem
 
-__all__ = [
-    "InterruptParams",
-    "InterruptResult",
-    "QueueEditParams",
-    "QueueRemoveParams",
-    "QueueResult",
-    "TurnParams",
-    "TurnRunResult",
-    "TurnStartResult",
-    "TurnSteerParams",
-    "TurnSteerResult",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class TurnParams:
-    """A prompt. *input* is a list of content blocks (text, resource_link, resource, image).
+    """The prompt. *input* is a list of content blocks (text, resource_link, resource, image).
 
-    A second request with the *idempotency_key* of an earlier one answers as that one did. On the LSP face
-    *work_done_token* gets the turn as progress, and *partial_result_token* its text as it is written, in
-    values ``{turnId, messageId, text}``.
+    A second request with the *idempotency_key* of an earlier one gets the same answer and starts nothing. On
+    the LSP face *work_done_token* gets the progress of the turn, and *partial_result_token* its text as it is
+    written, in values ``{turnId, messageId, text}``.
     """
 
     sid: str
     input: tuple[Mapping[str, Any], ...]
+    _: KW_ONLY
     expect_head: str | None = None
     when_busy: Literal["queue", "steer", "reject"] = "queue"
     idempotency_key: str | None = None
@@ -40,9 +28,9 @@ class TurnParams:
     partial_result_token: str | int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnStartResult:
-    """What became of the prompt; *position* counts from 1 in the queue."""
+    """The receipt of a prompt; *position* counts from 1 in the queue."""
 
     turn_id: str
     user_node_id: str | None
@@ -51,9 +39,9 @@ class TurnStartResult:
     position: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRunResult:
-    """How the turn ended; *text* is the last answer."""
+    """The end of the turn; *text* is the last answer of the model."""
 
     turn_id: str
     stop_reason: str
@@ -65,7 +53,7 @@ class TurnRunResult:
 
 @dataclass(frozen=True, slots=True)
 class TurnSteerParams:
-    """Words for the turn *expect_turn_id*, for none whichever runs, as content blocks."""
+    """The content blocks to add to the turn *expect_turn_id*, by default to the running one."""
 
     sid: str
     input: tuple[Mapping[str, Any], ...]
@@ -74,7 +62,7 @@ class TurnSteerParams:
 
 @dataclass(frozen=True, slots=True)
 class TurnSteerResult:
-    """Whether they entered that turn, wait behind it, or began a turn of their own because it was over."""
+    """The receipt: added to that turn, queued behind it, or a turn of its own because that one was over."""
 
     outcome: Literal["injected", "queued", "startedNewTurn"]
     turn_id: str
@@ -83,7 +71,7 @@ class TurnSteerResult:
 
 @dataclass(frozen=True, slots=True)
 class InterruptParams:
-    """Stop the turn *turn_id*, else the running one; *queue* says what becomes of waiting prompts."""
+    """The turn to stop, by default the running one; *queue* decides about the waiting prompts."""
 
     sid: str
     turn_id: str | None = None
@@ -92,7 +80,7 @@ class InterruptParams:
 
 @dataclass(frozen=True, slots=True)
 class InterruptResult:
-    """Whether there was such a turn; *returned* holds the prompts taken out of the queue."""
+    """*accepted* is true when there was such a turn; *returned* has the prompts taken out of the queue."""
 
     accepted: bool
     returned: tuple[tuple[Mapping[str, Any], ...], ...] | None = None
@@ -100,7 +88,7 @@ class InterruptResult:
 
 @dataclass(frozen=True, slots=True)
 class QueueEditParams:
-    """Other words for a prompt that waits."""
+    """The waiting prompt and its new content."""
 
     sid: str
     item_id: str
@@ -109,7 +97,7 @@ class QueueEditParams:
 
 @dataclass(frozen=True, slots=True)
 class QueueRemoveParams:
-    """A prompt that is not wanted any more; its turn ends as cancelled."""
+    """The waiting prompt to remove; its turn ends as cancelled."""
 
     sid: str
     item_id: str
@@ -117,7 +105,7 @@ class QueueRemoveParams:
 
 @dataclass(frozen=True, slots=True)
 class QueueResult:
-    """The prompts that wait, the next one first."""
+    """The waiting prompts, the next one first."""
 
     items: tuple[QueueItem, ...]
     seq: int

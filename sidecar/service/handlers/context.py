@@ -51,7 +51,9 @@ def rehydrate_run(connection: Connection, params: m.RehydrateParams) -> Awaitabl
     async def answer() -> m.RehydrateRunResult:
         done = await restoring
         head, seq = session.history.head, session.log.seq
-        return m.RehydrateRunResult(done.files, done.missing, done.tokens, head, seq)
+        return m.RehydrateRunResult(
+            files=done.files, missing=done.missing, tokens=done.tokens, head=head, seq=seq
+        )
 
     return answer()
 

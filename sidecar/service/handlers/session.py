@@ -76,7 +76,13 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
     session, report = loaded.session, loaded.report
     integrity = m.Integrity(report.ok, report.repaired, report.missing)
     seq = session.log.seq
-    result = m.SessionLoadResult(session.snapshot(), session.options.all(), session.usage(), integrity, seq)
+    result = m.SessionLoadResult(
+        snapshot=session.snapshot(),
+        config_options=session.options.all(),
+        usage=session.usage(),
+        integrity=integrity,
+        seq=seq,
+    )
 
     def follow() -> None:
         if isinstance(replay, Mapping) and "fromSeq" in replay:
@@ -223,7 +229,13 @@ def _pairs(values: Iterable[m.NamedValue]) -> tuple[tuple[str, str], ...]:
 def _introduce(connection: Connection, session: Session) -> Answer:
     """Answer with a new session, and follow it once the answer is sent."""
     seq = session.log.seq
-    result = m.SessionNewResult(session.sid, session.snapshot(), session.options.all(), session.usage(), seq)
+    result = m.SessionNewResult(
+        sid=session.sid,
+        snapshot=session.snapshot(),
+        config_options=session.options.all(),
+        usage=session.usage(),
+        seq=seq,
+    )
 
     def follow() -> None:
         connection.follow(session, seq)

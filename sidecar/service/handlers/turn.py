@@ -39,7 +39,11 @@ def start(connection: Connection, params: m.TurnParams) -> Awaitable[m.TurnStart
     async def answer() -> m.TurnStartResult:
         started = await session.prompts.entered(submitted)
         return m.TurnStartResult(
-            started.turn_id, started.user_node_id, started.disposition, session.log.seq, started.position
+            turn_id=started.turn_id,
+            user_node_id=started.user_node_id,
+            disposition=started.disposition,
+            seq=session.log.seq,
+            position=started.position,
         )
 
     return answer()
@@ -55,7 +59,12 @@ def run(connection: Connection, params: m.TurnParams) -> Awaitable[m.TurnRunResu
         if done.fault is not None:
             raise TurnFailed(session.sid, done.turn_id, done.fault)
         return m.TurnRunResult(
-            done.turn_id, done.stop_reason, done.head, done.usage, done.text, session.log.seq
+            turn_id=done.turn_id,
+            stop_reason=done.stop_reason,
+            head=done.head,
+            usage=done.usage,
+            text=done.text,
+            seq=session.log.seq,
         )
 
     return answer()

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 
-from sidecar.protocol.messages import McpServerConfig, NamedValue
-from sidecar.protocol.shapes import PermissionAnswer, PermissionRequest
+from sidecar.protocol.messages import McpServerConfig, NamedValue, PermissionAnswer, PermissionRequest
 from sidecar_client import SidecarClient, allow, reject
 from sidecar_client.session import Session
 

@@ -1,4 +1,4 @@
-"""What the daemon says and asks by itself: its notifications and its requests."""
+"""Messages that the daemon sends by itself: notifications, and the requests that it makes to a client."""
 
 from __future__ import annotations
 
@@ -6,23 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = [
-    "ClosingNotification",
-    "EditApplyParams",
-    "EditApplyResult",
-    "EventNotification",
-    "FsChangedNotification",
-    "GapNotification",
-    "PermissionResolvedNotification",
-    "SessionsChangedNotification",
-]
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventNotification:
-    """One event of a session: *data* is what its *kind* carries.
+    """One event of a session; *kind* decides the shape of *data*.
 
-    *seq* counts from 1 without gaps and goes on over processes; it is 0 for the past that a load sends again.
+    *seq* counts from 1 without gaps, also across restarts; it is 0 for past events that a load sends again.
     """
 
     sid: str
@@ -35,7 +24,10 @@ class EventNotification:
 
 @dataclass(frozen=True, slots=True)
 class GapNotification:
-    """Events that this client will not get: it was too slow (``slowClient``), or they are ``notKept``."""
+    """A range of events that this client will not get.
+
+    *reason* is ``slowClient`` when it read too slowly, or ``notKept`` when they are no longer stored.
+    """
 
     sid: str
     first: int = field(metadata={"wire": "from"})
@@ -45,12 +37,12 @@ class GapNotification:
 
 @dataclass(frozen=True, slots=True)
 class SessionsChangedNotification:
-    """What ``sidecar/session/list`` returns has changed."""
+    """The result of ``sidecar/session/list`` has changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class PermissionResolvedNotification:
-    """A question is answered, or ran out; *outcome* is the option, or ``expired``, or ``cancelled``."""
+    """The end of a question; *outcome* is the chosen option, ``expired`` or ``cancelled``."""
 
     sid: str
     permission_id: str
@@ -60,7 +52,7 @@ class PermissionResolvedNotification:
 
 @dataclass(frozen=True, slots=True)
 class FsChangedNotification:
-    """Files under a watch may have changed, in an editor or on disk; a folder stands for all below it."""
+    """The watched files that may have changed, in an editor or on disk; a folder stands for its contents."""
 
     sid: str
     watch_id: str
@@ -69,7 +61,7 @@ class FsChangedNotification:
 
 @dataclass(frozen=True, slots=True)
 class ClosingNotification:
-    """The daemon ends in so many milliseconds."""
+    """The end of the daemon, *in_ms* milliseconds from now."""
 
     reason: str
     in_ms: int
@@ -88,6 +80,6 @@ class EditApplyParams:
 
 @dataclass(frozen=True, slots=True)
 class EditApplyResult:
-    """Whether the edit is in the buffers; a buffer of another version is left alone."""
+    """*applied* is true when the buffers have the edit; a buffer of another version must be left alone."""
 
     applied: bool
