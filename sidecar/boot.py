@@ -14,9 +14,8 @@ from uuid import uuid4
 
 from sidecar._internal.env import indusagi_home
 from sidecar._internal.errors import InvalidInput
-from sidecar.capabilities.defaults import default_tools
 from sidecar.capabilities.mcp import SessionToolServers
-from sidecar.capabilities.toolbox import SessionToolBox
+from sidecar.capabilities.toolbox import SessionToolBox, default_tools
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
 from sidecar.conductor.engines.base import SessionEngine

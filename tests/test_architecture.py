@@ -40,7 +40,13 @@ LAYERS = (
     ),
     ("runtime.cadence", "runtime.memory", "runtime.wire", "window_budget", "agentcore", "rooms"),
     ("conversation",),
-    ("runtime.contract", "capabilities.contract", "workspace.contract", "llmgateway.contract"),
+    (
+        "runtime.contract",
+        "capabilities.contract",
+        "capabilities.effects",
+        "workspace.contract",
+        "llmgateway.contract",
+    ),
     ("_internal",),
 )
 """From the top down; a module may import from its own layer and from those below it."""
@@ -53,6 +59,7 @@ PURE = (
     "conversation",
     "runtime.contract",
     "llmgateway.contract",
+    "capabilities.effects",
     "runtime.cadence",
     "runtime.memory",
     "runtime.wire",
@@ -205,6 +212,11 @@ def test_the_memory_facade_is_empty() -> None:
         ),
         pytest.param(
             "sidecar.capabilities.mcp", ("mcp", "mcp_types", "pydantic"), id="tool servers are only named"
+        ),
+        pytest.param(
+            "sidecar.capabilities.effects",
+            ("asyncio", "msgspec", "sidecar.capabilities.contract"),
+            id="an engine may name effects",
         ),
         pytest.param(
             "sidecar_client", ("pygls", "lsprotocol", "sidecar.runtime", "rich"), id="nor does the client"

@@ -12,12 +12,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from sidecar._internal.errors import InvalidInput
+from sidecar.capabilities.effects import PATH_ARGUMENTS
 
 __all__ = ["arguments_schema", "parse_arguments"]
 
 A = TypeVar("A", bound=msgspec.Struct)
-
-_PATH_ALIASES = ("file_path", "filePath", "file")
 
 
 def arguments_schema(of: type[msgspec.Struct]) -> dict[str, Any]:
@@ -44,7 +43,7 @@ def parse_arguments(of: type[A], raw: Mapping[str, Any]) -> A:
 def _with_path(of: type[msgspec.Struct], raw: Mapping[str, Any]) -> Mapping[str, Any]:
     if "path" in raw or "path" not in of.__struct_fields__:
         return raw
-    alias = next((name for name in _PATH_ALIASES if name in raw), None)
+    alias = next((name for name in PATH_ARGUMENTS if name in raw), None)
     return raw if alias is None else {**raw, "path": raw[alias]}
 
 

@@ -20,6 +20,7 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.env import inherited
 from sidecar.capabilities.access import permit, readable_path, shown
 from sidecar.capabilities.contract import PermissionAsk, TerminalCommand, ToolContext, ToolReply
+from sidecar.capabilities.effects import RUNS_COMMAND
 from sidecar.capabilities.output import HeadTail
 from sidecar.capabilities.processes import ChildEnd, ChildSpec, run_child, with_lifeline
 from sidecar.capabilities.typed_tool import TypedTool, error_reply
@@ -202,6 +203,7 @@ BASH = TypedTool(
         "starts in the background is ended with it."
     ),
     kind="execute",
+    effects=RUNS_COMMAND,
     arguments=BashArguments,
     describe=_title,
     perform=_bash,

@@ -11,31 +11,9 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from sidecar._internal.cancel import CancelToken
+from sidecar.capabilities.effects import ToolEffects, ToolKind
 from sidecar.llmgateway.contract import ToolDescriptor
 from sidecar.workspace.contract import ReadLedgerPort, WorkspacePort
-
-__all__ = [
-    "Ask",
-    "Diff",
-    "Location",
-    "PermissionAsk",
-    "PlanEntry",
-    "PlanStatus",
-    "RunInTerminal",
-    "TerminalCommand",
-    "TerminalEnd",
-    "Tool",
-    "ToolActivity",
-    "ToolContext",
-    "ToolKind",
-    "ToolObserver",
-    "ToolReply",
-]
-
-ToolKind: TypeAlias = Literal[
-    "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "other"
-]
-"""What a tool does, in the words of the Agent Client Protocol."""
 
 PlanStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
 
@@ -164,6 +142,11 @@ class Tool(Protocol):
     @property
     def kind(self) -> ToolKind:
         """What it does, for clients."""
+        ...
+
+    @property
+    def effects(self) -> ToolEffects:
+        """The effects of its calls, for whoever orders, summarises or shows them."""
         ...
 
     def title(self, arguments: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ import msgspec
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.access import shown
 from sidecar.capabilities.contract import Location, ToolContext, ToolReply
+from sidecar.capabilities.effects import EDITS_FILE
 from sidecar.capabilities.landing import Landing, find_target, land, require_current
 from sidecar.capabilities.output import number_lines
 from sidecar.capabilities.text_edit import EditedText, replace_passage, shift_ranges
@@ -85,6 +86,7 @@ EDIT = TypedTool(
         "replace_all is set. Line ends are matched loosely and kept as the file has them."
     ),
     kind="edit",
+    effects=EDITS_FILE,
     arguments=EditArguments,
     describe=lambda arguments: f"Edit {arguments.path}",
     perform=_edit,

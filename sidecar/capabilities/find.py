@@ -14,6 +14,7 @@ import msgspec
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.access import readable_path, root_above
 from sidecar.capabilities.contract import ToolContext, ToolReply
+from sidecar.capabilities.effects import SEARCHES
 from sidecar.capabilities.tree import list_paths, select
 from sidecar.capabilities.typed_tool import TypedTool
 from sidecar.workspace.globs import glob_matcher
@@ -67,6 +68,7 @@ FIND = TypedTool(
     name="find",
     description="Find files and folders by name. Ignored ones are left out.",
     kind="search",
+    effects=SEARCHES,
     arguments=FindArguments,
     describe=lambda arguments: f"Find {arguments.name}",
     perform=_find,

@@ -10,6 +10,7 @@ import msgspec
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.access import readable_path, root_above
 from sidecar.capabilities.contract import ToolContext, ToolReply
+from sidecar.capabilities.effects import SEARCHES
 from sidecar.capabilities.tree import list_paths, select
 from sidecar.capabilities.typed_tool import TypedTool
 from sidecar.workspace.globs import glob_matcher
@@ -49,6 +50,7 @@ GLOB = TypedTool(
     name="glob",
     description="List the files whose path matches a pattern, by path. Ignored ones are left out.",
     kind="search",
+    effects=SEARCHES,
     arguments=GlobArguments,
     describe=lambda arguments: f"List {arguments.pattern}",
     perform=_glob,

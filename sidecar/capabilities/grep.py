@@ -22,6 +22,7 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.env import inherited
 from sidecar.capabilities.access import readable_path, root_above, shown
 from sidecar.capabilities.contract import Location, ToolContext, ToolReply
+from sidecar.capabilities.effects import SEARCHES
 from sidecar.capabilities.processes import ChildEnd, ChildSpec, run_child
 from sidecar.capabilities.tree import WALK_CAP, TreeWalk
 from sidecar.capabilities.typed_tool import TypedTool, error_reply
@@ -200,6 +201,7 @@ GREP = TypedTool(
         "are searched as they stand in the editor. Results are path:line: text."
     ),
     kind="search",
+    effects=SEARCHES,
     arguments=GrepArguments,
     describe=lambda arguments: f"Search for {arguments.pattern}",
     perform=_grep,

@@ -12,6 +12,7 @@ import msgspec
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.access import readable_path, root_above, shown
 from sidecar.capabilities.contract import Location, ToolContext, ToolReply
+from sidecar.capabilities.effects import SEARCHES
 from sidecar.capabilities.typed_tool import TypedTool
 from sidecar.workspace.contract import FileProblem
 from sidecar.workspace.ignore import IgnoreRules, is_folder, rules_for
@@ -100,6 +101,7 @@ LS = TypedTool(
     name="ls",
     description="List a folder as a tree, with sizes. Ignored entries are left out.",
     kind="search",
+    effects=SEARCHES,
     arguments=LsArguments,
     describe=lambda arguments: f"List {arguments.path}",
     perform=_ls,

@@ -15,6 +15,7 @@ import msgspec
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.access import readable_path, shown
 from sidecar.capabilities.contract import Location, ToolContext, ToolReply
+from sidecar.capabilities.effects import READS_FILE
 from sidecar.capabilities.output import number_lines
 from sidecar.capabilities.typed_tool import TypedTool, error_reply
 from sidecar.workspace.contract import FileProblem, FileView
@@ -106,6 +107,7 @@ READ = TypedTool(
         "editor. Long files are cut with a marker that says how to read on. Read a file before changing it."
     ),
     kind="read",
+    effects=READS_FILE,
     arguments=ReadArguments,
     describe=lambda arguments: f"Read {arguments.path}",
     perform=_read,

@@ -11,6 +11,7 @@ import msgspec
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.contract import PlanEntry, PlanStatus, ToolContext, ToolReply
+from sidecar.capabilities.effects import NO_EFFECTS
 from sidecar.capabilities.typed_tool import TypedTool
 
 __all__ = ["TODO", "TodoArguments", "TodoEntry"]
@@ -47,6 +48,7 @@ TODO = TypedTool(
         "them in_progress at a time."
     ),
     kind="think",
+    effects=NO_EFFECTS,
     arguments=TodoArguments,
     describe=lambda arguments: f"Plan of {len(arguments.entries)} steps",
     perform=_todo,

@@ -16,6 +16,7 @@ from typing import Any
 
 from sidecar._internal.async_cancel import cancel_future, unless_cancelled
 from sidecar._internal.cancel import CancelToken
+from sidecar.capabilities.bash import BASH
 from sidecar.capabilities.contract import (
     Location,
     PermissionAsk,
@@ -25,18 +26,29 @@ from sidecar.capabilities.contract import (
     ToolObserver,
     ToolReply,
 )
+from sidecar.capabilities.edit import EDIT
+from sidecar.capabilities.effects import ToolEffects
+from sidecar.capabilities.find import FIND
+from sidecar.capabilities.glob import GLOB
+from sidecar.capabilities.grep import GREP
+from sidecar.capabilities.ls import LS
+from sidecar.capabilities.read import READ
+from sidecar.capabilities.todo import TODO
 from sidecar.capabilities.typed_tool import error_reply
+from sidecar.capabilities.write import WRITE
 from sidecar.llmgateway.contract import ToolDescriptor
 from sidecar.runtime.contract import ToolCall, ToolOutcome
-
-__all__ = ["SessionToolBox"]
 
 _log = logging.getLogger(__name__)
 
 _CANCEL_GRACE_S = 0.5
-_OF_FILES = frozenset({"read", "edit"})
 _ERROR_CHARS = 500
 _UNPARSED = "__unparsed"
+
+
+def default_tools() -> tuple[Tool, ...]:
+    """Return the tools of our own, in the order a model is shown them."""
+    return (READ, GREP, FIND, LS, GLOB, EDIT, WRITE, BASH, TODO)
 
 
 class SessionToolBox:
@@ -67,6 +79,10 @@ class SessionToolBox:
     def descriptors(self) -> Sequence[ToolDescriptor]:
         """Return the tools on offer."""
         return self._descriptors
+
+    def effects(self) -> Mapping[str, ToolEffects]:
+        """Return the effects of the tools on offer, by name."""
+        return {name: tool.effects for name, tool in self._tools.items()}
 
     def describe(self, call: ToolCall) -> ToolActivity:
         """Return what a client is shown of *call* as it begins; a tool that is gone has its name alone."""
@@ -153,14 +169,14 @@ def _started(call: ToolCall, tool: Tool | None, cwd: Path) -> ToolActivity:
         title=call.name if tool is None else tool.title(arguments),
         kind="other" if tool is None else tool.kind,
         input=call.input,
-        locations=() if tool is None or tool.kind not in _OF_FILES else _named_file(arguments, cwd),
+        locations=() if tool is None else _named_file(tool, arguments, cwd),
     )
 
 
-def _named_file(arguments: Mapping[str, Any], cwd: Path) -> tuple[Location, ...]:
-    """Return the file a call is about, so that who follows is there before it is read or changed."""
-    path, line = arguments.get("path"), arguments.get("offset")
-    if not isinstance(path, str) or not path:
+def _named_file(tool: Tool, arguments: Mapping[str, Any], cwd: Path) -> tuple[Location, ...]:
+    """Return the file that a call names, so that a client can show it before it is read or changed."""
+    path, line = tool.effects.path_in(arguments), arguments.get("offset")
+    if path is None or not tool.effects.names_file:
         return ()
     return (Location(Path(os.path.normpath(cwd / path)), line if isinstance(line, int) else None),)
 

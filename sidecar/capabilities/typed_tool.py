@@ -14,7 +14,8 @@ import msgspec
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.capabilities.arguments import arguments_schema, parse_arguments
-from sidecar.capabilities.contract import ToolContext, ToolKind, ToolReply
+from sidecar.capabilities.contract import ToolContext, ToolReply
+from sidecar.capabilities.effects import ToolEffects, ToolKind
 from sidecar.llmgateway.contract import ToolDescriptor
 
 __all__ = ["TypedTool", "error_reply"]
@@ -33,6 +34,7 @@ class TypedTool(Generic[A]):
     name: str
     description: str
     kind: ToolKind
+    effects: ToolEffects
     arguments: type[A]
     describe: Callable[[A], str]
     perform: Callable[[A, ToolContext, CancelToken], Awaitable[ToolReply]]

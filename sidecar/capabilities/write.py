@@ -12,6 +12,7 @@ import msgspec
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.access import shown
 from sidecar.capabilities.contract import Location, ToolContext, ToolReply
+from sidecar.capabilities.effects import WRITES_FILE
 from sidecar.capabilities.landing import find_target, land, require_current
 from sidecar.capabilities.typed_tool import TypedTool
 from sidecar.workspace.line_index import LineText
@@ -51,6 +52,7 @@ WRITE = TypedTool(
         "Create a file, or replace the whole of one that was read before. Prefer edit for a change of a part."
     ),
     kind="edit",
+    effects=WRITES_FILE,
     arguments=WriteArguments,
     describe=lambda arguments: f"Write {arguments.path}",
     perform=_write,

@@ -13,11 +13,11 @@ import pytest
 
 from fake_tool import FakeTool
 from sidecar._internal.cancel import CancelToken
-from sidecar.capabilities import SessionToolBox
 from sidecar.capabilities import toolbox as toolbox_module
 from sidecar.capabilities.bash import BASH
 from sidecar.capabilities.contract import Location, PermissionAsk, ToolActivity, ToolContext, ToolReply
 from sidecar.capabilities.read import READ
+from sidecar.capabilities.toolbox import SessionToolBox
 from sidecar.runtime.contract import ToolBox, ToolCall, ToolOutcome
 from sidecar.workspace.contract import FileProblem
 

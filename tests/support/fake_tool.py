@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sidecar._internal.cancel import CancelToken
-from sidecar.capabilities.contract import ToolContext, ToolKind, ToolReply
+from sidecar.capabilities.contract import ToolContext, ToolReply
+from sidecar.capabilities.effects import ToolEffects, ToolKind, effects_of_kind
 from sidecar.llmgateway.contract import ToolDescriptor
 
 
@@ -25,6 +26,11 @@ class FakeTool:
     def descriptor(self) -> ToolDescriptor:
         """A descriptor that takes anything."""
         return ToolDescriptor(self.name, f"Fake {self.name}.", {"type": "object"})
+
+    @property
+    def effects(self) -> ToolEffects:
+        """The effects of a tool of its kind."""
+        return effects_of_kind(self.kind)
 
     def title(self, arguments: Mapping[str, Any]) -> str:
         """Return the name."""

@@ -15,7 +15,8 @@ from typing import Any, Final, TypeAlias
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError
 from sidecar.capabilities.access import permit
-from sidecar.capabilities.contract import PermissionAsk, ToolContext, ToolKind, ToolReply
+from sidecar.capabilities.contract import PermissionAsk, ToolContext, ToolReply
+from sidecar.capabilities.effects import ToolEffects, ToolKind, effects_of_kind
 from sidecar.capabilities.mcp.contract import CallResult, ListedTool, OnProgress
 from sidecar.capabilities.output import HeadTail
 from sidecar.capabilities.typed_tool import error_reply
@@ -54,6 +55,11 @@ class McpTool:
         if not self.listed.is_read_only:
             return "other"
         return "fetch" if self.listed.is_open_world else "read"
+
+    @property
+    def effects(self) -> ToolEffects:
+        """The effects of a tool of its kind."""
+        return effects_of_kind(self.kind)
 
     def title(self, arguments: Mapping[str, Any]) -> str:
         """Return one short line for clients."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sidecar._internal.cancel import CancelToken
-from sidecar.capabilities.contract import PermissionAsk, ToolKind, ToolReply
+from sidecar.capabilities.contract import PermissionAsk, ToolReply
+from sidecar.capabilities.effects import ToolKind
 from sidecar.capabilities.mcp.contract import CallResult, ListedTool, OnProgress, ServerFailed
 from sidecar.capabilities.mcp.tool import McpTool
 from sidecar.llmgateway.contract import ToolDescriptor
