@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from sidecar._internal.errors import log_fault
 from sidecar.conductor.events import (
     CompactionSummaryDelta,
     Event,
@@ -95,7 +96,11 @@ class EventLog:
         if len(self._events) >= self._sweep_at or self._n_chars >= self._sweep_at_chars:
             self._sweep()
         for follower in tuple(self._followers):
-            follower(self)
+            try:
+                follower(self)
+            except Exception as error:
+                # A session never depends on its readers: the event is in the log, and the turn goes on.
+                log_fault("a reader of an event log", error)
         return event
 
     def after(self, seq: int, limit: int = 256) -> tuple[Event, ...]:
@@ -104,7 +109,7 @@ class EventLog:
         return tuple(self._events[index : index + limit])
 
     def follow(self, wake: Callable[[EventLog], None]) -> Callable[[], None]:
-        """Call *wake* after every append until the returned disposer is called; it must not raise."""
+        """Call *wake* after every append until the returned disposer is called; exceptions are logged."""
         self._followers.append(wake)
 
         def stop() -> None:

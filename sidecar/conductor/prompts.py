@@ -10,6 +10,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Literal, TypedDict, Unpack
 
+from sidecar._internal.errors import log_fault
 from sidecar.conductor.content import content_to_prompt
 from sidecar.conductor.contract import Author, QueueItem
 from sidecar.conductor.core import Core
@@ -18,7 +19,7 @@ from sidecar.conductor.events import QueueChanged, Settled
 from sidecar.conductor.jobs import Content, Job, PromptJob, SubmitReceipt, TurnOutcome
 from sidecar.conductor.queue import JobQueue
 from sidecar.conductor.slash import parse_command
-from sidecar.conductor.turns import TurnRunner, resolve
+from sidecar.conductor.turns import TurnRunner, resolve, unknown_usage
 from sidecar.llmgateway.contract import UserTurn
 
 __all__ = ["InterruptResult", "Prompts", "SteerResult", "SubmitOptions"]
@@ -162,10 +163,16 @@ class Prompts:
         """End a prompt that never ran."""
         core = self._core
         resolve(job.entered, None)
-        outcome = TurnOutcome(job.turn_id, "cancelled", core.history.head, core.usage(), "")
+        try:
+            usage = core.usage()
+        except Exception as error:
+            log_fault("the context meter", error)
+            usage = unknown_usage(core.history.head)
+        outcome = TurnOutcome(job.turn_id, "cancelled", core.history.head, usage, "")
         core.events.flush()
         core.log.append(Settled(job.turn_id, "cancelled", outcome.head, outcome.usage, 0), job.turn_id)
-        job.outcome.set_result(outcome)
+        if not job.outcome.done():
+            job.outcome.set_result(outcome)
 
     def begun(self) -> None:
         """A prompt is about to run; whoever was told that it waits is told that it does no more."""

@@ -73,4 +73,8 @@ class JobQueue(Generic[J]):
                 bug(f"a job raised {type(error).__name__}")
             finally:
                 self.current = None
-            self._done()
+            try:
+                self._done()
+            except Exception as error:
+                # The jobs behind it do not depend on who is notified of this one.
+                log_fault("a listener of a session's queue", error)

@@ -48,7 +48,7 @@ from sidecar.conductor.queue import JobQueue
 from sidecar.conductor.restoring import Restoration
 from sidecar.conductor.slash import COMMANDS
 from sidecar.conductor.stored import Report
-from sidecar.conductor.turns import TurnRunner
+from sidecar.conductor.turns import TurnRunner, resolve
 from sidecar.conductor.watching import watch_files
 from sidecar.runtime.contract import ToolCall
 from sidecar.workspace.contract import Dispose
@@ -325,6 +325,8 @@ class Session:
             await self._carry_out(job)
         except Exception as error:
             # Whatever went wrong, nobody waits for ever: who asked is told, and then the queue.
+            if isinstance(job, PromptJob):
+                resolve(job.entered, None)
             if not job.outcome.done():
                 job.outcome.set_exception(error)
             raise
@@ -333,8 +335,10 @@ class Session:
         match job:
             case PromptJob():
                 self.prompts.begun()
-                await self._runner.run(job)
-                self.prompts.ended()
+                try:
+                    await self._runner.run(job)
+                finally:
+                    self.prompts.ended()
             case CompactJob():
                 done = await self._changes.compact(job.compaction_id, job.engine, job.ask)
                 job.outcome.set_result(done)

@@ -141,7 +141,10 @@ class SessionEvents:
             self._pending_chars = 0
             self._log.append(self._pending_kind(self._message_id(), delta), self._turn_id)
 
-    def _delta(self, kind: type[TextDelta] | type[ThinkingDelta], delta: str) -> None:
+    def _delta(self, kind: type[TextDelta] | type[ThinkingDelta], delta: object) -> None:
+        if not isinstance(delta, str):
+            # Kept, it would make every later flush raise, and no turn of the session could end.
+            raise TypeError(f"a delta must be text, not {type(delta).__name__}")
         self.set_phase("streaming")
         if kind is not self._pending_kind:
             self.flush()

@@ -22,7 +22,7 @@ from sidecar.conductor.slash import SlashCommand
 from sidecar.llmgateway.contract import AssistantTurn, GatewayError, UserTurn
 from sidecar.runtime.contract import RunSnapshot
 
-__all__ = ["TurnRunner", "resolve"]
+__all__ = ["TurnRunner", "resolve", "unknown_usage"]
 
 _EVENTS_AFTER_META = 3
 _LEAST_WINDOW = 4_096
@@ -72,17 +72,15 @@ class TurnRunner:
         started_ms = core.deps.clock_ms()
         self._stop = CancelToken()
         core.events.begin_turn(job.turn_id)
-        core.notices.emit_pending()
-        core.events.set_phase("invoking")
         try:
+            core.notices.emit_pending()
+            core.events.set_phase("invoking")
             if job.command is not None:
                 answer = await self._carry_out(job, job.command)
             else:
                 answer = _answer(await self._ask_agent(job))
         except Exception as error:
-            log_fault("a turn", error)
-            text = f"internal error ({type(error).__name__}); see the daemon's log"
-            answer = _Answer("cancelled", fault=TurnFault("invalidState", text))
+            answer = _internal_error("a turn", error)
         await self._end(job, answer, started_ms)
 
     async def _carry_out(self, job: PromptJob, command: SlashCommand) -> _Answer:
@@ -144,15 +142,24 @@ class TurnRunner:
         return self._stop.cancelled
 
     async def _end(self, job: PromptJob, answer: _Answer, started_ms: int) -> None:
+        """Store the turn and publish its last event; a step that raises makes it a fault."""
         core = self._core
         resolve(job.entered, core.history.head)
-        usage = core.usage()
-        await self._store(job, usage)
+        usage = unknown_usage(core.history.head)
+        try:
+            usage = core.usage()
+            await self._store(job, usage)
+            core.events.emit(usage)
+        except Exception as error:
+            answer = _internal_error("the end of a turn", error)
         outcome = TurnOutcome(job.turn_id, answer.stop, core.history.head, usage, answer.text, answer.fault)
-        core.events.emit(usage)
-        self._emit_end(outcome, max(0, core.deps.clock_ms() - started_ms))
-        core.events.end_turn()
-        job.outcome.set_result(outcome)
+        try:
+            self._emit_end(outcome, max(0, core.deps.clock_ms() - started_ms))
+            core.events.end_turn()
+        finally:
+            # Done already when the client that waited for it was cancelled.
+            if not job.outcome.done():
+                job.outcome.set_result(outcome)
 
     async def _store(self, job: PromptJob, usage: ContextUsage) -> None:
         core = self._core
@@ -178,6 +185,17 @@ def resolve(future: asyncio.Future[str | None], value: str | None) -> None:
     """Resolve *future* unless that has been done."""
     if not future.done():
         future.set_result(value)
+
+
+def unknown_usage(head: str | None) -> ContextUsage:
+    """Return the usage of a session whose window cannot be weighed."""
+    return ContextUsage(0, 0, 0, 0.0, "estimate", head, {})
+
+
+def _internal_error(where: str, error: Exception) -> _Answer:
+    log_fault(where, error)
+    text = f"internal error ({type(error).__name__}); see the daemon's log"
+    return _Answer("cancelled", fault=TurnFault("invalidState", text))
 
 
 def _answer(snapshot: RunSnapshot | None) -> _Answer:

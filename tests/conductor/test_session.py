@@ -18,11 +18,13 @@ from sidecar.conductor.core import Core
 from sidecar.conductor.errors import FolderNotFound, HeadMovedError, SessionBusyError, SessionNotFound
 from sidecar.conductor.events import Event, Faulted, Message, Settled, UserMessage
 from sidecar.conductor.hub import NewSession
+from sidecar.conductor.notices import OneTimeNotices
 from sidecar.conductor.session import CompactRequest, Content, Session
 from sidecar.llmgateway.contract import (
     ErrorEmission,
     StopEmission,
     TextBlock,
+    TextEmission,
     Usage,
     UsageEmission,
     UserTurn,
@@ -344,10 +346,70 @@ async def test_a_mistake_of_ours_leaves_nobody_waiting(
         await stage.ask(session, prompt)
     with monkeypatch.context() as broken:
         broken.setattr(Core, "usage", lambda core, **_: 1 // 0)
-        asked = session.compact(CompactRequest()) if ask == "compact" else await session.submit(text("three"))
-        with pytest.raises(ZeroDivisionError):
-            await asked.outcome
+        if ask == "compact":
+            with pytest.raises(ZeroDivisionError):
+                await session.compact(CompactRequest()).outcome
+        else:
+            fault = (await stage.ask(session, "three")).fault
+            assert fault is not None
+            assert fault.kind == "invalidState"
     assert (await stage.ask(session, "four")).stop_reason == "end_turn"
+
+
+BREAKS: list[Any] = [
+    pytest.param(Core, "usage", id="usage cannot be weighed"),
+    pytest.param(Core, "store_meta", id="the session's record cannot be made"),
+    pytest.param(OneTimeNotices, "emit_pending", id="a notice cannot be given"),
+    pytest.param(Core, "refresh_rules", id="the rules cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("owner", "name"), BREAKS)
+async def test_a_turn_ends_once_whatever_step_of_it_raises(
+    make_stage: Any, monkeypatch: pytest.MonkeyPatch, owner: type, name: str
+) -> None:
+    stage = await make_stage([[Say("ok")]], repeat=True)
+    session = await stage.session()
+    with monkeypatch.context() as broken:
+        broken.setattr(owner, name, lambda *_, **__: 1 // 0)
+        started = await session.submit(text("one"))
+        outcome = await started.outcome
+    assert outcome.fault is not None
+    ends = [event for event in session.log.after(0) if event.kind in ("settled", "faulted")]
+    assert [(end.kind, end.turn_id, end.seq) for end in ends] == [
+        ("faulted", started.turn_id, session.log.seq)
+    ]
+    assert not session.is_running
+    assert (await stage.ask(session, "two")).text == "ok"
+
+
+async def test_a_reader_of_the_log_that_raises_stops_no_turn(make_stage: Any) -> None:
+    stage = await make_stage([[Say("ok")]])
+    session = await stage.session()
+    session.log.follow(lambda _: 1 // 0)
+    assert (await stage.ask(session, "one")).text == "ok"
+    assert kinds(session)[-1] == "settled"
+
+
+async def test_a_delta_that_is_not_text_faults_its_turn_and_no_other(make_stage: Any) -> None:
+    """The gateway lets none through; a model of the host's own may."""
+    stage = await make_stage([[TextEmission(["no", "text"])], [Say("ok")]])  # type: ignore[arg-type]  # on purpose
+    session = await stage.session()
+    outcome = await stage.ask(session, "one")
+    assert outcome.fault is not None
+    assert kinds(session)[-1] == "faulted"
+    assert (await stage.ask(session, "two")).text == "ok"
+    assert kinds(session)[-1] == "settled"
+
+
+async def test_a_client_that_gives_up_waiting_leaves_the_session_alive(make_stage: Any) -> None:
+    stage = await make_stage([[WaitFor("go"), Say("one")], [Say("two")]])
+    session = await stage.session()
+    started = await session.submit(text("one"))
+    started.outcome.cancel()
+    stage.model.gate("go").set()
+    assert (await stage.ask(session, "two")).text == "two"
+    assert kinds(session).count("settled") == 2
 
 
 async def test_a_clock_that_is_set_back_makes_no_turn_shorter_than_nothing(make_stage: Any) -> None:

@@ -102,6 +102,15 @@ def test_a_full_gathering_does_not_wait_for_the_clock() -> None:
     assert told(log)[-1] == TextDelta("t.0", "x" * GATHER_CHARS)
 
 
+def test_a_delta_that_is_not_text_is_refused_and_leaves_nothing_behind() -> None:
+    events, log, _ = make()
+    with pytest.raises(TypeError, match="a delta must be text, not list"):
+        events.on_run_event(TextDeltaEvent(["a"]))  # type: ignore[arg-type]  # on purpose
+    events.on_run_event(TextDeltaEvent("b"))
+    events.end_turn()
+    assert told(log) == [Phase("streaming"), TextDelta("t.0", "b")]
+
+
 def test_a_quiet_clock_is_not_rung_again() -> None:
     events, _, clock = make()
     events.on_run_event(TextDeltaEvent("a"))

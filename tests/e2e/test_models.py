@@ -20,7 +20,9 @@ from sidecar.llmgateway.providers.fakes import (
     Spent,
     Thought,
     fake_provider,
+    frame,
 )
+from sidecar_client import SidecarClient
 
 pytestmark = pytest.mark.e2e
 
@@ -118,3 +120,27 @@ async def test_a_folder_that_is_not_trusted_gets_neither_key_nor_prompt(home: Pa
         assert "Some settings are not used" in err
         assert "because this folder is not trusted" in err
         assert fake.http.asked == []
+
+
+def chunk(content: object) -> bytes:
+    """Return one chunk of the chat format whose content may be of any type."""
+    return frame({"choices": [{"index": 0, "delta": {"content": content}, "finish_reason": None}]})
+
+
+async def test_an_answer_of_odd_types_ends_its_turn_and_no_other(
+    home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list of content parts, as Mistral's reasoning models stream it, once ended a session for good."""
+    thinking = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]
+    parts: Scene = (chunk(thinking), chunk([{"type": "text", "text": "It is 42."}]), Ended())
+    unknown: Scene = (chunk([{"type": "hologram"}]), Ended())
+    async with fake_provider("openai-chat", [unknown, parts, SAYS]) as fake:
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{fake.http.url}/v1")
+        async with SidecarClient.spawn(cwd=project) as client, asyncio.timeout(60):
+            session = await client.start_session(project, model="openai:some-model")
+            kinds = [[event.kind async for event in session.stream(prompt)] for prompt in ("1", "2", "3")]
+            usage = await session.usage()
+    assert [each[-1] for each in kinds] == ["faulted", "settled", "settled"]
+    assert "thinkingDelta" in kinds[1]
+    assert usage.last_turn is not None

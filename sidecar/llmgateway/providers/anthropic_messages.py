@@ -32,6 +32,7 @@ from sidecar.llmgateway.providers.failures import Failure
 from sidecar.llmgateway.providers.fitting import WireRules
 from sidecar.llmgateway.providers.signatures import REDACTED, is_anthropic, unmarked
 from sidecar.llmgateway.providers.texts import json_text, sendable
+from sidecar.llmgateway.providers.usage import token_count
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -205,10 +206,10 @@ class _Reader:
         """Take over what is told; later figures are sums, not additions."""
         known = self.assembly.usage or Usage(0, 0)
         self.assembly.usage = Usage(
-            getattr(usage, "input_tokens", None) or known.input_tokens,
-            getattr(usage, "output_tokens", None) or known.output_tokens,
-            getattr(usage, "cache_read_input_tokens", None) or known.cache_read_tokens,
-            getattr(usage, "cache_creation_input_tokens", None) or known.cache_write_tokens,
+            token_count(getattr(usage, "input_tokens", None)) or known.input_tokens,
+            token_count(getattr(usage, "output_tokens", None)) or known.output_tokens,
+            token_count(getattr(usage, "cache_read_input_tokens", None)) or known.cache_read_tokens,
+            token_count(getattr(usage, "cache_creation_input_tokens", None)) or known.cache_write_tokens,
         )
 
 

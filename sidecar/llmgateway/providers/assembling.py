@@ -1,7 +1,10 @@
 """One answer as it streams in: what to emit of each piece, and the whole of it at the end. Pure.
 
 The same for every provider, so that the same answer comes out the same. Blocks keep the order in which the
-model made them; arguments that are no JSON stay raw text, which no tool accepts.
+model made them; arguments that are not valid JSON stay raw text, which no tool accepts.
+
+SDKs check nothing of a stream: a field that its format declares as text may hold any JSON value. Types are
+checked here, once for every format, so that nothing behind the gateway meets a delta that is not text.
 """
 
 from __future__ import annotations
@@ -29,12 +32,16 @@ from sidecar.llmgateway.contract import (
     UsageEmission,
 )
 
-__all__ = ["Assembly", "Emissions"]
+__all__ = ["Assembly", "Emissions", "MalformedAnswerError"]
 
 Emissions: TypeAlias = Sequence[Emission]
 """What one piece of a stream says: often nothing, seldom more than one thing."""
 
 _NOTHING: Final[Emissions] = ()
+
+
+class MalformedAnswerError(ValueError):
+    """A value in an answer has another type than its format promises."""
 
 
 @dataclass(slots=True)
@@ -65,8 +72,9 @@ class Assembly:
         self._parts: list[_Text | _Thinking | _Call] = []
         self._calls: dict[Hashable, _Call] = {}
 
-    def text(self, delta: str) -> Emissions:
-        """Add prose."""
+    def text(self, delta: object) -> Emissions:
+        """Add prose. As in every method here, None adds nothing, other types raise MalformedAnswerError."""
+        delta = _checked(delta, "a piece of text")
         if not delta:
             return _NOTHING
         last = self._parts[-1] if self._parts else None
@@ -80,8 +88,9 @@ class Assembly:
         """Begin a block of reasoning of its own."""
         self._parts.append(_Thinking([]))
 
-    def thinking(self, delta: str, signature: str | None = None) -> Emissions:
+    def thinking(self, delta: object, signature: str | None = None) -> Emissions:
         """Add reasoning, to the open block of it where there is one with the same *signature*."""
+        delta = _checked(delta, "a piece of reasoning")
         if not delta:
             return _NOTHING
         last = self._parts[-1] if self._parts else None
@@ -91,16 +100,18 @@ class Assembly:
             self._parts.append(_Thinking([delta], signature))
         return (ThinkingEmission(delta),)
 
-    def sign(self, signature: str) -> None:
+    def sign(self, signature: object) -> None:
         """Put *signature* on the open block of reasoning, else on an empty one of its own."""
+        signature = _checked(signature, "a signature")
         last = self._parts[-1] if self._parts else None
         if isinstance(last, _Thinking) and last.signature is None:
             last.signature = signature
         else:
             self._parts.append(_Thinking([], signature))
 
-    def call(self, key: Hashable, call_id: str, name: str) -> Emissions:
+    def call(self, key: Hashable, call_id: object, name: object) -> Emissions:
         """Add to what is known of the call that the provider knows as *key*; told once it has a name."""
+        call_id, name = _checked(call_id, "the id of a tool call"), _checked(name, "the name of a tool")
         call = self._calls.get(key)
         if call is None:
             call = self._calls[key] = _Call(self._fresh_id(call_id))
@@ -112,8 +123,9 @@ class Assembly:
         earlier = [ToolCallDeltaEmission(call.call_id, delta) for delta in call.deltas]
         return (ToolCallStartEmission(call.call_id, call.name), *earlier)
 
-    def arguments(self, key: Hashable, delta: str) -> Emissions:
+    def arguments(self, key: Hashable, delta: object) -> Emissions:
         """Add argument text to the call *key*."""
+        delta = _checked(delta, "a piece of arguments")
         call = self._calls.get(key)
         if call is None or not delta:
             return _NOTHING
@@ -149,6 +161,14 @@ class Assembly:
         while f"{base}_{n}" in taken:
             n += 1
         return f"{base}_{n}"
+
+
+def _checked(value: object, what: str) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise MalformedAnswerError(f"{what} is of type {type(value).__name__}")
+    return value
 
 
 def _is_empty(part: _Text | _Thinking | _Call) -> bool:

@@ -30,6 +30,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.credentials import Key, how_to_set
 from sidecar.llmgateway.providers.adapter import Adapter, Ask
+from sidecar.llmgateway.providers.assembling import MalformedAnswerError
 from sidecar.llmgateway.providers.connecting import Clients
 from sidecar.llmgateway.providers.failures import Failure, as_error, is_stale_thinking
 from sidecar.llmgateway.providers.fitting import fit
@@ -150,16 +151,20 @@ class ProviderModel(Generic[ClientT, ChunkT]):
     def _error(self, error: Exception, key: Key | None) -> GatewayError:
         """Return what went wrong as the error a call ends with."""
         name = self._card.provider
-        failure = self._adapter.failure(error)
-        if failure is None and _is_of_the_wire(error):
-            failure = Failure(str(error) or type(error).__name__)
-        if failure is None:
-            _log.debug("an answer of %s cannot be understood", name, exc_info=error)
-            found = f"the answer of {name} cannot be understood ({type(error).__name__})"
-            return gateway_error("parse", found, provider=name)
-        hint, secret = how_to_set(self._clients.provider), key.value if key is not None else None
-        address = self._clients.base_url
-        return as_error(failure, name, hint=hint, address=address, key=secret, now_s=time.time())
+        try:
+            failure = self._adapter.failure(error)
+            if failure is None and _is_of_the_wire(error):
+                failure = Failure(str(error) or type(error).__name__)
+            if failure is not None:
+                hint, secret = how_to_set(self._clients.provider), key.value if key is not None else None
+                address = self._clients.base_url
+                return as_error(failure, name, hint=hint, address=address, key=secret, now_s=time.time())
+        except Exception as malformed:
+            # The report of the failure is itself of no known shape.
+            error = malformed
+        _log.debug("an answer of %s cannot be understood", name, exc_info=error)
+        found = str(error) if isinstance(error, MalformedAnswerError) else type(error).__name__
+        return gateway_error("parse", f"the answer of {name} cannot be understood ({found})", provider=name)
 
     def _refuse_thinking(self, failed: GatewayError, sent: Conversation, options: StreamOptions) -> None:
         """Send the reasoning of *sent* no more, when that is what the provider refused; then try again."""

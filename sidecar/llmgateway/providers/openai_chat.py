@@ -6,8 +6,9 @@ belongs to is being answered.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sidecar.llmgateway.contract import (
@@ -25,7 +26,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.providers import openai_sdk
 from sidecar.llmgateway.providers.adapter import Ask, Connected, Place, Request
-from sidecar.llmgateway.providers.assembling import Assembly, Emissions
+from sidecar.llmgateway.providers.assembling import Assembly, Emissions, MalformedAnswerError
 from sidecar.llmgateway.providers.failures import Failure
 from sidecar.llmgateway.providers.fitting import WireRules
 from sidecar.llmgateway.providers.signatures import CHAT, unmarked
@@ -42,6 +43,9 @@ __all__ = ["OpenAIChat"]
 
 _RULES: Final = WireRules(takes_signature=lambda signature: signature.startswith(CHAT), max_id_chars=40)
 _REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
+_IN_CONTENT: Final = f"{CHAT}content"
+"""The signature of reasoning that came as parts of the content, as Mistral's models stream it."""
+
 _STOPS: Final[dict[str, StopReason]] = {
     "stop": "complete",
     "tool_calls": "tool_calls",
@@ -136,12 +140,32 @@ class _Reader:
         assembly = self.assembly
         said = self._reasoning(delta.model_extra) if delta.model_extra else ()
         if delta.content:
-            said = (*said, *assembly.text(delta.content))
+            said = (*said, *self._content(delta.content, assembly.text))
         if delta.refusal:
             assembly.stop = "refusal"
             said = (*said, *assembly.text(delta.refusal))
         for call in delta.tool_calls or ():
             said = (*said, *self._call(call))
+        return said
+
+    def _content(self, content: object, add: Callable[[object], Emissions]) -> Emissions:
+        """Add *content* by *add*: text, or a list of parts with thinking among them, as Mistral sends it."""
+        if not isinstance(content, list):
+            return add(content)
+        said: Emissions = ()
+        for part in content:
+            match part:
+                case {"type": "text", "text": text}:
+                    said = (*said, *add(text))
+                case {"type": "thinking", "thinking": thinking}:
+                    said = (
+                        *said,
+                        *self._content(thinking, partial(self.assembly.thinking, signature=_IN_CONTENT)),
+                    )
+                case {"type": "reference"}:
+                    continue
+                case _:
+                    raise MalformedAnswerError("a part of the content is of no known type")
         return said
 
     def _reasoning(self, extra: Mapping[str, object]) -> Emissions:
@@ -154,9 +178,11 @@ class _Reader:
     def _call(self, call: ChoiceDeltaToolCall) -> Emissions:
         name = call.function.name if call.function else None
         key = self._key(call.index or 0, call.id or "", is_named=bool(name))
-        said = self.assembly.call(key, key[1], name or "")
-        arguments = call.function.arguments if call.function else None
-        return (*said, *self.assembly.arguments(key, arguments or ""))
+        said = self.assembly.call(key, key[1], name)
+        arguments: object = call.function.arguments if call.function else None
+        # Some servers send the object that others send as its text.
+        text = json_text(arguments) if isinstance(arguments, dict) else arguments
+        return (*said, *self.assembly.arguments(key, text))
 
     def _key(self, index: int, call_id: str, *, is_named: bool) -> tuple[int, str]:
         """Return what tells a call from the others; some servers number all parallel calls 0."""
@@ -221,10 +247,16 @@ def _assistant(blocks: Sequence[Block], *, with_reasoning: bool) -> dict[str, An
     ]
     if calls:
         message["tool_calls"] = calls
+    parts: list[dict[str, Any]] = []
     for block in blocks if with_reasoning else ():
         field = unmarked(block.signature or "", CHAT) if isinstance(block, ThinkingBlock) else None
         if field in _REASONING_FIELDS and isinstance(block, ThinkingBlock):
             message[field] = message.get(field, "") + block.text
+        elif isinstance(block, ThinkingBlock) and block.signature == _IN_CONTENT:
+            thinking = [{"type": "text", "text": block.text}]
+            parts.append({"type": "thinking", "thinking": thinking})
+    if parts:
+        message["content"] = [*parts, {"type": "text", "text": text}] if text else parts
     return message
 
 

@@ -115,7 +115,7 @@ class _Failed(Exception):
 
     def __init__(self, code: str | None, message: str | None) -> None:
         super().__init__(message)
-        self.failure = Failure(message or "no reason was given", code=code or "server_error")
+        self.failure = Failure(str(message or "no reason was given"), code=str(code or "server_error"))
 
 
 class _Reader:

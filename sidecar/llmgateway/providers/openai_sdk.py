@@ -69,12 +69,12 @@ def failure_of(error: Exception) -> Failure | None:
 
     if isinstance(error, openai.APIStatusError):
         headers = dict(error.response.headers)
-        return Failure(_message(error), error.status_code, error.code or error.type or "", headers)
+        return Failure(_message(error), error.status_code, str(error.code or error.type or ""), headers)
     if isinstance(error, openai.APIConnectionError):
         cause = error.__cause__
         return Failure(f"{error.message} {cause or ''}".strip())
     if isinstance(error, openai.APIError):
-        return Failure(_message(error), code=error.code or error.type or "api_error")
+        return Failure(_message(error), code=str(error.code or error.type or "api_error"))
     return None
 
 

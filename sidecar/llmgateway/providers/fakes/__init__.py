@@ -15,6 +15,7 @@ from sidecar.llmgateway.providers.fakes.scenes import (
     Scene,
     Spent,
     Thought,
+    frame,
 )
 from sidecar.llmgateway.providers.fakes.strictness import objection
 
@@ -36,6 +37,7 @@ __all__ = [
     "Thought",
     "Until",
     "fake_provider",
+    "frame",
     "objection",
     "serve_http",
 ]
