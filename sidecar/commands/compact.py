@@ -18,8 +18,7 @@ from sidecar.commands.daemon import print_json
 from sidecar.commands.sizes import show_change
 from sidecar.commands.terminal import Screen
 from sidecar.conductor.session_ops import (
-    CondenseRun,
-    condense_with_record,
+    compact_messages,
     messages_to_turns,
     turns_to_messages,
 )
@@ -39,8 +38,8 @@ from sidecar.runtime.store import SessionStore, heal, turn_to_record
 from sidecar.window_budget import (
     DIGEST_HEADER,
     RESTORED_FILE_PREFIX,
-    CondenserDeps,
-    CondenseRecord,
+    BudgetRequest,
+    BudgetResult,
     Message,
     UserMessage,
     estimate_message_tokens,
@@ -92,9 +91,7 @@ async def _condense(turns: Sequence[Turn], options: argparse.Namespace, notes: S
     messages = turns_to_messages(turns)
     notes.wait(f"condensing {len(turns):,} turns")
     await asyncio.sleep(0)
-    record = await condense_with_record(
-        CondenserDeps(None, _card(options.window)), messages, CondenseRun(force=True)
-    )
+    record = await compact_messages(messages, BudgetRequest(force=True, card=_card(options.window)))
     if record.noop is not None:
         found = f"{record.tokens_before:,} tokens in {len(turns):,} turns"
         notes.note(f"nothing done, {found}: {_WHY.get(record.noop, record.noop)}")
@@ -141,7 +138,7 @@ def _kind(message: Message) -> str:
     return {"assistant": "answers", "toolResult": "tool results"}.get(message.role, "prompts")
 
 
-def _said(record: CondenseRecord) -> Iterator[str]:
+def _said(record: BudgetResult) -> Iterator[str]:
     if record.dropped_count:
         yield f"{record.dropped_count:,} messages are now a digest, {record.kept_count:,} stay as they are"
     if record.microcompacted or record.clipped:

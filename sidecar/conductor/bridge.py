@@ -21,8 +21,9 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
-from sidecar.window_budget.marks import BRANCH_HEADER, DIGEST_HEADER
-from sidecar.window_budget.message import (
+from sidecar.window_budget import (
+    BRANCH_HEADER,
+    DIGEST_HEADER,
     AssistantMessage,
     BashExecutionMessage,
     BranchSummaryMessage,
@@ -31,11 +32,11 @@ from sidecar.window_budget.message import (
     CustomMessage,
     Message,
     ToolResultMessage,
+    Transcript,
     UserMessage,
-    blocks_of,
     text_of,
 )
-from sidecar.window_budget.transcript import Transcript
+from sidecar.window_budget.message import blocks_of
 
 __all__ = ["content_to_blocks", "extend_transcript", "messages_to_turns", "turn_starts", "turns_to_messages"]
 
@@ -68,10 +69,10 @@ def extend_transcript(transcript: Transcript, turns: Iterable[Turn]) -> Transcri
     """
     turns = tuple(turns)
     ids = (block.call_id for turn in turns for block in turn.blocks if isinstance(block, ToolResultBlock))
-    waiting = ((call_id, transcript.ledger.open_call(call_id)) for call_id in ids)
+    waiting = ((call_id, transcript.facts.open_call(call_id)) for call_id in ids)
     names = {call_id: call.name for call_id, call in waiting if call is not None}
     follows_tools = bool(transcript) and _is_tool(transcript[-1])
-    return transcript.extended(_messages(turns, names, follows_tools=follows_tools))
+    return transcript.extend(_messages(turns, names, follows_tools=follows_tools))
 
 
 def turn_starts(turns: Iterable[Turn]) -> tuple[int, ...]:

@@ -13,8 +13,7 @@ from sidecar.conductor.contract import RestoredFile
 from sidecar.conductor.engines.base import FreshFile, FreshFiles
 from sidecar.conductor.session_ops import messages_to_turns
 from sidecar.llmgateway.contract import Turn
-from sidecar.window_budget import FileRange, FreshText, GoneFile
-from sidecar.window_budget.rehydrate import restore_files
+from sidecar.window_budget import FileRange, FreshText, GoneFile, restore_files
 from sidecar.workspace.contract import ReadRecord
 from sidecar.workspace.line_index import split_lines
 

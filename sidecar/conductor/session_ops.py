@@ -1,16 +1,16 @@
 """The runner: a live session's transcript through the whole pipeline, with the model call that engines may
 not time.
 
-Plan, digest, files as they are now, settle. Every way in which the model call can go wrong, hanging included,
+Plan, digest, files as they are now, result. Every way in which the model call can go wrong, hanging included,
 ends in the local digest; a cancelled compaction leaves the transcript as it was. Decides nothing itself: the
-rules are in ``sidecar.window_budget``. Seed 001, facts W18 to W20.
+rules are in ``sidecar.window_budget``.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from sidecar._internal.cancel import CancelToken
@@ -20,85 +20,51 @@ from sidecar.conductor.bridge import (
     messages_to_turns,
     turns_to_messages,
 )
-from sidecar.llmgateway.contract import ModelCard
+from sidecar.runtime.contract import ModelInvoker
 from sidecar.window_budget import (
-    CompactionPlan,
+    AUTO_CONDENSE_POLICY,
+    BudgetPlan,
+    BudgetRequest,
+    BudgetResult,
     CondenserDeps,
-    CondenseRecord,
     FileRange,
-    FreshFiles,
+    FreshContents,
     Message,
-    PlanOptions,
+    ModelDigest,
     RehydrateOpts,
     SummarizeDeps,
+    apply_plan,
+    apply_without_digest,
+    build_chunk_prompt,
+    chunk_limits,
+    digested_spans,
+    estimate_tokens,
+    fresh_files,
+    keep_unchanged,
     plan_compaction,
     rehydrate_recent_reads,
-    settle,
-)
-from sidecar.window_budget.budget.estimate import estimate_tokens
-from sidecar.window_budget.condenser import AUTO_CONDENSE_POLICY
-from sidecar.window_budget.rehydrate import Resolve, fresh_files
-from sidecar.window_budget.settle import lightened, spans_of, unchanged
-from sidecar.window_budget.summarize.condense import ModelDigest
-from sidecar.window_budget.summarize.pieces import (
-    ask_in_pieces,
-    piece_bytes,
-    piece_prompt,
-    split_scrollback,
+    request_digest_in_chunks,
+    split_into_chunks,
 )
 
 if TYPE_CHECKING:
     from sidecar.conductor.condense import CondenseOpts
 
 __all__ = [
-    "CondenseRun",
     "FreshReader",
+    "compact_messages",
     "condense_transcript",
-    "condense_with_record",
     "content_to_blocks",
     "extend_transcript",
     "messages_to_turns",
-    "plan_options",
     "preview_prompt",
     "restore_under_count_guard",
     "turns_to_messages",
 ]
 
 
-FreshReader: TypeAlias = Callable[[Sequence[FileRange]], FreshFiles | Awaitable[FreshFiles]]
-"""Reads files as they are now. Contract: never raises; what cannot be read is a ``GoneFile``."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CondenseRun:
-    """One compaction, beyond what :class:`CondenserDeps` say.
-
-    Attributes:
-        force: condense whatever the gate says.
-        context_tokens: live occupancy as the provider reported it, 0 for unknown.
-        overhead_tokens: system prompt and tool schemas, in the engine's tokens.
-        instructions: what the user asked of the digest.
-        fresh: the files as they are now, or who reads them once the digest is written. What it does not
-            have is restored from the transcript, unless it was changed since.
-        resolve: makes spellings of a path one.
-        rehydrate: what may be restored.
-        summarizer_card: the model that writes the digest; None when it is the session's own.
-        max_summary_tokens: caps the model's output; None leaves it to the provider.
-        deadline_s: how long the model may take altogether, None for as long as it likes.
-        cancel: ends the compaction and leaves the transcript as it was.
-    """
-
-    force: bool = False
-    context_tokens: int = 0
-    overhead_tokens: int = 0
-    instructions: str | None = None
-    fresh: FreshReader | FreshFiles = field(default_factory=dict)
-    resolve: Resolve | None = None
-    rehydrate: RehydrateOpts = field(default_factory=RehydrateOpts)
-    summarizer_card: ModelCard | None = None
-    max_summary_tokens: int | None = None
-    deadline_s: float | None = None
-    cancel: CancelToken | None = None
+FreshReader: TypeAlias = Callable[[Sequence[FileRange]], FreshContents | Awaitable[FreshContents]]
+"""Reads files as they are now. Contract: never raises; a file that cannot be read is a ``GoneFile``."""
 
 
 async def condense_transcript(
@@ -109,50 +75,62 @@ async def condense_transcript(
     The automatic path opens when the estimate or ``opts.context_tokens`` is over the limit of ``deps.card``;
     a forced one needs neither.
     """
-    record = await condense_with_record(
-        deps, messages, CondenseRun(force=opts.force, context_tokens=opts.context_tokens)
-    )
-    return record.messages
-
-
-async def condense_with_record(
-    deps: CondenserDeps, messages: Sequence[Message], run: CondenseRun
-) -> CondenseRecord:
-    """Condense *messages* and return the full record of what was done.
-
-    Costs the length of the tail, the digest and what the model is shown when *messages* is a ``Transcript``.
-    """
-    plan = plan_compaction(messages, plan_options(deps, run))
-    if plan.noop is not None:
-        return unchanged(messages, plan, plan.noop)
-    if plan.cut == 0:
-        return lightened(plan)
-    digest = await _ask(deps, plan, run)
-    if run.cancel is not None and run.cancel.cancelled:
-        return unchanged(messages, plan, "cancelled")
-    fresh = await _fresh(plan, run)
-    return settle(messages, plan, digest, tuple(fresh_files(plan.candidates, plan.transcript, fresh)))
-
-
-def plan_options(deps: CondenserDeps, run: CondenseRun) -> PlanOptions:
-    """Return what :func:`plan_compaction` needs to preview *run*."""
-    return PlanOptions(
-        force=run.force,
-        context_tokens=run.context_tokens,
-        overhead_tokens=run.overhead_tokens,
+    request = BudgetRequest(
+        force=opts.force,
+        context_tokens=opts.context_tokens,
         policy=deps.policy or AUTO_CONDENSE_POLICY,
         card=deps.card,
-        rehydrate=run.rehydrate,
-        resolve=run.resolve,
     )
+    return (await compact_messages(messages, request, invoke=deps.invoke)).messages
 
 
-def preview_prompt(deps: CondenserDeps, plan: CompactionPlan, run: CondenseRun) -> str | None:
+async def compact_messages(
+    messages: Sequence[Message],
+    request: BudgetRequest,
+    *,
+    invoke: ModelInvoker | None = None,
+    read_files: FreshReader | None = None,
+    deadline_s: float | None = None,
+    cancel: CancelToken | None = None,
+) -> BudgetResult:
+    """Condense *messages* and return what was done.
+
+    Costs the length of the tail, the digest and the text for the model when *messages* is a ``Transcript``.
+
+    Args:
+        messages: the conversation.
+        request: everything the compaction depends on besides.
+        invoke: the model that writes the digest; None for the local one.
+        read_files: reads files as they are now, once the digest is written. A file that it does not have is
+            restored from the transcript, unless it was changed since.
+        deadline_s: how long the model may take altogether, None for as long as it likes.
+        cancel: ends the compaction and leaves the transcript as it was.
+    """
+    plan = plan_compaction(messages, request)
+    if plan.noop is not None:
+        return keep_unchanged(messages, plan, plan.noop)
+    if plan.cut == 0:
+        return apply_without_digest(plan)
+    digest = ModelDigest(failure="noModel")
+    if invoke is not None:
+        token = cancel.child() if cancel is not None else CancelToken()
+        deps = SummarizeDeps(invoke, cancel=token, max_tokens=request.max_summary_tokens)
+        digest = await _within(lambda: _request_digest(plan, request, deps), token, deadline_s)
+    if cancel is not None and cancel.cancelled:
+        return keep_unchanged(messages, plan, "cancelled")
+    fresh: FreshContents = {}
+    if read_files is not None:
+        found = read_files([candidate.file for candidate in plan.candidates])
+        fresh = found if isinstance(found, Mapping) else await found
+    return apply_plan(messages, plan, digest, tuple(fresh_files(plan.candidates, plan.transcript, fresh)))
+
+
+def preview_prompt(plan: BudgetPlan, request: BudgetRequest) -> str | None:
     """Return the first prompt that carrying out *plan* would send, or None when it would send none."""
     if plan.noop is not None or plan.cut == 0:
         return None
-    pieces, prior, carried_chars = _material(deps, plan, run)
-    return piece_prompt(pieces[0], prior or "", carried_chars, run.instructions)
+    chunks, prior, carried_chars = _material(plan, request)
+    return build_chunk_prompt(chunks[0], prior or "", carried_chars, request.instructions)
 
 
 def restore_under_count_guard(
@@ -175,38 +153,21 @@ def restore_under_count_guard(
     return restored
 
 
-async def _fresh(plan: CompactionPlan, run: CondenseRun) -> FreshFiles:
-    if isinstance(run.fresh, Mapping):
-        return run.fresh
-    found = run.fresh([candidate.file for candidate in plan.candidates])
-    return found if isinstance(found, Mapping) else await found
+async def _request_digest(plan: BudgetPlan, request: BudgetRequest, deps: SummarizeDeps) -> ModelDigest:
+    """Return the model's digest of the messages that *plan* drops, or why there is none."""
+    chunks, prior, carried_chars = _material(plan, request)
+    return await request_digest_in_chunks(
+        chunks, prior, deps, carried_chars=carried_chars, instructions=request.instructions
+    )
 
 
-async def _ask(deps: CondenserDeps, plan: CompactionPlan, run: CondenseRun) -> ModelDigest:
-    """Return the model's digest of what *plan* drops, or why there is none."""
-    if deps.invoke is None:
-        return ModelDigest(failure="noModel")
-    pieces, prior, carried_chars = _material(deps, plan, run)
-    token = run.cancel.child() if run.cancel is not None else CancelToken()
-    asking = SummarizeDeps(deps.invoke, cancel=token, max_tokens=run.max_summary_tokens)
-
-    async def answer() -> ModelDigest:
-        return await ask_in_pieces(
-            pieces, prior, asking, carried_chars=carried_chars, instructions=run.instructions
-        )
-
-    return await _within(answer, token, run.deadline_s)
-
-
-def _material(
-    deps: CondenserDeps, plan: CompactionPlan, run: CondenseRun
-) -> tuple[list[Sequence[str]], str | None, int | None]:
-    """Return the pieces to show, the digest carried into the first, and the size carried ones are cut to."""
-    ledger = plan.transcript.ledger
-    max_bytes, carried_chars = piece_bytes(run.summarizer_card or deps.card, run.instructions)
-    newest = ledger.digests(plan.cut)[-1:]
-    pieces = list(split_scrollback(ledger, spans_of(plan), max_bytes))
-    return pieces, newest[0].text if newest else None, carried_chars
+def _material(plan: BudgetPlan, request: BudgetRequest) -> tuple[list[Sequence[str]], str | None, int | None]:
+    """Return the chunks to show, the digest carried into the first, and the size carried ones are cut to."""
+    facts = plan.transcript.facts
+    max_bytes, carried_chars = chunk_limits(request.summarizer_card or request.card, request.instructions)
+    newest = facts.digests(plan.cut)[-1:]
+    chunks = list(split_into_chunks(facts, digested_spans(plan), max_bytes))
+    return chunks, newest[0].text if newest else None, carried_chars
 
 
 async def _within(

@@ -1,34 +1,57 @@
-"""Seed 001: budget and compaction of a session's transcript.
+"""The engine of the window-budget seed: budget and compaction of a session's transcript.
 
-The seed's names are the pure pieces: estimate, gate, slice, summary, microcompact, rehydrate. What a live
-session needs beyond them is built on top: :class:`Transcript` (messages that know their weight and facts),
-:func:`plan_compaction` (what would happen, without a model) and :func:`settle` (what did). The runner that
-awaits the model is ``sidecar.conductor.session_ops``. This package is pure, and ``keep_recent`` means tokens
-throughout it.
+The seed's names are the pure pieces: estimate, gate, slice, summary, microcompact, rehydrate. A live session
+stands on more of them: :class:`Transcript` (messages that know their weight and facts),
+:func:`plan_compaction` (what would happen, without a model) and :func:`apply_plan` (what did). The runner
+that awaits the model is ``sidecar.conductor.session_ops``. This package is pure.
 """
 
-from sidecar.window_budget.budget.boundary import safe_cut
-from sidecar.window_budget.budget.estimate import estimate_message_tokens, estimate_tokens, prefix_tokens
-from sidecar.window_budget.budget.gate import budget_limit, is_over_budget
-from sidecar.window_budget.budget.meter import PrefixMeter
-from sidecar.window_budget.budget.slice import last_user_turn_start, plan_slice
 from sidecar.window_budget.condenser import (
-    AUTO_CONDENSE_POLICY,
     Condenser,
     CondenserDeps,
     condense,
+    condense_scope,
     create_condenser,
+    summarize,
 )
 from sidecar.window_budget.contract import (
+    AUTO_CONDENSE_POLICY,
     BudgetPolicy,
+    BudgetRequest,
+    CallEffect,
     CondensePlan,
     CondenseScope,
     FallbackReason,
+    NoOpReason,
+    RehydrateOpts,
+    ResolvePath,
     Summary,
     SummarySource,
     TokenEstimate,
+    ToolEffects,
 )
-from sidecar.window_budget.gauge import Gate, NoOpReason, PlanOptions, read_gate
+from sidecar.window_budget.cut import (
+    PrefixMeter,
+    has_open_calls,
+    last_user_turn_start,
+    plan_slice,
+    safe_cut,
+)
+from sidecar.window_budget.estimate import (
+    budget_limit,
+    estimate_message_tokens,
+    estimate_tokens,
+    is_over_budget,
+    prefix_tokens,
+)
+from sidecar.window_budget.fact_index import FactIndex
+from sidecar.window_budget.local_digest import LOCAL_DIGEST_TOKENS, local_fallback_digest
+from sidecar.window_budget.marks import (
+    BRANCH_HEADER,
+    CLEARED_TOOL_RESULT,
+    DIGEST_HEADER,
+    RESTORED_FILE_PREFIX,
+)
 from sidecar.window_budget.message import (
     AssistantMessage,
     BashExecutionMessage,
@@ -39,42 +62,47 @@ from sidecar.window_budget.message import (
     Message,
     ToolResultMessage,
     UserMessage,
+    calls_of,
+    text_of,
 )
 from sidecar.window_budget.microcompact import (
-    CLEARED_TOOL_RESULT,
     DEFAULT_KEEP_RECENT,
     clear_stale_tool_results,
     compactable_tool_names,
 )
-from sidecar.window_budget.plan import CompactionPlan, plan_compaction
-from sidecar.window_budget.rehydrate import (
-    RESTORED_FILE_PREFIX,
-    Candidate,
-    FileRange,
-    FreshFile,
-    FreshFiles,
-    FreshText,
-    GoneFile,
-    RehydrateOpts,
-    RestoredFile,
-    rehydrate_recent_reads,
-)
-from sidecar.window_budget.settle import CondenseRecord, settle
-from sidecar.window_budget.summarize.condense import (
-    BRANCH_HEADER,
-    DIGEST_HEADER,
+from sidecar.window_budget.model_digest import (
+    ModelDigest,
     SummarizeDeps,
-    condense_scope,
-    summarize,
+    build_chunk_prompt,
+    chunk_limits,
+    request_digest_in_chunks,
+    split_into_chunks,
 )
-from sidecar.window_budget.summarize.ledger import FactLedger
-from sidecar.window_budget.summarize.local_digest import LOCAL_DIGEST_TOKENS, local_fallback_digest
-from sidecar.window_budget.summarize.prompt import (
+from sidecar.window_budget.outcome import (
+    BudgetResult,
+    apply_plan,
+    apply_without_digest,
+    digested_spans,
+    keep_unchanged,
+)
+from sidecar.window_budget.plan import BudgetPlan, MeterReading, plan_compaction, read_meter
+from sidecar.window_budget.prompt import (
     CONDENSER_BRIEF,
     SECTION_TEMPLATE,
     build_summary_prompt,
     flatten_transcript,
 )
+from sidecar.window_budget.rehydrate import (
+    FileCandidate,
+    FreshContents,
+    FreshText,
+    GoneFile,
+    RestoredRange,
+    fresh_files,
+    rehydrate_recent_reads,
+    restore_files,
+)
+from sidecar.window_budget.tool_use import TOOL_EFFECTS, FileRange
 from sidecar.window_budget.transcript import Transcript
 
 __all__ = [
@@ -87,60 +115,76 @@ __all__ = [
     "LOCAL_DIGEST_TOKENS",
     "RESTORED_FILE_PREFIX",
     "SECTION_TEMPLATE",
+    "TOOL_EFFECTS",
     "AssistantMessage",
     "BashExecutionMessage",
     "BranchSummaryMessage",
+    "BudgetPlan",
     "BudgetPolicy",
-    "Candidate",
-    "CompactionPlan",
+    "BudgetRequest",
+    "BudgetResult",
+    "CallEffect",
     "CompactionSummaryMessage",
     "CondensePlan",
-    "CondenseRecord",
     "CondenseScope",
     "Condenser",
     "CondenserDeps",
     "Content",
     "CustomMessage",
-    "FactLedger",
+    "FactIndex",
     "FallbackReason",
+    "FileCandidate",
     "FileRange",
-    "FreshFile",
-    "FreshFiles",
+    "FreshContents",
     "FreshText",
-    "Gate",
     "GoneFile",
     "Message",
+    "MeterReading",
+    "ModelDigest",
     "NoOpReason",
-    "PlanOptions",
     "PrefixMeter",
     "RehydrateOpts",
-    "RestoredFile",
+    "ResolvePath",
+    "RestoredRange",
     "SummarizeDeps",
     "Summary",
     "SummarySource",
     "TokenEstimate",
+    "ToolEffects",
     "ToolResultMessage",
     "Transcript",
     "UserMessage",
+    "apply_plan",
+    "apply_without_digest",
     "budget_limit",
+    "build_chunk_prompt",
     "build_summary_prompt",
+    "calls_of",
+    "chunk_limits",
     "clear_stale_tool_results",
     "compactable_tool_names",
     "condense",
     "condense_scope",
     "create_condenser",
+    "digested_spans",
     "estimate_message_tokens",
     "estimate_tokens",
     "flatten_transcript",
+    "fresh_files",
+    "has_open_calls",
     "is_over_budget",
+    "keep_unchanged",
     "last_user_turn_start",
     "local_fallback_digest",
     "plan_compaction",
     "plan_slice",
     "prefix_tokens",
-    "read_gate",
+    "read_meter",
     "rehydrate_recent_reads",
+    "request_digest_in_chunks",
+    "restore_files",
     "safe_cut",
-    "settle",
+    "split_into_chunks",
     "summarize",
+    "text_of",
 ]

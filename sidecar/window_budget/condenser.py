@@ -1,7 +1,8 @@
-"""The bare condenser: gate, slice and summary tied into one async function.
+"""The documented summary and condenser: one synthetic message in the place of many.
 
-No microcompact, no rehydrate, no force: those belong to the runner, ``sidecar.conductor.session_ops``.
-Seed 001, fact W17.
+One path serves a running session and an abandoned branch. Nothing here raises for a model's sake: whenever
+the model's digest cannot be had, the digest is the local one. Microcompact, restored files and forcing belong
+to the runner, ``sidecar.conductor.session_ops``.
 """
 
 from __future__ import annotations
@@ -12,16 +13,14 @@ from typing import TypeAlias
 
 from sidecar.llmgateway.contract import ModelCard
 from sidecar.runtime.contract import ModelInvoker
-from sidecar.window_budget.budget.gate import is_over_budget
-from sidecar.window_budget.budget.slice import plan_slice
-from sidecar.window_budget.contract import BudgetPolicy, CondenseScope, Summary
-from sidecar.window_budget.message import Message
-from sidecar.window_budget.summarize.condense import SummarizeDeps, summarize
-
-__all__ = ["AUTO_CONDENSE_POLICY", "Condenser", "CondenserDeps", "condense", "create_condenser"]
-
-AUTO_CONDENSE_POLICY = BudgetPolicy(trigger_ratio=0.75, keep_recent=6000, reserve_tokens=2048)
-"""The one policy that gate and slice share: condense at three quarters of the window, keep 6000 tokens."""
+from sidecar.window_budget.contract import AUTO_CONDENSE_POLICY, BudgetPolicy, CondenseScope, Summary
+from sidecar.window_budget.cut import plan_slice
+from sidecar.window_budget.estimate import is_over_budget
+from sidecar.window_budget.local_digest import local_fallback_digest
+from sidecar.window_budget.marks import BRANCH_HEADER, DIGEST_HEADER, digest_text
+from sidecar.window_budget.message import Message, UserMessage
+from sidecar.window_budget.model_digest import SummarizeDeps, request_digest
+from sidecar.window_budget.prompt import build_summary_prompt
 
 Condenser: TypeAlias = Callable[[Sequence[Message]], Awaitable[Sequence[Message]]]
 """Returns a smaller transcript, or the very object it was given when there is nothing to do. Never raises."""
@@ -29,7 +28,7 @@ Condenser: TypeAlias = Callable[[Sequence[Message]], Awaitable[Sequence[Message]
 
 @dataclass(frozen=True, slots=True)
 class CondenserDeps:
-    """What a condenser needs, all of it optional.
+    """The dependencies of a condenser, all of them optional.
 
     Without *invoke* the digest is the local one; without *card* there is no window to be over, so nothing is
     condensed; without *policy* it is :data:`AUTO_CONDENSE_POLICY`.
@@ -67,3 +66,53 @@ def create_condenser(deps: CondenserDeps | None = None) -> Condenser:
 async def condense(messages: Sequence[Message], deps: SummarizeDeps | None = None) -> Summary:
     """Return the digest of a running session's *messages*: :func:`summarize` with the session scope."""
     return await summarize(messages, replace(deps or SummarizeDeps(), scope=CondenseScope.SESSION))
+
+
+async def condense_scope(messages: Sequence[Message], deps: SummarizeDeps | None = None) -> Summary:
+    """Return the digest of an abandoned branch: :func:`summarize` with the branch scope."""
+    return await summarize(messages, replace(deps or SummarizeDeps(), scope=CondenseScope.BRANCH))
+
+
+async def summarize(messages: Sequence[Message], deps: SummarizeDeps | None = None) -> Summary:
+    """Return one synthetic user message that stands for *messages*.
+
+    It is stamped with the header of ``deps.scope``. ``covered_count`` is ``len(messages)``, an earlier digest
+    counting one. The newest digest among the messages is carried unless ``deps.prior_digest`` is given.
+    """
+    deps = deps or SummarizeDeps()
+    prior, fresh = deps.prior_digest, messages
+    if prior is None:
+        for index in range(len(messages) - 1, -1, -1):
+            if (prior := digest_text(messages[index])) is not None:
+                # Carried in a block of its own, it is not flattened as well.
+                fresh = [*messages[:index], *messages[index + 1 :]]
+                break
+    digest = await request_digest(build_summary_prompt(fresh, deps.scope, prior), deps)
+    text = digest.text if digest.failure is None else local_fallback_digest(fresh, prior)
+    return Summary(
+        message=digest_message(text, deps.scope, newest_timestamp(messages, len(messages))),
+        covered_count=len(messages),
+        source="model" if digest.failure is None else "localFallback",
+        fallback_reason=digest.failure,
+    )
+
+
+def digest_message(text: str, scope: CondenseScope, timestamp: int = 0) -> UserMessage:
+    """Return a digest as a message.
+
+    Args:
+        text: the digest without its header.
+        scope: decides the header.
+        timestamp: in epoch milliseconds, 0 for unknown.
+
+    >>> digest_message("# Plan", CondenseScope.SESSION).content
+    '[session digest — older turns condensed]\\n\\n# Plan'
+    """
+    header = DIGEST_HEADER if scope is CondenseScope.SESSION else BRANCH_HEADER
+    return UserMessage(f"{header}\n\n{text}", timestamp)
+
+
+def newest_timestamp(messages: Sequence[Message], before: int) -> int:
+    """Return the time of the newest user message before index *before*, in epoch milliseconds, or 0."""
+    candidates = (messages[index] for index in range(before - 1, -1, -1))
+    return next((message.timestamp for message in candidates if isinstance(message, UserMessage)), 0)

@@ -1,33 +1,31 @@
-"""The value shapes of this engine: policy, plan, summary, scope. No behaviour, no prompt strings.
+"""The value shapes of this engine: policy, request, plan, summary, tool effects.
 
-Seed 001, the contract layer.
+This module has no behaviour and no prompt strings. In the whole package ``keep_recent`` means tokens where it
+belongs to a policy, and results where it belongs to microcompact.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, TypeAlias
 
+from sidecar.llmgateway.contract import ModelCard
 from sidecar.window_budget.message import Message
 
-__all__ = [
-    "BudgetPolicy",
-    "CondensePlan",
-    "CondenseScope",
-    "FallbackReason",
-    "Summary",
-    "SummarySource",
-    "TokenEstimate",
-]
-
 SummarySource: TypeAlias = Literal["model", "localFallback"]
-"""Who wrote a digest: a model, or this engine without one."""
+"""The author of a digest: a model, or this engine without one."""
 
 FallbackReason: TypeAlias = Literal[
     "noModel", "cancelled", "deadline", "modelError", "emptyReply", "truncated", "refused", "tooLong"
 ]
 """Why a digest was written without a model, or a model's digest was not used."""
+
+NoOpReason: TypeAlias = Literal[
+    "underBudget", "noWindow", "overheadTooLarge", "nothingToDrop", "wouldNotShrink", "cancelled"
+]
+"""Why a compaction leaves the transcript as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +42,13 @@ class BudgetPolicy:
     reserve_tokens: int | None = None
 
 
+AUTO_CONDENSE_POLICY = BudgetPolicy(trigger_ratio=0.75, keep_recent=6000, reserve_tokens=2048)
+"""The one policy that gate and slice share: condense at three quarters of the window, keep 6000 tokens."""
+
+
 @dataclass(frozen=True, slots=True)
 class TokenEstimate:
-    """How full a window is, in tokens; *anchored* when a provider's figure, not the heuristic, says so."""
+    """How full a window is, in tokens; *anchored* when a provider counted more than the heuristic."""
 
     context_tokens: int
     context_window: int
@@ -55,7 +57,7 @@ class TokenEstimate:
 
 @dataclass(frozen=True, slots=True)
 class CondensePlan:
-    """Where a transcript divides: ``dropped == messages[:cut]``, ``kept == messages[cut:]``.
+    """The division of a transcript: ``dropped == messages[:cut]``, ``kept == messages[cut:]``.
 
     ``cut == 0`` means that nothing can be condensed.
     """
@@ -66,7 +68,7 @@ class CondensePlan:
 
 
 class CondenseScope(Enum):
-    """What is condensed: the running session, or a branch that was abandoned."""
+    """The subject of a digest: the running session, or a branch that was abandoned."""
 
     SESSION = "session"
     BRANCH = "branch"
@@ -83,3 +85,75 @@ class Summary:
     covered_count: int
     source: SummarySource = field(default="model", compare=False)
     fallback_reason: FallbackReason | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RehydrateOpts:
+    """How many files to restore at most, and in how many tokens, of those that *read_tool_name* read."""
+
+    max_files: int = 5
+    token_budget: int = 8000
+    read_tool_name: str = "read"
+
+
+ResolvePath: TypeAlias = Callable[[str], str]
+"""Maps any spelling of a path to one. Contract: pure, never raises."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetRequest:
+    """One compaction of a live session: everything it depends on besides the messages.
+
+    Attributes:
+        force: condense whatever the meter reads; needs no card.
+        context_tokens: live occupancy as the provider reported it, 0 for unknown.
+        overhead_tokens: system prompt and tool schemas, in this engine's tokens.
+        policy: when to condense and how much to keep.
+        card: the session's model, None for unknown.
+        rehydrate: the limits for restored files.
+        resolve_path: makes spellings of a path one, beyond the lexical rules.
+        instructions: the user's wishes for the digest, None for none.
+        summarizer_card: the model that writes the digest; None when it is the session's own.
+        max_summary_tokens: caps the output of that model; None leaves it to the provider.
+    """
+
+    force: bool = False
+    context_tokens: int = 0
+    overhead_tokens: int = 0
+    policy: BudgetPolicy = AUTO_CONDENSE_POLICY
+    card: ModelCard | None = None
+    rehydrate: RehydrateOpts = field(default_factory=RehydrateOpts)
+    resolve_path: ResolvePath | None = None
+    instructions: str | None = None
+    summarizer_card: ModelCard | None = None
+    max_summary_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallEffect:
+    """The effect of the calls of one tool: which files they read and change, and whether they run a command.
+
+    A tool that both reads and changes files says in its argument ``command`` which one a call does: ``view``
+    reads.
+
+    Attributes:
+        reads: the result shows the file that the call names.
+        writes: the call changes that file, in "part" or as a "whole"; None when it changes none.
+        patches: the arguments hold a patch that names its files (``*** Update File: PATH``).
+        runs: the call runs a command line.
+        is_minor: its calls are rarely missed (searches, notes, todo lists); their errors still count.
+        is_repeatable: the output can be produced again, so a stale one may be blanked.
+        path_arguments: the arguments that may hold the path; the first one with text counts.
+    """
+
+    reads: bool = False
+    writes: Literal["part", "whole"] | None = None
+    patches: bool = False
+    runs: bool = False
+    is_minor: bool = False
+    is_repeatable: bool = False
+    path_arguments: tuple[str, ...] = ("path", "file_path", "filePath", "file")
+
+
+ToolEffects: TypeAlias = Mapping[str, CallEffect]
+"""The effects of tools, by the tool's name."""

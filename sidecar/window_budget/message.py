@@ -1,8 +1,7 @@
-"""The transcript this engine works on: seven kinds of message, two of them tool output at top level.
+"""Messages: the transcript that this engine works on, in seven kinds, tool results at top level.
 
-A gateway turn nests tool results inside a turn; a transcript does not, so that a result can be cut,
-blanked or restored by itself. Values only: nothing here measures, renders or decides.
-Seed 001, facts 1.3.
+A gateway turn nests tool results inside a turn; a transcript does not, so that a result can be cut, blanked
+or restored by itself. This module holds values only: it measures, renders and decides nothing.
 """
 
 from __future__ import annotations
@@ -14,30 +13,13 @@ from typing import ClassVar, Literal, TypeAlias
 from sidecar.llmgateway.contract import Block, ImageBlock, TextBlock, ToolCallBlock, ToolResultBlock
 from sidecar.window_budget.text import compact_json
 
-__all__ = [
-    "AssistantMessage",
-    "BashExecutionMessage",
-    "Block",
-    "BranchSummaryMessage",
-    "CompactionSummaryMessage",
-    "Content",
-    "CustomMessage",
-    "Message",
-    "ToolResultMessage",
-    "UserMessage",
-    "blocks_of",
-    "calls_of",
-    "result_ids_of",
-    "text_of",
-]
-
 Content: TypeAlias = str | tuple[Block, ...]
-"""What a message says: bare text, or blocks. A bare string weighs as one block."""
+"""The content of a message: bare text, or blocks. A bare string weighs as one block."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """What the user said, or what was filed under the user's role; *timestamp* is in epoch milliseconds."""
+    """A prompt, or text that was filed under the user's role; *timestamp* is in epoch milliseconds."""
 
     role: ClassVar[Literal["user"]] = "user"
     content: Content
@@ -46,7 +28,7 @@ class UserMessage:
 
 @dataclass(frozen=True, slots=True)
 class AssistantMessage:
-    """What the model said and asked for; *error_message* is why its reply broke off, if it did."""
+    """A reply of the model with its tool calls; *error_message* is why it broke off, None if it did not."""
 
     role: ClassVar[Literal["assistant"]] = "assistant"
     content: tuple[Block, ...]
@@ -55,7 +37,7 @@ class AssistantMessage:
 
 @dataclass(frozen=True, slots=True)
 class ToolResultMessage:
-    """What the call *tool_call_id* returned.
+    """The result of the call *tool_call_id*.
 
     *is_error* is None where the source did not say. An output that is not text is one
     :class:`ToolResultBlock` inside *content*.
@@ -80,7 +62,7 @@ class BashExecutionMessage:
 
 @dataclass(frozen=True, slots=True)
 class CustomMessage:
-    """A note of the host's; *custom_type* names its kind."""
+    """A note of the host; *custom_type* names its kind."""
 
     role: ClassVar[Literal["custom"]] = "custom"
     custom_type: str
@@ -135,7 +117,15 @@ def text_of(content: Content) -> str:
     """
     if isinstance(content, str):
         return content
-    return "\n".join(filter(None, map(_block_text, content)))
+    parts: list[str] = []
+    for block in content:
+        if isinstance(block, TextBlock):
+            parts.append(block.text)
+        elif isinstance(block, ImageBlock):
+            parts.append("[image]")
+        elif isinstance(block, ToolResultBlock):
+            parts.append(block.output if isinstance(block.output, str) else compact_json(block.output))
+    return "\n".join(filter(None, parts))
 
 
 def calls_of(message: Message) -> Iterator[ToolCallBlock]:
@@ -147,20 +137,10 @@ def calls_of(message: Message) -> Iterator[ToolCallBlock]:
 
 
 def result_ids_of(message: Message) -> Iterator[str]:
-    """Yield the ids of the calls that *message* answers, those of nested result blocks included."""
+    """Yield the ids of the calls that *message* answers, nested result blocks included."""
     if isinstance(message, ToolResultMessage):
         yield message.tool_call_id
     elif isinstance(message, UserMessage | CustomMessage) and not isinstance(message.content, str):
         for block in message.content:
             if isinstance(block, ToolResultBlock):
                 yield block.call_id
-
-
-def _block_text(block: Block) -> str:
-    if isinstance(block, TextBlock):
-        return block.text
-    if isinstance(block, ImageBlock):
-        return "[image]"
-    if isinstance(block, ToolResultBlock):
-        return block.output if isinstance(block.output, str) else compact_json(block.output)
-    return ""

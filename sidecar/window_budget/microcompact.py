@@ -1,6 +1,7 @@
-"""Blanking stale tool output, for free: no model call, and nothing that a tool could not produce again.
+"""Microcompact: blanking stale tool output, at no cost of a model call.
 
-Only the bodies of old results of known tools go; messages, order, ids and pairs stay. Seed 001, fact W21.
+Only the bodies of old results go, of tools whose output can be produced again; messages, order, ids and pairs
+stay.
 """
 
 from __future__ import annotations
@@ -9,33 +10,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sidecar.llmgateway.contract import TextBlock
+from sidecar.window_budget.contract import CallEffect, ToolEffects
 from sidecar.window_budget.marks import CLEARED_TOOL_RESULT, is_cleared
 from sidecar.window_budget.message import Message, ToolResultMessage, calls_of
-
-__all__ = [
-    "CLEARED_TOOL_RESULT",
-    "DEFAULT_KEEP_RECENT",
-    "blank_results",
-    "clear_stale_tool_results",
-    "compactable_tool_names",
-]
+from sidecar.window_budget.tool_use import TOOL_EFFECTS
 
 DEFAULT_KEEP_RECENT = 6
 """How many of the newest compactable results keep their bodies."""
 
-_COMPACTABLE = frozenset(
-    {"read", "grep", "find", "ls", "glob", "bash", "websearch", "webfetch", "edit", "write"}
-)
 _CLEARED = (TextBlock(CLEARED_TOOL_RESULT),)
 
 
-def compactable_tool_names() -> frozenset[str]:
-    """Return the tools whose output may be blanked: it can be had again.
+def compactable_tool_names(tools: ToolEffects = TOOL_EFFECTS) -> frozenset[str]:
+    """Return the names of the tools with output that may be blanked, because it can be had again.
 
     >>> "read" in compactable_tool_names(), "todo" in compactable_tool_names()
     (True, False)
     """
-    return _COMPACTABLE
+    return frozenset(name for name, effect in tools.items() if effect.is_repeatable)
 
 
 def clear_stale_tool_results(
@@ -44,36 +36,47 @@ def clear_stale_tool_results(
     """Return *messages* with all but the *keep_recent* newest compactable results blanked.
 
     Args:
-        messages: the transcript. A result counts as its owner's, found by call id; without one it is let be.
+        messages: the transcript. The tool of a result is that of its call, found by call id; a result
+            without a call is left alone.
         keep_recent: results kept, at least 1. Results that are blank already do not count.
 
     Returns:
         The new transcript, or None when nothing was cleared.
     """
-    return blank_results(messages, keep_recent, lambda _result: True)
+    return blank_results(messages, keep_recent, may_blank=lambda _result: True)
 
 
 def blank_results(
-    messages: Sequence[Message], keep_recent: int, may_blank: Callable[[ToolResultMessage], bool]
+    messages: Sequence[Message],
+    keep_recent: int,
+    *,
+    may_blank: Callable[[ToolResultMessage], bool],
+    tools: ToolEffects = TOOL_EFFECTS,
 ) -> tuple[Message, ...] | None:
-    """Do as :func:`clear_stale_tool_results`, sparing the results that *may_blank* is false of."""
-    stale = dict(_results_of_compactable(messages)[: -max(1, keep_recent)])
+    """Blank stale results as :func:`clear_stale_tool_results` does, with more say for the caller.
+
+    Args:
+        messages: the transcript.
+        keep_recent: results kept, at least 1.
+        may_blank: results for which this is false keep their bodies.
+        tools: the effects of the tools.
+
+    Returns:
+        The new transcript, or None when nothing was cleared.
+    """
+    owners: dict[str, str] = {}
+    compactable: list[tuple[int, ToolResultMessage]] = []
+    for index, message in enumerate(messages):
+        owners.update((call.id, call.name) for call in calls_of(message))
+        if isinstance(message, ToolResultMessage) and not is_cleared(message):
+            owner = owners.get(message.tool_call_id, "")
+            if tools.get(owner, CallEffect()).is_repeatable:
+                compactable.append((index, message))
     blanked = {
-        index: replace(result, content=_CLEARED) for index, result in stale.items() if may_blank(result)
+        index: replace(result, content=_CLEARED)
+        for index, result in compactable[: -max(1, keep_recent)]
+        if may_blank(result)
     }
     if not blanked:
         return None
     return tuple(blanked.get(index, message) for index, message in enumerate(messages))
-
-
-def _results_of_compactable(messages: Sequence[Message]) -> list[tuple[int, ToolResultMessage]]:
-    """Return the results that a compactable tool gave and that are not blank yet, with their positions."""
-    owners: dict[str, str] = {}
-    found = []
-    for index, message in enumerate(messages):
-        owners.update((call.id, call.name) for call in calls_of(message))
-        if not isinstance(message, ToolResultMessage) or is_cleared(message):
-            continue
-        if owners.get(message.tool_call_id) in _COMPACTABLE:
-            found.append((index, message))
-    return found

@@ -1,9 +1,28 @@
-"""What a compaction of a live session would do, decided without a model call.
+"""The plan of a compaction: how full the window is, and what condensing would do, without a model call.
 
-The pure rules of the seed decide where a transcript could be cut. This is what a session needs beyond them:
-the newest prompt stays whatever happens, pairs stay whole in parallel batches too, one giant message blocks
-nothing, and what is kept leaves room for the digest inside the limit. Nothing here writes a digest or reads a
-file.
+The pure rules of the seed document decide where a transcript could be cut. A live session needs more: the
+newest prompt stays whatever happens, pairs stay whole in parallel batches too, one giant message blocks
+nothing, and the kept messages leave room for the digest inside the limit.
+
+*Room* is the tokens that messages may take: the limit of the policy less system prompt and tools, scaled down
+where the provider counted more tokens than the estimate. With a window of 200,000, a reserve of 2,048, a
+ratio of 0.75 and an overhead of 8,000 it is 140,464. Of the room the tail takes at most 45 %, digest and
+restored files 15 % each (and no more than their own limits). The steps:
+
+1. Read the meter. Under the limit, and not forced: nothing to do.
+2. Cut. By tokens (``keep_recent``); a forced compaction cuts at the newest prompt instead, unless its turn
+   alone is too long to keep or nothing before it is worth folding. A head of nothing but digests, restored
+   files and the kept prompt has no news and is not folded.
+3. Fit the tail: blank stale results, cut giant bodies, cut the prompt last. If replies and calls alone exceed
+   the room, everything but the newest prompt is folded.
+4. Where nothing can be folded but the tail is too large, its bodies are cut where they stand (``cut == 0``).
+5. Choose the files to restore, within the tokens that are left.
+
+For example, ten turns of 3,000 tokens in a room of 20,000 with ``keep_recent=6000``: the cut keeps the last
+two turns, the digest is planned with 1,500 tokens, files with up to 3,000; projected: at most 10,500 tokens.
+
+Invariants: a plan changes nothing; its result is smaller than its input and fits the room wherever calls that
+are still open allow it. Cost: the length of the tail when the messages are a ``Transcript``.
 """
 
 from __future__ import annotations
@@ -11,18 +30,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from sidecar.window_budget.budget.boundary import has_open_calls, safe_cut
-from sidecar.window_budget.budget.estimate import estimate_message_tokens
-from sidecar.window_budget.contract import BudgetPolicy
-from sidecar.window_budget.gauge import Gate, NoOpReason, PlanOptions, read_gate, shut_reason
+from sidecar.window_budget.contract import BudgetRequest, NoOpReason, TokenEstimate
+from sidecar.window_budget.cut import has_open_calls, safe_cut
+from sidecar.window_budget.estimate import budget_limit, estimate_message_tokens, estimate_tokens
+from sidecar.window_budget.local_digest import LOCAL_DIGEST_TOKENS
 from sidecar.window_budget.marks import digest_text, is_cleared, is_restored
 from sidecar.window_budget.message import Message, ToolResultMessage
-from sidecar.window_budget.rehydrate import Candidate, select_candidates
-from sidecar.window_budget.summarize.local_digest import LOCAL_DIGEST_TOKENS
+from sidecar.window_budget.rehydrate import FileCandidate, select_candidates
 from sidecar.window_budget.tail import TAIL_SHARE, Tail, fit_tail
 from sidecar.window_budget.transcript import Transcript
 
-__all__ = ["CompactionPlan", "plan_compaction"]
+MIN_ROOM_TOKENS = 160
+"""With less room than this beside system prompt and tools, condensing the messages cannot help."""
+
+MAX_SCALE = 4.0
+"""How far a provider's figure may exceed ours before it is taken for wrong."""
 
 DIGEST_SHARE = 0.15
 FILES_SHARE = 0.15
@@ -39,42 +61,58 @@ MIN_DIGEST_TOKENS = 40
 """The least a digest takes: header, heading, count."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionPlan:
-    """What would happen; ``noop`` says why nothing would.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeterReading:
+    """How full the window is.
+
+    ``limit`` is in provider tokens, None without a card. ``room`` is the tokens that messages may take, in
+    this engine's tokens; None without a card, or when there is too little to aim for. ``message_tokens`` is
+    their present cost.
+    """
+
+    estimate: TokenEstimate
+    message_tokens: int
+    limit: float | None
+    room: int | None
+    is_over: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetPlan:
+    """A compaction that was planned and not carried out; ``noop`` says why there is nothing to do.
 
     Attributes:
-        transcript: the messages planned for; empty when the gate was shut, which needs none.
-        gate: how full the window is.
+        transcript: the messages planned for; empty when the meter was under the limit, which needs none.
+        meter: how full the window is.
         noop: None when something would be done.
         cut: the index of the first message of the tail. 0 when nothing is folded: then bodies are blanked
             and cut down where they stand.
         kept: the indices of the messages that stay, ascending: the newest prompt, if it lies before the cut,
-            and the tail without results whose calls were never made.
+            and the tail without results that no call asked for.
         tail: those messages as they would be sent.
         candidates: the files that could be restored, newest first.
         digest_tokens: the size the digest is planned with.
-        files_tokens: what the restored files may take together.
+        files_tokens: the tokens that the restored files may take together.
     """
 
     transcript: Transcript = field(repr=False)
-    gate: Gate
+    meter: MeterReading
     noop: NoOpReason | None = None
     cut: int = 0
     kept: tuple[int, ...] = ()
     tail: Tail = field(default_factory=Tail)
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[FileCandidate, ...] = ()
     digest_tokens: int = 0
     files_tokens: int = 0
 
     @property
     def tokens_before(self) -> int:
         """The tokens of all messages as they are."""
-        return self.gate.message_tokens
+        return self.meter.message_tokens
 
     @property
     def prompt_index(self) -> int | None:
-        """Where the newest prompt stands when it lies before the cut and is carried over, else None."""
+        """The index of the newest prompt when it lies before the cut and is carried over, else None."""
         return self.kept[0] if self.kept and self.kept[0] < self.cut else None
 
     @property
@@ -84,7 +122,7 @@ class CompactionPlan:
 
     @property
     def dropped_tokens(self) -> int:
-        """The tokens that go, those of blanked and cut bodies included."""
+        """The tokens that go, including those of blanked and cut bodies."""
         return 0 if self.noop else self.tokens_before - self.tail.tokens
 
     @property
@@ -96,50 +134,81 @@ class CompactionPlan:
         return self.tail.tokens + self.digest_tokens + files
 
 
-def plan_compaction(messages: Sequence[Message], options: PlanOptions) -> CompactionPlan:
-    """Return what condensing *messages* would do; makes no model call and changes nothing.
+def read_meter(messages: Sequence[Message], request: BudgetRequest) -> MeterReading:
+    """Return how full the window is, in O(1) for a :class:`Transcript`.
+
+    The larger of the estimate, overhead included, and the provider's figure decides.
+
+    >>> read_meter([], BudgetRequest()).is_over
+    False
+    """
+    total = messages.meter.total if isinstance(messages, Transcript) else estimate_tokens(messages)
+    estimate, live = total + request.overhead_tokens, request.context_tokens
+    window = request.card.context_window if request.card else 0
+    used = TokenEstimate(max(estimate, live), window, anchored=live > estimate)
+    if request.card is None:
+        return MeterReading(estimate=used, message_tokens=total, limit=None, room=None, is_over=False)
+    limit = budget_limit(request.card, request.policy)
+    scale = min(MAX_SCALE, max(1.0, live / max(1, estimate)))
+    room = int(limit / scale) - request.overhead_tokens
+    return MeterReading(
+        estimate=used,
+        message_tokens=total,
+        limit=limit,
+        room=room if room >= MIN_ROOM_TOKENS else None,
+        is_over=used.context_tokens > limit,
+    )
+
+
+def plan_compaction(messages: Sequence[Message], request: BudgetRequest) -> BudgetPlan:
+    """Return what condensing *messages* would do.
 
     Costs the length of the tail when *messages* is a :class:`Transcript`, else one pass over them.
 
-    >>> plan_compaction([], PlanOptions(force=True)).noop
+    >>> plan_compaction([], BudgetRequest(force=True)).noop
     'nothingToDrop'
     """
-    gate = read_gate(messages, options)
-    if reason := shut_reason(gate, options):
-        return CompactionPlan(Transcript(), gate, reason)
+    meter = read_meter(messages, request)
+    if not request.force and (reason := _reason_to_wait(meter)):
+        return BudgetPlan(transcript=Transcript(), meter=meter, noop=reason)
     transcript = Transcript.of(messages)
-    cut = _choose_cut(transcript, options, gate.room)
+    cut = _choose_cut(transcript, request, meter.room)
+    plan = BudgetPlan(transcript=transcript, meter=meter, cut=cut)
     if _has_news(transcript, cut):
-        return _folding(CompactionPlan(transcript, gate, cut=cut), options)
-    if gate.room is not None and gate.message_tokens > gate.room:
-        return _lightening(CompactionPlan(transcript, gate), gate.room, options)
-    return CompactionPlan(transcript, gate, "nothingToDrop")
+        return _plan_folding(plan, request)
+    plan = replace(plan, cut=0)
+    if meter.room is None or meter.message_tokens <= meter.room:
+        return replace(plan, noop="nothingToDrop")
+    lighter = _plan_tail(plan)
+    if lighter.tail.tokens > meter.room and not has_open_calls(transcript):
+        # Cutting bodies down is not enough: fold everything but the newest prompt, old digests included.
+        return _plan_folding(replace(plan, cut=len(transcript)), request)
+    return lighter if lighter.tail.tokens < plan.tokens_before else replace(plan, noop="nothingToDrop")
 
 
-def _choose_cut(transcript: Transcript, options: PlanOptions, room: int | None) -> int:
-    """Return where the tail begins, or 0 when everything is tail.
+def _reason_to_wait(meter: MeterReading) -> NoOpReason | None:
+    """Return why an automatic compaction is not due, or None when it is."""
+    if meter.limit is None:
+        return "noWindow"
+    if not meter.is_over:
+        return "underBudget"
+    return "overheadTooLarge" if meter.room is None else None
 
-    By tokens; a forced condense cuts at the newest prompt instead, unless its turn alone is too long to keep
-    or nothing before it is worth folding.
-    """
+
+def _choose_cut(transcript: Transcript, request: BudgetRequest, room: int | None) -> int:
+    """Return the index of the first message of the tail, or 0 when everything is tail."""
     meter = transcript.meter
-    keep, whole_turn = _tail_targets(options.policy, room)
+    keep, whole_turn = request.policy.keep_recent, request.policy.keep_recent * FORCED_TURN_FACTOR
+    if room is not None:
+        share = int(room * TAIL_SHARE)
+        keep, whole_turn = min(keep, share), min(whole_turn, share)
     prompt = meter.last_prompt
-    if options.force and prompt is not None and meter.total - meter.before(prompt) <= whole_turn:
+    if request.force and prompt is not None and meter.total - meter.before(prompt) <= whole_turn:
         at_prompt = safe_cut(transcript, meter, prompt)
         if _has_news(transcript, at_prompt):
             return at_prompt
     start = meter.tail_start(keep)
     return safe_cut(transcript, meter, start) if start else 0
-
-
-def _tail_targets(policy: BudgetPolicy, room: int | None) -> tuple[int, int]:
-    """Return how many tokens the tail holds at most, and how many a forced condense keeps of one turn."""
-    whole_turn = policy.keep_recent * FORCED_TURN_FACTOR
-    if room is None:
-        return policy.keep_recent, whole_turn
-    share = int(room * TAIL_SHARE)
-    return min(policy.keep_recent, share), min(whole_turn, share)
 
 
 def _has_news(transcript: Transcript, cut: int) -> bool:
@@ -151,67 +220,64 @@ def _has_news(transcript: Transcript, cut: int) -> bool:
     )
 
 
-def _folding(plan: CompactionPlan, options: PlanOptions) -> CompactionPlan:
+def _plan_folding(plan: BudgetPlan, request: BudgetRequest) -> BudgetPlan:
     """Return *plan* with the messages before its cut replaced by a digest."""
-    room = plan.gate.room
-    plan = _with_tail(replace(plan, digest_tokens=_digest_size(plan)))
+    room = plan.meter.room
+    plan = _plan_tail(replace(plan, digest_tokens=_digest_size(plan)))
     is_too_large = room is not None and plan.tail.tokens > room - plan.digest_tokens
     if is_too_large and not has_open_calls(plan.transcript):
         # Replies and calls alone outweigh the room: fold all of them, and keep the prompt.
-        plan = _with_tail(replace(plan, cut=len(plan.transcript)))
+        plan = _plan_tail(replace(plan, cut=len(plan.transcript)))
     if plan.tail.tokens + MIN_DIGEST_TOKENS >= plan.tokens_before:
-        return CompactionPlan(plan.transcript, plan.gate, "wouldNotShrink")
-    return _with_candidates(plan, options)
+        return BudgetPlan(transcript=plan.transcript, meter=plan.meter, noop="wouldNotShrink")
+    return _plan_files(plan, request)
 
 
-def _lightening(plan: CompactionPlan, room: int, options: PlanOptions) -> CompactionPlan:
-    """Return *plan* with nothing folded and what is too large cut where it stands.
-
-    Where that is not enough, everything but the newest prompt is folded, a digest too large included.
-    """
-    lighter = _with_tail(plan)
-    if lighter.tail.tokens > room and not has_open_calls(plan.transcript):
-        return _folding(replace(plan, cut=len(plan.transcript)), options)
-    return lighter if lighter.tail.tokens < plan.tokens_before else replace(plan, noop="nothingToDrop")
-
-
-def _digest_size(plan: CompactionPlan) -> int:
-    """Return the tokens a digest may take: all that an earlier one took, and half of what is new."""
-    transcript, room = plan.transcript, plan.gate.room
+def _digest_size(plan: BudgetPlan) -> int:
+    """Return the tokens a digest may take: those of an earlier one, and half of those of new messages."""
+    transcript, room = plan.transcript, plan.meter.room
     carried = sum(
-        estimate_message_tokens(transcript[note.index]) for note in transcript.ledger.digests(plan.cut)
+        estimate_message_tokens(transcript[digest.index]) for digest in transcript.facts.digests(plan.cut)
     )
     prompt = transcript.meter.last_prompt
-    asked = 0 if prompt is None or prompt >= plan.cut else estimate_message_tokens(transcript[prompt])
-    new = transcript.meter.before(plan.cut) - carried - asked
+    kept_prompt = 0
+    if prompt is not None and prompt < plan.cut:
+        kept_prompt = estimate_message_tokens(transcript[prompt])
+    new = transcript.meter.before(plan.cut) - carried - kept_prompt
     if room is None:
         return max(MIN_DIGEST_TOKENS, min(LOCAL_DIGEST_TOKENS, carried + new // 2))
     most = max(LOCAL_DIGEST_TOKENS, min(MAX_DIGEST_TOKENS, int(room * LARGE_DIGEST_SHARE)))
     return max(MIN_DIGEST_TOKENS, min(most, carried + new // 2, int(room * DIGEST_SHARE)))
 
 
-def _with_tail(plan: CompactionPlan) -> CompactionPlan:
-    """Return *plan* with what it keeps, made to fit."""
+def _plan_tail(plan: BudgetPlan) -> BudgetPlan:
+    """Return *plan* with its kept messages, made to fit."""
     transcript, prompt = plan.transcript, plan.transcript.meter.last_prompt
     orphans = frozenset(transcript.meter.orphans_from(plan.cut))
     kept = [index for index in range(plan.cut, len(transcript)) if index not in orphans]
     if prompt is not None and prompt < plan.cut:
         kept.insert(0, prompt)
-    position = None if prompt is None else kept.index(prompt)
-    tail = fit_tail([transcript[index] for index in kept], position, plan.gate.room, plan.digest_tokens)
+    tail = fit_tail(
+        [transcript[index] for index in kept],
+        None if prompt is None else kept.index(prompt),
+        room=plan.meter.room,
+        reserve=plan.digest_tokens,
+        tools=transcript.facts.tools,
+    )
     return replace(plan, kept=tuple(kept), tail=tail)
 
 
-def _with_candidates(plan: CompactionPlan, options: PlanOptions) -> CompactionPlan:
+def _plan_files(plan: BudgetPlan, request: BudgetRequest) -> BudgetPlan:
     """Return *plan* with the files that could be restored and the tokens they may take."""
     blanked = frozenset(
         index
         for index, message in zip(plan.kept, plan.tail.messages, strict=True)
         if isinstance(message, ToolResultMessage) and is_cleared(message)
     )
-    candidates = select_candidates(plan.transcript, plan.cut, options.rehydrate, options.resolve, blanked)
+    opts = request.rehydrate
+    candidates = select_candidates(plan.transcript, plan.cut, opts, request.resolve_path, blanked)
     taken = plan.tail.tokens + plan.digest_tokens
-    limits = [options.rehydrate.token_budget, plan.tokens_before - 1 - taken]
-    if plan.gate.room is not None:
-        limits += [int(plan.gate.room * FILES_SHARE), plan.gate.room - taken]
+    limits = [opts.token_budget, plan.tokens_before - 1 - taken]
+    if plan.meter.room is not None:
+        limits += [int(plan.meter.room * FILES_SHARE), plan.meter.room - taken]
     return replace(plan, candidates=candidates, files_tokens=max(0, min(limits)))

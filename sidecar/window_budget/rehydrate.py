@@ -1,44 +1,41 @@
-"""Giving back the files that a condense dropped, as they are now, inside a budget.
+"""Rehydrate: giving back the files that a compaction dropped, as they are now, inside a budget.
 
-A file that was edited after it was read is never restored from the transcript: that text is history. A file
-that is gone is reported, not restored. This module reads no file: what is on disk or in a buffer comes from
-the caller. Seed 001, fact W22; failure B-W8.
+The problem: a digest replaces the head of a transcript, and with it the text of the files that the model had
+read there. The newest of them are worth putting back, unless the model still sees them.
+
+1. Candidates are the file ranges read before the cut, newest first, with a body that is neither empty nor
+   blanked. A range that the kept tail still shows, by a read or by a write of the whole text, is none; nor is
+   a range of a file that was read as a whole. Several ranges of one file count as one file of ``max_files``.
+2. A candidate is stale when the file was changed after the read. Text that is stale is history and is never
+   restored; the caller may have the file as it is now, from an open buffer or from disk.
+3. Files are put back newest first while the budget lasts, the first one that does not fit in part, with a
+   marker that says how to read on; in the transcript they stand oldest first. A file that is gone is reported
+   and not restored.
+
+For example, after ``read a.py``, ``edit a.py``, ``read b.py`` the candidates are b.py, and a.py as stale:
+b.py comes back from the transcript if need be, a.py only if the caller hands in its text.
+
+Invariant: the same file range is restored once, under any spelling of its path. Cost: at most the 500 newest
+reads and writes are looked at. This module reads no file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from typing import Literal, TypeAlias
 
-from sidecar.window_budget.budget.estimate import chars_in, estimate_message_tokens
+from sidecar.window_budget.contract import RehydrateOpts, ResolvePath
+from sidecar.window_budget.estimate import chars_in, estimate_message_tokens
+from sidecar.window_budget.fact_index import FactIndex
 from sidecar.window_budget.marks import RESTORED_FILE_PREFIX, is_cleared, is_restored
 from sidecar.window_budget.message import Message, ToolResultMessage, UserMessage, text_of
-from sidecar.window_budget.paths import path_key
-from sidecar.window_budget.summarize.actions import FileRange, ReadRecord
-from sidecar.window_budget.summarize.ledger import FactLedger
-from sidecar.window_budget.text import cut_end
+from sidecar.window_budget.tail import file_cut_marker
+from sidecar.window_budget.text import cut_end, path_key
+from sidecar.window_budget.tool_use import FileRange, FileRead
 from sidecar.window_budget.transcript import Transcript
-
-__all__ = [
-    "RESTORED_FILE_PREFIX",
-    "Candidate",
-    "FileRange",
-    "FreshFile",
-    "FreshFiles",
-    "FreshText",
-    "GoneFile",
-    "RehydrateOpts",
-    "Resolve",
-    "RestoredFile",
-    "cut_marker",
-    "fresh_files",
-    "rehydrate_recent_reads",
-    "restore_files",
-    "select_candidates",
-]
 
 LOOK_BACK = 500
 """How many of the newest reads and writes are looked through for files worth restoring."""
@@ -46,22 +43,13 @@ LOOK_BACK = 500
 MIN_FILE_TOKENS = 120
 """Less than this of a file is not worth restoring."""
 
-Resolve: TypeAlias = Callable[[str], str]
-"""Maps any spelling of a path to one. Contract: pure, never raises."""
-
 
 @dataclass(frozen=True, slots=True)
-class RehydrateOpts:
-    """How much is restored of what *read_tool_name* read: *max_files* files and *token_budget* tokens."""
+class FileCandidate:
+    """A file range that could be restored: its read at *index* was dropped.
 
-    max_files: int = 5
-    token_budget: int = 8000
-    read_tool_name: str = "read"
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A file range whose read was dropped, *tokens* as it was read; *is_stale* when it was changed since."""
+    *tokens* is its cost as it was read; *is_stale* when the file was changed since.
+    """
 
     file: FileRange
     index: int
@@ -85,15 +73,13 @@ class GoneFile:
     reason: str
 
 
-FreshFile: TypeAlias = FreshText | GoneFile
-
-FreshFiles: TypeAlias = Mapping[FileRange, FreshFile]
+FreshContents: TypeAlias = Mapping[FileRange, FreshText | GoneFile]
 """Files as they are now; of a range that is missing the transcript's own text is used."""
 
 
-@dataclass(frozen=True, slots=True)
-class RestoredFile:
-    """A file range put back into the transcript: *message* is what the model sees."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoredRange:
+    """A file range put back into the transcript as *message*."""
 
     file: FileRange
     hash: str
@@ -107,22 +93,26 @@ def rehydrate_recent_reads(
 ) -> tuple[Message, ...]:
     """Return the freshest reads in *dropped*, as synthetic user messages, oldest first.
 
-    A file that *kept* still shows, or that was changed after the read, is left out. At most ``max_files``
-    files, stopping before ``token_budget`` is passed; the single freshest is restored even above it.
+    A file that *kept* still shows, or that was changed after the read, is left out.
+
+    Args:
+        dropped: the messages that a digest replaces.
+        kept: the messages behind them.
+        opts: at most ``max_files`` files, stopping before ``token_budget`` is passed; the single freshest is
+            restored even above it.
 
     >>> rehydrate_recent_reads([UserMessage("hi")], [])
     ()
     """
     opts = opts or RehydrateOpts()
     transcript = Transcript.of((*dropped, *kept))
-    cleared = (index for index in range(len(dropped), len(transcript)) if not _shows_body(transcript[index]))
-    found = select_candidates(transcript, len(dropped), opts, blanked=frozenset(cleared))
+    cleared = (index for index in range(len(dropped), len(transcript)) if not _has_body(transcript[index]))
     restored: list[UserMessage] = []
     left = opts.token_budget
-    for candidate in found:
+    for candidate in select_candidates(transcript, len(dropped), opts, blanked=frozenset(cleared)):
         if candidate.is_stale:
             continue
-        message = _message(candidate.file, _body(dropped[candidate.index]))
+        message = _restored_message(candidate.file, _body_of(dropped[candidate.index]))
         left -= estimate_message_tokens(message)
         if left < 0 and restored:
             break
@@ -134,10 +124,10 @@ def select_candidates(
     transcript: Transcript,
     cut: int,
     opts: RehydrateOpts,
-    resolve: Resolve | None = None,
+    resolve: ResolvePath | None = None,
     blanked: frozenset[int] = frozenset(),
-) -> tuple[Candidate, ...]:
-    """Return the file ranges read before *cut* that what is kept no longer shows, newest first.
+) -> tuple[FileCandidate, ...]:
+    """Return the file ranges read before *cut* that the kept messages no longer show, newest first.
 
     Args:
         transcript: all messages.
@@ -146,124 +136,114 @@ def select_candidates(
         resolve: makes spellings of a path one; lexical rules apply either way.
         blanked: indices of kept results that show nothing any more.
     """
-    key_of = _keyed(resolve)
-    shown = _shown_from(cut, transcript.ledger, key_of, opts, blanked)
-    oldest_first = reversed(list(islice(transcript.ledger.writes(len(transcript)), LOOK_BACK)))
-    changed = {key_of(write.path): write.index for write in oldest_first}
-    found: dict[str, list[Candidate]] = {}
-    for read in _reads(transcript.ledger, cut, opts):
-        if shown.covers(read.file) or not _shows_body(message := transcript[read.index]):
+    # Each spelling is worked out once: the caller's function may ask the file system.
+    key_of = cache(path_key if resolve is None else lambda path: path_key(resolve(path)))
+    facts = transcript.facts
+    shown = _ShownRanges(key_of)
+    for read in _newest_reads(facts, len(facts), opts):
+        if read.index >= cut and read.index not in blanked:
+            shown.add(read.file)
+    newest_writes = list(islice(facts.writes(len(facts)), LOOK_BACK))
+    for write in newest_writes:
+        if write.index >= cut and write.is_whole:
+            shown.add(FileRange(write.path))
+    changed_at = {key_of(write.path): write.index for write in reversed(newest_writes)}
+    found: dict[str, list[FileCandidate]] = {}
+    for read in _newest_reads(facts, cut, opts):
+        if shown.covers(read.file) or not _has_body(message := transcript[read.index]):
             continue
         key = key_of(read.file.path)
         if key not in found and len(found) >= opts.max_files:
             break
         shown.add(read.file)
-        tokens = estimate_message_tokens(_message(read.file, _body(message)))
-        candidate = Candidate(read.file, read.index, tokens, changed.get(key, -1) > read.index)
-        found.setdefault(key, []).append(candidate)
-    chosen = [candidate for ranges in found.values() for candidate in _without_parts(ranges)]
+        tokens = estimate_message_tokens(_restored_message(read.file, _body_of(message)))
+        is_stale = changed_at.get(key, -1) > read.index
+        found.setdefault(key, []).append(FileCandidate(read.file, read.index, tokens, is_stale))
+    chosen: list[FileCandidate] = []
+    for ranges in found.values():
+        whole = [candidate for candidate in ranges if candidate.file.label == ""]
+        chosen += whole[:1] or ranges
     return tuple(sorted(chosen, key=lambda candidate: -candidate.index))
 
 
 def fresh_files(
-    candidates: Iterable[Candidate], messages: Sequence[Message], fresh: FreshFiles
-) -> Iterator[tuple[FileRange, FreshFile]]:
-    """Yield what each of *candidates* holds now; one that is stale and not in *fresh* is left out."""
+    candidates: Iterable[FileCandidate], messages: Sequence[Message], fresh: FreshContents
+) -> Iterator[tuple[FileRange, FreshText | GoneFile]]:
+    """Yield the present text of each of *candidates*, newest first.
+
+    Args:
+        candidates: the file ranges to restore.
+        messages: the transcript; its own text serves a candidate that is neither stale nor in *fresh*.
+        fresh: the files as they are now.
+    """
     for candidate in candidates:
         if candidate.file in fresh:
             yield candidate.file, fresh[candidate.file]
         elif not candidate.is_stale:
-            yield candidate.file, FreshText(_body(messages[candidate.index]), source="transcript")
+            yield candidate.file, FreshText(_body_of(messages[candidate.index]), source="transcript")
 
 
 def restore_files(
-    files: Iterable[tuple[FileRange, FreshFile]], token_budget: int, max_messages: int
-) -> tuple[RestoredFile, ...]:
-    """Return what of *files*, newest first, fits the budget; the result is oldest first.
+    files: Iterable[tuple[FileRange, FreshText | GoneFile]], token_budget: int, max_messages: int
+) -> tuple[RestoredRange, ...]:
+    """Return as many of *files* as fit the budget, oldest first.
 
-    A file larger than what is left of the budget is restored in part, with a marker that says how to read on;
-    *max_messages* bounds the number of messages. Gone files are skipped.
+    Args:
+        files: newest first. A file larger than the rest of the budget is restored in part, with a marker
+            that says how to read on; gone and empty files are skipped.
+        token_budget: the tokens that all together may take.
+        max_messages: how many files at most.
     """
-    restored: list[RestoredFile] = []
+    restored: list[RestoredRange] = []
     for file, found in files:
         if len(restored) >= max_messages or token_budget < MIN_FILE_TOKENS:
             break
         if isinstance(found, GoneFile) or not found.text.strip():
             continue
-        message = _fitted(file, found.text, token_budget)
+        message = _restored_message(file, found.text)
+        if estimate_message_tokens(message) > token_budget:
+            marker = file_cut_marker(file.path)
+            frame = estimate_message_tokens(_restored_message(file, marker)) + 4
+            message = _restored_message(file, cut_end(found.text, chars_in(token_budget - frame), marker))
         tokens = estimate_message_tokens(message)
         if tokens <= token_budget:
             token_budget -= tokens
-            restored.append(RestoredFile(file, found.hash, found.source, tokens, message))
+            restored.append(
+                RestoredRange(file=file, hash=found.hash, source=found.source, tokens=tokens, message=message)
+            )
     return tuple(reversed(restored))
 
 
-def cut_marker(path: str | None, tool_name: str) -> str:
-    """Return the marker that stands where a body was cut; ``{}`` is the number of characters.
+class _ShownRanges:
+    """The file ranges that the model can see; a whole file shows all its ranges."""
 
-    >>> cut_marker("a.py", "read")
-    '[... {} characters cut; read a.py with offset/limit for the rest ...]'
-    """
-    if path is not None:
-        return f"[... {{}} characters cut; read {path} with offset/limit for the rest ...]"
-    tool = tool_name or "the tool"
-    return f"[... {{}} characters cut; call {tool} again with a narrower request for the rest ...]"
-
-
-class _Shown:
-    """Which file ranges the model can see; a whole file shows all its ranges."""
-
-    def __init__(self, key_of: Resolve) -> None:
+    def __init__(self, key_of: ResolvePath) -> None:
         self._key_of = key_of
         self._ranges = set[FileRange]()
 
     def add(self, file: FileRange) -> None:
-        self._ranges.add(self._normal(file))
+        self._ranges.add(self._normalize(file))
 
     def covers(self, file: FileRange) -> bool:
-        normal = self._normal(file)
+        normal = self._normalize(file)
         return normal in self._ranges or FileRange(normal.path) in self._ranges
 
-    def _normal(self, file: FileRange) -> FileRange:
+    def _normalize(self, file: FileRange) -> FileRange:
         starts_at_top = file.offset is None or file.offset <= 1
         return FileRange(self._key_of(file.path), None if starts_at_top else file.offset, file.limit)
 
 
-def _shown_from(
-    cut: int, ledger: FactLedger, key_of: Resolve, opts: RehydrateOpts, blanked: frozenset[int]
-) -> _Shown:
-    """Return what the messages from *cut* on show: by a read, or by a write of the whole text."""
-    shown = _Shown(key_of)
-    for read in _reads(ledger, len(ledger), opts):
-        if read.index >= cut and read.index not in blanked:
-            shown.add(read.file)
-    for write in islice(ledger.writes(len(ledger)), LOOK_BACK):
-        if write.index >= cut and write.is_whole:
-            shown.add(FileRange(write.path))
-    return shown
-
-
-def _without_parts(ranges: Sequence[Candidate]) -> Sequence[Candidate]:
-    """Return *ranges* of one file, or only the whole of it where it was read as a whole too."""
-    return [candidate for candidate in ranges if candidate.file.label == ""][:1] or ranges
-
-
-def _keyed(resolve: Resolve | None) -> Resolve:
-    """Return the key of a path, worked out once for each spelling."""
-    return cache(path_key if resolve is None else lambda path: path_key(resolve(path)))
-
-
-def _reads(ledger: FactLedger, before: int, opts: RehydrateOpts) -> Iterator[ReadRecord]:
+def _newest_reads(facts: FactIndex, before: int, opts: RehydrateOpts) -> Iterator[FileRead]:
     """Yield the reads of the named tool before *before*, and files restored from such, newest first."""
-    newest = islice(ledger.reads(before), LOOK_BACK)
+    newest = islice(facts.reads(before), LOOK_BACK)
     return (read for read in newest if read.tool in (opts.read_tool_name, ""))
 
 
-def _shows_body(message: Message) -> bool:
+def _has_body(message: Message) -> bool:
     return not (isinstance(message, ToolResultMessage) and is_cleared(message))
 
 
-def _body(message: Message) -> str:
+def _body_of(message: Message) -> str:
     if isinstance(message, ToolResultMessage):
         return text_of(message.content)
     if isinstance(message, UserMessage) and is_restored(message):
@@ -271,14 +251,5 @@ def _body(message: Message) -> str:
     return ""
 
 
-def _message(file: FileRange, body: str) -> UserMessage:
+def _restored_message(file: FileRange, body: str) -> UserMessage:
     return UserMessage(f"{RESTORED_FILE_PREFIX} {file.path}{file.label}\n{body}")
-
-
-def _fitted(file: FileRange, body: str, token_budget: int) -> UserMessage:
-    message = _message(file, body)
-    if estimate_message_tokens(message) <= token_budget:
-        return message
-    marker = cut_marker(file.path, "read")
-    frame = estimate_message_tokens(_message(file, marker)) + 4
-    return _message(file, cut_end(body, chars_in(token_budget - frame), marker))

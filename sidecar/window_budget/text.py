@@ -1,22 +1,22 @@
-"""Plain-text helpers of this engine: compact JSON that cannot fail, tidying, cutting to a length.
+"""Plain-text helpers of this engine: compact JSON, tidying, cutting to a length, and one key per path.
 
-Nothing here knows what a message is.
+This module knows no messages and asks no file system.
 """
 
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 from typing import Any
 
-__all__ = ["byte_length", "compact_json", "cut_end", "cut_middle", "one_line", "tidy"]
-
 # The lookbehind keeps a long run of blanks from being tried at each of its characters.
 _TRAILING_BLANKS = re.compile(r"(?<![ \t])[ \t]+(?=\n)")
+_DRIVE = re.compile(r"^/?([A-Za-z]):(?=/|$)")
 
 
 def compact_json(value: Any) -> str:
-    """Return *value* as JSON without blanks and with raw non-ASCII; what JSON cannot say becomes ``str``.
+    """Return *value* as JSON without blanks and with raw non-ASCII, or as ``str`` where JSON has no form.
 
     >>> compact_json({"path": "é.py", "n": [1, None]})
     '{"path":"é.py","n":[1,null]}'
@@ -32,7 +32,7 @@ def compact_json(value: Any) -> str:
 
 
 def tidy(text: str) -> str:
-    """Return *text* with LF line ends, no blanks before them and none at either end (W10).
+    """Return *text* with LF line ends, no blanks before them and none at either end.
 
     >>> tidy("hello  \\r\\nworld \\n")
     'hello\\nworld'
@@ -41,7 +41,7 @@ def tidy(text: str) -> str:
 
 
 def one_line(text: str, limit: int) -> str:
-    """Return *text* on one line of at most *limit* characters, an ellipsis last where it was cut.
+    """Return *text* on one line of at most *limit* characters, with an ellipsis at its end if it was cut.
 
     >>> one_line("fix  the\\nparser", 20), one_line("fix the parser", 8)
     ('fix the parser', 'fix the…')
@@ -52,10 +52,12 @@ def one_line(text: str, limit: int) -> str:
 
 
 def cut_middle(text: str, keep: int, marker: str) -> str:
-    """Return *text* with its middle replaced by *marker*, keeping *keep* characters, two thirds of it first.
+    """Return *text* with its middle replaced by *marker*.
 
-    ``{}`` in *marker* becomes the number of characters cut. A text of at most *keep* characters is
-    returned as it is.
+    Args:
+        text: returned as it is when it has at most *keep* characters.
+        keep: characters to keep, two thirds of them from the beginning.
+        marker: the line that stands for the middle; ``{}`` in it becomes the number of characters cut.
 
     >>> cut_middle("abcdefghij", 6, "[{} cut]")
     'abcd\\n[4 cut]\\nij'
@@ -79,9 +81,25 @@ def cut_end(text: str, keep: int, marker: str) -> str:
 
 
 def byte_length(text: str) -> int:
-    """Return the length of *text* in UTF-8, a lone surrogate counting one byte.
+    """Return the length of *text* in UTF-8, with one byte for a lone surrogate.
 
     >>> byte_length("日本"), byte_length("ab")
     (6, 2)
     """
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
+def path_key(path: str) -> str:
+    """Return one spelling for all lexical spellings of *path*.
+
+    Links and letter case are left alone: a caller that can resolve those hands in a function of its own.
+
+    >>> {path_key(p) for p in ("./src/a.py", "src//a.py", "src/x/../a.py", "file://src/a.py")}
+    {'src/a.py'}
+    >>> path_key("C:\\\\src\\\\a.py"), path_key("c:/src/./a.py")
+    ('c:/src/a.py', 'c:/src/a.py')
+    """
+    text = path.strip().removeprefix("file://").replace("\\", "/")
+    text = _DRIVE.sub(lambda found: f"{found.group(1).lower()}:", text)
+    normal = posixpath.normpath(text)
+    return "/" + normal.lstrip("/") if normal.startswith("/") else normal

@@ -1,8 +1,8 @@
-"""A transcript that knows its own weight and facts: messages, meter and ledger, extended together.
+"""A transcript that knows its own weight and facts: messages, meter and fact index, extended together.
 
-A value and a ``Sequence[Message]``, so it may be passed wherever messages may. Appending to the newest
-version costs only what is new; that is what keeps a session's gate, plan and digest independent of its
-length.
+A transcript is a value and a ``Sequence[Message]``, so it may be passed wherever messages may. Appending to
+the newest version costs only the new messages; therefore a session's gate, plan and digest do not depend on
+its length.
 """
 
 from __future__ import annotations
@@ -11,49 +11,49 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import overload
 
-from sidecar.window_budget.budget.meter import PrefixMeter
+from sidecar.window_budget.contract import ToolEffects
+from sidecar.window_budget.cut import PrefixMeter
+from sidecar.window_budget.fact_index import FactIndex
 from sidecar.window_budget.message import Message
-from sidecar.window_budget.summarize.ledger import FactLedger
-
-__all__ = ["Transcript"]
+from sidecar.window_budget.tool_use import TOOL_EFFECTS
 
 
 class Transcript(Sequence[Message]):
-    """Messages with their :class:`PrefixMeter` and :class:`FactLedger`.
+    """Messages with their :class:`PrefixMeter` and :class:`FactIndex`.
 
-    Equal to any sequence of equal messages.
+    It is equal to any sequence of equal messages. *tools* are the effects of the tools that its calls name.
 
     >>> from sidecar.window_budget.message import UserMessage
     >>> one = Transcript.of([UserMessage("a")])
-    >>> two = one.extended([UserMessage("b")])
+    >>> two = one.extend([UserMessage("b")])
     >>> len(one), len(two), two.meter.total
     (1, 2, 14)
     """
 
-    __slots__ = ("_items", "ledger", "meter")
+    __slots__ = ("_items", "facts", "meter")
 
     _items: list[Message]
     meter: PrefixMeter
-    ledger: FactLedger
+    facts: FactIndex
 
-    def __init__(self) -> None:
+    def __init__(self, tools: ToolEffects = TOOL_EFFECTS) -> None:
         self._items = []
         self.meter = PrefixMeter()
-        self.ledger = FactLedger()
+        self.facts = FactIndex(tools)
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> Transcript:
         """Return *messages* as a transcript; a transcript is returned as it is."""
-        return messages if isinstance(messages, cls) else cls().extended(messages)
+        return messages if isinstance(messages, cls) else cls().extend(messages)
 
-    def extended(self, messages: Iterable[Message]) -> Transcript:
-        """Return this transcript with *messages* behind it; this one stays as it is."""
+    def extend(self, messages: Iterable[Message]) -> Transcript:
+        """Return this transcript followed by *messages*; this one stays as it is."""
         new = tuple(messages)
         longer = Transcript()
         longer._items = self._items if len(self._items) == len(self) else self._items[: len(self)]
         longer._items.extend(new)
-        longer.meter = self.meter.extended(new)
-        longer.ledger = self.ledger.extended(new)
+        longer.meter = self.meter.extend(new)
+        longer.facts = self.facts.extend(new)
         return longer
 
     def __len__(self) -> int:

@@ -17,7 +17,7 @@ from statistics import median
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from sidecar.conductor.session_ops import CondenseRun, condense_with_record
+from sidecar.conductor.session_ops import compact_messages
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Conversation,
@@ -32,15 +32,14 @@ from sidecar.llmgateway.contract import (
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.window_budget import (
     AssistantMessage,
-    CondenserDeps,
+    BudgetRequest,
     Message,
-    PlanOptions,
     PrefixMeter,
     ToolResultMessage,
     Transcript,
     UserMessage,
     local_fallback_digest,
-    read_gate,
+    read_meter,
 )
 
 PROMISED_S = 0.005
@@ -114,7 +113,7 @@ def slope(found: dict[int, float]) -> float:
 
 def test_the_gate_after_one_more_message_costs_the_same_at_any_length(benchmark: BenchmarkFixture) -> None:
     """Bridge aside, a session's whole step: weigh, collect facts, gate."""
-    options, new = PlanOptions(card=card(200_000)), turn(1)
+    options, new = BudgetRequest(card=card(200_000)), turn(1)
 
     def measure() -> dict[int, float]:
         found = {}
@@ -123,8 +122,8 @@ def test_the_gate_after_one_more_message_costs_the_same_at_any_length(benchmark:
             for _ in range(500):
                 started = time.perf_counter()
                 for message in new:
-                    transcript = transcript.extended([message])
-                    read_gate(transcript, options)
+                    transcript = transcript.extend([message])
+                    read_meter(transcript, options)
                 seconds.append((time.perf_counter() - started) / len(new))
             found[size] = median(seconds)
         return found
@@ -142,14 +141,14 @@ def test_the_meter_costs_the_same_up_to_a_million_messages(benchmark: BenchmarkF
         meter = PrefixMeter()
         for size in (1000, 10_000, 100_000, 1_000_000):
             while len(meter) < size:
-                meter = meter.extended(session(1000))
+                meter = meter.extend(session(1000))
             seconds = []
             for _ in range(500):
                 started = time.perf_counter()
                 for message in new:
-                    meter = meter.extended([message])
+                    meter = meter.extend([message])
                     assert meter.total > 0
-                    meter.cut(6000)
+                    meter.tail_start(6000)
                 seconds.append((time.perf_counter() - started) / len(new))
             found[size] = median(seconds)
         return found
@@ -161,12 +160,11 @@ def test_the_meter_costs_the_same_up_to_a_million_messages(benchmark: BenchmarkF
 @pytest.mark.parametrize("invoke", [None, stub_summariser], ids=["local digest", "stub summariser"])
 def test_planning_and_condensing_is_bounded(benchmark: BenchmarkFixture, invoke: ModelInvoker | None) -> None:
     """Five milliseconds at a hundred thousand messages, all of which the summariser is shown."""
-    deps = CondenserDeps(invoke=invoke, card=card(20_000))
-    run = CondenseRun(summarizer_card=card(200_000))
+    request = BudgetRequest(card=card(20_000), summarizer_card=card(200_000))
 
     async def time_one(transcript: Transcript) -> float:
         started = time.perf_counter()
-        record = await condense_with_record(deps, transcript, run)
+        record = await compact_messages(transcript, request, invoke=invoke)
         spent = time.perf_counter() - started
         assert record.noop is None
         assert record.summary_source == ("localFallback" if invoke is None else "model")

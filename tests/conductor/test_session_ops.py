@@ -11,10 +11,9 @@ import pytest
 from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.condense import CondenseOpts, IdentityCondense, WindowBudgetCondense
 from sidecar.conductor.session_ops import (
-    CondenseRun,
+    FreshReader,
+    compact_messages,
     condense_transcript,
-    condense_with_record,
-    plan_options,
     preview_prompt,
     restore_under_count_guard,
 )
@@ -42,9 +41,10 @@ from sidecar.window_budget import (
     RESTORED_FILE_PREFIX,
     AssistantMessage,
     BudgetPolicy,
+    BudgetRequest,
+    BudgetResult,
     CompactionSummaryMessage,
     CondenserDeps,
-    CondenseRecord,
     FileRange,
     FreshText,
     GoneFile,
@@ -101,7 +101,7 @@ def talk(turns: int) -> list[Message]:
     ]
 
 
-def digest_of(record: CondenseRecord) -> str:
+def digest_of(record: BudgetResult) -> str:
     assert record.summary is not None
     first = record.messages[0]
     assert isinstance(first, UserMessage)
@@ -122,11 +122,20 @@ class HangingModel(ScriptedModel):
 
 
 async def condense(
-    messages: Sequence[Message], model: ScriptedModel | None = None, window: int | None = 12_000, **run: Any
-) -> CondenseRecord:
-    deps = CondenserDeps(invoke=model, card=card(window) if window else None)
-    run.setdefault("summarizer_card", card(200_000))
-    return await condense_with_record(deps, messages, CondenseRun(**run))
+    messages: Sequence[Message],
+    model: ScriptedModel | None = None,
+    window: int | None = 12_000,
+    *,
+    fresh: FreshReader | None = None,
+    deadline_s: float | None = None,
+    cancel: CancelToken | None = None,
+    **asked: Any,
+) -> BudgetResult:
+    asked.setdefault("summarizer_card", card(200_000))
+    request = BudgetRequest(card=card(window) if window else None, **asked)
+    return await compact_messages(
+        messages, request, invoke=model, read_files=fresh, deadline_s=deadline_s, cancel=cancel
+    )
 
 
 def result_id(message: Message) -> str | None:
@@ -176,8 +185,7 @@ async def test_b_w1_a_lone_giant_result_is_cut_where_it_stands() -> None:
 async def test_b_w2_no_tail_at_all_still_compacts() -> None:
     """keep_recent 0 keeps the newest message."""
     messages = talk(12)
-    deps = CondenserDeps(card=CARD, policy=BudgetPolicy(0.5, 0))
-    record = await condense_with_record(deps, messages, CondenseRun())
+    record = await condense(messages, policy=BudgetPolicy(0.5, 0))
     assert record.noop is None
     assert record.messages[1:] == (messages[-2], messages[-1])
 
@@ -344,7 +352,8 @@ async def test_b_w8_files_come_back_as_they_are_now() -> None:
 async def test_b_w8_the_result_stays_inside_the_limit() -> None:
     """A file that grew is restored in part."""
     messages = [*use("read", "big.py"), *talk(12)]
-    record = await condense(messages, fresh={FileRange("big.py"): FreshText("line\n" * 90_000, "sha256:b")})
+    now = FreshText("line\n" * 90_000, "sha256:b")
+    record = await condense(messages, fresh=lambda _files: {FileRange("big.py"): now})
     (restored,) = record.restored
     assert "characters cut; read big.py with offset/limit for the rest" in str(restored.message.content)
     assert record.tokens_after == estimate_tokens(record.messages) <= (12_000 - 2048) * 0.75
@@ -423,7 +432,7 @@ async def test_b_w11_a_transcript_is_taken_as_it_is() -> None:
     """Nothing is weighed again, and it is returned itself when there is nothing to do."""
     transcript = Transcript.of(talk(4))
     assert (await condense(transcript)).messages is transcript
-    longer = transcript.extended(talk(40))
+    longer = transcript.extend(talk(40))
     assert (await condense(longer)).messages == (await condense(list(longer))).messages
 
 
@@ -521,13 +530,11 @@ async def test_the_users_instructions_reach_the_model() -> None:
 async def test_a_preview_shows_the_first_prompt_and_calls_nobody() -> None:
     """And none where none would be sent."""
     messages = talk(12)
-    deps = CondenserDeps(invoke=ScriptedModel([]), card=CARD)
-    run = CondenseRun(instructions="short", summarizer_card=card(200_000))
+    request = BudgetRequest(card=CARD, instructions="short", summarizer_card=card(200_000))
     model = ScriptedModel([[Say(DIGEST)]])
     await condense(messages, model, instructions="short")
-    assert preview_prompt(deps, plan_compaction(messages, plan_options(deps, run)), run) == asked(model)
-    idle = plan_compaction(messages[:2], plan_options(deps, run))
-    assert preview_prompt(deps, idle, run) is None
+    assert preview_prompt(plan_compaction(messages, request), request) == asked(model)
+    assert preview_prompt(plan_compaction(messages[:2], request), request) is None
 
 
 async def test_a_result_without_its_call_goes_into_the_digest() -> None:

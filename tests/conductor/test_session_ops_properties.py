@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.conductor.session_ops import CondenseRun, condense_with_record
+from sidecar.conductor.session_ops import compact_messages
 from sidecar.llmgateway.contract import Block, CostSheet, ModelCard, TextBlock, ToolCallBlock
 from sidecar.window_budget import (
     DIGEST_HEADER,
@@ -16,19 +16,18 @@ from sidecar.window_budget import (
     AssistantMessage,
     BashExecutionMessage,
     BudgetPolicy,
+    BudgetRequest,
+    BudgetResult,
     CompactionSummaryMessage,
-    CondenserDeps,
-    CondenseRecord,
     CustomMessage,
     Message,
-    PlanOptions,
     ToolResultMessage,
     UserMessage,
     estimate_tokens,
     last_user_turn_start,
-    read_gate,
+    read_meter,
 )
-from sidecar.window_budget.budget.boundary import has_open_calls
+from sidecar.window_budget.cut import has_open_calls
 from sidecar.window_budget.message import calls_of, text_of
 
 POLICY = BudgetPolicy(trigger_ratio=0.75, keep_recent=500, reserve_tokens=100)
@@ -97,9 +96,9 @@ def card(window: int) -> ModelCard:
     )
 
 
-def run(messages: Sequence[Message], window: int | None, *, force: bool) -> CondenseRecord:
-    deps = CondenserDeps(card=card(window) if window else None, policy=POLICY)
-    return asyncio.run(condense_with_record(deps, messages, CondenseRun(force=force)))
+def run(messages: Sequence[Message], window: int | None, *, force: bool) -> BudgetResult:
+    request = BudgetRequest(force=force, card=card(window) if window else None, policy=POLICY)
+    return asyncio.run(compact_messages(messages, request))
 
 
 def paired(messages: Sequence[Message]) -> list[tuple[int, int]]:
@@ -159,8 +158,8 @@ def assert_newest_prompt_is_kept(before: Sequence[Message], after: Sequence[Mess
     assert text_of(prompt.content).startswith(asked[0].split("\n[... ")[0])
 
 
-def assert_it_fits(messages: Sequence[Message], record: CondenseRecord, window: int) -> None:
-    gate = read_gate(messages, PlanOptions(policy=POLICY, card=card(window)))
+def assert_it_fits(messages: Sequence[Message], record: BudgetResult, window: int) -> None:
+    gate = read_meter(messages, BudgetRequest(policy=POLICY, card=card(window)))
     assert gate.room is not None
     if not has_open_calls(messages):
         assert record.tokens_after <= gate.room

@@ -10,13 +10,13 @@ import pytest
 
 from model_cards import card
 from recorded_sessions import Record, read_records, recordings
-from sidecar.conductor.session_ops import CondenseRun, condense_with_record
+from sidecar.conductor.session_ops import compact_messages
 from sidecar.llmgateway.contract import Block, TextBlock, ToolCallBlock
 from sidecar.window_budget import (
     AssistantMessage,
     BashExecutionMessage,
+    BudgetRequest,
     CompactionSummaryMessage,
-    CondenserDeps,
     Message,
     RehydrateOpts,
     ToolResultMessage,
@@ -25,10 +25,9 @@ from sidecar.window_budget import (
     estimate_tokens,
     last_user_turn_start,
     local_fallback_digest,
-    read_gate,
+    read_meter,
 )
-from sidecar.window_budget import PlanOptions as Options
-from sidecar.window_budget.budget.boundary import has_open_calls
+from sidecar.window_budget.cut import has_open_calls
 from sidecar.window_budget.message import calls_of, text_of
 
 LARGEST_BYTES = 2_000_000
@@ -74,9 +73,8 @@ def paired(messages: Sequence[Message]) -> list[tuple[int, int]]:
 
 
 def check(messages: Sequence[Message], window: int, *, force: bool) -> None:
-    deps = CondenserDeps(card=card(window))
-    run = CondenseRun(force=force, rehydrate=RehydrateOpts(read_tool_name="Read"))
-    record = asyncio.run(condense_with_record(deps, messages, run))
+    request = BudgetRequest(force=force, card=card(window), rehydrate=RehydrateOpts(read_tool_name="Read"))
+    record = asyncio.run(compact_messages(messages, request))
     if record.noop:
         assert record.messages is messages
         return
@@ -92,10 +90,10 @@ def check(messages: Sequence[Message], window: int, *, force: bool) -> None:
         assert isinstance(asked, UserMessage)
         opening = text_of(asked.content)[:300]
         assert any(isinstance(item, UserMessage) and text_of(item.content)[:300] == opening for item in after)
-    gate = read_gate(messages, Options(card=card(window)))
+    gate = read_meter(messages, BudgetRequest(card=card(window)))
     if gate.room is not None and not has_open_calls(messages):
         assert record.tokens_after <= gate.room
-        again = asyncio.run(condense_with_record(deps, after, CondenseRun()))
+        again = asyncio.run(compact_messages(after, BudgetRequest(card=card(window))))
         assert again.messages is after
 
 

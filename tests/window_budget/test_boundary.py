@@ -15,7 +15,7 @@ from sidecar.window_budget import (
     UserMessage,
     safe_cut,
 )
-from sidecar.window_budget.budget.boundary import has_open_calls
+from sidecar.window_budget.cut import has_open_calls
 
 
 def transcript(words: str) -> list[Message]:
@@ -41,7 +41,7 @@ def message(word: str) -> Message:
 
 def check(words: str, *, start: int, cut: int) -> None:
     messages = transcript(words)
-    assert safe_cut(messages, PrefixMeter().extended(messages), start) == cut
+    assert safe_cut(messages, PrefixMeter().extend(messages), start) == cut
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,8 @@ from sidecar.window_budget import (
     estimate_message_tokens,
     estimate_tokens,
 )
-from sidecar.window_budget.clip import clip_bodies, clip_prompt
 from sidecar.window_budget.message import text_of
-from sidecar.window_budget.tail import fit_tail
+from sidecar.window_budget.tail import clip_bodies, clip_prompt, fit_tail
 
 READ = AssistantMessage((ToolCallBlock("1", "read", {"path": "src/a.py"}), ToolCallBlock("2", "bash", {})))
 

@@ -24,7 +24,7 @@ from sidecar.window_budget import (
     estimate_tokens,
     prefix_tokens,
 )
-from sidecar.window_budget.budget.estimate import chars_in, tokens_of_chars
+from sidecar.window_budget.estimate import chars_in, tokens_of_chars
 
 IMAGE = ImageBlock("image/png", "A" * 9000)
 

@@ -12,7 +12,7 @@ from sidecar.llmgateway.contract import TextBlock, ToolCallBlock
 from sidecar.window_budget import (
     AssistantMessage,
     CompactionSummaryMessage,
-    FactLedger,
+    FactIndex,
     FileRange,
     Message,
     ToolResultMessage,
@@ -20,9 +20,9 @@ from sidecar.window_budget import (
     UserMessage,
     flatten_transcript,
 )
-from sidecar.window_budget.summarize.actions import ReadRecord, WriteRecord, facts_of_call, read_of, writes_of
-from sidecar.window_budget.summarize.columns import BLOCK_BYTES
-from sidecar.window_budget.summarize.facts import FactKind, fact_key, shape_of, telling_line
+from sidecar.window_budget.fact_index import BLOCK_BYTES
+from sidecar.window_budget.facts import FactKind, error_line, fact_key, shape_of
+from sidecar.window_budget.tool_use import FileRead, FileWrite, facts_of_call, read_of, writes_of
 
 words = st.sampled_from(["never push", "I decided to go with b", "see a_1", "v1.2.3", "", "# x", "é" * 9])
 messages = st.lists(
@@ -41,7 +41,7 @@ messages = st.lists(
 )
 
 
-def view(ledger: FactLedger, before: int) -> dict[str, Any]:
+def view(ledger: FactIndex, before: int) -> dict[str, Any]:
     """Return everything that a ledger tells of the messages before *before*."""
     return {
         "digests": ledger.digests(before),
@@ -50,7 +50,7 @@ def view(ledger: FactLedger, before: int) -> dict[str, Any]:
         "writes": list(ledger.writes(before)),
         "facts": {kind: ledger.ranked(kind, before) for kind in FactKind},
         "first": {kind: ledger.first(kind, before) for kind in FactKind},
-        "weight": ledger.weight(0, before),
+        "weight": ledger.text_bytes(0, before),
         "text": "\n".join(ledger.scrollback(0, before)),
     }
 
@@ -60,10 +60,10 @@ def test_versions_do_not_disturb_each_other(
     start: list[Message], left: list[Message], right: list[Message]
 ) -> None:
     """An older version stays as it was, may grow in another direction, and tells as if built at once."""
-    base = FactLedger().extended(start)
-    grown = [(base, start), (base.extended(left), start + left), (base.extended(right), start + right)]
+    base = FactIndex().extend(start)
+    grown = [(base, start), (base.extend(left), start + left), (base.extend(right), start + right)]
     for ledger, transcript in grown:
-        whole = FactLedger().extended(transcript)
+        whole = FactIndex().extend(transcript)
         for before in range(len(transcript) + 1):
             assert view(ledger, before) == view(whole, before)
 
@@ -73,12 +73,12 @@ def test_blocks_of_text_change_nothing(at: int) -> None:
     """However much text there is, and wherever it is cut."""
     transcript: list[Message] = [UserMessage(f"{number} {'x' * (number % 900)}") for number in range(700)]
     transcript += [UserMessage("y" * 2 * BLOCK_BYTES), UserMessage("")] * 2
-    ledger = FactLedger().extended(transcript[:at]).extended(transcript[at:])
+    ledger = FactIndex().extend(transcript[:at]).extend(transcript[at:])
     for start, end in [(0, len(transcript)), (1, 699), (350, 350), (500, 703), (702, 703)]:
         assert "\n".join(ledger.scrollback(start, end)) == flatten_transcript(transcript[start:end])
-    fork = ledger.extended([])
-    ledger.extended([UserMessage("later")])
-    again = fork.extended([UserMessage("other")])
+    fork = ledger.extend([])
+    ledger.extend([UserMessage("later")])
+    again = fork.extend([UserMessage("other")])
     assert "\n".join(again.scrollback(0, len(again))) == flatten_transcript(
         [*transcript, UserMessage("other")]
     )
@@ -87,11 +87,11 @@ def test_blocks_of_text_change_nothing(at: int) -> None:
 def test_an_open_call_is_known_until_it_is_answered() -> None:
     """So that a result can be named after it."""
     call = ToolCallBlock("1", "read", {"path": "a"})
-    ledger = FactLedger().extended([AssistantMessage((call,))])
+    ledger = FactIndex().extend([AssistantMessage((call,))])
     assert ledger.open_call("1") == call
-    assert ledger.extended([ToolResultMessage("1", "read", ())]).open_call("1") is None
+    assert ledger.extend([ToolResultMessage("1", "read", ())]).open_call("1") is None
     flood = tuple(ToolCallBlock(str(number), "read", {}) for number in range(2, 400))
-    assert ledger.extended([AssistantMessage(flood)]).open_call("1") is None
+    assert ledger.extend([AssistantMessage(flood)]).open_call("1") is None
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ def test_which_calls_read_and_change_files(
 ) -> None:
     """By the names tools go by; a view is a read."""
     block = ToolCallBlock("1", *call)
-    assert read_of(block, 9) == (None if read is None else ReadRecord(9, call[0], read))
-    assert list(writes_of(block, 9)) == [WriteRecord(9, path, whole) for path, whole in writes]
+    assert read_of(block, 9) == (None if read is None else FileRead(9, call[0], read))
+    assert list(writes_of(block, 9)) == [FileWrite(9, path, whole) for path, whole in writes]
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_facts_of_a_call(call: tuple[str, Any], body: str, is_error: bool, facts
 )
 def test_telling_line(body: str, line: str) -> None:
     """The error itself before what merely mentions one, noise never."""
-    assert telling_line(body) == line
+    assert error_line(body) == line
 
 
 def test_like_facts_share_a_shape_and_one_fact_has_one_key() -> None:
@@ -188,9 +188,7 @@ def test_like_facts_share_a_shape_and_one_fact_has_one_key() -> None:
 )
 def test_pasted_junk_costs_no_more_than_its_length(unit: str) -> None:
     """Nothing in the search for facts runs away on a megabyte of it."""
-    ledger = FactLedger().extended(
-        [UserMessage(unit * 300_000), AssistantMessage((TextBlock(unit * 300_000),))]
-    )
+    ledger = FactIndex().extend([UserMessage(unit * 300_000), AssistantMessage((TextBlock(unit * 300_000),))])
     assert len(ledger) == 2
 
 
@@ -198,8 +196,8 @@ def test_a_transcript_is_a_sequence_of_its_messages() -> None:
     """Index, slice, iterate, compare."""
     first: list[Message] = [UserMessage("a"), UserMessage("b")]
     one = Transcript.of(first)
-    two = one.extended([UserMessage("c")])
-    other = one.extended([UserMessage("d")])
+    two = one.extend([UserMessage("c")])
+    other = one.extend([UserMessage("d")])
     assert (list(one), list(two)) == (first, [*first, UserMessage("c")])
     assert other == (*first, UserMessage("d"))
     assert one == first

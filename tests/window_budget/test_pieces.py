@@ -21,8 +21,8 @@ from sidecar.llmgateway.contract import (
     StreamOptions,
     TextBlock,
 )
-from sidecar.window_budget import FactLedger, Message, SummarizeDeps, UserMessage, flatten_transcript
-from sidecar.window_budget.summarize.pieces import ask_in_pieces, piece_bytes, split_scrollback
+from sidecar.window_budget import FactIndex, Message, SummarizeDeps, UserMessage, flatten_transcript
+from sidecar.window_budget.model_digest import chunk_limits, request_digest_in_chunks, split_into_chunks
 
 
 def card(window: int, output: int = 1000) -> ModelCard:
@@ -48,9 +48,10 @@ def test_pieces_hold_everything_in_order_and_fit(
 ) -> None:
     """Nothing is lost or doubled, and no piece is larger than allowed."""
     low, high = sorted((min(first, len(transcript)), min(second, len(transcript))))
-    ledger = FactLedger().extended(transcript)
+    ledger = FactIndex().extend(transcript)
     pieces = [
-        "\n".join(lines) for lines in split_scrollback(ledger, [(0, low), (high, len(transcript))], max_bytes)
+        "\n".join(lines)
+        for lines in split_into_chunks(ledger, [(0, low), (high, len(transcript))], max_bytes)
     ]
     shown = flatten_transcript([*transcript[:low], *transcript[high:]])
     assert "".join(pieces).replace("\n", "") == shown.replace("\n", "")
@@ -60,15 +61,15 @@ def test_pieces_hold_everything_in_order_and_fit(
 
 def test_without_a_card_everything_is_one_piece() -> None:
     """Nothing is known of the window."""
-    assert piece_bytes(None) == (None, None)
-    ledger = FactLedger().extended([UserMessage("a"), UserMessage("b")])
-    assert list(split_scrollback(ledger, [(0, 1), (1, 2)], None)) == [["» you: a", "» you: b"]]
+    assert chunk_limits(None) == (None, None)
+    ledger = FactIndex().extend([UserMessage("a"), UserMessage("b")])
+    assert list(split_into_chunks(ledger, [(0, 1), (1, 2)], None)) == [["» you: a", "» you: b"]]
 
 
 @pytest.mark.parametrize("window", [4000, 8000, 200_000])
 def test_a_piece_and_its_carried_digest_leave_room_for_the_answer(window: int) -> None:
     """Bytes and characters, at 3.6 a token, with the answer's share on top."""
-    piece, carried = piece_bytes(card(window))
+    piece, carried = chunk_limits(card(window))
     assert piece is not None
     assert carried is not None
     assert (piece + carried) / 3.6 + min(1000, window // 4) < window
@@ -96,7 +97,9 @@ class Recorder:
 async def test_each_piece_carries_the_digest_of_those_before_it() -> None:
     """The last answer covers all of them; a carried digest is cut to its share."""
     model = Recorder()
-    digest = await ask_in_pieces([["a"], ["b"], ["c"]], "first", SummarizeDeps(model), carried_chars=12)
+    digest = await request_digest_in_chunks(
+        [["a"], ["b"], ["c"]], "first", SummarizeDeps(model), carried_chars=12
+    )
     assert digest.text.startswith("digest 3 ")
     carried = [
         prompt.split("<carried-digest>\n")[1].split("\n</carried-digest>")[0] for prompt in model.prompts
@@ -109,5 +112,5 @@ async def test_each_piece_carries_the_digest_of_those_before_it() -> None:
 async def test_a_failed_piece_fails_the_whole() -> None:
     """Half a digest is none."""
     model = Recorder(fails_at=2)
-    digest = await ask_in_pieces([["a"], ["b"], ["c"]], None, SummarizeDeps(model))
+    digest = await request_digest_in_chunks([["a"], ["b"], ["c"]], None, SummarizeDeps(model))
     assert (digest.text, digest.failure, len(model.prompts)) == ("", "modelError", 2)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock
-from sidecar.window_budget import AssistantMessage, FactLedger, Message, ToolResultMessage, UserMessage
-from sidecar.window_budget.summarize.carried import Carried, read_digest
-from sidecar.window_budget.summarize.pins import pinned_rules, with_evidence, with_pinned
+from sidecar.window_budget import AssistantMessage, FactIndex, Message, ToolResultMessage, UserMessage
+from sidecar.window_budget.local_digest import add_missing_facts, add_missing_rules, required_rules
+from sidecar.window_budget.selection import PreviousDigest, parse_digest
 
 RULE = "Never touch the generated files."
 
@@ -35,26 +35,31 @@ RULE = "Never touch the generated files."
 )
 def test_a_rule_the_model_dropped_is_put_back(digest: str, expected: str) -> None:
     """Under its heading, once, and nothing else is changed."""
-    assert with_pinned(digest, (RULE,)) == expected
-    assert with_pinned(expected, (RULE,)) == expected
+    assert add_missing_rules(digest, (RULE,)) == expected
+    assert add_missing_rules(expected, (RULE,)) == expected
 
 
 def test_rules_come_from_prompts_and_from_earlier_digests() -> None:
     """Of a model's guardrails, of our own section, and as the user set them since."""
-    ledger = FactLedger().extended(
+    ledger = FactIndex().extend(
         [UserMessage("Use tabs? Always use tabs.\nhello"), UserMessage("Never push.")]
     )
-    carried = read_digest("# Guardrails\n- be brief\n- none\n# Plan\n- push\n## Rules\n- stay in src")
-    assert pinned_rules(ledger, 2, carried) == ("be brief", "stay in src", "Always use tabs.", "Never push.")
-    assert pinned_rules(ledger, 1, Carried()) == ("Always use tabs.",)
+    carried = parse_digest("# Guardrails\n- be brief\n- none\n# Plan\n- push\n## Rules\n- stay in src")
+    assert required_rules(ledger, 2, carried) == (
+        "be brief",
+        "stay in src",
+        "Always use tabs.",
+        "Never push.",
+    )
+    assert required_rules(ledger, 1, PreviousDigest()) == ("Always use tabs.",)
 
 
 def test_pinned_rules_are_bounded() -> None:
     """A thousand rules do not fill the window; the newest are among those kept."""
-    ledger = FactLedger().extended(
+    ledger = FactIndex().extend(
         [UserMessage(f"Never touch {name}.") for name in map("file{}".format, "abcdefgh" * 99)]
     )
-    rules = pinned_rules(ledger, len(ledger), Carried())
+    rules = required_rules(ledger, len(ledger), PreviousDigest())
     assert sum(map(len, rules)) < 600 * 3.6
     assert "Never touch fileh." in rules
 
@@ -73,10 +78,10 @@ def test_evidence_a_model_leaves_out_is_listed() -> None:
         ToolResultMessage("1", "edit", (TextBlock("ok"),)),
         ToolResultMessage("2", "bash", (TextBlock("exit code: 2\nValueError: no port"),)),
     ]
-    ledger = FactLedger().extended(messages)
-    digest = with_evidence("# Plan\nrun make test again", ledger, 3, Carried())
+    ledger = FactIndex().extend(messages)
+    digest = add_missing_facts("# Plan\nrun make test again", ledger, 3, PreviousDigest())
     assert digest == (
         "# Plan\nrun make test again\n# Carryover\n## Files modified\n- src/a.py: x = 1 -> x = 2\n"
         "## Errors\n- make test: ValueError: no port"
     )
-    assert with_evidence(digest, ledger, 3, read_digest(digest)) == digest
+    assert add_missing_facts(digest, ledger, 3, parse_digest(digest)) == digest

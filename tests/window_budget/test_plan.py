@@ -9,16 +9,16 @@ from sidecar.window_budget import (
     DIGEST_HEADER,
     AssistantMessage,
     BudgetPolicy,
+    BudgetRequest,
     FileRange,
     Message,
-    PlanOptions,
     TokenEstimate,
     ToolResultMessage,
     Transcript,
     UserMessage,
     estimate_tokens,
     plan_compaction,
-    read_gate,
+    read_meter,
 )
 from sidecar.window_budget.plan import MIN_DIGEST_TOKENS
 
@@ -59,8 +59,8 @@ def transcript(words: str) -> list[Message]:
 
 def options(
     window: int | None = 4000, *, force: bool = False, context: int = 0, overhead: int = 0
-) -> PlanOptions:
-    return PlanOptions(
+) -> BudgetRequest:
+    return BudgetRequest(
         force=force,
         context_tokens=context,
         overhead_tokens=overhead,
@@ -81,7 +81,7 @@ def options(
         pytest.param("u5 a5 u5", options(None, force=True), "wouldNotShrink", id="less than a digest"),
     ],
 )
-def test_no_op_reasons(words: str, asked: PlanOptions, reason: str) -> None:
+def test_no_op_reasons(words: str, asked: BudgetRequest, reason: str) -> None:
     """Typed, and everything stays."""
     messages = transcript(words)
     plan = plan_compaction(messages, asked)
@@ -106,7 +106,7 @@ def test_no_op_reasons(words: str, asked: PlanOptions, reason: str) -> None:
         pytest.param("u900 a900 u900 a2000", options(3000), 4, [2], id="a reply above the room goes"),
     ],
 )  # fmt: skip
-def test_where_the_tail_begins(words: str, asked: PlanOptions, cut: int, kept: list[int]) -> None:
+def test_where_the_tail_begins(words: str, asked: BudgetRequest, cut: int, kept: list[int]) -> None:
     """The cut, and what stays."""
     plan = plan_compaction(transcript(words), asked)
     assert (plan.noop, plan.cut, list(plan.kept)) == (None, cut, kept)
@@ -147,15 +147,15 @@ def test_a_digest_may_be_as_large_as_the_one_it_carries_and_half_of_what_is_new(
         pytest.param(options(overhead=2900), None, True, id="no room left"),
     ],
 )
-def test_gate(asked: PlanOptions, room: int | None, is_over: bool) -> None:
+def test_gate(asked: BudgetRequest, room: int | None, is_over: bool) -> None:
     """Estimate, live occupancy and overhead against the limit."""
     messages = transcript("u500 a500 a489")
     total = estimate_tokens(messages)
-    gate = read_gate(messages, asked)
+    gate = read_meter(messages, asked)
     tokens = max(total + asked.overhead_tokens, asked.context_tokens)
     assert gate.estimate == TokenEstimate(tokens, 4000, anchored=asked.context_tokens > total)
     assert (gate.limit, gate.room, gate.is_over, gate.message_tokens) == (3000.0, room, is_over, total)
-    assert gate == read_gate(Transcript.of(messages), asked)
+    assert gate == read_meter(Transcript.of(messages), asked)
 
 
 def test_b_w11_a_thousand_small_messages_are_under_budget() -> None:
@@ -167,5 +167,5 @@ def test_a_list_and_a_transcript_plan_the_same() -> None:
     """One is only faster."""
     messages = transcript("u900 t300 t900 t900 u20 a300")
     plan = plan_compaction(messages, options())
-    again = plan_compaction(Transcript.of(messages[:4]).extended(messages[4:]), options())
+    again = plan_compaction(Transcript.of(messages[:4]).extend(messages[4:]), options())
     assert plan == again

@@ -11,9 +11,8 @@ from sidecar.window_budget import (
     CLEARED_TOOL_RESULT,
     RESTORED_FILE_PREFIX,
     AssistantMessage,
-    Candidate,
+    FileCandidate,
     FileRange,
-    FreshFile,
     FreshText,
     GoneFile,
     Message,
@@ -25,8 +24,8 @@ from sidecar.window_budget import (
     estimate_tokens,
     rehydrate_recent_reads,
 )
-from sidecar.window_budget.paths import path_key
 from sidecar.window_budget.rehydrate import fresh_files, restore_files, select_candidates
+from sidecar.window_budget.text import path_key
 
 
 def use(
@@ -163,7 +162,7 @@ def test_path_key(spelling: str, key: str) -> None:
     assert path_key(spelling) == key
 
 
-def candidates(messages: list[Message], **links: str) -> tuple[Candidate, ...]:
+def candidates(messages: list[Message], **links: str) -> tuple[FileCandidate, ...]:
     transcript = Transcript.of(messages)
     return select_candidates(
         transcript, len(messages), RehydrateOpts(), lambda path: links.get(path.partition(".")[0], path)
@@ -180,10 +179,12 @@ def test_candidates_say_what_they_cost_and_whether_they_are_stale() -> None:
     """Newest first; a stale file is offered, so that it can be restored fresh."""
     messages = use("read", "a.py") + use("edit", "a.py") + use("read", "b.py", "body of b")
     assert candidates(messages) == (
-        Candidate(
+        FileCandidate(
             FileRange("b.py"), 5, estimate_message_tokens(restored("b.py\nbody of b")[0]), is_stale=False
         ),
-        Candidate(FileRange("a.py"), 1, estimate_message_tokens(restored("a.py\nbody")[0]), is_stale=True),
+        FileCandidate(
+            FileRange("a.py"), 1, estimate_message_tokens(restored("a.py\nbody")[0]), is_stale=True
+        ),
     )
 
 
@@ -203,7 +204,7 @@ def test_fresh_text_wins_over_the_transcript() -> None:
 
 def test_b_w8_restored_files_stay_inside_the_budget() -> None:
     """A file too large comes back in part, and says how to read on; what is gone is skipped."""
-    files: list[tuple[FileRange, FreshFile]] = [
+    files: list[tuple[FileRange, FreshText | GoneFile]] = [
         (FileRange("gone.py"), GoneFile("deleted")),
         (FileRange("blank.py"), FreshText("\n")),
         (FileRange("big.py"), FreshText("line of text\n" * 4000, "sha256:1", "disk")),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from sidecar.conductor.bridge import messages_to_turns, turn_starts
@@ -22,24 +23,21 @@ from sidecar.conductor.engines.base import (
 )
 from sidecar.conductor.restoring import fresh_text
 from sidecar.conductor.session_ops import (
-    CondenseRun,
-    FreshReader,
-    condense_with_record,
+    compact_messages,
     extend_transcript,
-    plan_options,
     preview_prompt,
 )
 from sidecar.llmgateway.contract import Turn
 from sidecar.window_budget import (
     AUTO_CONDENSE_POLICY,
     BudgetPolicy,
-    CondenserDeps,
-    CondenseRecord,
+    BudgetRequest,
+    BudgetResult,
     FileRange,
-    FreshFiles,
+    FreshContents,
     Transcript,
     plan_compaction,
-    read_gate,
+    read_meter,
 )
 
 __all__ = ["WindowBudgetEngine"]
@@ -71,17 +69,14 @@ class WindowBudgetEngine(WholeView):
 
     def gate(self, given: EngineInput, ask: CompactAsk) -> Gate:
         """Return whether the estimate, or the live occupancy, is over the limit."""
-        found = read_gate(
-            self._sync(given.turns),
-            plan_options(_condenser_deps(given, ask), self._run(given, ask)),
-        )
+        found = read_meter(self._sync(given.turns), _request(given, ask))
         window = given.card.context_window if given.card else 0
         return Gate(found.estimate.context_tokens, int(found.limit or 0), window, found.is_over)
 
     def plan(self, given: EngineInput, ask: CompactAsk) -> EnginePlan | NoOp:
         """Return what a compaction would do."""
-        deps, run = _condenser_deps(given, ask), self._run(given, ask)
-        plan = plan_compaction(self._sync(given.turns), plan_options(deps, run))
+        request = _request(given, ask)
+        plan = plan_compaction(self._sync(given.turns), request)
         if plan.noop is not None:
             return NoOp(_REASONS[plan.noop])
         return EnginePlan(
@@ -93,21 +88,26 @@ class WindowBudgetEngine(WholeView):
             rehydrate=tuple(
                 RehydrateCandidate(each.file.path, each.tokens, each.is_stale) for each in plan.candidates
             ),
-            prompt=preview_prompt(deps, plan, run),
+            prompt=preview_prompt(plan, request),
         )
 
     async def condense(self, given: EngineInput, ask: CompactAsk, deps: EngineDeps) -> Condensed | NoOp:
         """Digest the head, restore the files it had read, keep the tail."""
         uris: dict[str, str] = {}
 
-        async def fetch(files: Sequence[FileRange]) -> FreshFiles:
+        async def fetch(files: Sequence[FileRange]) -> FreshContents:
             fresh = await deps.fresh([file.path for file in files])
             uris.update({path: found.uri for path, found in fresh.items()})
             return {file: fresh_text(file, fresh[file.path]) for file in files}
 
-        run = self._run(given, ask, deps, fetch)
-        condenser_deps = _condenser_deps(given, ask, deps)
-        record = await condense_with_record(condenser_deps, self._sync(given.turns), run)
+        record = await compact_messages(
+            self._sync(given.turns),
+            replace(_request(given, ask), summarizer_card=deps.summarizer_card),
+            invoke=deps.invoke,
+            read_files=fetch,
+            deadline_s=deps.deadline_s,
+            cancel=deps.cancel,
+        )
         deps.cancel.raise_if_cancelled()
         if record.noop is not None:
             return NoOp(_REASONS[record.noop])
@@ -121,28 +121,17 @@ class WindowBudgetEngine(WholeView):
         self._n_turns = len(turns)
         return self._transcript
 
-    def _run(
-        self,
-        given: EngineInput,
-        ask: CompactAsk,
-        deps: EngineDeps | None = None,
-        fetch: FreshReader | None = None,
-    ) -> CondenseRun:
-        return CondenseRun(
-            force=ask.force,
-            context_tokens=given.context_tokens,
-            overhead_tokens=given.overhead_tokens,
-            instructions=ask.instructions,
-            fresh=fetch or {},
-            resolve=given.same_file,
-            summarizer_card=deps.summarizer_card if deps else None,
-            deadline_s=deps.deadline_s if deps else None,
-            cancel=deps.cancel if deps else None,
-        )
 
-
-def _condenser_deps(given: EngineInput, ask: CompactAsk, deps: EngineDeps | None = None) -> CondenserDeps:
-    return CondenserDeps(deps.invoke if deps else None, given.card, _policy(ask))
+def _request(given: EngineInput, ask: CompactAsk) -> BudgetRequest:
+    return BudgetRequest(
+        force=ask.force,
+        context_tokens=given.context_tokens,
+        overhead_tokens=given.overhead_tokens,
+        policy=_policy(ask),
+        card=given.card,
+        resolve_path=given.same_file,
+        instructions=ask.instructions,
+    )
 
 
 def _policy(ask: CompactAsk) -> BudgetPolicy:
@@ -154,7 +143,7 @@ def _policy(ask: CompactAsk) -> BudgetPolicy:
     )
 
 
-def _condensed(given: EngineInput, record: CondenseRecord, uris: dict[str, str]) -> Condensed:
+def _condensed(given: EngineInput, record: BudgetResult, uris: dict[str, str]) -> Condensed:
     restored = tuple(
         RestoredFile(uris.get(file.file.path, file.file.path), file.hash, file.source, file.tokens)
         for file in record.restored

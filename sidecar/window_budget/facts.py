@@ -1,8 +1,12 @@
-"""What counts as a fact worth keeping, and how it is found in prose without a model.
+"""Facts in prose: requests, rules, decisions, outcomes, errors and names, found without a model.
 
-Nine kinds of fact, each with the title it stands under in a local digest. Finding them is a matter of English
-wording, so it misses some and keeps some that are not; it never invents one. The work on one message is
-bounded, whatever its size.
+There are nine kinds of fact, each with the title it stands under in a local digest. They are found by English
+wording, so that some are missed and some are kept that are none; no fact is ever invented, and no text is
+reworded. For example, the prompt "Fix src/a.py. Never touch the tests." gives a request (all of it), a rule
+(its second sentence) and a name (the path).
+
+Every pattern has bounded repetitions and every text is searched at its two ends only, so that the work on one
+message is bounded, whatever its size.
 """
 
 from __future__ import annotations
@@ -14,8 +18,6 @@ from enum import Enum
 
 from sidecar.window_budget.text import one_line
 
-__all__ = ["Fact", "FactKind", "fact_key", "facts_of_prompt", "facts_of_reply", "shape_of", "telling_line"]
-
 SCAN_CHARS = 12_000
 """How much of one text is searched: half of it at each end."""
 
@@ -23,15 +25,15 @@ REQUEST_CHARS = 600
 SENTENCE_CHARS = 400
 NAME_CHARS = 80
 KEY_CHARS = 72
-"""How much of a sentence tells it from others; less than any digest cuts one to."""
+"""How much of a sentence identifies it; less than any digest cuts one to."""
 
-TELLING_CHARS = 16
-"""Shorter answers and requests ("Done.", "go on") are told last, if at all."""
+MIN_TELLING_CHARS = 16
+"""Shorter answers and requests ("Done.", "go on") come last, if at all."""
 
 MAX_RULES = 24
 MAX_DECISIONS = 6
 MAX_NAMES = 16
-"""How many facts of one kind a single message gives at most, so that a pasted document is no flood."""
+"""How many facts of one kind one message gives at most: a pasted document does not flood the digest."""
 
 
 class FactKind(Enum):
@@ -50,7 +52,7 @@ class FactKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something found in the message at *index*; *is_minor* when it is rarely missed."""
+    """A fact found in the message at *index*; *is_minor* when it is rarely missed."""
 
     kind: FactKind
     text: str
@@ -112,14 +114,14 @@ _TRAILER = re.compile(r" \[(?:exit -?\d+|failed)\]$")
 
 
 def facts_of_prompt(text: str, index: int = -1) -> Iterator[Fact]:
-    """Yield what a user's prompt says: the request itself, rules, decisions, names.
+    """Yield the facts of a user's prompt: the request itself, rules, decisions, names.
 
     >>> [fact.text for fact in facts_of_prompt("Fix the parser. Never touch api.py.")]
     ['Fix the parser. Never touch api.py.', 'Never touch api.py.']
     """
     if request := one_line(text, REQUEST_CHARS):
-        yield Fact(FactKind.REQUEST, request, index, is_minor=len(request) < TELLING_CHARS)
-    prose = _searched(text)
+        yield Fact(FactKind.REQUEST, request, index, is_minor=len(request) < MIN_TELLING_CHARS)
+    prose = _searched_part(text)
     for sentence in _sentences(prose, _RULE, MAX_RULES):
         if not sentence.endswith("?"):
             yield Fact(FactKind.RULE, sentence, index)
@@ -129,9 +131,9 @@ def facts_of_prompt(text: str, index: int = -1) -> Iterator[Fact]:
 
 
 def facts_of_reply(text: str, index: int = -1, *, is_answer: bool = False) -> Iterator[Fact]:
-    """Yield what the model said: decisions, names, and, of an answer that ends a turn, its first sentence."""
-    prose = _searched(text)
-    telling = (sentence for sentence in _clean_sentences(prose) if len(sentence) >= TELLING_CHARS)
+    """Yield the facts of a model's text: decisions, names, and the first sentence of a turn's last answer."""
+    prose = _searched_part(text)
+    telling = (sentence for sentence in _clean_sentences(prose) if len(sentence) >= MIN_TELLING_CHARS)
     if is_answer and (outcome := next(telling, "")):
         yield Fact(FactKind.OUTCOME, outcome, index)
     for sentence in _sentences(prose, _DECISION, MAX_DECISIONS):
@@ -139,20 +141,22 @@ def facts_of_reply(text: str, index: int = -1, *, is_answer: bool = False) -> It
     yield from _names(prose, index)
 
 
-def telling_line(body: str) -> str:
-    """Return the line of *body* that says best what went wrong; empty for an empty body.
+def error_line(body: str) -> str:
+    """Return the line of *body* that names the error best; empty for an empty body.
 
-    >>> telling_line("Exit code 1\\nTraceback (most recent call last):\\n  ...\\nKeyError: 'port'")
+    >>> error_line("Exit code 1\\nTraceback (most recent call last):\\n  ...\\nKeyError: 'port'")
     "KeyError: 'port'"
     """
-    lines = [line for line in _searched(body).splitlines() if line.strip() and not _NOISE.match(line.strip())]
+    lines = [
+        line for line in _searched_part(body).splitlines() if line.strip() and not _NOISE.match(line.strip())
+    ]
     strong = next((found.group() for line in lines if (found := _STRONG_ERROR.search(line))), None)
     weak = next((line for line in lines if _WEAK_ERROR.search(line)), None)
     return one_line(strong or weak or (lines[0] if lines else one_line(body, SENTENCE_CHARS)), SENTENCE_CHARS)
 
 
 def fact_key(kind: FactKind, text: str) -> str:
-    """Return what makes two facts of *kind* the same one, however their texts differ.
+    """Return the key of a fact: two facts of *kind* with one key are the same, however their texts differ.
 
     A file is its path, a command is its text without the outcome, prose is its words.
 
@@ -169,11 +173,11 @@ def fact_key(kind: FactKind, text: str) -> str:
 
 
 def shape_of(key: str) -> str:
-    """Return *key* with its numbers and hashes evened out, so that a thousand alike count as one."""
+    """Return *key* with every number and hash replaced by 0, so that a thousand alike count as one."""
     return _DIGITS.sub("0", key[:SENTENCE_CHARS])
 
 
-def _searched(text: str) -> str:
+def _searched_part(text: str) -> str:
     """Return the part of *text* that is searched, without code blocks."""
     if len(text) > SCAN_CHARS:
         text = f"{text[: SCAN_CHARS // 2]}\n{text[-SCAN_CHARS // 2 :]}"

@@ -1,7 +1,7 @@
-"""What the summarising model is shown: its brief, the transcript as text, and the headings to fill.
+"""The prompt of the summarising model: its brief, the transcript as text, and the headings to fill.
 
-The seed fixes line shapes, tags and headings (facts W9 to W12); the wording is ours. Transcript text can
-never close a block it stands in: the closing tags of our own blocks are escaped inside it (B-W10).
+Line shapes, tags and headings are fixed by the seed document; the wording is ours. Transcript text can never
+close the block it stands in: the closing tags of our own blocks are escaped inside it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
-from sidecar.llmgateway.contract import Block, TextBlock, ThinkingBlock, ToolCallBlock
+from sidecar.llmgateway.contract import TextBlock, ThinkingBlock, ToolCallBlock
 from sidecar.window_budget.contract import CondenseScope
 from sidecar.window_budget.marks import branch_text, digest_text, is_restored
 from sidecar.window_budget.message import (
@@ -25,16 +25,6 @@ from sidecar.window_budget.message import (
     text_of,
 )
 from sidecar.window_budget.text import compact_json, tidy
-
-__all__ = [
-    "CONDENSER_BRIEF",
-    "SECTION_TEMPLATE",
-    "TURN_MARK",
-    "assemble_prompt",
-    "build_summary_prompt",
-    "flatten_message",
-    "flatten_transcript",
-]
 
 TURN_MARK = "»"
 
@@ -80,13 +70,13 @@ def build_summary_prompt(
     prior: str | None = None,
     instructions: str | None = None,
 ) -> str:
-    """Return the one user turn that asks for a digest of *messages*.
+    """Return the text of the one user turn that requests a digest of *messages*.
 
     Args:
-        messages: what is to be condensed, in order.
+        messages: the messages to condense, in order.
         scope: says whether the session goes on or was left.
         prior: the digest carried from before; a blank one is left out.
-        instructions: what the user asked of this digest; a blank one is left out.
+        instructions: the user's wishes for this digest; blank ones are left out.
 
     >>> from sidecar.window_budget.message import UserMessage
     >>> "<scrollback>\\n» you: hi\\n</scrollback>" in build_summary_prompt([UserMessage("hi")])
@@ -98,7 +88,14 @@ def build_summary_prompt(
 def assemble_prompt(
     scrollback: Iterable[str], scope: CondenseScope, prior: str | None = None, instructions: str | None = None
 ) -> str:
-    """Return the prompt of :func:`build_summary_prompt` around lines that are flattened already."""
+    """Return the prompt of :func:`build_summary_prompt` around flattened lines.
+
+    Args:
+        scrollback: the transcript as flattened lines.
+        scope: says whether the session goes on or was left.
+        prior: the digest carried from before; a blank one is left out.
+        instructions: the user's wishes for this digest; blank ones are left out.
+    """
     before = _FRAMING[scope]
     if prior and prior.strip():
         before += f"\n\n<carried-digest>\n{_escape(tidy(prior))}\n</carried-digest>"
@@ -110,7 +107,7 @@ def assemble_prompt(
 
 
 def flatten_transcript(messages: Sequence[Message]) -> str:
-    """Return *messages* as ``» role:`` lines, those that render empty left out.
+    """Return *messages* as ``» role:`` lines; a message that renders empty is left out.
 
     >>> from sidecar.window_budget.message import BashExecutionMessage, UserMessage
     >>> print(flatten_transcript([UserMessage("list it"), BashExecutionMessage("ls", "a.py", 0)]))
@@ -122,16 +119,31 @@ def flatten_transcript(messages: Sequence[Message]) -> str:
 
 
 def flatten_message(message: Message) -> str:
-    """Return *message* as it reads in the transcript; empty when there is nothing to say."""
+    """Return *message* as it reads in the transcript; empty when it has no text."""
     return _escape("\n".join(_lines(message)))
 
 
 def _lines(message: Message) -> Iterator[str]:
     match message:
-        case UserMessage():
-            yield from _user_lines(message)
+        case UserMessage(content=content):
+            digest = digest_text(message)
+            if digest is None:
+                digest = branch_text(message)
+            if digest is not None:
+                yield from _labelled("digest", digest)
+            elif is_restored(message):
+                # The body was flattened where the file was first read; only its name is new here.
+                yield from _labelled("note (restored file)", text_of(content).partition("\n")[0])
+            else:
+                yield from _labelled("you", text_of(content))
         case AssistantMessage(content=content, error_message=error):
-            yield from filter(None, map(_agent_line, content))
+            for block in content:
+                if isinstance(block, TextBlock):
+                    yield from _labelled("agent", block.text)
+                elif isinstance(block, ThinkingBlock):
+                    yield from _labelled("agent.plan", block.text)
+                elif isinstance(block, ToolCallBlock):
+                    yield f"{TURN_MARK} agent.call {block.name}: {compact_json(block.input)}"
             yield from _labelled("agent!err", error or "")
         case ToolResultMessage(tool_name=name, content=content, is_error=is_error):
             yield f"{TURN_MARK} tool{'!err' if is_error else ''} ({name}): {tidy(text_of(content))}"
@@ -144,29 +156,6 @@ def _lines(message: Message) -> Iterator[str]:
             yield from _labelled("digest", summary)
         case _:
             assert_never(message)
-
-
-def _user_lines(message: UserMessage) -> Iterator[str]:
-    digest = digest_text(message)
-    if digest is None:
-        digest = branch_text(message)
-    if digest is not None:
-        return _labelled("digest", digest)
-    text = text_of(message.content)
-    if is_restored(message):
-        # The body was read, and flattened, where the file was first read; only its name is news here.
-        return _labelled("note (restored file)", text.partition("\n")[0])
-    return _labelled("you", text)
-
-
-def _agent_line(block: Block) -> str:
-    if isinstance(block, TextBlock):
-        return next(_labelled("agent", block.text), "")
-    if isinstance(block, ThinkingBlock):
-        return next(_labelled("agent.plan", block.text), "")
-    if isinstance(block, ToolCallBlock):
-        return f"{TURN_MARK} agent.call {block.name}: {compact_json(block.input)}"
-    return ""
 
 
 def _labelled(label: str, text: str) -> Iterator[str]:

@@ -1,1 +1,0 @@
-"""Budget arithmetic: what messages cost, when there are too many, where to cut."""

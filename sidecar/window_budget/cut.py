@@ -1,0 +1,227 @@
+"""The cut: where a transcript is divided into a head to condense and a tail to keep verbatim.
+
+The documented rule (``plan_slice``) works on tokens alone. With ``before[i]`` the tokens before message i,
+the tail may begin at the first i for which ``before[n] - before[i] <= keep_recent``: one prefix sum and one
+binary search. Then the cut moves forward past tool results, because a result without its call is an error for
+every provider. For example, with five messages of 10 tokens each, ``u a c r u`` (r the result of the call c),
+and ``keep_recent=20``, the search finds 3, which is a result; the cut moves on to 4.
+
+That rule gives up (cut 0) when the newest message alone is larger than the tail, and it may cut between two
+results of one parallel batch. A live session needs more, so ``safe_cut`` walks from the end and keeps a set
+of call ids whose results it has passed and whose calls it has not. A cut is safe where that set is empty. It
+takes the least safe index at or behind the wanted start, failing that the greatest before it, so that an
+oversized newest message or tool group still lets everything before it go.
+
+Invariants: a cut never separates a result from its call, also in parallel batches and when a prompt came in
+between; a call that still waits for its result stays together with all that follows it.
+
+Cost: ``PrefixMeter`` keeps the sums and the legal starts as messages arrive, so that a search costs O(log n)
+and ``safe_cut`` the length of the tail, however long the transcript.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+
+from sidecar.window_budget.contract import BudgetPolicy, CondensePlan
+from sidecar.window_budget.estimate import estimate_message_tokens, prefix_tokens
+from sidecar.window_budget.marks import is_prompt
+from sidecar.window_budget.message import (
+    AssistantMessage,
+    Message,
+    ToolResultMessage,
+    calls_of,
+    result_ids_of,
+)
+
+
+def plan_slice(messages: Sequence[Message], policy: BudgetPolicy) -> CondensePlan:
+    """Divide *messages* so that the kept tail holds at most ``policy.keep_recent`` tokens.
+
+    The tail never begins with a tool result. Nothing is dropped (``cut == 0``) when all of it fits the
+    tail, or when no message may begin one.
+
+    >>> from sidecar.window_budget.message import UserMessage
+    >>> plan_slice([UserMessage("a" * 36), UserMessage("b")], BudgetPolicy(0.75, 10)).cut
+    1
+    """
+    before = prefix_tokens(messages)
+    cut = 0
+    if before[-1] > policy.keep_recent:
+        cut = bisect_left(before, before[-1] - policy.keep_recent)
+        while cut < len(messages) and isinstance(messages[cut], ToolResultMessage):
+            cut += 1
+    cut = cut if cut < len(messages) else 0
+    return CondensePlan(cut, kept=tuple(messages[cut:]), dropped=tuple(messages[:cut]))
+
+
+def last_user_turn_start(messages: Sequence[Message]) -> int | None:
+    """Return the index of the newest prompt, or None: where a forced condense divides.
+
+    A digest and a restored file are filed under the user's role but are no prompt.
+
+    >>> from sidecar.window_budget.message import AssistantMessage, UserMessage
+    >>> last_user_turn_start([UserMessage("a"), AssistantMessage(()), UserMessage("b"), AssistantMessage(())])
+    2
+    """
+    return next((i for i in range(len(messages) - 1, -1, -1) if is_prompt(messages[i])), None)
+
+
+def safe_cut(messages: Sequence[Message], meter: PrefixMeter, start: int) -> int:
+    """Return the index nearest to *start* at which *messages* may be divided.
+
+    Args:
+        messages: the transcript.
+        meter: its meter.
+        start: where the tail would like to begin, 0 to n.
+
+    Returns:
+        An index in 1..n-1, or 0 when no index is safe. A call of the newest assistant message that is
+        still unanswered keeps that message and all behind it together.
+    """
+    best, unmet = 0, set[str]()
+    may_be_open = True
+    for index in range(len(messages) - 1, 0, -1):
+        if best and index < start and not may_be_open:
+            break
+        message = messages[index]
+        unmet.update(meter.answered_ids(message, index))
+        calls = {call.id for call in calls_of(message)}
+        if may_be_open and calls - unmet:
+            best = 0
+        may_be_open = may_be_open and not _ends_open_calls(message)
+        unmet -= calls
+        if not unmet and meter.may_start(index):
+            best = index
+    return best
+
+
+def has_open_calls(messages: Sequence[Message]) -> bool:
+    """Whether the newest assistant message waits for a result, no prompt having come since."""
+    answered = set[str]()
+    for message in reversed(messages):
+        if _ends_open_calls(message):
+            return any(call.id not in answered for call in calls_of(message))
+        answered.update(result_ids_of(message))
+    return False
+
+
+def _ends_open_calls(message: Message) -> bool:
+    """Whether calls before *message* that are unanswered will stay so."""
+    return isinstance(message, AssistantMessage) or is_prompt(message)
+
+
+class _MeterBuffer:
+    """The shared buffer of a meter: every list only grows, and holds ascending positions or sums."""
+
+    __slots__ = ("before", "first_call", "orphans", "prompts", "starts")
+
+    def __init__(self) -> None:
+        self.before = [0]
+        self.starts: list[int] = []
+        self.prompts: list[int] = []
+        self.orphans: list[int] = []
+        self.first_call: dict[str, int] = {}
+
+    def append(self, message: Message) -> None:
+        index = len(self.before) - 1
+        for call in calls_of(message):
+            self.first_call.setdefault(call.id, index)
+        if not isinstance(message, ToolResultMessage):
+            self.starts.append(index)
+        elif not self.has_call(message.tool_call_id, index):
+            self.orphans.append(index)
+        if is_prompt(message):
+            self.prompts.append(index)
+        self.before.append(self.before[-1] + estimate_message_tokens(message))
+
+    def has_call(self, call_id: str, before: int) -> bool:
+        return self.first_call.get(call_id, before) < before
+
+    def copy_first(self, count: int) -> _MeterBuffer:
+        """Return a copy of the part that *count* messages made."""
+        copy = _MeterBuffer()
+        copy.before = self.before[: count + 1]
+        copy.starts = self.starts[: bisect_left(self.starts, count)]
+        copy.prompts = self.prompts[: bisect_left(self.prompts, count)]
+        copy.orphans = self.orphans[: bisect_left(self.orphans, count)]
+        copy.first_call = {key: index for key, index in self.first_call.items() if index < count}
+        return copy
+
+
+class PrefixMeter:
+    """The running token count of a transcript, and the places where it may be cut.
+
+    A meter is a value: :meth:`extend` returns a longer one and leaves the shorter as it was. Versions share
+    one append-only buffer, so appending to the newest version costs only the new messages; appending to an
+    older one copies its part first. The meter holds numbers, never messages, and is not for two threads at
+    once.
+
+    >>> from sidecar.window_budget.message import UserMessage
+    >>> one = PrefixMeter().extend([UserMessage("a")])
+    >>> two = one.extend([UserMessage("b")])
+    >>> (len(one), one.total), (len(two), two.total)
+    ((1, 7), (2, 14))
+    """
+
+    __slots__ = ("_buffer", "_count")
+
+    def __init__(self) -> None:
+        self._buffer = _MeterBuffer()
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def extend(self, messages: Iterable[Message]) -> PrefixMeter:
+        """Return the meter of this transcript followed by *messages*."""
+        buffer = self._buffer
+        if len(buffer.before) != self._count + 1:
+            buffer = buffer.copy_first(self._count)
+        for message in messages:
+            buffer.append(message)
+        longer = PrefixMeter()
+        longer._buffer = buffer
+        longer._count = len(buffer.before) - 1
+        return longer
+
+    @property
+    def total(self) -> int:
+        """The tokens of the whole transcript."""
+        return self._buffer.before[self._count]
+
+    def before(self, index: int) -> int:
+        """Return the tokens before the message at *index*, which may be ``len(self)``."""
+        if not 0 <= index <= self._count:
+            raise IndexError(
+                f"message {index} asked of a transcript of {self._count}; use 0 to {self._count}"
+            )
+        return self._buffer.before[index]
+
+    def tail_start(self, keep_recent: int) -> int:
+        """Return the least index with at most *keep_recent* tokens behind it, 0 when everything fits."""
+        if self.total <= keep_recent:
+            return 0
+        return bisect_left(self._buffer.before, self.total - keep_recent, 0, self._count + 1)
+
+    def may_start(self, index: int) -> bool:
+        """Whether a kept tail may begin at *index*: anything but a tool result."""
+        starts = self._buffer.starts
+        position = bisect_left(starts, index)
+        return index < self._count and position < len(starts) and starts[position] == index
+
+    @property
+    def last_prompt(self) -> int | None:
+        """The index of the newest prompt, or None; equal to :func:`last_user_turn_start`."""
+        position = bisect_left(self._buffer.prompts, self._count)
+        return self._buffer.prompts[position - 1] if position else None
+
+    def orphans_from(self, index: int) -> tuple[int, ...]:
+        """Return the positions at or behind *index* of results that no call before them asked for."""
+        orphans = self._buffer.orphans
+        return tuple(orphans[bisect_left(orphans, index) : bisect_left(orphans, self._count)])
+
+    def answered_ids(self, message: Message, index: int) -> list[str]:
+        """Return the ids of the calls made before *index* that *message*, which stands there, answers."""
+        return [key for key in result_ids_of(message) if self._buffer.has_call(key, index)]

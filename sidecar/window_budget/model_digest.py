@@ -1,0 +1,232 @@
+"""The digest by a model: one request, or several where the material exceeds the model's window.
+
+A model never breaks a compaction. Without one, or when it fails, refuses, is cut off, answers with nothing or
+is cancelled, the result is a :class:`ModelDigest` that says so, and the caller uses the local digest instead.
+
+Material larger than one prompt is divided into chunks of flattened text. Each chunk shows the original
+bodies, and its prompt carries the digest of the chunks before it, so the last answer covers all of them. With
+a window of 200,000 tokens and 8,000 for the answer, a prompt has 0.8 x 192,000 tokens, of which a quarter is
+left to the carried digest; at 3.6 bytes a token a chunk holds about 410 KB. One failed chunk fails the whole.
+
+This module awaits nothing but the model call that the caller passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sidecar._internal.cancel import CancelToken
+from sidecar.llmgateway.contract import (
+    Channel,
+    Conversation,
+    DoneEmission,
+    ErrorEmission,
+    ModelCard,
+    Reply,
+    StopEmission,
+    StopReason,
+    StreamOptions,
+    TextBlock,
+    TextEmission,
+    UserTurn,
+    emissions_of,
+)
+from sidecar.runtime.contract import ModelInvoker
+from sidecar.window_budget.contract import CondenseScope, FallbackReason
+from sidecar.window_budget.estimate import chars_in, tokens_of_chars
+from sidecar.window_budget.fact_index import FactIndex
+from sidecar.window_budget.prompt import CONDENSER_BRIEF, SECTION_TEMPLATE, assemble_prompt
+from sidecar.window_budget.text import cut_end
+
+WINDOW_SHARE = 0.8
+"""How much of the window a prompt takes at most: the estimate is a heuristic."""
+
+OUTPUT_SHARE = 0.25
+"""How much of the window is left to the answer at most, whatever the card says its limit is."""
+
+CARRIED_SHARE = 0.25
+"""How much of a prompt the carried digest takes at most."""
+
+FRAME_TOKENS = tokens_of_chars(len(CONDENSER_BRIEF) + len(SECTION_TEMPLATE) + 400)
+"""Brief, headings, framing line, tags."""
+
+MIN_CHUNK_BYTES = 512
+MAX_CHARACTER_BYTES = 4
+"""The longest character in UTF-8."""
+
+_UNUSABLE: dict[StopReason, FallbackReason] = {
+    "max_output": "truncated",
+    "refusal": "refused",
+    "aborted": "cancelled",
+    "error": "modelError",
+}
+"""Stops after which a reply is no digest, however much text came."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummarizeDeps:
+    """The model call of a summary and its options, all optional.
+
+    *invoke* is the model call, None for none. *prior_digest* is the digest carried from before; left out, the
+    newest digest among the messages is carried. *max_tokens* caps the model's output.
+    """
+
+    invoke: ModelInvoker | None = None
+    scope: CondenseScope = CondenseScope.SESSION
+    prior_digest: str | None = None
+    cancel: CancelToken | None = None
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDigest:
+    """A model's answer to a prompt: *text*, or in *failure* why there is none to use."""
+
+    text: str = ""
+    failure: FallbackReason | None = None
+
+
+async def request_digest(prompt: str, deps: SummarizeDeps) -> ModelDigest:
+    """Return the answer of the model of *deps* to *prompt*, or why it has no usable answer.
+
+    An exception of the invoker or its channel counts as a failed call; only a cancelled task passes through.
+    """
+    if deps.invoke is None:
+        return ModelDigest(failure="noModel")
+    if deps.cancel is not None and deps.cancel.cancelled:
+        return ModelDigest(failure="cancelled")
+    conversation = Conversation((UserTurn((TextBlock(prompt),)),), system=CONDENSER_BRIEF)
+    options = StreamOptions(cancel=deps.cancel, thinking="high", max_output_tokens=deps.max_tokens)
+    try:
+        return await _read_reply(deps.invoke(conversation, options), deps.cancel)
+    except Exception:
+        # The seam's contract: what a model call raises is a failed call. The digest says so in its source.
+        return ModelDigest(failure="modelError")
+
+
+async def request_digest_in_chunks(
+    chunks: Sequence[Sequence[str]],
+    prior: str | None,
+    deps: SummarizeDeps,
+    *,
+    carried_chars: int | None = None,
+    instructions: str | None = None,
+) -> ModelDigest:
+    """Return the model's digest of *chunks*, requested one after the other.
+
+    Args:
+        chunks: flattened transcript, oldest first, each a list of lines; at least one.
+        prior: the digest carried into the first chunk.
+        deps: the model call; its own ``prior_digest`` is not used here.
+        carried_chars: the size a carried digest is cut to, None for any.
+        instructions: the user's wishes for the digest.
+    """
+    digest = ModelDigest(prior or "")
+    for chunk in chunks:
+        digest = await request_digest(
+            build_chunk_prompt(chunk, digest.text, carried_chars, instructions), deps
+        )
+        if digest.failure is not None:
+            return digest
+    return digest
+
+
+def build_chunk_prompt(
+    chunk: Sequence[str], carried: str, carried_chars: int | None = None, instructions: str | None = None
+) -> str:
+    """Return the prompt that requests a digest of one chunk.
+
+    Args:
+        chunk: flattened transcript, as lines.
+        carried: the digest of everything before the chunk.
+        carried_chars: the size *carried* is cut to, None for any.
+        instructions: the user's wishes for the digest.
+    """
+    if carried_chars is not None:
+        carried = cut_end(carried, carried_chars, "[... {} characters cut ...]")
+    return assemble_prompt(chunk, CondenseScope.SESSION, carried, instructions)
+
+
+def chunk_limits(card: ModelCard | None, instructions: str | None = None) -> tuple[int | None, int | None]:
+    """Return how many bytes of transcript, and characters of carried digest, one prompt to *card* holds.
+
+    Bytes rather than characters, so that a script of three bytes a character is not counted as Latin prose.
+    Both are None without a card: nothing is known of the window.
+    """
+    if card is None:
+        return None, None
+    output = min(card.max_output_tokens, int(card.context_window * OUTPUT_SHARE))
+    frame = FRAME_TOKENS + tokens_of_chars(len(instructions or ""))
+    prompt = int((card.context_window - output) * WINDOW_SHARE) - frame
+    carried = chars_in(int(prompt * CARRIED_SHARE))
+    return max(MIN_CHUNK_BYTES, chars_in(prompt) - carried), max(MIN_CHUNK_BYTES, carried)
+
+
+def split_into_chunks(
+    facts: FactIndex, spans: Sequence[tuple[int, int]], max_bytes: int | None
+) -> Iterator[Sequence[str]]:
+    """Yield the messages of *spans* as flattened lines, in chunks.
+
+    Args:
+        facts: the index of the transcript.
+        spans: ranges of message positions, ``[start, end)``, in order.
+        max_bytes: the size of a chunk in UTF-8 bytes, None for one chunk of any size. A single message that
+            is larger is itself divided.
+    """
+    if max_bytes is None or sum(facts.text_bytes(start, end) for start, end in spans) <= max_bytes:
+        yield [line for start, end in spans for line in facts.scrollback(start, end)]
+        return
+    for start, end in spans:
+        while start < end:
+            stop = facts.end_within(start, end, max_bytes)
+            if stop > start:
+                yield from filter(None, [facts.scrollback(start, stop)])
+            else:
+                stop = start + 1
+                yield from ([part] for part in _divide("".join(facts.scrollback(start, stop)), max_bytes))
+            start = stop
+
+
+def _divide(text: str, max_bytes: int) -> Iterator[str]:
+    """Yield *text*, which is longer than *max_bytes*, in parts that end between characters."""
+    data = text.encode("utf-8", "replace")
+    start, step = 0, max(max_bytes, MAX_CHARACTER_BYTES)
+    while start < len(data):
+        end = min(start + step, len(data))
+        while end < len(data) and data[end] & 0xC0 == 0x80:
+            end -= 1
+        yield data[start:end].decode()
+        start = end
+
+
+async def _read_reply(channel: Channel, cancel: CancelToken | None) -> ModelDigest:
+    """Return the text of *channel* as a digest; the text of a done reply wins over the deltas."""
+    text = ""
+    deltas: list[str] = []
+    stop: StopReason = "complete"
+    async with emissions_of(channel) as emissions:
+        async for emission in emissions:
+            if cancel is not None and cancel.cancelled:
+                return ModelDigest(failure="cancelled")
+            match emission:
+                case TextEmission(delta=delta):
+                    deltas.append(delta)
+                case StopEmission(stop=reason):
+                    stop = reason
+                case ErrorEmission():
+                    return ModelDigest(failure="modelError")
+                case DoneEmission(reply=reply):
+                    stop = reply.stop if isinstance(reply, Reply) else stop
+                    text = "".join(block.text for block in reply.blocks if isinstance(block, TextBlock))
+                    break
+                case _:
+                    # Reasoning, tool calls and usage are no part of a digest.
+                    continue
+        else:
+            if cancel is not None and cancel.cancelled:
+                return ModelDigest(failure="cancelled")
+    text = (text or "".join(deltas)).strip()
+    if failure := _UNUSABLE.get(stop):
+        return ModelDigest(failure=failure)
+    return ModelDigest(text) if text else ModelDigest(failure="emptyReply")

@@ -1,0 +1,275 @@
+"""Selection: which facts a digest keeps when not all fit, and how they are laid out and read again.
+
+The problem: a digest of 1500 tokens stands for a session that may have produced a million. The facts of
+the index compete for its characters, in a small economy.
+
+    price = (8 + rank [+ 24 when minor]) * max(length, least) / weight of the kind
+
+``rank`` is 0 for the newest of a kind; ``least`` is 40 characters, or 20 for names and paths, so that a dozen
+tiny facts do not beat one error. The cheapest candidates are taken until the characters are spent. Evicted is
+what is old, long and says little. Facts of an earlier digest rank 4 behind a new one of their kind: the
+oldest rule first among them, because rules do not age; of all else the newest, so that a long session neither
+carries its first hour for ever nor forgets each later one at once. The first and the latest request come
+before all else (price -1).
+
+For example, with 160 characters to spend, a rule of 60 characters (weight 8, rank 0: price 60) is taken
+before a command of 60 (weight 5: 96) and before an outcome of 60 (weight 1.5: 320).
+
+The layout is one section per kind. :func:`parse_digest` reads it again, so that carrying a digest on merges
+its facts and never nests one digest in another. Invariants: deterministic; no text is reworded; each fact
+once.
+Cost: one sort of the candidates, whose number the index bounds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from sidecar.window_budget.fact_index import FactIndex
+from sidecar.window_budget.facts import Fact, FactKind, fact_key
+from sidecar.window_budget.marks import BRANCH_HEADER, DIGEST_HEADER
+from sidecar.window_budget.text import one_line
+
+CARRYOVER = "# Carryover"
+COUNT_LINE = "{} earlier message{} condensed without a model."
+JOINT = "; "
+JOINED_KINDS = frozenset({FactKind.READ, FactKind.NAME})
+"""Kinds that stand on one line, parted by :data:`JOINT`."""
+
+BASE_RANK = 8
+"""Added to every rank: how little it matters to be the newest of a kind, against being short."""
+
+MIN_LINE_CHARS = 40
+"""A fact with a line of its own costs as much as this at least: "go on" is short, but says nothing."""
+
+MIN_NAME_CHARS = 20
+"""A name or a path costs as much as this at least."""
+
+AGED_COMMAND_CHARS = 72
+"""How much of a carried command is kept where room is short."""
+
+MINOR_RANK = 24
+"""How much later a minor fact of its kind comes."""
+
+CARRIED_RANK = 4
+"""How much later a fact of an earlier digest comes than one as new within its kind."""
+
+GOAL_CHARS = 400
+GOAL_PRICE = -1.0
+"""The first and the latest request come before all else and at length; the others get a line."""
+
+_WEIGHTS = {
+    FactKind.RULE: 8.0,
+    FactKind.REQUEST: 5.0,
+    FactKind.DECISION: 7.0,
+    FactKind.ERROR: 4.0,
+    FactKind.MODIFIED: 8.0,
+    FactKind.COMMAND: 5.0,
+    FactKind.NAME: 3.0,
+    FactKind.READ: 2.0,
+    FactKind.OUTCOME: 1.5,
+}
+_MAX_CHARS = {
+    FactKind.REQUEST: 120,
+    FactKind.RULE: 400,
+    FactKind.DECISION: 160,
+    FactKind.OUTCOME: 120,
+    FactKind.MODIFIED: 220,
+    FactKind.READ: 160,
+    FactKind.COMMAND: 120,
+    FactKind.ERROR: 150,
+    FactKind.NAME: 80,
+}
+_PROSE_KINDS = frozenset({FactKind.REQUEST, FactKind.RULE, FactKind.DECISION})
+"""Kinds that find the same sentence in a prompt: it is kept once, under the kind that it matters most for."""
+
+_COUNTED = re.compile(r"^\d+ earlier messages? condensed without a model\.$")
+_SECTIONS = {f"## {kind.value}": kind for kind in FactKind}
+_FOREIGN_HEADER = re.compile(r"\A\s*\[[^\[\]\n]{1,80}\] *(?:\n|\Z)")
+"""An opening line in square brackets: the mark of another engine, which this one need not know."""
+
+_GUARDRAILS = re.compile(r"^#+\s*guardrails\b", re.IGNORECASE)
+_BULLET = re.compile(r"^\s*[-*•]\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class FactCandidate:
+    """A fact that a digest could keep, and its *price*: the lowest goes first.
+
+    *full_text* is the fact at more length, used once everything else has its room; empty when there is none.
+    """
+
+    price: float
+    fact: Fact
+    full_text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousDigest:
+    """An earlier digest: the facts of our own sections, in order, and all its other lines as *prose*."""
+
+    facts: tuple[Fact, ...] = ()
+    prose: tuple[str, ...] = ()
+
+    def rules(self) -> Iterator[str]:
+        """Yield its rules: the lines under a guardrails heading, then the facts of our own section.
+
+        >>> list(parse_digest("# Guardrails\\n- never push\\n# Plan\\n- push").rules())
+        ['never push']
+        """
+        inside = False
+        for line in self.prose:
+            if line.startswith("#"):
+                inside = bool(_GUARDRAILS.match(line))
+            elif inside and (rule := _BULLET.sub("", line).strip()).casefold().rstrip(".") not in (
+                "",
+                "none",
+            ):
+                yield rule
+        yield from (fact.text for fact in self.facts if fact.kind is FactKind.RULE)
+
+
+def list_candidates(
+    index: FactIndex, before: int, previous: PreviousDigest, kinds: Iterable[FactKind] = FactKind
+) -> list[FactCandidate]:
+    """Return the facts that a digest could keep, each once, cheapest first.
+
+    Args:
+        index: the facts of the transcript.
+        before: only facts of messages before this index count.
+        previous: the earlier digests, whose facts count as older than all.
+        kinds: the kinds wanted.
+    """
+    found: dict[tuple[FactKind, str], FactCandidate] = {}
+    for kind in kinds:
+        for candidate in _candidates_of_kind(kind, index, before, previous):
+            key = (kind, fact_key(kind, candidate.fact.text))
+            is_newer = key in found and bool(candidate.full_text)
+            if (
+                candidate.fact.text
+                and not is_newer
+                and (key not in found or candidate.price < found[key].price)
+            ):
+                found[key] = candidate
+    return sorted(found.values(), key=lambda candidate: candidate.price)
+
+
+def select_facts(candidates: Iterable[FactCandidate], max_chars: int) -> list[Fact]:
+    """Return the facts of *candidates* that fit *max_chars* once laid out, by kind, then oldest first."""
+    chosen: list[FactCandidate] = []
+    titled = set[FactKind]()
+    kept_sentences = set[str]()
+    for candidate in candidates:
+        fact = candidate.fact
+        key = fact_key(fact.kind, fact.text) if fact.kind in _PROSE_KINDS else ""
+        cost = len(fact.text) + 3 + (0 if fact.kind in titled else len(fact.kind.value) + 5)
+        if cost <= max_chars and key not in kept_sentences:
+            max_chars -= cost
+            titled.add(fact.kind)
+            kept_sentences.update(filter(None, [key]))
+            chosen.append(candidate)
+    facts: list[Fact] = []
+    for candidate in chosen:
+        more = len(candidate.full_text) - len(candidate.fact.text)
+        if 0 < more <= max_chars:
+            max_chars -= more
+            facts.append(replace(candidate.fact, text=candidate.full_text))
+        else:
+            facts.append(candidate.fact)
+    order = {kind: position for position, kind in enumerate(FactKind)}
+    return sorted(facts, key=lambda fact: (order[fact.kind], fact.index))
+
+
+def render_facts(facts: Iterable[Fact]) -> str:
+    """Return *facts* under the titles of their kinds; empty for none.
+
+    >>> rule = Fact(FactKind.RULE, "be brief")
+    >>> print(render_facts([rule, Fact(FactKind.READ, "a.py"), Fact(FactKind.READ, "b.py")]))
+    ## Rules
+    - be brief
+    ## Files read
+    - a.py; b.py
+    """
+    by_kind: dict[FactKind, list[str]] = {}
+    for fact in facts:
+        by_kind.setdefault(fact.kind, []).append(fact.text)
+    lines: list[str] = []
+    for kind, texts in by_kind.items():
+        lines.append(f"## {kind.value}")
+        lines.extend(f"- {text}" for text in ([JOINT.join(texts)] if kind in JOINED_KINDS else texts))
+    return "\n".join(lines)
+
+
+def parse_digest(text: str) -> PreviousDigest:
+    """Return the content of the digest *text*; headers and our own count line fall away.
+
+    >>> previous = parse_digest("# Plan\\nship it\\n## Rules\\n- be brief")
+    >>> previous.prose, [fact.text for fact in previous.facts]
+    (('# Plan', 'ship it'), ['be brief'])
+    """
+    facts: list[Fact] = []
+    prose: list[str] = []
+    section: FactKind | None = None
+    lines = [line.rstrip() for line in _FOREIGN_HEADER.sub("", text).strip().split("\n")]
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if line in (DIGEST_HEADER, BRANCH_HEADER) or _COUNTED.match(line):
+            continue
+        if line == CARRYOVER and _COUNTED.match(following):
+            continue
+        if line in _SECTIONS:
+            section = _SECTIONS[line]
+        elif section is not None and line.startswith("- "):
+            items = line[2:].split(JOINT) if section in JOINED_KINDS else [line[2:]]
+            facts.extend(Fact(section, item) for item in items if item or section not in JOINED_KINDS)
+        elif line or prose[-1:] not in ([], [""]):
+            section = None
+            prose.append(line)
+    while prose and not prose[-1]:
+        prose.pop()
+    return PreviousDigest(tuple(facts), tuple(prose))
+
+
+def _candidates_of_kind(
+    kind: FactKind, index: FactIndex, before: int, previous: PreviousDigest
+) -> Iterator[FactCandidate]:
+    """Yield the facts of the index, then those of the earlier digests."""
+    earlier = [fact for fact in previous.facts if fact.kind is kind]
+    earlier = [replace(fact, index=position - len(earlier)) for position, fact in enumerate(earlier)]
+    ranked = index.ranked(kind, before)
+    if kind is FactKind.REQUEST:
+        first = earlier[0] if earlier else index.first(kind, before)
+        latest = next((fact for _, fact in ranked if not fact.is_minor), None)
+        for fact in filter(None, (first, latest)):
+            yield FactCandidate(GOAL_PRICE, _shorten(fact, GOAL_CHARS))
+    for rank, fact in ranked:
+        yield _price(_shorten(fact, _MAX_CHARS[kind]), rank)
+    aged = earlier if kind is FactKind.RULE else reversed(earlier)
+    for position, fact in enumerate(aged):
+        candidate = _price(replace(fact, text=_aged_text(fact)), CARRIED_RANK + position)
+        is_cut = candidate.fact.text != fact.text
+        yield replace(candidate, full_text=fact.text) if is_cut else candidate
+
+
+def _aged_text(fact: Fact) -> str:
+    """Return a carried fact without the details that matter most while it is new."""
+    match fact.kind:
+        case FactKind.MODIFIED:
+            return fact_key(fact.kind, fact.text)
+        case FactKind.ERROR:
+            return fact.text.rpartition("…: ")[2]
+        case FactKind.COMMAND:
+            return one_line(fact.text, AGED_COMMAND_CHARS)
+        case _:
+            return fact.text
+
+
+def _price(fact: Fact, rank: int) -> FactCandidate:
+    rank += BASE_RANK + (MINOR_RANK if fact.is_minor else 0)
+    least = MIN_NAME_CHARS if fact.kind in JOINED_KINDS else MIN_LINE_CHARS
+    return FactCandidate(rank * max(len(fact.text), least) / _WEIGHTS[fact.kind], fact)
+
+
+def _shorten(fact: Fact, limit: int) -> Fact:
+    return fact if len(fact.text) <= limit else replace(fact, text=one_line(fact.text, limit))

@@ -1,1 +1,0 @@
-"""Condensing messages into a digest: by a model, and without one."""

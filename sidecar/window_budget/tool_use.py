@@ -1,0 +1,250 @@
+"""Tool calls as facts: files read and changed, commands with their outcome, errors.
+
+A call counts once its result is known, so that a failed edit is no modification. What a tool does is looked
+up in a table of :class:`CallEffect`; the library's default, :data:`TOOL_EFFECTS`, has the names that coding
+agents give their tools, and a host hands in a table of its own. A tool that is in no table is kept as a call
+with its arguments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from types import MappingProxyType
+from typing import Any, Final
+
+from sidecar.llmgateway.contract import ToolCallBlock
+from sidecar.window_budget.contract import CallEffect, ToolEffects
+from sidecar.window_budget.facts import Fact, FactKind, error_line
+from sidecar.window_budget.text import compact_json, one_line
+
+COMMAND_CHARS = 160
+EXCERPT_CHARS = 40
+EXCERPT_LINES = 60
+OUTCOME_CHARS = 400
+"""How far into a body, from either end, an exit code is looked for."""
+
+_READS = CallEffect(reads=True)
+_EDITS = CallEffect(writes="part")
+_WRITES = CallEffect(writes="whole")
+_READS_AND_EDITS = CallEffect(reads=True, writes="part")
+_RUNS = CallEffect(runs=True)
+_LOOKS = CallEffect(is_minor=True)
+
+_NAMES: Final = (
+    (_READS, "read view read_file readfile open_file fs_read"),
+    (_WRITES, "write write_file create create_file writefile"),
+    (_EDITS, "edit multiedit edit_file apply_edit replace str_replace insert notebookedit"),
+    (_READS_AND_EDITS, "str_replace_editor str_replace_based_edit_tool file_editor editor"),
+    (replace(_EDITS, patches=True), "patch"),
+    (replace(_RUNS, patches=True), "exec"),
+    (CallEffect(patches=True), "apply_patch"),
+    (_RUNS, "bash shell exec_command shell_command run_shell_command execute_bash run_in_terminal terminal"),
+    (_RUNS, "local_shell_call"),
+    (_LOOKS, "grep find ls glob rg grep_search list_dir find_file websearch"),
+    (_LOOKS, "todo todowrite todoread think wait write_stdin update_plan"),
+    (CallEffect(), "webfetch"),
+)
+_REPEATABLE: Final = frozenset(
+    {"read", "grep", "find", "ls", "glob", "bash", "websearch", "webfetch", "edit", "write"}
+)
+
+TOOL_EFFECTS: Final[ToolEffects] = MappingProxyType(
+    {
+        name: replace(effect, is_repeatable=name in _REPEATABLE)
+        for effect, names in _NAMES
+        for name in names.split()
+    }
+)
+"""The effects of the tools that coding agents commonly have."""
+
+_OLD_TEXTS = ("old_string", "oldText", "oldString", "old_str", "old_text", "old")
+_NEW_TEXTS = ("new_string", "newText", "newString", "new_str", "new_text", "new")
+
+_PATCHED = re.compile(r"\*\*\* (?:Update|Add|Delete) File: ([^\n\\\"'`]{1,300})")
+_EXIT_CODE = re.compile(
+    r"(?:exit(?:ed with)?(?: code| status)?|returncode|exit_code|exitcode)\"?\W{1,3}(-?\d{1,9})",
+    re.IGNORECASE,
+)
+_LOOKING = re.compile(
+    r"\s*(?:cd \S+ *(?:&&|;) *)?"
+    r"(?:ls|cat|head|tail|sed -n|grep|rg|find|pwd|wc|nl|which|echo|git (?:status|log|diff|show))\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FileRange:
+    """A part of a file as a read names it: *limit* lines from line *offset*, None for start and end."""
+
+    path: str
+    offset: int | None = None
+    limit: int | None = None
+
+    @property
+    def label(self) -> str:
+        """The range in words, for a person and a model; empty for the whole file."""
+        if self.offset is None and self.limit is None:
+            return ""
+        if self.limit is None:
+            return f" (from line {self.offset})"
+        first = self.offset or 1
+        return f" (lines {first}-{first + self.limit - 1})"
+
+
+@dataclass(frozen=True, slots=True)
+class FileRead:
+    """A successful read of *file* by *tool*; its result stands at *index*."""
+
+    index: int
+    tool: str
+    file: FileRange
+
+
+@dataclass(frozen=True, slots=True)
+class FileWrite:
+    """A successful change of the file at *path*; *is_whole* when the call carries all of its new text."""
+
+    index: int
+    path: str
+    is_whole: bool
+
+
+def effect_of(tools: ToolEffects, name: str) -> CallEffect:
+    """Return the effect of the tool *name*; the prefix of its server and letter case do not count.
+
+    >>> effect_of(TOOL_EFFECTS, "mcp__fs__Read_File").reads
+    True
+    """
+    plain = name.rpartition("__")[2].rpartition(".")[2].casefold()
+    return tools.get(name) or tools.get(plain) or CallEffect()
+
+
+def path_of(call: ToolCallBlock, effect: CallEffect) -> str | None:
+    """Return the path among the arguments of *call*, or None when it names none."""
+    if not isinstance(call.input, Mapping):
+        return None
+    found = (call.input.get(name) for name in effect.path_arguments)
+    return next((value for value in found if isinstance(value, str) and value.strip()), None)
+
+
+def read_of(call: ToolCallBlock, index: int, tools: ToolEffects = TOOL_EFFECTS) -> FileRead | None:
+    """Return the file that *call* read, or None when it is no read of a file.
+
+    A tool without a declared effect that takes a path counts as a reader under its own name, so that a
+    caller may name it in ``RehydrateOpts.read_tool_name``.
+    """
+    effect = effect_of(tools, call.name)
+    path = path_of(call, effect)
+    reads = _is_view(call) if effect.reads and effect.writes else effect.reads
+    if path is None or not (reads or _is_undeclared(effect)):
+        return None
+    lines = (call.input.get(name) for name in ("offset", "limit"))
+    offset, limit = (n if isinstance(n, int) and not isinstance(n, bool) else None for n in lines)
+    return FileRead(index, call.name, FileRange(path, offset, limit))
+
+
+def writes_of(call: ToolCallBlock, index: int, tools: ToolEffects = TOOL_EFFECTS) -> Iterator[FileWrite]:
+    """Yield the files that *call*, having succeeded, changed."""
+    effect = effect_of(tools, call.name)
+    path = path_of(call, effect)
+    if effect.reads and _is_view(call):
+        return
+    if path is not None and effect.writes:
+        yield FileWrite(index, path, is_whole=effect.writes == "whole")
+    elif effect.patches:
+        for found in _PATCHED.finditer(compact_json(call.input)):
+            yield FileWrite(index, found.group(1).strip(), is_whole=False)
+
+
+def facts_of_call(
+    call: ToolCallBlock, body: str, index: int, *, is_error: bool, tools: ToolEffects = TOOL_EFFECTS
+) -> Iterator[Fact]:
+    """Yield the facts of *call* and its result.
+
+    Args:
+        call: the call.
+        body: the text of its result.
+        index: the position of the result in the transcript.
+        is_error: whether the result is marked as one; a command that exits with a code other than 0 fails
+            too.
+        tools: the effects of the tools.
+    """
+    effect = effect_of(tools, call.name)
+    command = _command_of(call) if effect.runs else None
+    code = _exit_code(body) if command is not None else None
+    failed = is_error or bool(code)
+    is_looking = command is not None and bool(_LOOKING.match(command))
+    if failed:
+        path = path_of(call, effect)
+        subject = (
+            one_line(command, EXCERPT_CHARS) if command else f"{call.name} {path}" if path else call.name
+        )
+        yield Fact(FactKind.ERROR, f"{subject}: {error_line(body)}", index, is_looking)
+    if command is not None:
+        outcome = f" [exit {code}]" if code is not None else " [failed]" if failed else ""
+        yield Fact(FactKind.COMMAND, command + outcome, index, is_minor=not failed and is_looking)
+    if failed:
+        return
+    if effect.reads and (read := read_of(call, index, tools)):
+        yield Fact(FactKind.READ, read.file.path, index)
+    for write in writes_of(call, index, tools):
+        change = "" if write.is_whole else _first_difference(call.input)
+        yield Fact(FactKind.MODIFIED, write.path + change, index)
+    if _is_undeclared(effect):
+        line = one_line(f"{call.name} {compact_json(call.input)}", COMMAND_CHARS)
+        yield Fact(FactKind.COMMAND, line, index)
+
+
+def facts_of_shell(command: str, output: str, exit_code: int | None, index: int) -> Iterator[Fact]:
+    """Yield the facts of a command that the user ran.
+
+    Args:
+        command: the command line.
+        output: everything it printed.
+        exit_code: None when it never ended.
+        index: the position of its message in the transcript.
+    """
+    line = one_line(command, COMMAND_CHARS)
+    yield Fact(FactKind.COMMAND, line + (f" [exit {exit_code}]" if exit_code is not None else ""), index)
+    if exit_code:
+        yield Fact(FactKind.ERROR, f"{one_line(command, EXCERPT_CHARS)}: {error_line(output)}", index)
+
+
+def _is_view(call: ToolCallBlock) -> bool:
+    return isinstance(call.input, Mapping) and call.input.get("command") == "view"
+
+
+def _is_undeclared(effect: CallEffect) -> bool:
+    return not (effect.reads or effect.writes or effect.patches or effect.runs or effect.is_minor)
+
+
+def _command_of(call: ToolCallBlock) -> str | None:
+    """Return the command line among a shell tool's arguments, or None when it has none."""
+    if not isinstance(call.input, Mapping):
+        return None
+    value = next((call.input[name] for name in ("command", "cmd") if name in call.input), None)
+    if isinstance(value, list | tuple):
+        value = " ".join(map(str, value))
+    return one_line(value, COMMAND_CHARS) if isinstance(value, str) and value.strip() else None
+
+
+def _exit_code(body: str) -> int | None:
+    found = _EXIT_CODE.search(body[:OUTCOME_CHARS]) or _EXIT_CODE.search(body[-OUTCOME_CHARS:])
+    return int(found.group(1)) if found else None
+
+
+def _first_difference(arguments: Any) -> str:
+    """Return an edit in a few words: the first line that differs, as it was and as it is."""
+    if not isinstance(arguments, Mapping):
+        return ""
+    old, new = (
+        next((arguments[name] for name in names if isinstance(arguments.get(name), str)), "")
+        for names in (_OLD_TEXTS, _NEW_TEXTS)
+    )
+    lines = zip_longest(old.splitlines()[:EXCERPT_LINES], new.splitlines()[:EXCERPT_LINES], fillvalue="")
+    for was, now in lines:
+        if was.strip() != now.strip():
+            return f": {one_line(was, EXCERPT_CHARS)} -> {one_line(now, EXCERPT_CHARS)}"
+    return ""
