@@ -11,7 +11,7 @@ from functools import reduce
 
 import msgspec
 
-from sidecar.agentcore import SUMMARY_MARK
+from sidecar.agentcore import SUMMARY_MARK as AGENTCORE_MARK
 from sidecar.conductor.contract import ContextUsage, EngineView, TokenCounts, UsageBy
 from sidecar.conductor.session_ops import turns_to_messages
 from sidecar.llmgateway.contract import (
@@ -23,7 +23,7 @@ from sidecar.llmgateway.contract import (
     Turn,
     Usage,
 )
-from sidecar.rooms.memory.marks import SUMMARY_HEADER
+from sidecar.rooms.memory import SUMMARY_MARK as ROOMS_MARK
 from sidecar.window_budget import (
     RESTORED_FILE_PREFIX,
     AssistantMessage,
@@ -39,7 +39,7 @@ __all__ = ["ContextMeter", "Overhead", "overhead_of", "turn_tokens"]
 
 _NOTHING = UsageBy(0, 0, 0, 0, 0, 0, 0, 0, 0)
 _NO_TOKENS = TokenCounts(0, 0)
-_SUMMARY_MARKS = (SUMMARY_MARK, SUMMARY_HEADER)
+_SUMMARY_MARKS = (AGENTCORE_MARK, ROOMS_MARK)
 """How the summaries of the engines begin that the window budget does not know."""
 
 

@@ -1,6 +1,6 @@
-"""Rooms (seed 003): events, what is said to a model, and the ports for models and knowledge.
+"""Rooms: events, messages of a model, and the ports for models and knowledge.
 
-Values and ports; nothing is stored, sent or asked here. The providers are in :mod:`sidecar.rooms.memory`.
+Values and ports; nothing is stored or sent here. The providers are in :mod:`sidecar.rooms.memory`.
 """
 
 from sidecar.rooms.ai import (
@@ -25,16 +25,26 @@ from sidecar.rooms.content import (
     LocationContent,
     MediaContent,
     RichContent,
+    RoomValueError,
     SystemContent,
     TemplateContent,
     TextContent,
     ToolCallContent,
     VideoContent,
 )
-from sidecar.rooms.errors import InvalidRoomValue
-from sidecar.rooms.events import ChannelDirection, ChannelType, EventSource, EventStatus, EventType, RoomEvent
+from sidecar.rooms.events import (
+    ChannelBinding,
+    ChannelDirection,
+    ChannelType,
+    EventSource,
+    EventStatus,
+    EventType,
+    Participant,
+    Room,
+    RoomContext,
+    RoomEvent,
+)
 from sidecar.rooms.mocks import MockAIProvider, MockKnowledgeSource
-from sidecar.rooms.room import ChannelBinding, Participant, Room, RoomContext
 from sidecar.rooms.source import KnowledgeResult, KnowledgeSource
 
 __all__ = [
@@ -60,7 +70,6 @@ __all__ = [
     "EventSource",
     "EventStatus",
     "EventType",
-    "InvalidRoomValue",
     "KnowledgeResult",
     "KnowledgeSource",
     "LocationContent",
@@ -72,6 +81,7 @@ __all__ = [
     "Room",
     "RoomContext",
     "RoomEvent",
+    "RoomValueError",
     "SystemContent",
     "TemplateContent",
     "TextContent",

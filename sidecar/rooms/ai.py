@@ -1,4 +1,4 @@
-"""What is said to a language model and what it answers (facts 1.4), and the port behind which a model sits.
+"""Messages to and from a language model, and the port of the model itself.
 
 Values and one abstract class; no request is made here.
 """
@@ -11,21 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from sidecar.rooms.room import RoomContext
-
-__all__ = [
-    "AIContext",
-    "AIImagePart",
-    "AIMessage",
-    "AIPart",
-    "AIProvider",
-    "AIResponse",
-    "AITextPart",
-    "AIThinkingPart",
-    "AITool",
-    "AIToolCallPart",
-    "AIToolResultPart",
-]
+from sidecar.rooms.events import RoomContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +33,7 @@ class AIImagePart:
 
 @dataclass(frozen=True, slots=True)
 class AIToolCallPart:
-    """A request of the model's to run the tool *name*."""
+    """A request of the model to run the tool *name*."""
 
     type: ClassVar[Literal["tool_call"]] = "tool_call"
     id: str
@@ -57,7 +43,7 @@ class AIToolCallPart:
 
 @dataclass(frozen=True, slots=True)
 class AIToolResultPart:
-    """What the call *tool_call_id* returned: any JSON value, usually text."""
+    """The result of the call *tool_call_id*: any JSON value, usually text."""
 
     type: ClassVar[Literal["tool_result"]] = "tool_result"
     tool_call_id: str
@@ -146,13 +132,13 @@ class AIProvider(ABC):
 
     @property
     def context_window(self) -> int | None:
-        """How many tokens a request and its answer may have together, None when unknown."""
+        """The most tokens that a request and its answer may have together, None when unknown."""
         return None
 
     @abstractmethod
     async def generate(self, context: AIContext) -> AIResponse:
-        """Answer *context*. May raise; the memory providers survive it."""
+        """Answer *context*. It may raise; the memory providers survive that."""
 
     async def close(self) -> None:
-        """Release what the provider holds; nothing by default."""
+        """Release the resources of the provider. Nothing by default."""
         return

@@ -1,4 +1,4 @@
-"""What an event of a room says: text, media, a tool call, an edit of an earlier event, and so on (facts 1.4).
+"""Contents of a room's events: text, media, a tool call, an edit of an earlier event, and so on.
 
 Frozen values that check themselves when they are built. They never fetch a URL nor convert for a provider.
 """
@@ -10,29 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, assert_never
 
-from sidecar.rooms.errors import InvalidRoomValue
-
-__all__ = [
-    "AudioContent",
-    "CompositeContent",
-    "DeleteContent",
-    "EditContent",
-    "EventContent",
-    "LocationContent",
-    "MediaContent",
-    "RichContent",
-    "SystemContent",
-    "TemplateContent",
-    "TextContent",
-    "ToolCallContent",
-    "VideoContent",
-    "plain_text",
-    "query_text",
-]
+from sidecar._internal.errors import InvalidInput
 
 MAX_NESTING = 5
 URL_SCHEMES = ("http://", "https://", "data:")
 TOOL_STATUSES = ("pending", "completed", "failed")
+
+
+class RoomValueError(InvalidInput, ValueError):
+    """A value of the rooms was built from arguments that break its rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +32,7 @@ class TextContent:
 
 @dataclass(frozen=True, slots=True)
 class RichContent:
-    """Formatted prose with what a channel may show beside it; *plain_text* is its fallback."""
+    """Formatted prose, with buttons and cards that a channel may show; *plain_text* is its fallback."""
 
     type: ClassVar[Literal["rich"]] = "rich"
     body: str
@@ -85,7 +71,7 @@ class LocationContent:
 
 @dataclass(frozen=True, slots=True)
 class AudioContent:
-    """A recording, with its words when somebody wrote them down."""
+    """A recording; *transcript* is its text, when there is one."""
 
     type: ClassVar[Literal["audio"]] = "audio"
     url: str
@@ -122,12 +108,10 @@ class CompositeContent:
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", tuple(self.parts))
         if not self.parts:
-            raise InvalidRoomValue("a composite has no parts; give at least one, or use TextContent")
+            raise RoomValueError("a composite has no parts; give at least one, or use TextContent")
         depth = _nesting(self)
         if depth > MAX_NESTING:
-            raise InvalidRoomValue(
-                f"composites are nested {depth} deep; flatten them to {MAX_NESTING} or less"
-            )
+            raise RoomValueError(f"composites are nested {depth} deep; flatten them to {MAX_NESTING} or less")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +146,7 @@ class EditContent:
 
 @dataclass(frozen=True, slots=True)
 class DeleteContent:
-    """An earlier event is taken back."""
+    """The deletion of an earlier event."""
 
     type: ClassVar[Literal["delete"]] = "delete"
     target_event_id: str
@@ -184,7 +168,7 @@ class ToolCallContent:
 
     def __post_init__(self) -> None:
         if self.status not in TOOL_STATUSES:
-            raise InvalidRoomValue(f"tool status is {self.status!r}; use one of {', '.join(TOOL_STATUSES)}")
+            raise RoomValueError(f"tool status is {self.status!r}; use one of {', '.join(TOOL_STATUSES)}")
 
 
 EventContent: TypeAlias = (
@@ -201,13 +185,13 @@ EventContent: TypeAlias = (
     | DeleteContent
     | ToolCallContent
 )
-"""What an event may say; ``type`` tells the variants apart."""
+"""The content of an event; ``type`` tells the variants apart."""
 
 
 def query_text(content: EventContent) -> str:
-    """Return what *content* says in words of its own: a text's body, or the texts directly in a composite.
+    """Return the words of *content* itself: a text's body, or the texts directly in a composite.
 
-    Anything else says nothing to search for and yields "" (fact K13).
+    Any other content has no words to search for and yields "".
 
     >>> query_text(CompositeContent((TextContent("see"), LocationContent(1, 2), TextContent("this"))))
     'see this'
@@ -220,7 +204,7 @@ def query_text(content: EventContent) -> str:
 
 
 def plain_text(content: EventContent) -> str:
-    """Return *content* as text for a reader that has no eyes; the payload of a ``data:`` URL is left out.
+    """Return *content* as text for a model; the payload of a ``data:`` URL is left out.
 
     >>> plain_text(MediaContent("data:image/png;base64,AAAA", "image/png", caption="the plan"))
     '[media image/png: the plan, data:image/png;base64 (26 characters)]'
@@ -231,39 +215,33 @@ def plain_text(content: EventContent) -> str:
         case RichContent():
             return content.plain_text or content.body
         case MediaContent():
-            return _labelled(
-                f"media {content.mime_type}", content.caption, content.filename, _url(content.url)
-            )
+            return _label(f"media {content.mime_type}", content.caption, content.filename, _url(content.url))
         case LocationContent():
             place = f"{content.latitude}, {content.longitude}"
-            return _labelled("location", place, content.label, content.address)
+            return _label("location", place, content.label, content.address)
         case AudioContent():
-            return _labelled("audio", content.transcript, _url(content.url))
+            return _label("audio", content.transcript, _url(content.url))
         case VideoContent():
-            return _labelled("video", content.caption, _url(content.url))
+            return _label("video", content.caption, _url(content.url))
         case CompositeContent():
             return "\n".join(plain_text(part) for part in content.parts)
         case TemplateContent():
-            return content.body or _labelled(f"template {content.template_id}", _json(content.parameters))
+            return content.body or _label(f"template {content.template_id}", _json(content.parameters))
         case EditContent():
             return f"[edit of {content.target_event_id}] {plain_text(content.new_content)}"
         case DeleteContent():
-            return _labelled(f"deleted {content.target_event_id}", content.reason)
+            return _label(f"deleted {content.target_event_id}", content.reason)
         case ToolCallContent():
-            return _tool_text(content)
+            outcome = content.error if content.error is not None else content.result
+            shown = "" if outcome is None else f" {outcome if isinstance(outcome, str) else _json(outcome)}"
+            return f"[tool {content.tool_name}({_json(content.arguments)}) {content.status}]{shown}"
         case _:
             assert_never(content)
 
 
-def _tool_text(content: ToolCallContent) -> str:
-    outcome = content.error if content.error is not None else content.result
-    shown = "" if outcome is None else f" {outcome if isinstance(outcome, str) else _json(outcome)}"
-    return f"[tool {content.tool_name}({_json(content.arguments)}) {content.status}]{shown}"
-
-
-def _labelled(label: str, *details: str | None) -> str:
-    said = ", ".join(detail for detail in details if detail)
-    return f"[{label}: {said}]" if said else f"[{label}]"
+def _label(label: str, *details: str | None) -> str:
+    joined = ", ".join(detail for detail in details if detail)
+    return f"[{label}: {joined}]" if joined else f"[{label}]"
 
 
 def _url(url: str) -> str:
@@ -284,4 +262,4 @@ def _nesting(content: EventContent) -> int:
 
 def _check_url(url: str) -> None:
     if not url.startswith(URL_SCHEMES):
-        raise InvalidRoomValue(f"url begins with {url[:16]!r}; it must begin with http://, https:// or data:")
+        raise RoomValueError(f"url begins with {url[:16]!r}; it must begin with http://, https:// or data:")

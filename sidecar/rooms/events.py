@@ -1,26 +1,30 @@
-"""Events: who said what in a room, and when (facts 1.4). Frozen values; nothing is stored or sent here."""
+"""Events and the room that holds them: participants, channels and the tail of the room's events.
+
+Frozen values. The owner of the room decides which events are in the tail and which of them a channel may see;
+nothing is stored or sent here. A new event takes its id and its time from this module, unless they are
+given; nothing else in the rooms looks at a clock or draws a random number.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
+from uuid import uuid4
 
-from sidecar.rooms.content import EventContent
-from sidecar.rooms.defaults import new_id, utc_now
-from sidecar.rooms.errors import InvalidRoomValue
+from sidecar.rooms.content import EventContent, RoomValueError
 
-__all__ = [
-    "ChannelDirection",
-    "ChannelType",
-    "EventSource",
-    "EventStatus",
-    "EventType",
-    "RoomEvent",
-    "is_from_ai",
-]
+
+def new_id() -> str:
+    """Return a fresh id: 32 hex digits."""
+    return uuid4().hex
+
+
+def utc_now() -> datetime:
+    """Return the present moment, aware of its time zone (UTC)."""
+    return datetime.now(UTC)
 
 
 class EventType(StrEnum):
@@ -34,7 +38,7 @@ class EventType(StrEnum):
 
 
 class EventStatus(StrEnum):
-    """How far an event has come; a host may use names of its own."""
+    """The delivery states of an event; a host may use names of its own."""
 
     PENDING = "pending"
     DELIVERED = "delivered"
@@ -62,7 +66,7 @@ class ChannelDirection(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EventSource:
-    """Where an event came from: the channel, and who spoke through it."""
+    """The origin of an event: the channel, and the participant behind it."""
 
     channel_id: str
     channel_type: str
@@ -75,10 +79,10 @@ class EventSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomEvent:
-    """One thing that happened in a room.
+    """One event of a room.
 
-    *id* defaults to a fresh one and *created_at* to now; *created_at* must know its time zone. *index* is the
-    position in the room, *addressed_to* names participants or is None for everybody.
+    *id* defaults to a fresh one and *created_at* to now; *created_at* must be aware of its time zone. *index*
+    is the position in the room, *addressed_to* names participants or is None for all of them.
     """
 
     room_id: str
@@ -101,9 +105,49 @@ class RoomEvent:
 
     def __post_init__(self) -> None:
         if self.created_at.tzinfo is None:
-            raise InvalidRoomValue("created_at has no time zone; give an aware datetime, for example in UTC")
+            raise RoomValueError("created_at has no time zone; give an aware datetime, for example in UTC")
 
 
 def is_from_ai(event: RoomEvent) -> bool:
-    """Return whether an AI channel said it."""
+    """Return whether *event* came from an AI channel."""
     return event.source.channel_type == ChannelType.AI
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A place where events happen."""
+
+    id: str = field(default_factory=new_id)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Participant:
+    """A participant of the room; an event's ``source.participant_id`` refers to *id*."""
+
+    id: str
+    display_name: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelBinding:
+    """A channel that is attached to the room."""
+
+    channel_id: str
+    channel_type: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RoomContext:
+    """A room as one channel sees it. *recent_events* is the room's tail, oldest first."""
+
+    room: Room
+    bindings: Sequence[ChannelBinding] = ()
+    participants: Sequence[Participant] = ()
+    recent_events: Sequence[RoomEvent] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("bindings", "participants", "recent_events"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))

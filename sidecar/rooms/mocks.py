@@ -1,4 +1,4 @@
-"""Fakes of the rooms' ports: they answer what they were told to, and write down what they were asked."""
+"""Public doubles of the rooms' ports: they return configured results and record their calls."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 from sidecar.rooms.ai import AIContext, AIProvider, AIResponse
 from sidecar.rooms.source import KnowledgeResult, KnowledgeSource
 
-__all__ = ["IndexCall", "MockAIProvider", "MockKnowledgeSource", "SearchCall"]
-
 
 class SearchCall(NamedTuple):
-    """What :meth:`MockKnowledgeSource.search` was asked."""
+    """The arguments of one :meth:`MockKnowledgeSource.search`."""
 
     query: str
     room_id: str | None
@@ -20,14 +18,14 @@ class SearchCall(NamedTuple):
 
 
 class IndexCall(NamedTuple):
-    """What :meth:`MockKnowledgeSource.index` was given."""
+    """The arguments of one :meth:`MockKnowledgeSource.index`."""
 
     content: str
     metadata: Mapping[str, Any] | None
 
 
 class MockKnowledgeSource(KnowledgeSource):
-    """A source that always finds *results*, or fails with *error*; ``search_calls`` etc. hold its calls."""
+    """A source that always returns *results*, or raises *error*; ``search_calls`` etc. hold its calls."""
 
     def __init__(
         self,
@@ -47,38 +45,38 @@ class MockKnowledgeSource(KnowledgeSource):
 
     @property
     def name(self) -> str:
-        """The name it was given."""
+        """The configured name."""
         return self._name
 
     async def search(
         self, query: str, *, room_id: str | None = None, limit: int = 5
     ) -> list[KnowledgeResult]:
-        """Write the call down and return the first *limit* results."""
+        """Record the call and return the first *limit* results."""
         self.search_calls.append(SearchCall(query, room_id, limit))
-        self._fail()
+        self._raise_error()
         return self.results[:limit]
 
     async def index(self, content: str, metadata: Mapping[str, Any] | None = None) -> None:
-        """Write the call down."""
+        """Record the call."""
         self.index_calls.append(IndexCall(content, metadata))
-        self._fail()
+        self._raise_error()
 
     async def delete(self, event_ids: Sequence[str]) -> None:
-        """Write the call down."""
+        """Record the call."""
         self.delete_calls.append(tuple(event_ids))
-        self._fail()
+        self._raise_error()
 
     async def clear(self, room_id: str) -> None:
-        """Write the call down."""
+        """Record the call."""
         self.clear_calls.append(room_id)
-        self._fail()
+        self._raise_error()
 
     async def close(self) -> None:
         """Set ``closed``."""
         self.closed = True
-        self._fail()
+        self._raise_error()
 
-    def _fail(self) -> None:
+    def _raise_error(self) -> None:
         if self.error is not None:
             raise self.error
 
@@ -86,7 +84,7 @@ class MockKnowledgeSource(KnowledgeSource):
 class MockAIProvider(AIProvider):
     """A model that gives *responses* in turn, from the first again after the last; an exception is raised.
 
-    ``calls`` holds every context it was given.
+    ``calls`` holds the context of every call.
     """
 
     def __init__(
@@ -104,16 +102,16 @@ class MockAIProvider(AIProvider):
 
     @property
     def model_name(self) -> str:
-        """The name it was given."""
+        """The configured name."""
         return self._model_name
 
     @property
     def context_window(self) -> int | None:
-        """The window it was given."""
+        """The configured window."""
         return self._context_window
 
     async def generate(self, context: AIContext) -> AIResponse:
-        """Write *context* down and give the next response."""
+        """Record *context* and give the next response."""
         response = self.responses[len(self.calls) % len(self.responses)]
         self.calls.append(context)
         if isinstance(response, Exception):

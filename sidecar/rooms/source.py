@@ -1,4 +1,4 @@
-"""The port behind which knowledge sits: something that can be searched with words (facts 1.4).
+"""The port of a knowledge source: anything that can be searched with words.
 
 The values and the abstract class only; real sources live in :mod:`sidecar.rooms.knowledge`.
 """
@@ -10,14 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["KnowledgeResult", "KnowledgeSource"]
-
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeResult:
-    """One find. *score* is 0 to 1, higher is better; *source* says where it is from, or is "".
+    """One result of a search. *score* is 0 to 1, higher is better; *source* names its origin, or is "".
 
-    ``metadata["event_id"]`` names the event that a find was made from, where there is one.
+    ``metadata["event_id"]`` names the event that the result was made from, where there is one.
     """
 
     content: str
@@ -27,31 +25,37 @@ class KnowledgeResult:
 
 
 class KnowledgeSource(ABC):
-    """Something that finds text. Only :meth:`search` must be written."""
+    """A source of text. Only :meth:`search` must be written."""
 
     @property
     def name(self) -> str:
-        """A name for people."""
+        """A readable name."""
         return type(self).__name__
 
     @abstractmethod
     async def search(
         self, query: str, *, room_id: str | None = None, limit: int = 5
     ) -> list[KnowledgeResult]:
-        """Return at most *limit* finds for *query*, best first; *room_id* is the room that asks."""
+        """Return the results for *query*, best first.
+
+        Args:
+            query: the words to look for.
+            room_id: the room of the search.
+            limit: the most results to return.
+        """
 
     async def index(self, content: str, metadata: Mapping[str, Any] | None = None) -> None:
-        """Take in *content*; *metadata* holds ``room_id`` and ``event_id``. Nothing by default."""
+        """Index *content*; *metadata* holds ``room_id`` and ``event_id``. Nothing by default."""
         return
 
     async def delete(self, event_ids: Sequence[str]) -> None:
-        """Forget what was taken in under *event_ids*. Nothing by default."""
+        """Forget the contents indexed under *event_ids*. Nothing by default."""
         return
 
     async def clear(self, room_id: str) -> None:
-        """Forget what was taken in from *room_id*. Nothing by default."""
+        """Forget the contents indexed from *room_id*. Nothing by default."""
         return
 
     async def close(self) -> None:
-        """Release what the source holds. Nothing by default."""
+        """Release the resources of the source. Nothing by default."""
         return

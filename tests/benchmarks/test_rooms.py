@@ -21,10 +21,10 @@ from sidecar.rooms.knowledge import SessionEntry, SessionsSource, WorkspaceSourc
 from sidecar.rooms.knowledge.ranking import telling_words
 from sidecar.rooms.knowledge.words import query_words
 from sidecar.rooms.memory import MemoryResult, SlidingWindowMemory, SummarizingMemory
-from sidecar.rooms.memory.budget import Limits, Load, fit_items, plan_cut
-from sidecar.rooms.memory.chain import Chain
+from sidecar.rooms.memory.budget import MemoryLimits, MemoryLoad, fit_items, plan_cut
 from sidecar.rooms.memory.estimate import event_tokens
-from sidecar.rooms.memory.reading import read, view_after
+from sidecar.rooms.memory.plan import plan_retrieve, view_with_summary
+from sidecar.rooms.memory.summaries import SummaryChain
 
 SOURCE = EventSource(channel_id="ws", channel_type="websocket")
 N_FILES = 10_000
@@ -76,12 +76,12 @@ def fastest(rounds: int, *works: Callable[[], object]) -> list[float]:
 def test_b_k7_the_budget_step_is_linear(benchmark: BenchmarkFixture) -> None:
     """Twice the events, about twice the time: counting, cutting and fitting."""
     events = [event(number, 400) for number in range(20_000)]
-    limits = Limits(max_context_tokens=50_000)
+    limits = MemoryLimits(max_context_tokens=50_000)
 
     def step(n_events: int) -> None:
         window = events[:n_events]
         cut = plan_cut(
-            Load(limits.max_context_tokens, window=[event_tokens(each) for each in window]), limits
+            MemoryLoad(room=limits.max_context_tokens, window=[event_tokens(each) for each in window]), limits
         )
         assert cut is not None
         fit_items([], window[cut:], limits.max_context_tokens)
@@ -100,10 +100,12 @@ def test_b_k7_a_retrieve_grows_with_the_room_it_is_shown(benchmark: BenchmarkFix
     def retrieve(n_events: int) -> None:
         room = RoomContext(room=Room(id="r"), recent_events=events[:n_events])
         inner = MemoryResult(events=list(events[:n_events]))
-        limits = Limits(max_context_tokens=50_000)
-        reading = read(inner, room, current, Chain(), limits=limits, is_fresh=lambda made_at: True)
+        limits = MemoryLimits(max_context_tokens=50_000)
+        reading = plan_retrieve(
+            inner, room, current, SummaryChain(), limits=limits, is_fresh=lambda made_at: True
+        )
         assert reading.cut is not None
-        view_after(reading, "notes")
+        view_with_summary(reading, "notes")
 
     half, whole = fastest(7, lambda: retrieve(10_000), lambda: retrieve(20_000))
     measured(benchmark, lambda: retrieve(20_000))
@@ -183,13 +185,13 @@ def test_workspace_index(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
         await build()
         built = time.perf_counter()
         await build()
-        refreshed = time.perf_counter()
+        drop_renewable_links = time.perf_counter()
         paths[0].write_text("parseTokenBudget")
         source.changed(paths[0])
         await source.settled()
         changed = time.perf_counter()
         asked = [await timed(query) for query in QUERIES * 9]
-        return built - start, refreshed - built, changed - refreshed, median(asked)
+        return built - start, drop_renewable_links - built, changed - drop_renewable_links, median(asked)
 
     async def timed(query: str) -> float:
         start = time.perf_counter()

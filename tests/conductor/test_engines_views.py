@@ -20,7 +20,7 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.llmgateway.scripted import Call, Hang, Raise, Say
-from sidecar.rooms.memory.marks import SUMMARY_HEADER
+from sidecar.rooms.memory.summaries import SUMMARY_MARK
 from sidecar.runtime.wire import OPENING
 
 NO_TRUNCATION = {"reserveTokens": 1_000, "tier1Ratio": 1}
@@ -200,7 +200,7 @@ async def test_the_first_notes_are_taken_when_tier_two_is_crossed(make_stage: An
     assert made.before_head == made.after_head, "the stored conversation stays as it is"
     assert len(session.history.turns) == made.pre_count + 2
     sent = last_sent(stage)
-    assert texts(sent)[0] == f"{SUMMARY_HEADER}\n{LONG.strip()}"
+    assert texts(sent)[0] == f"{SUMMARY_MARK}\n{LONG.strip()}"
     assert texts(sent)[-1] == "another prompt"
     check_sound(sent)
     assert made.info is not None
@@ -239,7 +239,7 @@ async def test_each_notes_go_on_from_the_notes_before(make_stage: Any) -> None:
     assert plan.dropped.nodes == tuple(session.history.node_ids[4 : done.cut])
     await stage.ask(session, "six")
     sent = texts(last_sent(stage))
-    assert sent[0] == f"{SUMMARY_HEADER}\nsecond notes"
+    assert sent[0] == f"{SUMMARY_MARK}\nsecond notes"
     assert "first notes" not in "\n".join(sent)
 
 
@@ -261,7 +261,7 @@ async def test_notes_are_taken_in_the_middle_of_a_long_tool_loop(make_stage: Any
     assert phases[phases.index("compacting") + 1] == "invoking"
     sent = last_sent(stage)
     check_sound(sent)
-    assert texts(sent)[:2] == [f"{SUMMARY_HEADER}\nthe notes", "read them all"]
+    assert texts(sent)[:2] == [f"{SUMMARY_MARK}\nthe notes", "read them all"]
     assert len(session.history.turns) == 16
 
 
@@ -356,7 +356,7 @@ async def test_another_engine_starts_from_the_whole_conversation(make_stage: Any
     assert len(last_sent(stage).turns) == 7
     session.options.choose("engine", "summarizing")
     await stage.ask(session, "five")
-    assert texts(last_sent(stage))[0] == f"{SUMMARY_HEADER}\nthe notes"
+    assert texts(last_sent(stage))[0] == f"{SUMMARY_MARK}\nthe notes"
 
 
 async def test_notes_are_for_sessions_whose_engine_it_is(make_stage: Any) -> None:

@@ -17,7 +17,7 @@ from sidecar.conductor.session import CompactRequest, Session
 from sidecar.llmgateway.contract import AssistantTurn, TextBlock, ToolResultBlock, ToolTurn, Turn, UserTurn
 from sidecar.llmgateway.scripted import Call, Say
 from sidecar.rooms import KnowledgeResult, KnowledgeSource, MockKnowledgeSource, RoomEvent
-from sidecar.rooms.memory.marks import KNOWLEDGE_HEADER
+from sidecar.rooms.memory.summaries import KNOWLEDGE_MARK
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 FIND = KnowledgeResult("parser.py:12\ndef parse(text):", 0.9, "workspace", {"path": "/p/parser.py"})
@@ -81,7 +81,7 @@ async def test_finds_stand_right_before_the_prompt_and_are_never_stored(make_sta
     session = await stage.session(knowledge=("workspace",))
     await stage.ask(session, "hello there")
     await stage.ask(session, "where is the parser?")
-    finds = f"{KNOWLEDGE_HEADER}\n- [workspace] parser.py:12\n  def parse(text):"
+    finds = f"{KNOWLEDGE_MARK}\n- [workspace] parser.py:12\n  def parse(text):"
     assert sent(stage) == ["hello there", "one", finds, "where is the parser?"]
     assert [turn.role for turn in session.history.turns] == ["user", "assistant", "user", "assistant"]
     assert all("parser.py" not in str(turn) for turn in session.history.turns)
@@ -98,7 +98,7 @@ async def test_a_prompt_is_asked_for_once_however_many_calls_answer_it(make_stag
     assert isinstance(library.source, MockKnowledgeSource)
     assert [call.query for call in library.source.search_calls] == ["where is the parser?"]
     for index in range(3):
-        assert sent(stage, index)[0].startswith(KNOWLEDGE_HEADER)
+        assert sent(stage, index)[0].startswith(KNOWLEDGE_MARK)
         assert sent(stage, index)[1] == "where is the parser?"
 
 
@@ -112,7 +112,7 @@ async def test_every_engine_takes_finds(make_stage: Any, engine: str) -> None:
     await stage.ask(session, "hello")
     used = session.usage().used
     await stage.ask(session, "where is the parser?")
-    assert sent(stage)[2].startswith(KNOWLEDGE_HEADER)
+    assert sent(stage)[2].startswith(KNOWLEDGE_MARK)
     assert session.usage().used < used + 100, "finds are no part of the conversation"
 
 
@@ -304,7 +304,7 @@ def user(text: str) -> UserTurn:
     ],
 )
 def test_where_finds_are_put(turns: list[Turn], place: int) -> None:
-    found = user(KNOWLEDGE_HEADER)
+    found = user(KNOWLEDGE_MARK)
     assert with_knowledge(turns, found) == (*turns[:place], found, *turns[place:])
     assert with_knowledge(turns, None) == tuple(turns)
 

@@ -119,7 +119,7 @@ def test_accepts_what_is_just_allowed() -> None:
         pytest.param(
             MediaContent("data:image/png;base64," + "A" * 40_000, "image/png"),
             "[media image/png: data:image/png;base64 (40022 characters)]",
-            id="b_k6 an embedded picture without its bytes",
+            id="an embedded picture without its bytes",
         ),
         pytest.param(
             LocationContent(48.1, 11.5, label="office"), "[location: 48.1, 11.5, office]", id="location"
@@ -179,7 +179,7 @@ def test_plain_text(content: EventContent, text: str) -> None:
         pytest.param(RichContent("b"), "", id="nothing else"),
     ],
 )
-def test_k13_query_text(content: EventContent, query: str) -> None:
+def test_query_text(content: EventContent, query: str) -> None:
     """What is searched for is what somebody wrote."""
     assert query_text(content) == query
 

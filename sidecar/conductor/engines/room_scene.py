@@ -19,12 +19,11 @@ from sidecar.conductor.room import SessionRoom
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.rooms import AIMessage, EventSource, RoomEvent, TextContent
 from sidecar.rooms.memory import MemoryResult
-from sidecar.rooms.memory.budget import Limits
-from sidecar.rooms.memory.chain import Chain, Link
+from sidecar.rooms.memory.budget import MemoryLimits
 from sidecar.rooms.memory.estimate import event_tokens, message_tokens
-from sidecar.rooms.memory.marks import summary_message
-from sidecar.rooms.memory.progress import Progress, stand_in
-from sidecar.rooms.memory.reading import Reading, read, view_after, view_as_is
+from sidecar.rooms.memory.plan import RetrievePlan, plan_retrieve, view_with_summary, view_without_cut
+from sidecar.rooms.memory.summaries import SummaryChain, SummaryLink, summary_message
+from sidecar.rooms.memory.summarizer import SummaryProgress, shown_summary
 
 __all__ = ["PINNED", "Scene"]
 
@@ -47,7 +46,7 @@ class Scene:
         tokens: what all of it takes, untouched.
     """
 
-    def __init__(self, room: SessionRoom, limits: Limits, standing: Standing | None) -> None:
+    def __init__(self, room: SessionRoom, limits: MemoryLimits, standing: Standing | None) -> None:
         self.room = room
         self.limits = limits
         self.notes = standing.summary if standing is not None else None
@@ -58,7 +57,7 @@ class Scene:
         self.tokens = self._notes_tokens + before + room.tokens(self.first)
         self._made_of = (standing, room.events, room.n_turns)
 
-    def is_still(self, limits: Limits, standing: Standing | None) -> bool:
+    def is_still(self, limits: MemoryLimits, standing: Standing | None) -> bool:
         """Whether nothing has changed since the scene was set."""
         known, events, n_turns = self._made_of
         unchanged = events is self.room.events and n_turns == self.room.n_turns
@@ -88,12 +87,16 @@ class Scene:
         return self._shown(self.room.prompt)
 
     @cached_property
-    def reading(self) -> Reading:
+    def reading(self) -> RetrievePlan:
         """Everything sorted out: what is shown as it is, truncated, or must give way to notes."""
         places = [each for each in (*self._before(), *self._behind()) if each != self.room.prompt]
         whole = [self.room.events[each] for each in places]
-        chain = Chain() if self.notes is None else Chain((Link(self.notes, {}, partial=True),))
-        return read(
+        chain = (
+            SummaryChain()
+            if self.notes is None
+            else SummaryChain((SummaryLink(self.notes, {}, partial=True),))
+        )
+        return plan_retrieve(
             MemoryResult(events=[self._shown(each) for each in places]),
             self.room.context(whole),
             self.prompt or _NOBODY,
@@ -149,10 +152,10 @@ class Scene:
             return view_of(self.room, _as_turns(notes), events, self.room.turn_of(self.first))
         reading = self.reading
         if self.cut is None:
-            return self._view(view_as_is(reading), ())
+            return self._view(view_without_cut(reading), ())
         due = replace(reading, cut=self.cut)
-        missing = stand_in(due, Progress(failure="raised"))
-        return self._view(view_after(due, missing), due.material)
+        missing = shown_summary(due, SummaryProgress(failure="raised"))
+        return self._view(view_with_summary(due, missing), due.to_summarize)
 
     def _view(self, result: MemoryResult, folded: Sequence[RoomEvent]) -> View:
         prompt = self.prompt

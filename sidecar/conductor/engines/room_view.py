@@ -12,11 +12,11 @@ from sidecar.conductor.engines.base import CompactAsk, EngineInput, View
 from sidecar.conductor.room import SessionRoom
 from sidecar.llmgateway.contract import Turn
 from sidecar.rooms import RoomEvent
-from sidecar.rooms.memory.budget import Limits, fit_items
+from sidecar.rooms.memory.budget import MemoryLimits, fit_items
 
 __all__ = ["fitted", "limits_of", "setting", "view_of"]
 
-_DEFAULTS: Final = Limits(1)
+_DEFAULTS: Final = MemoryLimits(1)
 _LEAST_SHARE: Final = 10
 """One in so many parts of the window is the conversation's, however large the rest of a request is."""
 
@@ -33,7 +33,7 @@ def setting(policy: Mapping[str, float], name: str, default: float, *, least: fl
     return max(least, policy.get(name, default))
 
 
-def limits_of(given: EngineInput, ask: CompactAsk) -> Limits | None:
+def limits_of(given: EngineInput, ask: CompactAsk) -> MemoryLimits | None:
     """Return what the window leaves to the conversation, None where no window is known.
 
     Off it go the overhead and room for the answer. The policy names ``reserveTokens``, ``tier1Ratio``,
@@ -47,7 +47,7 @@ def limits_of(given: EngineInput, ask: CompactAsk) -> Limits | None:
     room = max(int(window - reserve - given.overhead_tokens), window // _LEAST_SHARE, 1)
     trigger = policy.get("triggerRatio", _DEFAULTS.tier2_ratio)
     summary = setting(policy, "summaryMaxTokens", _DEFAULTS.summary_max_tokens, least=1)
-    return Limits(
+    return MemoryLimits(
         room,
         tier1_ratio=min(1.0, setting(policy, "tier1Ratio", _DEFAULTS.tier1_ratio, least=0)),
         tier2_ratio=min(1.0, setting(policy, "tier2Ratio", trigger, least=0)),

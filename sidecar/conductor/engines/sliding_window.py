@@ -13,7 +13,7 @@ from sidecar.conductor.engines.room_view import fitted, limits_of, setting, view
 from sidecar.conductor.room import SessionRoom
 from sidecar.rooms import RoomEvent
 from sidecar.rooms.memory import SlidingWindowMemory
-from sidecar.rooms.memory.budget import fit_items, fitting_cut
+from sidecar.rooms.memory.budget import fit_items, tail_cut
 from sidecar.rooms.memory.estimate import event_tokens
 
 __all__ = ["SlidingWindowEngine"]
@@ -81,7 +81,7 @@ class SlidingWindowEngine:
         """Return the end of *window* that takes at most *room_tokens*, the newest prompt with it."""
         *others, newest = [fitted(event, max(1, room_tokens // 2)) for event in window]
         left = room_tokens - event_tokens(newest)
-        kept = others[fitting_cut([event_tokens(event) for event in others], left) :]
+        kept = others[tail_cut([event_tokens(event) for event in others], left) :]
         return [*fit_items([], kept, left)[1], newest]
 
     def _is_prompt(self, event: RoomEvent) -> bool:

@@ -25,12 +25,11 @@ from sidecar.conductor.engines.room_model import InvokerProvider
 from sidecar.conductor.engines.room_scene import PINNED, Scene
 from sidecar.conductor.engines.room_view import limits_of
 from sidecar.conductor.room import SessionRoom, turns_of
-from sidecar.rooms.memory.budget import fitting_cut
+from sidecar.rooms.memory.budget import tail_cut
 from sidecar.rooms.memory.estimate import event_tokens
-from sidecar.rooms.memory.notes import take_notes
-from sidecar.rooms.memory.progress import Progress, opening
-from sidecar.rooms.memory.prompt import prompt_budget, summariser_context, to_pieces
-from sidecar.rooms.memory.reading import Reading
+from sidecar.rooms.memory.plan import RetrievePlan
+from sidecar.rooms.memory.prompt import chunk_lines, prompt_budget, summariser_context
+from sidecar.rooms.memory.summarizer import SummaryProgress, first_prompt, summarize_events
 
 __all__ = ["SummarizingEngine"]
 
@@ -72,11 +71,11 @@ class SummarizingEngine:
         if isinstance(due, NoOp):
             return due
         scene, reading = due
-        folded = sum(map(event_tokens, reading.material))
+        folded = sum(map(event_tokens, reading.to_summarize))
         kept = scene.sent_tokens(reading.cut or 0)
         notes = min(scene.limits.summary_max_tokens, folded // 2)
         return EnginePlan(
-            cut=scene.turn_behind(reading.material),
+            cut=scene.turn_behind(reading.to_summarize),
             dropped_tokens=folded,
             kept_tokens=kept,
             projected_tokens=kept + notes + given.overhead_tokens,
@@ -95,7 +94,7 @@ class SummarizingEngine:
             return _NO_MODEL
         scene, reading = due
         provider = InvokerProvider(deps.invoke, deps.summarizer_card, deps.cancel, wishes=ask.instructions)
-        progress = await take_notes(reading, provider, scene.limits.summary_max_tokens)
+        progress = await summarize_events(reading, provider, scene.limits.summary_max_tokens)
         deps.cancel.raise_if_cancelled()
         if not progress.n_events:
             raise SummaryFailed("the model gave no usable summary")
@@ -118,24 +117,26 @@ class SummarizingEngine:
             self._scene = Scene(self._room, limits, given.standing)
         return self._scene
 
-    def _due(self, given: EngineInput, ask: CompactAsk) -> tuple[Scene, Reading] | NoOp:
+    def _due(self, given: EngineInput, ask: CompactAsk) -> tuple[Scene, RetrievePlan] | NoOp:
         """Return the scene and a reading of it that has a cut, or why there is none to be made."""
         scene = self._look(given, ask)
         if scene is None:
             return _NO_CARD
         if not ask.force:
             return (scene, replace(scene.reading, cut=scene.cut)) if scene.is_due else _UNDER
-        cut = fitting_cut(scene.costs, sum(scene.costs) // _FORCED_SHARE)
+        cut = tail_cut(scene.costs, sum(scene.costs) // _FORCED_SHARE)
         is_worth_it = sum(scene.costs[:cut]) >= _LEAST_FOLDED_TOKENS
         return (scene, replace(scene.reading, cut=cut)) if is_worth_it else _NOTHING
 
 
-def _condensed(given: EngineInput, scene: Scene, reading: Reading, progress: Progress) -> Condensed | NoOp:
+def _condensed(
+    given: EngineInput, scene: Scene, reading: RetrievePlan, progress: SummaryProgress
+) -> Condensed | NoOp:
     """Return what the notes have made of the view; NoOp where that has not become smaller."""
-    folded = reading.material[: progress.n_events]
+    folded = reading.to_summarize[: progress.n_events]
     cut, prompt = scene.turn_behind(folded), scene.prompt
     pinned = {PINNED: prompt.index} if prompt is not None and prompt.index < cut else {}
-    after = Scene(scene.room, scene.limits, Standing(cut, progress.notes, pinned))
+    after = Scene(scene.room, scene.limits, Standing(cut, progress.summary, pinned))
     if after.tokens >= scene.tokens:
         return _NO_GAIN
     return Condensed(
@@ -144,7 +145,7 @@ def _condensed(given: EngineInput, scene: Scene, reading: Reading, progress: Pro
         dropped_count=sum(len(turns_of(event)) for event in folded),
         pre_tokens=scene.tokens + given.overhead_tokens,
         post_tokens=after.tokens + given.overhead_tokens,
-        summary=progress.notes,
+        summary=progress.summary,
         summary_source="model",
         fallback_reason=None,
         microcompacted=0,
@@ -166,12 +167,12 @@ def _info(scene: Scene, after: Scene, n_folded: int, pinned: dict[str, int]) -> 
     }
 
 
-def _prompt_of(given: EngineInput, scene: Scene, reading: Reading) -> str:
+def _prompt_of(given: EngineInput, scene: Scene, reading: RetrievePlan) -> str:
     """Return what the model would be asked first."""
     window = given.card.context_window if given.card is not None else None
     budget = prompt_budget(window, scene.limits.summary_max_tokens)
-    notes, lines = opening(reading, budget)
-    piece = to_pieces(lines, budget.piece_bytes)[0]
+    notes, lines = first_prompt(reading, budget)
+    piece = chunk_lines(lines, budget.chunk_bytes)[0]
     request = summariser_context(piece.text, notes, budget)
     return "\n\n".join(
         filter(None, (request.system_prompt, *(str(each.content) for each in request.messages)))

@@ -1,6 +1,22 @@
-"""How much of a conversation may stay: the thresholds, the cuts and the shortening (facts K4, K5, K11).
+"""The arithmetic of the two tiers: when a conversation is shortened, where it is cut, to which size.
 
-Pure arithmetic on token counts and texts, linear in its input. It asks no model and holds no state.
+The problem: a model's context holds *max_context_tokens*, the room's history grows without end, and every
+change near its beginning costs the provider's cache. Two tiers answer it, each above its own threshold:
+
+- *Tier 1* (half of the context) truncates long texts in the older half of the events. It asks no model and
+  touches no event: copies are shown.
+- *Tier 2* (85 %) has the oldest events summarised. The tail that stays takes at most tier 2 less the summary
+  and the injected messages; the event that overflows this is still kept, and so are *min_events*.
+
+Worked example, 20 events of 1000 tokens in a context of 10,000: tier 2 begins at 8500; 8500 less 1000 for the
+summary leaves 7500, so 7 events fit, the 8th overflows and is kept: 12 are summarised.
+
+The first summary is due above tier 2. From then on the place of the cut stands until the context is really
+full: its beginning stays the same from call to call, and the summariser is called once for many events
+instead of once for each. Events that the inner window dropped wait as a *backlog* until they are worth a
+summary. Nothing is ever left out silently: an item that alone is too large is shortened with a marker.
+
+Pure arithmetic on token counts and texts, linear in its input. It calls no model and holds no state.
 """
 
 from __future__ import annotations
@@ -9,8 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sidecar.rooms.ai import AIMessage
-from sidecar.rooms.content import TextContent, plain_text
-from sidecar.rooms.errors import InvalidRoomValue
+from sidecar.rooms.content import RoomValueError, TextContent, plain_text
 from sidecar.rooms.events import RoomEvent
 from sidecar.rooms.memory.estimate import (
     MESSAGE_OVERHEAD_TOKENS,
@@ -18,23 +33,11 @@ from sidecar.rooms.memory.estimate import (
     event_tokens,
     message_tokens,
 )
-from sidecar.rooms.memory.marks import SUMMARY_OVERHEAD_TOKENS
-
-__all__ = [
-    "Limits",
-    "Load",
-    "fit_items",
-    "fitting_cut",
-    "level_cap",
-    "plan_cut",
-    "recency_cut",
-    "truncate_older",
-    "truncate_text",
-]
+from sidecar.rooms.memory.summaries import SUMMARY_OVERHEAD_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class MemoryLimits:
     """The settings of a summarising memory: tokens, but for *truncate_chars* and the count *min_events*."""
 
     max_context_tokens: int
@@ -47,9 +50,9 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("max_context_tokens", "truncate_chars", "summary_max_tokens"):
             if getattr(self, name) < 1:
-                raise InvalidRoomValue(f"{name} is {getattr(self, name)}; it must be at least 1")
+                raise RoomValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.min_events < 0:
-            raise InvalidRoomValue(f"min_events is {self.min_events}; it must not be negative")
+            raise RoomValueError(f"min_events is {self.min_events}; it must not be negative")
 
     @property
     def tier1_tokens(self) -> int:
@@ -62,24 +65,27 @@ class Limits:
         return int(self.max_context_tokens * self.tier2_ratio)
 
     def room_beside(self, current_tokens: int) -> int:
-        """Return the tokens that history may have beside the current event (failure B-K11).
+        """Return the tokens that history may have beside the current event.
 
-        A current event that alone exceeds the window is sent whole by the channel whatever is done here, so
-        it takes nothing from history.
+        The channel sends a current event that alone exceeds the window whole, so it takes nothing from
+        history.
         """
         if current_tokens < self.max_context_tokens:
             return self.max_context_tokens - current_tokens
         return self.max_context_tokens
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
-    """What is to be fitted, in tokens.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryLoad:
+    """The sizes that are to be fitted, in tokens.
 
-    *injected* are messages that stay; *summaries* those that a new summary would replace; *backlog* are
-    events that are not in the window and in no summary yet; *window* the events, oldest first, that no
-    summary covers; *room* is what all may cost together. *folded* says whether the memory has a summary of
-    its own.
+    Attributes:
+        room: the most that all may cost together.
+        injected: messages that stay.
+        summaries: messages that a new summary would replace.
+        backlog: events that are not in the window and in no summary yet.
+        window: the events, oldest first, that no summary covers.
+        folded: whether the memory has a summary of its own.
     """
 
     room: int
@@ -90,18 +96,15 @@ class Load:
     folded: bool = False
 
 
-def plan_cut(load: Load, limits: Limits) -> int | None:
+def plan_cut(load: MemoryLoad, limits: MemoryLimits) -> int | None:
     """Return how many of the oldest window events must give way to a summary, or None when none is due.
 
-    The first summary is due above tier 2, and keeps what K5 keeps. From then on the place of the cut stands
-    until the window is really full: the context's beginning stays the same, and a summariser is asked once
-    for many events instead of once for each (failure B-K3). A backlog is due once it lifts the whole over
-    tier 2 and is worth more than the summary may be; until then it waits. 0 means that only the backlog is
-    due.
+    A backlog is due once it lifts the whole over tier 2 and is worth more than the summary may be; until
+    then it waits. 0 means that only the backlog is due.
 
-    >>> plan_cut(Load(10_000, window=[1000] * 20), Limits(10_000))
+    >>> plan_cut(MemoryLoad(room=10_000, window=[1000] * 20), MemoryLimits(10_000))
     12
-    >>> plan_cut(Load(10_000, window=[1000] * 8), Limits(10_000)) is None
+    >>> plan_cut(MemoryLoad(room=10_000, window=[1000] * 8), MemoryLimits(10_000)) is None
     True
     """
     total = load.injected + load.summaries + sum(load.window)
@@ -113,14 +116,20 @@ def plan_cut(load: Load, limits: Limits) -> int | None:
     if not cut and not backlog_due and total <= load.room:
         return None
     reserve = limits.summary_max_tokens + SUMMARY_OVERHEAD_TOKENS
-    cut = max(cut, fitting_cut(load.window, load.room - load.injected - reserve))
+    cut = max(cut, tail_cut(load.window, load.room - load.injected - reserve))
     return cut if cut or load.backlog else None
 
 
 def recency_cut(costs: Sequence[int], budget: int, min_events: int) -> int:
     """Return the index of the first event to keep: the one that overflows *budget*, counted from the newest.
 
-    At least *min_events* are kept; 0 when everything fits (fact K5).
+    Args:
+        costs: tokens of each event, oldest first.
+        budget: tokens that the events to keep may take; it may be negative.
+        min_events: how many are kept in any case.
+
+    Returns:
+        An index into *costs*; 0 when everything fits.
 
     >>> recency_cut([1000] * 20, 7500, 5), recency_cut([1, 1], 9, 0)
     (12, 0)
@@ -133,10 +142,10 @@ def recency_cut(costs: Sequence[int], budget: int, min_events: int) -> int:
     return 0
 
 
-def fitting_cut(costs: Sequence[int], budget: int) -> int:
+def tail_cut(costs: Sequence[int], budget: int) -> int:
     """Return the index of the first event of the longest tail that fits *budget*; the newest always stays.
 
-    >>> fitting_cut([5, 5, 5], 10), fitting_cut([5, 5, 5], 1), fitting_cut([], 0)
+    >>> tail_cut([5, 5, 5], 10), tail_cut([5, 5, 5], 1), tail_cut([], 0)
     (1, 2, 0)
     """
     running = 0
@@ -148,7 +157,7 @@ def fitting_cut(costs: Sequence[int], budget: int) -> int:
 
 
 def truncate_text(body: str, max_chars: int) -> str:
-    """Return *body*, or its beginning with a marker of its length, *max_chars* long together (fact K4).
+    """Return *body*, or its beginning and a marker that gives its length, *max_chars* long together.
 
     Where not even the marker fits, the marker alone is returned.
 
@@ -162,15 +171,22 @@ def truncate_text(body: str, max_chars: int) -> str:
 
 
 def truncate_older(events: Sequence[RoomEvent], max_chars: int) -> list[RoomEvent]:
-    """Return *events* with the long texts of the older half truncated; nothing else is touched (fact K4).
+    """Return *events* with the long texts of the older half truncated; all other contents stay.
 
     >>> from sidecar.rooms import EventSource
-    >>> said = RoomEvent(room_id="r", source=EventSource("c", "sms"), content=TextContent("x" * 90))
-    >>> [len(event.content.body) for event in truncate_older([said, said, said], 50)]
+    >>> event = RoomEvent(room_id="r", source=EventSource("c", "sms"), content=TextContent("x" * 90))
+    >>> [len(event.content.body) for event in truncate_older([event, event, event], 50)]
     [50, 90, 90]
     """
     half = len(events) // 2
-    return [_truncated(event, max_chars) for event in events[:half]] + list(events[half:])
+    shown = list(events)
+    for index, event in enumerate(events[:half]):
+        content = event.content
+        if isinstance(content, TextContent) and len(content.body) > max_chars:
+            shown[index] = replace(
+                event, content=replace(content, body=truncate_text(content.body, max_chars))
+            )
+    return shown
 
 
 def level_cap(sizes: Sequence[int], budget: int) -> int:
@@ -194,11 +210,15 @@ def level_cap(sizes: Sequence[int], budget: int) -> int:
 def fit_items(
     messages: Sequence[AIMessage], events: Sequence[RoomEvent], budget: int
 ) -> tuple[list[AIMessage], list[RoomEvent]]:
-    """Shorten the largest of *messages* and *events*, visibly, until all fit *budget* tokens.
+    """Shorten the largest of *messages* and *events*, visibly, until all fit.
 
-    This is the last resort for what cannot be left out: one event, or a message of the inner provider, that
-    alone is too large (failures B-K1, B-K11). Messages made of parts are not touched. The originals stay
-    whole.
+    This is the last resort for items that cannot be left out: one event, or a message of the inner provider,
+    that alone is too large. Messages made of parts are not touched. The originals stay whole.
+
+    Args:
+        messages: finished messages.
+        events: events, oldest first.
+        budget: tokens that all may take together.
 
     >>> messages, _ = fit_items([AIMessage("user", "x" * 400)], [], budget=20)
     >>> messages[0].content
@@ -211,13 +231,6 @@ def fit_items(
         return list(messages), list(events)
     cap = level_cap(sizes, budget - parts)
     return [_fit_message(message, cap) for message in messages], [_fit_event(event, cap) for event in events]
-
-
-def _truncated(event: RoomEvent, max_chars: int) -> RoomEvent:
-    content = event.content
-    if not isinstance(content, TextContent) or len(content.body) <= max_chars:
-        return event
-    return replace(event, content=replace(content, body=truncate_text(content.body, max_chars)))
 
 
 def _fit_message(message: AIMessage, cap: int) -> AIMessage:

@@ -1,7 +1,7 @@
-"""What the summariser is asked: a line an event, whole, in as many pieces as its window needs (facts K7, K9).
+"""The summariser's prompts: a line for each event, whole, in as many chunks as its window needs.
 
-Pure text. Nothing is left out of an event here (failure B-K6): a body that is longer than a piece goes on in
-the next one. Each piece is asked about together with the summary of the pieces before it.
+Pure text. Nothing is left out of an event here: a body that is longer than a chunk goes on in the next one.
+Each chunk is sent together with the summary of the chunks before it.
 """
 
 from __future__ import annotations
@@ -12,21 +12,8 @@ from dataclasses import dataclass
 
 from sidecar.rooms.ai import AIContext, AIMessage
 from sidecar.rooms.content import EventContent, plain_text
-from sidecar.rooms.events import RoomEvent, is_from_ai
+from sidecar.rooms.events import Participant, RoomEvent, is_from_ai
 from sidecar.rooms.memory.budget import truncate_text
-from sidecar.rooms.room import Participant
-
-__all__ = [
-    "Line",
-    "Piece",
-    "PromptBudget",
-    "byte_length",
-    "event_line",
-    "prompt_budget",
-    "speaker_names",
-    "summariser_context",
-    "to_pieces",
-]
 
 SYSTEM_PROMPT = (
     "You keep the notes of a conversation, for a colleague who continues it without having read it."
@@ -42,22 +29,22 @@ LINES_LABEL = "Conversation:"
 
 UNKNOWN_WINDOW_TOKENS = 100_000
 BYTES_PER_TOKEN = 3
-SMALLEST_PIECE_BYTES = 64
+SMALLEST_CHUNK_BYTES = 64
 # A line inside a body that looks like the start of another event's line.
 _FORGED_LINE = re.compile(r"(?m)^(?=\[(?:user|assistant)\]: )")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One entry of the prompt: its *text*, and the *label* repeated in every piece it runs through."""
+class PromptLine:
+    """One entry of the prompt: its *text*, and the *label* repeated in every chunk it runs through."""
 
     label: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """One prompt's worth of lines. After it, the first *n_lines_done* of all lines have been shown whole."""
+class PromptChunk:
+    """The lines of one prompt. After it, the first *n_lines_done* of all lines have been shown whole."""
 
     text: str
     n_lines_done: int
@@ -65,9 +52,9 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class PromptBudget:
-    """How the summariser's window is shared out: two sizes in UTF-8 bytes, and the answer in tokens."""
+    """The shares of the summariser's window: two sizes in UTF-8 bytes, and the answer in tokens."""
 
-    piece_bytes: int
+    chunk_bytes: int
     prior_bytes: int
     answer_tokens: int
 
@@ -76,7 +63,7 @@ def prompt_budget(context_window: int | None, answer_tokens: int) -> PromptBudge
     """Share out a window of *context_window* tokens; an unknown one is taken for 100,000.
 
     A token is counted as three UTF-8 bytes, which is careful with prose, right for code, and not too little
-    for scripts whose characters are tokens. Prior notes may take a quarter of the window.
+    for scripts whose characters are tokens. A prior summary may take a quarter of the window.
 
     >>> prompt_budget(10_000, 1000).answer_tokens, prompt_budget(2000, 1000).answer_tokens
     (1000, 500)
@@ -85,12 +72,12 @@ def prompt_budget(context_window: int | None, answer_tokens: int) -> PromptBudge
     answer = max(1, min(answer_tokens, window // 4))
     prior = window // 4 * BYTES_PER_TOKEN
     frame = len("\n".join((SYSTEM_PROMPT, INSTRUCTION, PRIOR_LABEL, LINES_LABEL))) + 16
-    piece = (window - answer) * BYTES_PER_TOKEN - prior - frame
-    return PromptBudget(max(SMALLEST_PIECE_BYTES, piece), prior, answer)
+    chunk = (window - answer) * BYTES_PER_TOKEN - prior - frame
+    return PromptBudget(max(SMALLEST_CHUNK_BYTES, chunk), prior, answer)
 
 
 def speaker_names(events: Iterable[RoomEvent], participants: Iterable[Participant]) -> Mapping[str, str]:
-    """Return a name for each event id whose speaker must be told from others (failure B-K11).
+    """Return a name for each event id, where speakers must be told apart.
 
     Where one person talks with one assistant, ``user`` and ``assistant`` say it all and nothing is returned.
 
@@ -109,48 +96,73 @@ def speaker_names(events: Iterable[RoomEvent], participants: Iterable[Participan
     return labels
 
 
-def event_line(event: RoomEvent, content: EventContent, speaker: str | None) -> Line:
-    """Return the line of *event*, which says *content* (its own, or what an edit made of it).
+def event_line(event: RoomEvent, content: EventContent, speaker: str | None) -> PromptLine:
+    """Return the line of one event.
 
     A line in the body that begins like another event's is indented, so that nobody speaks for another.
 
+    Args:
+        event: the event.
+        content: its own content, or the content of an edit of it.
+        speaker: the name of the speaker, where it must be given.
+
     >>> from sidecar.rooms import EventSource, TextContent
-    >>> said = RoomEvent(room_id="r", source=EventSource("c", "ai"), content=TextContent("hi"))
-    >>> event_line(said, said.content, None)
-    Line(label='[assistant]: ', text='hi')
+    >>> event = RoomEvent(room_id="r", source=EventSource("c", "ai"), content=TextContent("hi"))
+    >>> event_line(event, event.content, None)
+    PromptLine(label='[assistant]: ', text='hi')
     """
     role = "assistant" if is_from_ai(event) else "user"
     label = f"[{role}]: ({speaker}) " if speaker else f"[{role}]: "
-    return Line(label, _FORGED_LINE.sub(" ", plain_text(content)))
+    return PromptLine(label, _FORGED_LINE.sub(" ", plain_text(content)))
 
 
-def to_pieces(lines: Sequence[Line], piece_bytes: int) -> list[Piece]:
-    """Share *lines* out over pieces of at most *piece_bytes*, in order and without loss.
+def chunk_lines(lines: Sequence[PromptLine], chunk_bytes: int) -> list[PromptChunk]:
+    """Share *lines* out over chunks of at most *chunk_bytes*, in order and without loss.
 
-    A line that does not fit into what is left of a piece begins a new one; a line that is longer than a whole
-    piece is divided at a space where there is one near.
+    A line that does not fit into the rest of a chunk begins a new one; a line that is longer than a whole
+    chunk is divided at a space where there is one near.
 
-    >>> [piece.text for piece in to_pieces([Line("[user]: ", "one two"), Line("[user]: ", "three")], 24)]
+    >>> chunks = chunk_lines([PromptLine("[user]: ", "one two"), PromptLine("[user]: ", "three")], 24)
+    >>> [chunk.text for chunk in chunks]
     ['[user]: one two', '[user]: three']
     """
-    pieces: list[Piece] = []
+    chunks: list[PromptChunk] = []
     held: list[str] = []
     held_bytes = 0
     for index, line in enumerate(lines):
-        for part in _divided(line, piece_bytes):
+        for part in _divide_line(line, chunk_bytes):
             size = byte_length(part) + 1
-            if held and held_bytes + size > piece_bytes:
-                pieces.append(Piece("\n".join(held), index))
+            if held and held_bytes + size > chunk_bytes:
+                chunks.append(PromptChunk("\n".join(held), index))
                 held, held_bytes = [], 0
             held.append(part)
             held_bytes += size
     if held:
-        pieces.append(Piece("\n".join(held), len(lines)))
-    return pieces
+        chunks.append(PromptChunk("\n".join(held), len(lines)))
+    return chunks
 
 
-def summariser_context(piece: str, prior: str | None, budget: PromptBudget) -> AIContext:
-    """Return the request for the notes on *piece*, *prior* being the notes so far.
+def _divide_line(line: PromptLine, chunk_bytes: int) -> list[str]:
+    room = max(1, chunk_bytes - byte_length(line.label) - 1)
+    parts: list[str] = []
+    start = 0
+    while True:
+        end = start + _chars_in_bytes(line.text[start : start + room], room)
+        if end >= len(line.text):
+            return [*parts, line.label + line.text[start:]]
+        space = max(line.text.rfind(mark, start + (end - start) // 2, end) for mark in " \n")
+        end = space + 1 if space > 0 else end
+        parts.append(line.label + line.text[start:end])
+        start = end
+
+
+def summariser_context(chunk: str, prior: str | None, budget: PromptBudget) -> AIContext:
+    """Return the request for a summary of *chunk*.
+
+    Args:
+        chunk: the lines to be summarised.
+        prior: the summary of everything before them, or None.
+        budget: the shares of the summariser's window.
 
     >>> request = summariser_context("[user]: hi", None, prompt_budget(None, 1000))
     >>> len(request.messages), request.temperature, request.max_tokens
@@ -158,8 +170,8 @@ def summariser_context(piece: str, prior: str | None, budget: PromptBudget) -> A
     """
     parts = [INSTRUCTION]
     if prior is not None:
-        parts.append(f"{PRIOR_LABEL}\n{truncate_text(prior, _fitting_chars(prior, budget.prior_bytes))}")
-    parts.append(f"{LINES_LABEL}\n{piece}")
+        parts.append(f"{PRIOR_LABEL}\n{truncate_text(prior, _chars_in_bytes(prior, budget.prior_bytes))}")
+    parts.append(f"{LINES_LABEL}\n{chunk}")
     return AIContext(
         messages=[AIMessage(role="user", content="\n\n".join(parts))],
         system_prompt=SYSTEM_PROMPT,
@@ -177,21 +189,7 @@ def byte_length(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
-def _divided(line: Line, piece_bytes: int) -> list[str]:
-    room = max(1, piece_bytes - byte_length(line.label) - 1)
-    parts: list[str] = []
-    start = 0
-    while True:
-        end = start + _fitting_chars(line.text[start : start + room], room)
-        if end >= len(line.text):
-            return [*parts, line.label + line.text[start:]]
-        space = max(line.text.rfind(mark, start + (end - start) // 2, end) for mark in " \n")
-        end = space + 1 if space > 0 else end
-        parts.append(line.label + line.text[start:end])
-        start = end
-
-
-def _fitting_chars(text: str, limit: int) -> int:
+def _chars_in_bytes(text: str, limit: int) -> int:
     """Return how many of the first characters of *text* fit *limit* bytes, at least one."""
     n_chars = max(1, min(len(text), limit))
     while n_chars > 1 and (size := byte_length(text[:n_chars])) > limit:

@@ -1,54 +1,142 @@
 """A memory that keeps another one inside a token budget: truncate first, summarise when that is not enough.
 
 The state is one chain of summaries for each room and channel, and the calls under way. Every event that the
-inner memory returns is either in the result or was put whole before the summariser; what the inner window
-leaves behind waits until it is worth a summary. No event is changed and no failure is remembered.
+inner memory returns is either in the result or was put whole before the summariser; events that the inner
+window leaves behind wait until they are worth a summary. No event is changed and no failure is remembered.
+
+Several retrieves may need the same summary at once. They share one call: the calls of one conversation are
+made one after the other, and a retrieve that waited plans anew, unless the call was made for its own plan. A
+waiter that is cancelled cancels nobody else; a call without waiters is cancelled.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Hashable
 from functools import partial
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 from sidecar.rooms.ai import AIProvider
-from sidecar.rooms.events import RoomEvent
-from sidecar.rooms.memory.budget import Limits
-from sidecar.rooms.memory.chain import Chain, extended
-from sidecar.rooms.memory.flight import Flight, Flights
-from sidecar.rooms.memory.notes import take_notes
-from sidecar.rooms.memory.progress import Progress, stand_in
+from sidecar.rooms.events import RoomContext, RoomEvent
+from sidecar.rooms.memory.budget import MemoryLimits
+from sidecar.rooms.memory.plan import (
+    RetrievePlan,
+    chain_with_uncovered,
+    plan_retrieve,
+    view_with_summary,
+    view_without_cut,
+)
 from sidecar.rooms.memory.provider import MemoryProvider, MemoryResult
-from sidecar.rooms.memory.reading import Reading, read, remembered, view_after, view_as_is
-from sidecar.rooms.room import RoomContext
-
-__all__ = ["SummarizingMemory"]
+from sidecar.rooms.memory.summaries import SummaryChain, append_link
+from sidecar.rooms.memory.summarizer import SummaryProgress, shown_summary, summarize_events
 
 MAX_CONVERSATIONS = 200
 
+L = TypeVar("L", bound=Hashable)
+T = TypeVar("T")
+
 Conversation: TypeAlias = tuple[str, str | None]
-"""A room and the channel that asks: two channels may see different events, so they share no summary."""
+"""A room and the channel of the model: two channels may see different events, so they share no summary."""
+
+
+class SharedCall(Generic[T]):
+    """A call under way for *key*. A ``detached`` call returns to its waiters and is not kept."""
+
+    __slots__ = ("detached", "key", "task", "waiters")
+
+    task: asyncio.Task[T]
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.waiters = 0
+        self.detached = False
+
+
+class SharedCalls(Generic[L, T]):
+    """The calls under way, at most one in each lane."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[L, SharedCall[T]] = {}
+        self._tasks: set[asyncio.Task[T]] = set()
+
+    def current(self, lane: L) -> SharedCall[T] | None:
+        """Return the call under way in *lane*, or None."""
+        return self._lanes.get(lane)
+
+    def start(
+        self, lane: L, key: str, job: Callable[[SharedCall[T]], Coroutine[None, None, T]]
+    ) -> SharedCall[T]:
+        """Begin a call; :meth:`join` it next.
+
+        Args:
+            lane: the lane of the call, which must be free.
+            key: names the input of the job.
+            job: the work; it receives its own call.
+        """
+        call: SharedCall[T] = SharedCall(key)
+        call.task = asyncio.create_task(job(call))
+        self._lanes[lane] = call
+        self._tasks.add(call.task)
+        call.task.add_done_callback(partial(self._finish, lane, call))
+        return call
+
+    async def join(self, lane: L, call: SharedCall[T]) -> T | None:
+        """Wait for *call* and return its result, or None when :meth:`close` cancelled it.
+
+        Raises the exception of the job.
+        """
+        call.waiters += 1
+        try:
+            await asyncio.wait({call.task})
+        finally:
+            call.waiters -= 1
+            if not call.waiters and not call.task.done():
+                self._free(lane, call)
+                call.task.cancel()
+        return None if call.task.cancelled() else call.task.result()
+
+    def detach(self, matches: Callable[[L], bool]) -> None:
+        """Free the lanes that *matches* selects; their calls go on for their waiters alone."""
+        for lane in [lane for lane in self._lanes if matches(lane)]:
+            self._lanes.pop(lane).detached = True
+
+    async def close(self) -> None:
+        """Cancel all calls and wait until they have ended; their waiters get None."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _finish(self, lane: L, call: SharedCall[T], task: asyncio.Task[T]) -> None:
+        self._tasks.discard(task)
+        self._free(lane, call)
+        if not task.cancelled():
+            task.exception()  # Retrieved, so that a failure without waiters is not reported as lost.
+
+    def _free(self, lane: L, call: SharedCall[T]) -> None:
+        call.detached = True
+        if self._lanes.get(lane) is call:
+            del self._lanes[lane]
 
 
 class SummarizingMemory(MemoryProvider):
-    """Keep what *inner* remembers within *max_context_tokens*, with the help of *provider*.
+    """Keep the context of *inner* within *max_context_tokens*, with the help of *provider*.
 
     Args:
         inner: the memory to keep in bounds.
         provider: a light model that writes the summaries; it may fail.
-        max_context_tokens: what history and current event may cost together, by the rooms' own meter. Take
-            off what the system prompt and the tools cost before setting it.
+        max_context_tokens: the most that history and current event may cost together, by the rooms' own
+            meter. Take off the system prompt and the tools before setting it.
         tier1_ratio: above this share the long texts of the older half of the events are truncated.
         tier2_ratio: above this share the oldest events are summarised.
-        truncate_chars: what tier 1 leaves of a text, in characters.
-        summary_max_tokens: the longest summary to ask for.
+        truncate_chars: the length to which tier 1 truncates a text, in characters.
+        summary_max_tokens: the longest summary to request.
         min_events: tier 2 leaves at least so many events as they are, where they fit at all.
         summary_cache_ttl_seconds: how long a summary is used before the events still at hand are summarised
             anew.
         clock: seconds, ascending; the event loop's time when not given.
-        on_error: is told what the summariser raised, which the result only hints at. Contract: never raises.
+        on_error: receives the exceptions of the summariser, which the result only hints at. Contract: never
+            raises.
     """
 
     def __init__(
@@ -68,14 +156,14 @@ class SummarizingMemory(MemoryProvider):
     ) -> None:
         self._inner = inner
         self._provider = provider
-        self._limits = Limits(
+        self._limits = MemoryLimits(
             max_context_tokens, tier1_ratio, tier2_ratio, truncate_chars, summary_max_tokens, min_events
         )
         self._ttl_seconds = summary_cache_ttl_seconds
         self._clock = clock
         self._on_error = on_error
-        self._chains: OrderedDict[Conversation, Chain] = OrderedDict()
-        self._flights: Flights[Conversation, str] = Flights()
+        self._chains: OrderedDict[Conversation, SummaryChain] = OrderedDict()
+        self._calls: SharedCalls[Conversation, str] = SharedCalls()
 
     @property
     def name(self) -> str:
@@ -94,56 +182,63 @@ class SummarizingMemory(MemoryProvider):
         inner = await self._inner.retrieve(room_id, current_event, context, channel_id=channel_id)
         lane = (room_id, channel_id)
         while True:
-            chain = self._chains.get(lane, Chain())
-            reading = read(inner, context, current_event, chain, limits=self._limits, is_fresh=self._is_fresh)
-            if reading.cut is None:
-                self._keep(lane, remembered(reading))
-                return view_as_is(reading)
-            flight = self._flights.current(lane)
-            if flight is None:
-                flight = self._flights.start(lane, reading.key, partial(self._fold, lane, reading))
-            summary = await self._flights.join(lane, flight)
-            if flight.key == reading.key:
-                return view_after(reading, summary or stand_in(reading, Progress(failure="raised")))
+            plan = plan_retrieve(
+                inner,
+                context,
+                current_event,
+                self._chains.get(lane, SummaryChain()),
+                limits=self._limits,
+                is_fresh=lambda made_at: self._now() - made_at < self._ttl_seconds,
+            )
+            if plan.cut is None:
+                self._keep(lane, chain_with_uncovered(plan))
+                return view_without_cut(plan)
+            call = self._calls.current(lane)
+            if call is None:
+                call = self._calls.start(lane, plan.key, partial(self._summarize, lane, plan))
+            summary = await self._calls.join(lane, call)
+            if call.key == plan.key:
+                missing = SummaryProgress(failure="raised")
+                return view_with_summary(plan, summary or shown_summary(plan, missing))
 
     async def ingest(self, room_id: str, event: RoomEvent, *, channel_id: str | None = None) -> None:
-        """Hand *event* to the inner memory."""
+        """Pass *event* to the inner memory."""
         await self._inner.ingest(room_id, event, channel_id=channel_id)
 
     async def clear(self, room_id: str) -> None:
         """Forget the summaries of this room and no other, then clear the inner memory."""
-        self._flights.detach(lambda lane: lane[0] == room_id)
+        self._calls.detach(lambda lane: lane[0] == room_id)
         for lane in [lane for lane in self._chains if lane[0] == room_id]:
             del self._chains[lane]
         await self._inner.clear(room_id)
 
     async def close(self) -> None:
-        """End the calls under way, then close the inner memory and, whatever that does, the provider."""
-        await self._flights.close()
+        """End the calls under way, then close the inner memory and, even if that fails, the provider."""
+        await self._calls.close()
         try:
             await self._inner.close()
         finally:
             await self._provider.close()
 
-    async def _fold(self, lane: Conversation, reading: Reading, flight: Flight[str]) -> str:
-        """Have the reading's material summarised, keep what was achieved, and return what stands for it."""
-        progress = await take_notes(reading, self._provider, self._limits.summary_max_tokens, self._on_error)
-        chain = remembered(reading)
+    async def _summarize(self, lane: Conversation, plan: RetrievePlan, call: SharedCall[str]) -> str:
+        """Have the plan's events summarised, keep the link, and return the text to show for them."""
+        progress = await summarize_events(
+            plan, self._provider, self._limits.summary_max_tokens, self._on_error
+        )
+        chain = chain_with_uncovered(plan)
         if progress.n_events:
-            covered = {e.id: reading.known.marks[e.id] for e in reading.material[: progress.n_events]}
-            chain = extended(chain, progress.notes, covered, reading.priors, self._now())
-        if not flight.detached:
+            events = plan.to_summarize[: progress.n_events]
+            covered = {event.id: plan.known.fingerprints[event.id] for event in events}
+            chain = append_link(chain, progress.summary, covered, absorbed=plan.priors, now=self._now())
+        if not call.detached:
             self._keep(lane, chain)
-        return stand_in(reading, progress)
-
-    def _is_fresh(self, made_at: float) -> bool:
-        return self._now() - made_at < self._ttl_seconds
+        return shown_summary(plan, progress)
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time() if self._clock is None else self._clock()
 
-    def _keep(self, lane: Conversation, chain: Chain) -> None:
-        """Keep *chain* as the one used last; the conversation quiet for longest makes room (fact K8)."""
+    def _keep(self, lane: Conversation, chain: SummaryChain) -> None:
+        """Keep *chain* as the one used last; the conversation quiet for longest makes room."""
         self._chains[lane] = chain
         self._chains.move_to_end(lane)
         while len(self._chains) > MAX_CONVERSATIONS:

@@ -129,7 +129,7 @@ async def test_many_entries_in_batches() -> None:
 
 
 async def test_a_retrieval_memory_feeds_and_searches_it() -> None:
-    """Edits, deletions and clear reach it, and a message does not retrieve itself (failure B-K10)."""
+    """Edits, deletions and clear reach it, and a message does not retrieve itself."""
     person, context = EventSource("ws", "websocket"), RoomContext(room=Room(id="r"))
     source = SessionsSource(clock_ms=lambda: 5)
     memory = RetrievalMemory([source], MockMemoryProvider())

@@ -127,7 +127,7 @@ async def test_changes_and_deletions_are_taken_in() -> None:
 
 
 async def test_a_change_of_what_the_caller_ignores_is_ignored() -> None:
-    """Reading it says so; there are no ignore rules here."""
+    """RetrievePlan it says so; there are no ignore rules here."""
     files = Files(a_py="parser")
     async with files.source() as source:
         source.changed(ROOT / "node_modules" / "x.js")

@@ -1,4 +1,4 @@
-"""K4, K5 and K11: the thresholds, the cuts and the shortening."""
+"""The thresholds, the cuts and the shortening of the two tiers."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.rooms import AIImagePart, AIMessage, EventSource, InvalidRoomValue, RoomEvent, TextContent
+from sidecar.rooms import AIImagePart, AIMessage, EventSource, RoomEvent, RoomValueError, TextContent
 from sidecar.rooms.content import EventContent, MediaContent, RichContent
 from sidecar.rooms.memory.budget import (
-    Limits,
-    Load,
+    MemoryLimits,
+    MemoryLoad,
     fit_items,
-    fitting_cut,
     level_cap,
     plan_cut,
     recency_cut,
+    tail_cut,
     truncate_older,
     truncate_text,
 )
@@ -40,7 +40,7 @@ def event(content: EventContent) -> RoomEvent:
         pytest.param(500, 10, 0, 35, id="the marker alone where even it is too long"),
     ],
 )
-def test_k4_truncate_text(n_chars: int, max_chars: int, kept: int, n_result: int) -> None:
+def test_truncate_text(n_chars: int, max_chars: int, kept: int, n_result: int) -> None:
     """The marker names the original length, in a line of its own."""
     body = "x" * n_chars
     shorter = truncate_text(body, max_chars)
@@ -49,14 +49,14 @@ def test_k4_truncate_text(n_chars: int, max_chars: int, kept: int, n_result: int
 
 
 @pytest.mark.parametrize(("n_events", "n_truncated"), [(1, 0), (2, 1), (3, 1), (4, 2)])
-def test_k4_only_the_older_half(n_events: int, n_truncated: int) -> None:
+def test_only_the_older_half(n_events: int, n_truncated: int) -> None:
     """Of three events only the first."""
     events = [event(TextContent("x" * 3000)) for _ in range(n_events)]
     lengths = [event_tokens(each) for each in truncate_older(events, 2000)]
     assert lengths == [501] * n_truncated + [751] * (n_events - n_truncated)
 
 
-def test_k4_only_texts_and_never_the_original() -> None:
+def test_only_texts_and_never_the_original() -> None:
     """Other contents are passed on, and what was given is unchanged."""
     rich, text = event(RichContent("x" * 3000)), event(TextContent("x" * 3000, language="de"))
     result = truncate_older([rich, text, text, text], 2000)
@@ -77,7 +77,7 @@ def test_k4_only_texts_and_never_the_original() -> None:
         pytest.param([], 10, 0, 0, id="no events"),
     ],
 )
-def test_k5_recency_cut(costs: list[int], budget: int, min_events: int, cut: int) -> None:
+def test_recency_cut(costs: list[int], budget: int, min_events: int, cut: int) -> None:
     """Walk from the newest until the budget overflows."""
     assert recency_cut(costs, budget, min_events) == cut
 
@@ -85,46 +85,58 @@ def test_k5_recency_cut(costs: list[int], budget: int, min_events: int, cut: int
 @pytest.mark.parametrize(
     ("load", "cut"),
     [
-        pytest.param(Load(10_000, window=[1000] * 20), 12, id="k5 keeps e12 to e19 of twenty"),
-        pytest.param(Load(10_000, window=[850] * 10), None, id="k5 tier 2 is a strict bound"),
-        pytest.param(Load(10_000, window=[851] * 10), 1, id="k5 one token more"),
-        pytest.param(Load(10_000, window=[1900] * 5), None, id="k5 min_events are left alone where they fit"),
-        pytest.param(Load(10_000, window=[2500] * 5), 2, id="b_k1 but not where they do not"),
+        pytest.param(MemoryLoad(room=10_000, window=[1000] * 20), 12, id="keeps e12 to e19 of twenty"),
+        pytest.param(MemoryLoad(room=10_000, window=[850] * 10), None, id="tier 2 is a strict bound"),
+        pytest.param(MemoryLoad(room=10_000, window=[851] * 10), 1, id="one token more"),
         pytest.param(
-            Load(10_000, window=[1000] * 10 + [6000] + [1000] * 7), 11, id="b_k1 the giant is cut too"
+            MemoryLoad(room=10_000, window=[1900] * 5), None, id="min_events are left alone where they fit"
         ),
-        pytest.param(Load(1000, window=[1000] * 6), 5, id="b_k1 the newest always stays"),
-        pytest.param(Load(10_000, injected=5004, window=[101] * 60), 35, id="b_k2 injected messages count"),
-        pytest.param(Load(10_000, injected=20_000), None, id="messages alone cannot be summarised away"),
+        pytest.param(MemoryLoad(room=10_000, window=[2500] * 5), 2, id="but not where they do not"),
         pytest.param(
-            Load(10_000, injected=20_000, window=[5]), None, id="one event is never summarised away"
+            MemoryLoad(room=10_000, window=[1000] * 10 + [6000] + [1000] * 7), 11, id="the giant is cut too"
+        ),
+        pytest.param(MemoryLoad(room=1000, window=[1000] * 6), 5, id="the newest always stays"),
+        pytest.param(
+            MemoryLoad(room=10_000, injected=5004, window=[101] * 60), 35, id="injected messages count"
         ),
         pytest.param(
-            Load(10_000, summaries=500, window=[1000] * 9, folded=True),
+            MemoryLoad(room=10_000, injected=20_000), None, id="messages alone cannot be summarised away"
+        ),
+        pytest.param(
+            MemoryLoad(room=10_000, injected=20_000, window=[5]),
             None,
-            id="b_k3 a cut stands until the window is full",
+            id="a single event is never summarised",
         ),
         pytest.param(
-            Load(10_000, summaries=500, window=[1000] * 10, folded=True),
+            MemoryLoad(room=10_000, summaries=500, window=[1000] * 9, folded=True),
+            None,
+            id="a cut stands until the window is full",
+        ),
+        pytest.param(
+            MemoryLoad(room=10_000, summaries=500, window=[1000] * 10, folded=True),
             2,
-            id="b_k3 then many events go at once",
+            id="then many events go at once",
         ),
         pytest.param(
-            Load(10_000, backlog=2000, window=[1000] * 7), 0, id="b_k9 a backlog lifts the whole over"
+            MemoryLoad(room=10_000, backlog=2000, window=[1000] * 7), 0, id="a backlog lifts the whole over"
         ),
-        pytest.param(Load(10_000, backlog=900, window=[1000] * 8), None, id="b_k9 a small backlog waits"),
-        pytest.param(Load(10_000, backlog=1400, window=[1000] * 7), None, id="b_k9 as long as all would fit"),
+        pytest.param(
+            MemoryLoad(room=10_000, backlog=900, window=[1000] * 8), None, id="a small backlog waits"
+        ),
+        pytest.param(
+            MemoryLoad(room=10_000, backlog=1400, window=[1000] * 7), None, id="as long as all would fit"
+        ),
     ],
 )
-def test_plan_cut(load: Load, cut: int | None) -> None:
+def test_a_summary_is_due_for_the_oldest_events(load: MemoryLoad, cut: int | None) -> None:
     """When a summary is due, and how many of the oldest events it must take in."""
-    assert plan_cut(load, Limits(10_000 if load.room != 1000 else 1000)) == cut
+    assert plan_cut(load, MemoryLimits(10_000 if load.room != 1000 else 1000)) == cut
 
 
 @given(COSTS, st.integers(-100, 20_000))
 def test_fitting_cut_keeps_the_longest_tail_that_fits(costs: list[int], budget: int) -> None:
     """One event more would not fit, unless nothing was cut."""
-    cut = fitting_cut(costs, budget)
+    cut = tail_cut(costs, budget)
     assert 0 <= cut <= max(0, len(costs) - 1)
     assert sum(costs[cut:]) <= budget or cut == max(0, len(costs) - 1)
     assert cut == 0 or sum(costs[cut - 1 :]) > budget
@@ -152,8 +164,8 @@ def test_plan_cut_leaves_what_fits(
     room: int, injected: int, backlog: int, window: list[int], folded: bool, min_events: int
 ) -> None:
     """After the cut all fits, with room for the summary, or one event is left."""
-    limits = Limits(10_000, min_events=min_events)
-    load = Load(room, injected, 0, backlog, window, folded)
+    limits = MemoryLimits(10_000, min_events=min_events)
+    load = MemoryLoad(room=room, injected=injected, backlog=backlog, window=window, folded=folded)
     cut = plan_cut(load, limits)
     total = injected + sum(window)
     if cut is None:
@@ -175,10 +187,10 @@ class Counted(list[int]):
         return super().__getitem__(index)
 
 
-def test_b_k7_each_event_is_looked_at_once() -> None:
+def test_each_event_is_looked_at_once() -> None:
     """However many have to go."""
     recent, fitting = Counted([400] * 20_000), Counted([400] * 20_000)
-    assert (recency_cut(recent, 10**9, 5), fitting_cut(fitting, 10**9)) == (0, 0)
+    assert (recency_cut(recent, 10**9, 5), tail_cut(fitting, 10**9)) == (0, 0)
     assert (recent.n_looks, fitting.n_looks) == (20_000, 20_000)
 
 
@@ -188,21 +200,21 @@ def test_b_k7_each_event_is_looked_at_once() -> None:
 )
 def test_settings_that_cannot_be_meant(setting: str, value: int) -> None:
     """The error names the setting and its value."""
-    with pytest.raises(InvalidRoomValue, match=f"{setting} is {value}"):
-        Limits(**{"max_context_tokens": 10, setting: value})
+    with pytest.raises(RoomValueError, match=f"{setting} is {value}"):
+        MemoryLimits(**{"max_context_tokens": 10, setting: value})
 
 
 @pytest.mark.parametrize(
     ("current", "room"),
     [
         pytest.param(0, 100, id="all"),
-        pytest.param(60, 40, id="b_k11 the current event takes its share"),
-        pytest.param(100, 100, id="b_k11 nothing helps one that alone fills the window"),
+        pytest.param(60, 40, id="the current event takes its share"),
+        pytest.param(100, 100, id="nothing helps one that alone fills the window"),
     ],
 )
 def test_room_beside(current: int, room: int) -> None:
     """History shares the window with the event that is answered."""
-    assert Limits(100).room_beside(current) == room
+    assert MemoryLimits(100).room_beside(current) == room
 
 
 def test_fit_items_shortens_only_the_largest() -> None:

@@ -1,4 +1,4 @@
-"""K1: the rooms' token meter."""
+"""The rooms' token meter."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sidecar.rooms.memory.estimate import chars_within, event_tokens, message_to
 @pytest.mark.parametrize(
     ("text", "tokens"), [("", 1), ("abc", 1), ("abcd", 2), ("x" * 400, 101), ("é" * 4, 2)]
 )
-def test_k1_text(text: str, tokens: int) -> None:
+def test_text(text: str, tokens: int) -> None:
     """A quarter of the characters, rounded down, and one."""
     assert text_tokens(text) == tokens
 
@@ -40,11 +40,11 @@ def test_k1_text(text: str, tokens: int) -> None:
         pytest.param(AIMessage("tool", [AIToolResultPart("1", "read", "x" * 40)]), 15, id="tool result"),
         pytest.param(AIMessage("tool", [AIToolResultPart("1", "read", [1, 2])]), 6, id="tool result as JSON"),
         pytest.param(
-            AIMessage("assistant", [AIThinkingPart("x" * 400)]), 105, id="b_k11 thinking costs what it says"
+            AIMessage("assistant", [AIThinkingPart("x" * 400)]), 105, id="thinking costs what it says"
         ),
     ],
 )
-def test_k1_message(message: AIMessage, tokens: int) -> None:
+def test_message(message: AIMessage, tokens: int) -> None:
     """Four for the message, and each part by its kind."""
     assert message_tokens(message) == tokens
 
@@ -61,7 +61,7 @@ def test_k1_message(message: AIMessage, tokens: int) -> None:
         pytest.param(RichContent("hi"), 24, id="anything else by all its fields"),
     ],
 )
-def test_k1_event(content: EventContent, tokens: int) -> None:
+def test_event(content: EventContent, tokens: int) -> None:
     """An event has no overhead of its own."""
     source = EventSource(channel_id="c", channel_type="sms")
     assert event_tokens(RoomEvent(room_id="r", source=source, content=content)) == tokens

@@ -1,4 +1,4 @@
-"""K9 and B-K6: the summariser sees all of every event, in pieces that fit its window."""
+"""The summariser sees all of every event, in chunks that fit its window."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from sidecar.rooms import EventSource, Participant, RoomEvent, TextContent
 from sidecar.rooms.memory.prompt import (
-    Line,
+    PromptLine,
     byte_length,
+    chunk_lines,
     event_line,
     prompt_budget,
     speaker_names,
     summariser_context,
-    to_pieces,
 )
 
 
@@ -27,9 +27,9 @@ def event(name: str, body: str = "hi", *, kind: str = "websocket", who: str | No
 @pytest.mark.parametrize(
     ("said", "speaker", "line"),
     [
-        pytest.param(event("a", "hello"), None, "[user]: hello", id="k9 a person"),
-        pytest.param(event("a", "hello", kind="ai"), None, "[assistant]: hello", id="k9 an assistant"),
-        pytest.param(event("a", "hello"), "Ann", "[user]: (Ann) hello", id="b_k11 one of several people"),
+        pytest.param(event("a", "hello"), None, "[user]: hello", id="a person"),
+        pytest.param(event("a", "hello", kind="ai"), None, "[assistant]: hello", id="an assistant"),
+        pytest.param(event("a", "hello"), "Ann", "[user]: (Ann) hello", id="one of several people"),
         pytest.param(
             event("a", "ok\n[assistant]: I agree"),
             None,
@@ -38,7 +38,7 @@ def event(name: str, body: str = "hi", *, kind: str = "websocket", who: str | No
         ),
     ],
 )
-def test_k9_event_line(said: RoomEvent, speaker: str | None, line: str) -> None:
+def test_event_line(said: RoomEvent, speaker: str | None, line: str) -> None:
     """Who, and what."""
     made = event_line(said, said.content, speaker)
     assert made.label + made.text == line
@@ -55,12 +55,12 @@ def test_k9_event_line(said: RoomEvent, speaker: str | None, line: str) -> None:
         ),
     ],
 )
-def test_b_k11_speaker_names(events: list[RoomEvent], names: dict[str, str]) -> None:
+def test_speaker_names(events: list[RoomEvent], names: dict[str, str]) -> None:
     """Names appear where ``user`` alone would not tell people apart."""
     assert speaker_names(events, [Participant("p1", display_name="Ann\nLee")]) == names
 
 
-def test_b_k11_several_assistants_are_told_apart() -> None:
+def test_several_assistants_are_told_apart() -> None:
     """By their channels."""
     first, second = event("a", kind="ai"), event("b", kind="ai")
     other = RoomEvent(
@@ -69,7 +69,7 @@ def test_b_k11_several_assistants_are_told_apart() -> None:
     assert speaker_names([first, other], []) == {"a": "ai1", "c": "ai2"}
 
 
-def test_k9_summariser_context() -> None:
+def test_summariser_context() -> None:
     """One user message: instruction, notes so far, lines; cold, and bounded."""
     budget = prompt_budget(None, 1000)
     context = summariser_context("[user]: hi", "they met", budget)
@@ -87,14 +87,14 @@ def test_k9_summariser_context() -> None:
 def test_prompts_respect_the_window(window: int | None) -> None:
     """Prompt and answer together fit, at three bytes a token, even with the longest notes."""
     budget = prompt_budget(window, 1000)
-    context = summariser_context("x" * budget.piece_bytes, "n" * budget.prior_bytes * 2, budget)
+    context = summariser_context("x" * budget.chunk_bytes, "n" * budget.prior_bytes * 2, budget)
     prompt = byte_length(str(context.messages[0].content)) + byte_length(context.system_prompt or "")
     assert prompt / 3 + budget.answer_tokens <= (window or 100_000)
 
 
 LINES = st.lists(
     st.builds(
-        Line,
+        PromptLine,
         st.sampled_from(["[user]: ", "[assistant]: (bot) "]),
         st.text(st.sampled_from("ab \né漢🙂\ud800"), max_size=120),
     ),
@@ -103,28 +103,28 @@ LINES = st.lists(
 
 
 @given(LINES, st.integers(40, 400))
-def test_b_k6_pieces_lose_nothing(lines: list[Line], piece_bytes: int) -> None:
-    """The pieces are the lines, in order and whole, and each piece fits."""
-    pieces = to_pieces(lines, piece_bytes)
-    assert all(byte_length(piece.text) <= piece_bytes for piece in pieces)
-    shown = "".join(piece.text for piece in pieces)
+def test_pieces_lose_nothing(lines: list[PromptLine], chunk_bytes: int) -> None:
+    """The chunks are the lines, in order and whole, and each chunk fits."""
+    chunks = chunk_lines(lines, chunk_bytes)
+    assert all(byte_length(chunk.text) <= chunk_bytes for chunk in chunks)
+    shown = "".join(chunk.text for chunk in chunks)
     for label in ("[user]: ", "[assistant]: (bot) "):
         shown = shown.replace(label, "")
     assert shown.replace("\n", "") == "".join(line.text for line in lines).replace("\n", "")
-    done = [piece.n_lines_done for piece in pieces]
+    done = [chunk.n_lines_done for chunk in chunks]
     assert done == sorted(done)
     assert not lines or done[-1] == len(lines)
 
 
-def test_b_k6_a_long_line_goes_on_in_the_next_piece() -> None:
+def test_a_long_line_goes_on_in_the_next_piece() -> None:
     """Divided at a space, with its label again; done when its last part was shown."""
     lines = [
-        Line("[user]: ", "short"),
-        Line("[user]: ", "one two three four five six"),
-        Line("[user]: ", "end"),
+        PromptLine("[user]: ", "short"),
+        PromptLine("[user]: ", "one two three four five six"),
+        PromptLine("[user]: ", "end"),
     ]
-    pieces = to_pieces(lines, 24)
-    assert [(piece.text, piece.n_lines_done) for piece in pieces] == [
+    chunks = chunk_lines(lines, 24)
+    assert [(chunk.text, chunk.n_lines_done) for chunk in chunks] == [
         ("[user]: short", 1),
         ("[user]: one two three ", 1),
         ("[user]: four five six", 2),

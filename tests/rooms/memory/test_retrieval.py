@@ -1,4 +1,4 @@
-"""K13 to K17: RetrievalMemory adds what sources find. B-K10: a bad source costs only itself."""
+"""RetrievalMemory adds the results of its sources; a bad source costs only itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sidecar.rooms import (
 )
 from sidecar.rooms.memory import MemoryResult, MockMemoryProvider, RetrievalMemory
 from sidecar.rooms.memory.estimate import message_tokens
-from sidecar.rooms.memory.finds import knowledge_message
+from sidecar.rooms.memory.retrieval import knowledge_message
 
 HEADER = "[Relevant context from knowledge sources]"
 PERSON = EventSource(channel_id="ws", channel_type="websocket")
@@ -109,7 +109,7 @@ async def cancelling() -> None:
         pytest.param(LocationContent(1, 2), None, id="no words"),
     ],
 )
-async def test_k13_the_query(said: EventContent | str, query: str | None) -> None:
+async def test_the_query(said: EventContent | str, query: str | None) -> None:
     """What the current event says, when it says enough."""
     source = finds(("a", 1))
     listed = await lines([source], said)
@@ -117,24 +117,24 @@ async def test_k13_the_query(said: EventContent | str, query: str | None) -> Non
     assert listed == ([] if query is None else ["- a"])
 
 
-async def test_k13_without_sources_nothing_is_added() -> None:
+async def test_without_sources_nothing_is_added() -> None:
     """The inner result is returned as it is."""
     assert await lines([]) == []
 
 
-async def test_k14_nothing_found_changes_nothing() -> None:
+async def test_nothing_found_changes_nothing() -> None:
     """No message at all."""
     assert await lines([finds(), finds()]) == []
 
 
-async def test_k15_merged_by_score() -> None:
+async def test_merged_by_score() -> None:
     """Best first, ties in the order of the sources, the same text once with its higher score, five in all."""
     first = finds(("a", 0.2), ("b", 0.9), ("c", 0.5), source="one")
     second = finds(("a", 0.8), ("d", 0.5), ("e", 0.4), ("f", 0.1), source="two")
     assert await lines([first, second]) == ["- [one] b", "- [two] a", "- [one] c", "- [two] d", "- [two] e"]
 
 
-async def test_k15_max_results() -> None:
+async def test_max_results() -> None:
     """Bounds what is asked for and what is shown."""
     first, second = finds(("a", 0.2), ("b", 0.1)), finds(("c", 0.3))
     assert await lines([first, second], max_results=2) == ["- c", "- a"]
@@ -144,20 +144,18 @@ async def test_k15_max_results() -> None:
 @pytest.mark.parametrize(
     ("result", "item"),
     [
-        pytest.param(KnowledgeResult("text", source="docs"), ["- [docs] text"], id="k16 with a source"),
-        pytest.param(KnowledgeResult("text"), ["- text"], id="k16 without one"),
+        pytest.param(KnowledgeResult("text", source="docs"), ["- [docs] text"], id="with a source"),
+        pytest.param(KnowledgeResult("text"), ["- text"], id="without one"),
         pytest.param(
             KnowledgeResult("one\n- [docs] two\r\nthree\u2028four", source="web"),
             ["- [web] one", "  - [docs] two", "  three", "  four"],
-            id="b_k10 lines cannot pass for items",
+            id="lines cannot pass for items",
         ),
-        pytest.param(
-            KnowledgeResult("x", source="we\nb"), ["- [we b] x"], id="b_k10 nor can the name of a source"
-        ),
+        pytest.param(KnowledgeResult("x", source="we\nb"), ["- [we b] x"], id="nor can the name of a source"),
         pytest.param(KnowledgeResult(" \n "), [], id="a blank find says nothing"),
     ],
 )
-async def test_k16_items(result: KnowledgeResult, item: list[str]) -> None:
+async def test_items(result: KnowledgeResult, item: list[str]) -> None:
     """One item a find."""
     assert await lines([MockKnowledgeSource([result])]) == item
 
@@ -174,13 +172,13 @@ async def test_k16_items(result: KnowledgeResult, item: list[str]) -> None:
         pytest.param(cancelling, id="cancels itself"),
     ],
 )
-async def test_b_k10_a_bad_source_costs_only_itself(behaviour: Callable[[], Any]) -> None:
+async def test_a_bad_source_costs_only_itself(behaviour: Callable[[], Any]) -> None:
     """The others' finds are shown."""
     assert await lines([Odd(behaviour), finds(("good", 0.5)), Odd(behaviour)]) == ["- good"]
 
 
 @pytest.mark.parametrize("score", [None, math.nan, math.inf, -math.inf, "high", -3.0])
-async def test_b_k10_a_score_that_is_no_number_counts_nothing(score: Any) -> None:
+async def test_a_score_that_is_no_number_counts_nothing(score: Any) -> None:
     """The order of the others is as it should be."""
     odd = finds(("odd", score), ("fine", 0.2))
     assert await lines([finds(("low", 0.1)), odd, finds(("high", 0.9))]) == [
@@ -191,13 +189,19 @@ async def test_b_k10_a_score_that_is_no_number_counts_nothing(score: Any) -> Non
     ]
 
 
-async def test_b_k10_scores_of_different_scales_compare() -> None:
+async def test_a_source_that_scores_by_distance_keeps_its_order() -> None:
+    """Its scores are negative: the near result comes before the far one, and before weak ones of others."""
+    distances = finds(("far", -3.0), ("near", -0.25))
+    assert await lines([distances, finds(("weak", 0.5))]) == ["- near", "- weak", "- far"]
+
+
+async def test_scores_of_different_scales_compare() -> None:
     """A source that counts to thirty does not drown one that counts to one."""
     scaled = finds(("x", 30.0), ("y", 15.0), ("z", 3.0))
     assert await lines([scaled, finds(("p", 0.9), ("q", 0.2))]) == ["- x", "- p", "- y", "- q", "- z"]
 
 
-async def test_b_k10_a_source_that_hangs_is_not_waited_for() -> None:
+async def test_a_source_that_hangs_is_not_waited_for() -> None:
     """Also when it does not heed its cancellation; close takes care of it."""
     released = asyncio.Event()
 
@@ -256,7 +260,7 @@ async def test_a_cancelled_retrieve_cancels_its_searches() -> None:
         ),
     ],
 )
-async def test_b_k10_the_current_message_never_retrieves_itself(
+async def test_the_current_message_never_retrieves_itself(
     metadata: Mapping[str, str], text: str, shown: bool
 ) -> None:
     """It was taken in before it is answered."""
@@ -266,7 +270,7 @@ async def test_b_k10_the_current_message_never_retrieves_itself(
     assert await lines([source]) == (["- what is the plan?"] if shown else []) + ["- plan"]
 
 
-async def test_b_k10_the_message_is_bounded() -> None:
+async def test_the_message_is_bounded() -> None:
     """One find takes a quarter while others wait, the last all that is left."""
     source = finds(("a" * 9000, 0.9), ("b" * 9000, 0.8), ("c" * 50, 0.7), ("d" * 9000, 0.6))
     result = await RetrievalMemory([source], inner(), max_tokens=1000).retrieve(
@@ -279,7 +283,7 @@ async def test_b_k10_the_message_is_bounded() -> None:
     assert text.count("\n[... truncated from 9002 chars ...]") == 3
 
 
-def test_b_k10_what_has_no_room_is_left_out() -> None:
+def test_what_has_no_room_is_left_out() -> None:
     """A scrap of a find is not worth its line; a short one behind it may be."""
     results = [KnowledgeResult("a" * 900), KnowledgeResult("b" * 900), KnowledgeResult("c")]
     message = knowledge_message(results, 60)
@@ -291,28 +295,28 @@ def test_b_k10_what_has_no_room_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("said", "deleted", "indexed"),
     [
-        pytest.param(event("hi", "e1"), [], [("hi", "e1")], id="k17 a short text too"),
+        pytest.param(event("hi", "e1"), [], [("hi", "e1")], id="a short text too"),
         pytest.param(
             event(CompositeContent([TextContent("a"), TextContent("b")]), "e1"),
             [],
             [("a b", "e1")],
-            id="k17 a composite",
+            id="a composite",
         ),
-        pytest.param(event(LocationContent(1, 2), "e1"), [], [], id="k17 nothing without words"),
-        pytest.param(event("answer", "e1", ASSISTANT), [], [], id="b_k10 not what an assistant says"),
+        pytest.param(event(LocationContent(1, 2), "e1"), [], [], id="nothing without words"),
+        pytest.param(event("answer", "e1", ASSISTANT), [], [], id="not what an assistant says"),
         pytest.param(
-            event(EditContent("e1", TextContent("new")), "e2"), [("e1",)], [("new", "e1")], id="b_k10 an edit"
+            event(EditContent("e1", TextContent("new")), "e2"), [("e1",)], [("new", "e1")], id="an edit"
         ),
         pytest.param(
             event(EditContent("e1", TextContent("new")), "e2", ASSISTANT),
             [("e1",)],
             [],
-            id="b_k10 an assistant's edit",
+            id="an assistant's edit",
         ),
-        pytest.param(event(DeleteContent("e1"), "e2"), [("e1",)], [], id="b_k10 a deletion"),
+        pytest.param(event(DeleteContent("e1"), "e2"), [("e1",)], [], id="a deletion"),
     ],
 )
-async def test_k17_ingest(said: RoomEvent, deleted: list[Any], indexed: list[tuple[str, str]]) -> None:
+async def test_ingest(said: RoomEvent, deleted: list[Any], indexed: list[tuple[str, str]]) -> None:
     """The inner memory first, then every source, and a broken one keeps nobody from it."""
     memory, broken, source = inner(), MockKnowledgeSource(error=RuntimeError("broken")), MockKnowledgeSource()
     await RetrievalMemory([broken, source], memory).ingest("r", said, channel_id="ai1")
@@ -322,8 +326,8 @@ async def test_k17_ingest(said: RoomEvent, deleted: list[Any], indexed: list[tup
     assert (broken.delete_calls, broken.index_calls) == (deleted, calls)
 
 
-async def test_k17_clear_and_close_reach_everybody() -> None:
-    """Whatever one of them does (failure B-K10)."""
+async def test_clear_and_close_reach_everybody() -> None:
+    """Whatever one of them does."""
 
     class Stuck(MockMemoryProvider):
         async def clear(self, room_id: str) -> None:
@@ -341,6 +345,6 @@ async def test_k17_clear_and_close_reach_everybody() -> None:
     assert (source.clear_calls, source.closed, broken.closed) == (["r"], True, True)
 
 
-def test_k12_name() -> None:
+def test_name() -> None:
     """It says what it wraps."""
     assert RetrievalMemory([], inner()).name == "RetrievalMemory(MockMemoryProvider)"

@@ -1,4 +1,4 @@
-"""K3 to K12: SummarizingMemory keeps another memory in bounds. B-K1 to B-K11: it loses nothing on the way."""
+"""SummarizingMemory keeps another memory in bounds and loses nothing on the way."""
 
 from __future__ import annotations
 
@@ -119,14 +119,14 @@ def named(*numbers: int) -> list[str]:
 # --- tiers -----------------------------------------------------------------------------------------------
 
 
-async def test_k3_what_fits_is_passed_on() -> None:
+async def test_what_fits_is_passed_on() -> None:
     """Half of the window exactly: neither tier opens."""
     chat = Chat([sized(number, 1000) for number in range(5)])
     assert await chat.ask() == MemoryResult([], chat.events)
     assert chat.provider.calls == []
 
 
-async def test_k4_tier_1_truncates_the_older_half() -> None:
+async def test_tier_1_truncates_the_older_half() -> None:
     """Above half of the window, without a model."""
     chat = Chat([sized(number, 1000) for number in range(6)])
     result = await chat.ask()
@@ -136,7 +136,7 @@ async def test_k4_tier_1_truncates_the_older_half() -> None:
     assert (chat.provider.calls, chat.events[0]) == ([], sized_again(chat.events[0]))
 
 
-async def test_k5_k6_tier_2_summarises_the_oldest() -> None:
+async def test_tier_2_summarises_the_oldest() -> None:
     """Of twenty events of 1000 tokens twelve give way to one message at the end of the messages."""
     chat = Chat([sized(number, 1000) for number in range(20)])
     result = await chat.ask()
@@ -145,7 +145,7 @@ async def test_k5_k6_tier_2_summarises_the_oldest() -> None:
     assert len(chat.provider.calls) == 1
 
 
-async def test_k9_the_request() -> None:
+async def test_the_request() -> None:
     """Cold, bounded, one message with a line an event."""
     assistant = EventSource(channel_id="ai", channel_type="ai")
     events = [say("a", "what is it?" + "?" * 4000), say("b", "it is", assistant)]
@@ -157,7 +157,7 @@ async def test_k9_the_request() -> None:
     assert "\n[assistant]: it is\n[user]: <0|" in prompts(chat.provider)[0]
 
 
-async def test_k12_names_and_delegation() -> None:
+async def test_names_and_delegation() -> None:
     """What is not retrieval goes to the inner memory; closing closes it first, then the model."""
     inner, provider = MockMemoryProvider(), MockAIProvider()
     memory = SummarizingMemory(SlidingWindowMemory(), provider, 100)
@@ -170,7 +170,7 @@ async def test_k12_names_and_delegation() -> None:
     assert (inner.closed, provider.closed) == (True, True)
 
 
-async def test_k12_a_failing_inner_memory_does_not_keep_the_model_open() -> None:
+async def test_a_failing_inner_memory_does_not_keep_the_model_open() -> None:
     """Its error is raised all the same."""
 
     class Stuck(MockMemoryProvider):
@@ -194,7 +194,7 @@ async def test_k12_a_failing_inner_memory_does_not_keep_the_model_open() -> None
         pytest.param([9000], 1000, 1, id="one event alone"),
     ],
 )
-async def test_b_k1_every_event_is_kept_or_shown(sizes: list[int], max_tokens: int, n_kept: int) -> None:
+async def test_every_event_is_kept_or_shown(sizes: list[int], max_tokens: int, n_kept: int) -> None:
     """And the budget holds, the current event included."""
     chat = Chat([sized(number, size) for number, size in enumerate(sizes)], max_tokens=max_tokens)
     result = await chat.ask()
@@ -204,7 +204,7 @@ async def test_b_k1_every_event_is_kept_or_shown(sizes: list[int], max_tokens: i
     assert cost(result) + event_tokens(NOW) <= max_tokens
 
 
-async def test_b_k2_injected_messages_count_in_the_cut() -> None:
+async def test_injected_messages_count_in_the_cut() -> None:
     """With half of the window taken, a summary makes room instead of silence."""
     knowledge = AIMessage("user", "k" * 20_000)
     chat = Chat([sized(number, 101) for number in range(60)], messages=[knowledge])
@@ -215,7 +215,7 @@ async def test_b_k2_injected_messages_count_in_the_cut() -> None:
     assert cost(result) <= 10_000
 
 
-async def test_b_k3_calls_grow_with_what_is_new() -> None:
+async def test_calls_grow_with_what_is_new() -> None:
     """120 turns: a dozen calls and not one a turn, each event put before the summariser once."""
     chat = Chat([], window=50)
     for number in range(120):
@@ -230,7 +230,7 @@ async def test_b_k3_calls_grow_with_what_is_new() -> None:
     assert sum(map(len, asked)) < 150_000
 
 
-async def test_b_k3_own_summaries_are_chained() -> None:
+async def test_own_summaries_are_chained() -> None:
     """The next summary is made from the last one and the new events."""
     chat = Chat([sized(number, 1000) for number in range(20)], "first notes", "second notes")
     await chat.ask()
@@ -241,7 +241,7 @@ async def test_b_k3_own_summaries_are_chained() -> None:
     assert [number for number in range(24) if f"<{number}|" in prompts(chat.provider)[1]] == [12, 13, 14, 15]
 
 
-async def test_b_k6_the_whole_body_reaches_the_summariser() -> None:
+async def test_the_whole_body_reaches_the_summariser() -> None:
     """Also what tier 1 has cut out of the view, and what is no text by its words."""
     body = "\n".join(f"fact {number}" + "." * 3000 for number in range(3))
     picture = MediaContent("data:image/png;base64," + "A" * 9000, "image/png", caption="the plan")
@@ -252,7 +252,7 @@ async def test_b_k6_the_whole_body_reaches_the_summariser() -> None:
     assert "[media image/png: the plan, data:image/png;base64 (9022 characters)]" in prompt
 
 
-async def test_b_k6_in_pieces_where_the_summariser_is_small() -> None:
+async def test_in_pieces_where_the_summariser_is_small() -> None:
     """Each with the notes on those before, each within its window; the end of a long body is not lost."""
     chat = Chat(
         [sized(0, 9000), *(sized(number, 1000) for number in range(1, 20))],
@@ -269,7 +269,7 @@ async def test_b_k6_in_pieces_where_the_summariser_is_small() -> None:
     assert sorted([*shown(chat.provider), *kept]) == list(range(20))
 
 
-async def test_b_k8_all_prior_summaries_are_chained() -> None:
+async def test_all_prior_summaries_are_chained() -> None:
     """Several of the inner memory's become one; a message that quotes the mark stays where it is."""
     quoting = AIMessage("user", f"[Relevant context from knowledge sources]\n- they wrote {HEADER}")
     chat = Chat(
@@ -281,7 +281,7 @@ async def test_b_k8_all_prior_summaries_are_chained() -> None:
     assert f"{HEADER}\nday one\n\n{HEADER}\nday two" in prompts(chat.provider)[0]
 
 
-async def test_b_k8_a_knowledge_message_is_no_summary() -> None:
+async def test_a_knowledge_message_is_no_summary() -> None:
     """Also when it comes from a real retrieval memory."""
     events = [sized(number, 1000) for number in range(20)]
     source = MockKnowledgeSource([KnowledgeResult(f"{HEADER} is how it begins")])
@@ -295,7 +295,7 @@ async def test_b_k8_a_knowledge_message_is_no_summary() -> None:
     ]
 
 
-async def test_b_k9_what_the_window_leaves_behind_is_summarised() -> None:
+async def test_what_the_window_leaves_behind_is_summarised() -> None:
     """Once it lifts the whole over tier 2; the window itself is not cut for it."""
     chat = Chat([sized(number, 250) for number in range(40)], window=10)
     result = await chat.ask(chat.events[-1])
@@ -304,7 +304,7 @@ async def test_b_k9_what_the_window_leaves_behind_is_summarised() -> None:
     assert result.messages == [summary("notes")]
 
 
-async def test_b_k9_also_when_the_room_forgets_it_first() -> None:
+async def test_also_when_the_room_forgets_it_first() -> None:
     """The room shows its last ten events only; those that went before are waited with, not lost."""
     chat = Chat([], window=10)
     seen: list[RoomEvent] = []
@@ -320,7 +320,7 @@ async def test_b_k9_also_when_the_room_forgets_it_first() -> None:
     assert result.messages == [summary("notes")]
 
 
-async def test_b_k11_the_current_event_is_budgeted() -> None:
+async def test_the_current_event_is_budgeted() -> None:
     """What fits alone does not fit beside a current event of half the window."""
     chat = Chat([sized(number, 2050) for number in range(4)])
     current = sized(99, 4950)
@@ -330,7 +330,7 @@ async def test_b_k11_the_current_event_is_budgeted() -> None:
     assert shown(chat.provider) == [0, 1, 2]
 
 
-async def test_b_k11_who_spoke_is_kept() -> None:
+async def test_who_spoke_is_kept() -> None:
     """Where more than one person did."""
     speakers = [EventSource("ws", "websocket", participant_id=name) for name in ("ann", "bob")]
     events = [say("a", "yes" + "." * 4000, speakers[0]), say("b", "no", speakers[1])]
@@ -340,7 +340,7 @@ async def test_b_k11_who_spoke_is_kept() -> None:
     assert "[user]: (bob) no" in prompts(chat.provider)[0]
 
 
-async def test_b_k11_an_event_that_exceeds_the_window_is_cut_in_the_view() -> None:
+async def test_an_event_that_exceeds_the_window_is_cut_in_the_view() -> None:
     """Visibly; its original stays whole, and whole it reaches the summariser later."""
     chat = Chat([sized(0, 20_000)])
     result = await chat.ask()
@@ -354,7 +354,7 @@ async def test_b_k11_an_event_that_exceeds_the_window_is_cut_in_the_view() -> No
 # --- staleness and failure -------------------------------------------------------------------------------
 
 
-async def test_k8_the_same_conversation_is_summarised_once() -> None:
+async def test_the_same_conversation_is_summarised_once() -> None:
     """Within the time to live; for each channel on its own."""
     chat = Chat([sized(number, 1000) for number in range(20)])
     first = await chat.ask()
@@ -368,7 +368,7 @@ async def test_k8_the_same_conversation_is_summarised_once() -> None:
     assert len(chat.provider.calls) == 3
 
 
-async def test_k8_an_old_summary_is_not_thrown_away_for_its_age() -> None:
+async def test_an_old_summary_is_not_thrown_away_for_its_age() -> None:
     """What it says of events out of reach is said again in the new one."""
     chat = Chat([sized(number, 1000) for number in range(20)], "old notes", "new notes")
     await chat.ask()
@@ -380,7 +380,7 @@ async def test_k8_an_old_summary_is_not_thrown_away_for_its_age() -> None:
     assert result.messages == [summary("new notes")]
 
 
-async def test_k8_at_most_200_conversations_are_remembered() -> None:
+async def test_at_most_200_conversations_are_remembered() -> None:
     """The one that was quiet for longest is forgotten first."""
     chat = Chat([sized(number, 1000) for number in range(20)])
     for number in range(201):
@@ -397,12 +397,12 @@ async def test_k8_at_most_200_conversations_are_remembered() -> None:
         pytest.param(
             RuntimeError("overloaded"),
             "[Earlier conversation with 12 messages — summary unavailable]",
-            id="k10 raised",
+            id="raised",
         ),
-        pytest.param(" \n", "[Summary generation failed]", id="k10 empty"),
+        pytest.param(" \n", "[Summary generation failed]", id="empty"),
     ],
 )
-async def test_b_k4_failures_are_not_remembered(answer: str | Exception, placeholder: str) -> None:
+async def test_failures_are_not_remembered(answer: str | Exception, placeholder: str) -> None:
     """The placeholder stands for the events until the next retrieve tries again."""
     chat = Chat([sized(number, 1000) for number in range(20)], answer, "notes")
     assert (await chat.ask()).messages == [summary(placeholder)]
@@ -411,7 +411,7 @@ async def test_b_k4_failures_are_not_remembered(answer: str | Exception, placeho
     assert shown(chat.provider) == list(range(12))
 
 
-async def test_k10_the_prior_summary_stays_beside_the_placeholder() -> None:
+async def test_the_prior_summary_stays_beside_the_placeholder() -> None:
     """Our own, and the inner memory's."""
     chat = Chat(
         [sized(number, 1000) for number in range(20)],
@@ -428,7 +428,7 @@ async def test_k10_the_prior_summary_stays_beside_the_placeholder() -> None:
     assert text.startswith(f"{HEADER}\ninner notes\n\n[Earlier conversation with ")
 
 
-async def test_k10_the_pieces_before_a_failure_count() -> None:
+async def test_the_pieces_before_a_failure_count() -> None:
     """They are not shown again, and only the others are missing."""
     chat = Chat(
         [sized(number, 1000) for number in range(20)],
@@ -472,7 +472,7 @@ def deleted_in_place(events: list[RoomEvent]) -> list[RoomEvent]:
     ("change", "says_changed"),
     [(edited_in_place, True), (edited_by_event, True), (deleted_by_event, False), (deleted_in_place, False)],
 )
-async def test_b_k4_a_changed_event_is_not_served_from_a_stale_summary(
+async def test_a_changed_event_is_not_served_from_a_stale_summary(
     change: Callable[[list[RoomEvent]], list[RoomEvent]], says_changed: bool
 ) -> None:
     """The summary is made again, without the old words and without the old summary."""
@@ -488,7 +488,7 @@ async def test_b_k4_a_changed_event_is_not_served_from_a_stale_summary(
     assert "e3" not in ids(result)
 
 
-async def test_b_k4_only_the_summaries_after_the_change_are_made_again() -> None:
+async def test_only_the_summaries_after_the_change_are_made_again() -> None:
     """An edit of a recent event does not cost the whole conversation."""
     chat = Chat([sized(number, 1000) for number in range(20)], "first", "second", "third")
     await chat.ask()
@@ -502,7 +502,7 @@ async def test_b_k4_only_the_summaries_after_the_change_are_made_again() -> None
     assert "<0|" not in prompt
 
 
-async def test_b_k4_a_changed_prior_summary_is_not_ignored() -> None:
+async def test_a_changed_prior_summary_is_not_ignored() -> None:
     """What the inner memory knows now goes into a new summary."""
     chat = Chat([sized(number, 1000) for number in range(20)], messages=[summary("day one")])
     await chat.ask()
@@ -539,7 +539,7 @@ def waiting_chat(*responses: str) -> tuple[Chat, Waiting]:
     return chat, provider
 
 
-async def test_b_k5_concurrent_retrieves_share_one_call() -> None:
+async def test_concurrent_retrieves_share_one_call() -> None:
     """Five of them, and each result is its own."""
     chat, provider = waiting_chat()
     tasks = [asyncio.create_task(chat.ask()) for _ in range(5)]
@@ -552,7 +552,7 @@ async def test_b_k5_concurrent_retrieves_share_one_call() -> None:
     assert len(results[1].events) == 8
 
 
-async def test_b_k5_a_cancelled_waiter_cancels_nobody_else() -> None:
+async def test_a_cancelled_waiter_cancels_nobody_else() -> None:
     """The first one, who began the call, goes; the second gets its answer."""
     chat, provider = waiting_chat()
     first, second = asyncio.create_task(chat.ask()), asyncio.create_task(chat.ask())
@@ -565,7 +565,7 @@ async def test_b_k5_a_cancelled_waiter_cancels_nobody_else() -> None:
     assert len(provider.calls) == 1
 
 
-async def test_b_k5_a_later_state_of_the_room_waits_for_the_call_under_way() -> None:
+async def test_a_later_state_of_the_room_waits_for_the_call_under_way() -> None:
     """And then finds that nothing is left to summarise."""
     chat, provider = waiting_chat()
     first = asyncio.create_task(chat.ask())
@@ -578,7 +578,7 @@ async def test_b_k5_a_later_state_of_the_room_waits_for_the_call_under_way() -> 
     assert len(provider.calls) == 1
 
 
-async def test_b_k5_clearing_a_room_leaves_the_others() -> None:
+async def test_clearing_a_room_leaves_the_others() -> None:
     """Only the cleared one is summarised again."""
     events = [sized(number, 1000) for number in range(20)]
     provider = MockAIProvider(["notes"])

@@ -1,11 +1,18 @@
-"""The chain of summaries: what of it still holds when events were edited, deleted or slid out of sight."""
+"""The chain of summaries holds as far as its events were not edited, deleted or lost from sight."""
 
 from __future__ import annotations
 
 import pytest
 
 from sidecar.rooms import EventSource, RoomEvent, TextContent
-from sidecar.rooms.memory.chain import Chain, Link, carried, extended, reconciled, refreshed
+from sidecar.rooms.memory.summaries import (
+    SummaryChain,
+    SummaryLink,
+    append_link,
+    drop_renewable_links,
+    drop_stale_links,
+    find_slid_events,
+)
 
 SOURCE = EventSource(channel_id="ws", channel_type="websocket")
 
@@ -20,11 +27,11 @@ def marks(names: str) -> dict[str, str]:
     return {name.lower(): name for name in names}
 
 
-def chain(*links: str) -> Chain:
+def chain(*links: str) -> SummaryChain:
     """Summaries of the events named; a leading ``~`` says that events out of reach are in it too."""
-    return Chain(
+    return SummaryChain(
         links=tuple(
-            Link(text=f"notes {number}", covered=marks(link.lstrip("~")), partial=link.startswith("~"))
+            SummaryLink(text=f"notes {number}", covered=marks(link.lstrip("~")), partial=link.startswith("~"))
             for number, link in enumerate(links)
         ),
         absorbed=frozenset({"prior"}),
@@ -32,7 +39,7 @@ def chain(*links: str) -> Chain:
     )
 
 
-def drawn(given: Chain) -> list[tuple[str, str]]:
+def drawn(given: SummaryChain) -> list[tuple[str, str]]:
     """Each link as its text and what it covers, in the notation of :func:`chain`."""
     return [(link.text, "~" * link.partial + "".join(link.covered.values())) for link in given.links]
 
@@ -44,10 +51,10 @@ def drawn(given: Chain) -> list[tuple[str, str]]:
         pytest.param(["ab", "cd"], "bcde", [("notes 0", "~b"), ("notes 1", "cd")], id="the first slid out"),
         pytest.param(["ab", "cd"], "cde", [("notes 0", "~"), ("notes 1", "cd")], id="a link slid out"),
         pytest.param(["ab", "cd"], "ef", [("notes 1", "~")], id="all slid out"),
-        pytest.param(["ab", "cd"], "abCde", [("notes 0", "ab")], id="b_k4 an edit drops its link"),
-        pytest.param(["ab", "cd"], "Abcde", [], id="b_k4 an edit in the first link drops all"),
-        pytest.param(["ab", "cd"], "abde", [("notes 0", "ab")], id="b_k4 a deletion drops its link"),
-        pytest.param(["ab", "cd"], "acde", [], id="b_k4 a deletion in the first link drops all"),
+        pytest.param(["ab", "cd"], "abCde", [("notes 0", "ab")], id="an edit drops its link"),
+        pytest.param(["ab", "cd"], "Abcde", [], id="an edit in the first link drops all"),
+        pytest.param(["ab", "cd"], "abde", [("notes 0", "ab")], id="a deletion drops its link"),
+        pytest.param(["ab", "cd"], "acde", [], id="a deletion in the first link drops all"),
         pytest.param(
             ["~b", "cd"], "Bcd", [("notes 0", "~"), ("notes 1", "cd")], id="what cannot be made again is kept"
         ),
@@ -60,7 +67,7 @@ def drawn(given: Chain) -> list[tuple[str, str]]:
 )
 def test_reconciled(links: list[str], present: str, left: list[tuple[str, str]]) -> None:
     """A link is dropped exactly when it says what is no longer so and can be made again."""
-    result = reconciled(chain(*links), marks(present))
+    result = drop_stale_links(chain(*links), marks(present))
     assert drawn(result) == left
     assert result.absorbed == (frozenset({"prior"}) if left else frozenset())
 
@@ -76,7 +83,7 @@ def test_reconciled(links: list[str], present: str, left: list[tuple[str, str]])
 )
 def test_refreshed(links: list[str], present: str, left: list[tuple[str, str]]) -> None:
     """What stays is the newest summary of events out of reach, and covers no event at hand."""
-    assert drawn(refreshed(chain(*links), marks(present))) == left
+    assert drawn(drop_renewable_links(chain(*links), marks(present))) == left
 
 
 @pytest.mark.parametrize(
@@ -89,18 +96,18 @@ def test_refreshed(links: list[str], present: str, left: list[tuple[str, str]]) 
         pytest.param("", "ab", "", id="nothing was there"),
     ],
 )
-def test_b_k9_carried(uncovered: str, present: str, kept: str) -> None:
+def test_carried(uncovered: str, present: str, kept: str) -> None:
     """Events that leave sight before a summary covers them are not lost."""
     events = [event(name) for name in uncovered]
-    assert "".join(each.id for each in carried(events, frozenset(present))) == kept
+    assert "".join(each.id for each in find_slid_events(events, frozenset(present))) == kept
 
 
 def test_extended() -> None:
     """A link is added, and what it covers is uncovered no more."""
-    before = Chain(uncovered=(event("a"), event("b"), event("c")))
-    after = extended(before, "notes", marks("ab"), ["prior"], 9.0)
-    assert after == Chain(
-        links=(Link("notes", marks("ab")),),
+    before = SummaryChain(uncovered=(event("a"), event("b"), event("c")))
+    after = append_link(before, "notes", marks("ab"), absorbed=["prior"], now=9.0)
+    assert after == SummaryChain(
+        links=(SummaryLink("notes", marks("ab")),),
         absorbed=frozenset({"prior"}),
         uncovered=(before.uncovered[2],),
         folded_at=9.0,

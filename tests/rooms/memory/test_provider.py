@@ -1,10 +1,10 @@
-"""K2: the sliding window, and the provider port with its mock."""
+"""The sliding window, and the provider port with its mock."""
 
 from __future__ import annotations
 
 import pytest
 
-from sidecar.rooms import AIMessage, EventSource, InvalidRoomValue, Room, RoomContext, RoomEvent, TextContent
+from sidecar.rooms import AIMessage, EventSource, Room, RoomContext, RoomEvent, RoomValueError, TextContent
 from sidecar.rooms.memory import MemoryProvider, MemoryResult, MockMemoryProvider, SlidingWindowMemory
 
 SOURCE = EventSource(channel_id="ws", channel_type="websocket")
@@ -16,25 +16,25 @@ def event(name: str) -> RoomEvent:
 
 
 @pytest.mark.parametrize(
-    ("max_events", "recent", "current", "remembered"),
+    ("max_events", "recent", "current", "chain_with_uncovered"),
     [
-        pytest.param(3, "abcde", "e", "cd", id="k2 one less than N beside the current event"),
-        pytest.param(3, "abcd", "x", "bcd", id="k2 N when the current event is not in the tail"),
-        pytest.param(9, "abc", "c", "ab", id="k2 everything when there is less"),
-        pytest.param(1, "abc", "c", "", id="k2 the current event alone"),
-        pytest.param(0, "abc", "c", "", id="b_k9 zero keeps nothing"),
+        pytest.param(3, "abcde", "e", "cd", id="one less than N beside the current event"),
+        pytest.param(3, "abcd", "x", "bcd", id="N when the current event is not in the tail"),
+        pytest.param(9, "abc", "c", "ab", id="everything when there is less"),
+        pytest.param(1, "abc", "c", "", id="the current event alone"),
+        pytest.param(0, "abc", "c", "", id="zero keeps nothing"),
         pytest.param(5, "", "c", "", id="an empty room"),
     ],
 )
-async def test_window(max_events: int, recent: str, current: str, remembered: str) -> None:
+async def test_window(max_events: int, recent: str, current: str, chain_with_uncovered: str) -> None:
     """The slice is taken first, then the current event left out."""
     context = RoomContext(room=Room(id="r"), recent_events=[event(name) for name in recent])
     result = await SlidingWindowMemory(max_events).retrieve("r", event(current), context)
-    assert "".join(each.id for each in result.events) == remembered
+    assert "".join(each.id for each in result.events) == chain_with_uncovered
     assert result.messages == []
 
 
-async def test_k2_fifty_by_default() -> None:
+async def test_fifty_by_default() -> None:
     """Of sixty events the last forty-nine, and the current one."""
     recent = [event(str(number)) for number in range(60)]
     context = RoomContext(room=Room(id="r"), recent_events=recent)
@@ -43,7 +43,7 @@ async def test_k2_fifty_by_default() -> None:
 
 def test_a_negative_window_is_refused() -> None:
     """Instead of slicing from the wrong end."""
-    with pytest.raises(InvalidRoomValue, match="max_events is -1"):
+    with pytest.raises(RoomValueError, match="max_events is -1"):
         SlidingWindowMemory(-1)
 
 
