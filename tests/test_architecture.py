@@ -247,7 +247,7 @@ def test_the_memory_facade_is_empty() -> None:
             id="and so does an agent",
         ),
         pytest.param(
-            "sidecar.attach.reach, sidecar.attach.shim",
+            "sidecar.attach.connecting, sidecar.attach.shim",
             ("asyncio", "dataclasses", "logging", "subprocess", "msgspec"),
             id="a shim is lighter still",
             marks=pytest.mark.skipif(sys.platform == "win32", reason="there the shim is another"),

@@ -1,1 +1,1 @@
-"""Shared plumbing below every other room: cancellation, the environment, and ``bug()``."""
+"""Plumbing below every other room: cancellation, the environment, errors, the file lock, secrets."""

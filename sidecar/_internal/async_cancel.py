@@ -81,6 +81,6 @@ async def end_tasks(tasks: Iterable[asyncio.Task[T]], grace_s: float) -> None:
 
 
 def _retrieve_result(task: asyncio.Task[T]) -> None:
-    """Retrieve what *task* ended with, so that asyncio does not report it as overlooked."""
+    """Retrieve the outcome of *task*, so that asyncio does not report it as overlooked."""
     if not task.cancelled():
         task.exception()

@@ -1,6 +1,9 @@
-"""Cooperative cancellation: one token, polled or listened to, chained from parent to child.
+"""Cooperative cancellation: a token that is polled or listened to, and passed on from parent to child.
 
-Seed 000, facts M1 to M4. Nothing here stops a task by force; whoever holds a token looks at it.
+A token stops nothing by force: the code that holds it must check it. The problem of a chain is memory. A
+session's token lives for hours and each call of a model makes a child, so a parent that held its children
+would keep them all; a parent that held none would lose one that has a listener but no other owner. So
+a parent holds a child weakly, and strongly only while a listener waits on it or on a descendant.
 """
 
 from __future__ import annotations
@@ -10,17 +13,15 @@ import weakref
 from collections.abc import Callable
 from typing import TypeAlias
 
-__all__ = ["Callback", "CancelToken", "CancelledByToken"]
-
 Callback: TypeAlias = Callable[[], None]
-"""A listener: called once, without arguments, when its token is cancelled."""
+"""A listener, called once and without arguments when its token is cancelled."""
 
 
 class CancelledByToken(Exception):
     """The token that guards this work was cancelled.
 
     A plain ``Exception``, so that it is never mistaken for ``asyncio.CancelledError``.
-    ``reason`` is what was given to :meth:`CancelToken.cancel`, or None.
+    ``reason`` is the argument of :meth:`CancelToken.cancel`, or None.
     """
 
     def __init__(self, reason: str | None = None) -> None:
@@ -30,9 +31,6 @@ class CancelledByToken(Exception):
 
 class CancelToken:
     """A one-shot, thread-safe cancellation flag with listeners and children.
-
-    A parent holds a child weakly until the child, or a descendant of it, has listeners: a long-lived
-    parent keeps nothing of the children that are done (failure B-R19).
 
     >>> token = CancelToken()
     >>> child = token.child()
@@ -68,13 +66,13 @@ class CancelToken:
 
     @property
     def reason(self) -> str | None:
-        """What the first :meth:`cancel` gave as its reason."""
+        """The reason of the first :meth:`cancel`, or None."""
         return self._reason
 
     def cancel(self, reason: str | None = None) -> None:
-        """Flip the token once, then tell listeners and children; later calls do nothing.
+        """Cancel once, then call the listeners and cancel the children; later calls do nothing.
 
-        A listener's ``Exception`` is swallowed, so that one listener cannot keep the others from hearing.
+        A listener's ``Exception`` is swallowed, so that it does not prevent the other calls.
         """
         with self._lock:
             if self._cancelled:
@@ -85,7 +83,7 @@ class CancelToken:
             children = list(self._children)
             self._children.clear()
             self._anchored.clear()
-        self._settle_hold()
+        self._update_anchors()
         for listener in listeners:
             _call_quietly(listener)
         for child in children:
@@ -103,9 +101,16 @@ class CancelToken:
                 self._listeners.append(cb)
         if not live:
             _call_quietly(cb)
-            return _nothing
-        self._settle_hold()
-        return lambda: self._remove(cb)
+            return lambda: None
+        self._update_anchors()
+
+        def dispose() -> None:
+            with self._lock:
+                if cb in self._listeners:
+                    self._listeners.remove(cb)
+            self._update_anchors()
+
+        return dispose
 
     def child(self) -> CancelToken:
         """Return a token that is cancelled with this one, but not the other way round."""
@@ -123,17 +128,11 @@ class CancelToken:
         if self._cancelled:
             raise CancelledByToken(self._reason)
 
-    def _remove(self, cb: Callback) -> None:
-        with self._lock:
-            if cb in self._listeners:
-                self._listeners.remove(cb)
-        self._settle_hold()
+    def _update_anchors(self) -> None:
+        """Make each ancestor hold the next token down exactly as long as listeners wait below it.
 
-    def _settle_hold(self) -> None:
-        """Make each ancestor hold the next one down for exactly as long as listeners wait below it.
-
-        Both locks are held while that is decided: a listener that comes while another one leaves is never
-        left on a token that nobody holds.
+        Both locks are held for the decision, so that a listener that is added while another one is removed
+        never ends up on a token without an owner.
         """
         token: CancelToken = self
         while (parent := token._parent) is not None:
@@ -149,9 +148,5 @@ def _call_quietly(listener: Callback) -> None:
     try:
         listener()
     except Exception:
-        # Swallowed by design (M1): the broadcast reaches every listener.
+        # Swallowed by design: the broadcast reaches every listener.
         return
-
-
-def _nothing() -> None:
-    return None

@@ -1,6 +1,6 @@
-"""The one place that reads environment variables, and the state directory they lead to.
+"""Environment variables, and the state directory that they name.
 
-Seed 000, fact M5. Nothing else in the project touches ``os.environ`` for reading.
+Only this module reads ``os.environ``.
 """
 
 from __future__ import annotations
@@ -10,16 +10,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-__all__ = [
-    "ENV_PREFIX",
-    "env_name",
-    "indusagi_home",
-    "inherited",
-    "read_env",
-    "read_raw",
-    "speaks_acp_draft",
-]
 
 ENV_PREFIX = "INDUSAGI"
 
@@ -39,12 +29,12 @@ def read_env(suffix: str) -> str | None:
 
 
 def read_raw(name: str) -> str | None:
-    """Return a variable that is not ours by its literal name, or None when it is unset."""
+    """Return a foreign variable by its literal name, or None when it is unset."""
     return os.environ.get(name)
 
 
 def speaks_acp_draft() -> bool:
-    """Whether the draft of the Agent Client Protocol is switched on: ``INDUSAGI_ACP_DRAFT=1``."""
+    """Whether the draft of the Agent Client Protocol is switched on, with ``INDUSAGI_ACP_DRAFT=1``."""
     return read_env("acp-draft") == "1"
 
 
@@ -55,6 +45,6 @@ def inherited() -> dict[str, str]:
 
 def indusagi_home() -> Path:
     """Return the state directory: ``$INDUSAGI_HOME`` expanded, or ``~/.pindusagi`` when unset or empty."""
-    from pathlib import Path  # not above: a face answers its handshake without
+    from pathlib import Path  # not above: a handshake is answered without it
 
     return Path(read_env("home") or "~/.pindusagi").expanduser()

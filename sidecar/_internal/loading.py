@@ -1,7 +1,4 @@
-"""Loading of modules: as fast as it can be done, and how a user installs the packages of an extra.
-
-Imports nothing itself; a process that somebody waits for loads this module first.
-"""
+"""Fast imports, for a process that a user waits for, and the command that installs an extra."""
 
 from __future__ import annotations
 
@@ -10,17 +7,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["DISTRIBUTION", "install_command", "loading"]
-
 DISTRIBUTION = "editor-sidecar"
 """The name of this project in a package index; the import name and the command are ``sidecar``."""
 
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Import in this block: nothing of it is looked at for garbage, then or ever.
+    """Import without garbage collection, and exclude the new objects from it for good.
 
-    What a module makes stays as long as the process; to look for garbage among it takes a tenth of the time.
+    The objects of a module live as long as the process. Collecting among them takes a tenth of the time.
     """
     gc.disable()
     try:

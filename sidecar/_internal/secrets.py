@@ -1,6 +1,6 @@
-"""Takes what looks like a secret out of a text, before it reaches a log or a trace. Pure.
+"""Masking secrets in a text before it reaches a log or a trace. Pure.
 
-It never decides what a tool may show the model: that is the conversation, and this is not part of it.
+The conversation itself is not masked: a tool may show the model any file that it may read.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["MASK", "mask_secrets"]
-
 MASK: Final = "[secret]"
-"""What stands for a secret."""
+"""The text that replaces a secret."""
 
 _KEYS: Final = re.compile(
     r"""
@@ -59,7 +57,7 @@ _RULES: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...]
 def mask_secrets(text: str) -> str:
     """Return *text* with keys, tokens, passwords and private keys replaced by :data:`MASK`.
 
-    What surrounds a secret stays, so that a log still says which one it was.
+    The text around a secret stays, so that a log still names it.
 
     >>> mask_secrets("OPENAI_API_KEY=sk-proj-abcdefghijklmnop1234")
     'OPENAI_API_KEY=[secret]'

@@ -1,5 +1,5 @@
-"""One daemon for several clients: where it is found, who may reach it, how it is started and shared.
+"""The shared daemon: its files, the way to it, starting it, and serving several clients.
 
-What a shim needs (``errors``, ``place``, ``lock``, ``credentials``, ``reach``, ``shim``) is loaded in a few
-milliseconds: it imports neither asyncio nor dataclasses. The daemon's side is in the other modules.
+A shim loads ``paths``, ``preamble``, ``starting``, ``connecting`` and ``shim`` in a few milliseconds: these
+import neither asyncio nor dataclasses. The other modules are the daemon's side.
 """

@@ -1,52 +1,30 @@
-"""Many clients of one daemon: each is served on its own, and the daemon leaves when nobody needs it.
+"""The broker: many clients of one daemon, and the daemon's end when no client needs it.
 
-What one client does, or fails to do, reaches no other: each has its own connection, task and face. Knows no
-method and no session.
+Each client has its own connection, task and front end, so that a client that fails, floods or stalls affects
+no other. The broker knows no method and no session.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 from sidecar._internal.errors import log_fault
+from sidecar.attach.listener import ListenerHandle
 from sidecar.attach.streams import SocketStream
 from sidecar.transport.lifetime import ExitReason, SupervisedConnection
 
-__all__ = ["Broker", "Door", "OpenFace", "Opening"]
+ReadPreamble: TypeAlias = Callable[[SocketStream], Awaitable[bool]]
+"""Reads the bytes before the protocol; False refuses the connection, which has got its error by then."""
 
-Opening: TypeAlias = Callable[[SocketStream], Awaitable[bool]]
-"""Takes what a connection says before the protocol; False refuses it, and has told it so."""
-
-OpenFace: TypeAlias = Callable[[SocketStream], Awaitable[SupervisedConnection]]
-"""Returns the face of a connection, listening."""
+OpenFrontend: TypeAlias = Callable[[SocketStream], Awaitable[SupervisedConnection]]
+"""Returns the front end of a connection, which has begun to read."""
 
 _CLOSE_S: Final = 0.5
-"""How long the last answers and bytes to a client that leaves may take, each."""
+"""The time for the last answers and bytes to a client that leaves, each."""
 
 _LOOK_AGAIN_S: Final = 0.1
-
-
-class Door(Protocol):
-    """Where clients come in."""
-
-    def hide(self) -> None:
-        """Let nobody find it any more."""
-        ...
-
-    def show(self) -> None:
-        """Let it be found again."""
-        ...
-
-    @property
-    def is_asked(self) -> bool:
-        """Whether somebody waits to be let in."""
-        ...
-
-    def close(self) -> None:
-        """Let nobody in any more."""
-        ...
 
 
 class Broker:
@@ -56,74 +34,72 @@ class Broker:
         idle_s: how long the daemon stays without a client and without work, in seconds.
 
     Args:
-        open_face: makes the face of each connection.
-        is_busy: whether there is work that has to be finished without any client.
-        first_s: how long the first client is waited for at least: whoever started the daemon is on its way.
+        open_frontend: makes the front end of each connection.
+        is_busy: whether there is work to finish without any client.
+        first_s: the least time to wait for the first client, in seconds: the daemon's starter will connect.
     """
 
     def __init__(
-        self, open_face: OpenFace, is_busy: Callable[[], bool], idle_s: float, *, first_s: float = 0.0
+        self, open_frontend: OpenFrontend, is_busy: Callable[[], bool], idle_s: float, *, first_s: float = 0.0
     ) -> None:
         self.idle_s = idle_s
-        self._open_face = open_face
+        self._open_frontend = open_frontend
         self._is_busy = is_busy
-        self._doors: list[Door] = []
-        self._faces: set[SupervisedConnection] = set()
+        self._listeners: list[ListenerHandle] = []
+        self._frontends: set[SupervisedConnection] = set()
         self._clients: set[asyncio.Task[None]] = set()
         self._close_s = _CLOSE_S
         self._idle = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._wait_for_clients(max(idle_s, first_s))
 
-    def add_door(self, door: Door) -> None:
-        """Let clients in by *door*, which is closed at the end."""
-        self._doors.append(door)
+    def add_listener(self, listener: ListenerHandle) -> None:
+        """Add a listener, which is closed at the end."""
+        self._listeners.append(listener)
 
-    def take(self, connecting: Awaitable[SocketStream], opening: Opening) -> None:
-        """Serve one more client."""
+    def serve(self, connecting: Awaitable[SocketStream], read_preamble: ReadPreamble) -> None:
+        """Serve one more client, in a task of its own."""
         self._stop_waiting()
-        task = asyncio.ensure_future(self._admit(connecting, opening))
+        task = asyncio.ensure_future(self._serve(connecting, read_preamble))
         self._clients.add(task)
-        task.add_done_callback(self._left)
+        task.add_done_callback(self._on_client_done)
 
     async def wait_ended(self) -> ExitReason:
-        """Return once there was neither a client nor work for the idle time."""
+        """Return once there has been neither a client nor work for the idle time."""
         await self._idle.wait()
-        return ExitReason(f"nobody came for {self.idle_s:g} s", 0)
+        return ExitReason(f"no client for {self.idle_s:g} s", 0)
 
     def announce_end(self, reason: str, in_s: float) -> None:
-        """Let nobody in any more, and tell those who are here."""
+        """Accept no more clients, and notify the present ones."""
         self._stop_waiting()
-        for door in self._doors:
-            door.close()
-        for face in tuple(self._faces):
-            face.announce_end(reason, in_s)
+        for listener in self._listeners:
+            listener.close()
+        for frontend in tuple(self._frontends):
+            frontend.announce_end(reason, in_s)
 
     async def aclose(self, seconds: float) -> None:
-        """Let go of every client, all at once; in about *seconds*."""
+        """Close every connection, all at the same time, in about *seconds*."""
         self._close_s = seconds
         for task in tuple(self._clients):
             task.cancel()
         await asyncio.gather(*self._clients, return_exceptions=True)
 
-    async def _admit(self, connecting: Awaitable[SocketStream], opening: Opening) -> None:
+    async def _serve(self, connecting: Awaitable[SocketStream], read_preamble: ReadPreamble) -> None:
         stream = await connecting
         try:
-            if await opening(stream):
-                await self._serve(stream)
+            if not await read_preamble(stream):
+                return
+            frontend = await self._open_frontend(stream)
+            self._frontends.add(frontend)
+            try:
+                stream.exit_code = (await frontend.wait_ended()).code
+            finally:
+                self._frontends.discard(frontend)
+                await frontend.aclose(self._close_s)
         finally:
             stream.close()
 
-    async def _serve(self, stream: SocketStream) -> None:
-        face = await self._open_face(stream)
-        self._faces.add(face)
-        try:
-            stream.exit_code = (await face.wait_ended()).code
-        finally:
-            self._faces.discard(face)
-            await face.aclose(self._close_s)
-
-    def _left(self, task: asyncio.Task[None]) -> None:
+    def _on_client_done(self, task: asyncio.Task[None]) -> None:
         self._clients.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log_fault("serving a client", error)
@@ -139,13 +115,13 @@ class Broker:
             self._timer = None
 
     def _leave_if_idle(self) -> None:
-        """Leave, unless there is work or somebody came at the last moment."""
-        for door in self._doors:
-            door.hide()
-        if not self._is_busy() and not any(door.is_asked for door in self._doors):
+        """Leave, unless there is work or a client connected at the last moment."""
+        for listener in self._listeners:
+            listener.hide()
+        if not self._is_busy() and not any(listener.has_waiting for listener in self._listeners):
             self._idle.set()
             return
-        for door in self._doors:
-            door.show()
+        for listener in self._listeners:
+            listener.show()
         delay_s = max(self.idle_s, _LOOK_AGAIN_S)
         self._timer = asyncio.get_running_loop().call_later(delay_s, self._leave_if_idle)

@@ -1,33 +1,56 @@
-"""A listening socket of the shared daemon.
+"""Listening sockets of the shared daemon.
 
-Whoever may not come in is let go at once and costs nothing more. What a connection says is not read here.
+A connection that is not admitted is closed at once and costs nothing more. Nothing is read from a connection
+here.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import select
 import socket
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from sidecar._internal.errors import log_fault
 
-__all__ = ["Admit", "Listener"]
-
 Admit: TypeAlias = Callable[[socket.socket], bool]
-"""Whether a connection that was just accepted may stay."""
+"""Decides whether a connection that was just accepted may stay."""
 
 _BACKLOG: Final = 128
 _RETRY_S: Final = 1.0
-"""How long not to accept when the process has no descriptors left."""
+"""How long to accept nothing when the process has no descriptors left."""
 
-_log = logging.getLogger("sidecar.attach")
+
+class ListenerHandle(Protocol):
+    """A place where clients connect, as the broker sees it."""
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a client waits to be accepted."""
+        ...
+
+    def hide(self) -> None:
+        """Prevent new clients from finding it."""
+        ...
+
+    def show(self) -> None:
+        """Let clients find it again."""
+        ...
+
+    def close(self) -> None:
+        """Accept no more clients."""
+        ...
 
 
 class Listener:
-    """Accepts on *listening*, which it owns, and hands those that *admit* lets in to *serve*."""
+    """Accepts on a socket, which it owns.
+
+    Args:
+        listening: a bound socket.
+        admit: decides about each connection.
+        serve: receives each admitted connection, and owns it.
+    """
 
     def __init__(
         self, listening: socket.socket, admit: Admit, serve: Callable[[socket.socket], None]
@@ -37,25 +60,25 @@ class Listener:
         self._socket = listening
         self._admit = admit
         self._serve = serve
-        self._task = asyncio.ensure_future(self._accept())
+        self._task = asyncio.ensure_future(self._run())
         self._task.add_done_callback(lambda _: listening.close())
 
     @property
-    def is_asked(self) -> bool:
-        """Whether somebody waits to be let in."""
+    def has_waiting(self) -> bool:
+        """Whether a client waits to be accepted."""
         return bool(select.select([self._socket], [], [], 0)[0])
 
     def hide(self) -> None:
-        """Let nobody find it any more; a port cannot be hidden."""
+        """Do nothing: a port cannot be hidden."""
 
     def show(self) -> None:
-        """Let it be found again."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Accept nobody any more; again does nothing."""
+        """Accept no more clients; a second call does nothing."""
         self._task.cancel()
 
-    async def _accept(self) -> None:
+    async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -64,17 +87,14 @@ class Listener:
                 log_fault("accepting a client", error)
                 await asyncio.sleep(_RETRY_S)
                 continue
-            self._take(connection)
-            await asyncio.sleep(0)  # a crowd at the door must not keep the others waiting
-
-    def _take(self, connection: socket.socket) -> None:
-        try:
-            is_welcome = self._admit(connection)
-        except OSError as error:  # gone already
-            log_fault("looking at who connects", error)
-            is_welcome = False
-        if is_welcome:
-            connection.setblocking(False)
-            self._serve(connection)
-        else:
-            connection.close()
+            try:
+                is_admitted = self._admit(connection)
+            except OSError as error:  # the client is gone already
+                log_fault("identifying a client", error)
+                is_admitted = False
+            if is_admitted:
+                connection.setblocking(False)
+                self._serve(connection)
+            else:
+                connection.close()
+            await asyncio.sleep(0)  # many new clients must not keep the others waiting

@@ -1,57 +1,48 @@
-"""Come to the shared daemon by its loopback port and its token: what Windows does, without sockets of files.
+"""Connecting to the shared daemon by its loopback port and token: the way of Windows, without unix sockets.
 
-The port and the token are in a file of the place, which only its user can read. A file that a dead daemon has
-left is not believed: the daemon holds the lock of the place as long as it lives.
+It has never run on Windows; its tests run it elsewhere. Port and token are in a file that only the user can
+read. A file that a dead daemon left behind is not trusted, because a living one holds the daemon's lock.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import secrets
 import socket
 import subprocess
-import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from sidecar._internal.file_lock import FileLock
-from sidecar.attach.errors import AttachError
-from sidecar.attach.manners import READY
-from sidecar.attach.place import Place
-from sidecar.attach.starting import START_S, connect_or_start, log_tail, open_log
-
-if TYPE_CHECKING:
-    from sidecar.attach.broker import Broker
-    from sidecar.attach.listener import Listener
-
-__all__ = ["connect", "is_answering", "open_door", "open_port", "reach", "start"]
+from sidecar.attach.paths import AttachError, DaemonPaths
+from sidecar.attach.starting import start_daemon, start_unless_connected
 
 _DETACHED = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 _BREAKAWAY = getattr(subprocess, "CREATE_BREAKAWAY_FROM_JOB", 0)
 
 
-def reach(place: Place, command: Sequence[str]) -> socket.socket:
-    """Return a connection to the shared daemon of *place*, started by *command* when none answers.
+def connect_or_start(paths: DaemonPaths, command: Sequence[str]) -> socket.socket:
+    """Return a connection to the shared daemon of *paths*, started by *command* when it is not running.
 
     Raises AttachError.
     """
-    return connect_or_start(place, lambda: connect(place), lambda: start(place, command))
+    return start_unless_connected(
+        paths, lambda: connect(paths), lambda: start_daemon(paths, command, run_detached)
+    )
 
 
-def connect(place: Place) -> socket.socket | None:
-    """Return a connection that has shown its token, None when no daemon answers. Raises AttachError."""
-    if not place.tcp.exists() or not _is_held(place):
+def connect(paths: DaemonPaths) -> socket.socket | None:
+    """Return a connection that has sent its token, None when no daemon is running. Raises AttachError."""
+    if not paths.tcp.exists() or not _is_locked(paths):
         return None
     try:
-        said = json.loads(place.tcp.read_text(encoding="utf-8"))
-        address, token = (said["host"], said["port"]), said["token"]
+        written = json.loads(paths.tcp.read_text(encoding="utf-8"))
+        address, token = (written["host"], written["port"]), written["token"]
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         found = type(error).__name__
-        raise AttachError(f"{place.tcp} cannot be read ({found}); end the daemon and remove it") from error
+        raise AttachError(f"{paths.tcp} cannot be read ({found}); end the daemon and remove it") from error
     try:
         connection = socket.create_connection(address)
         connection.sendall(f"Authorization: Bearer {token}\n".encode())
@@ -62,96 +53,41 @@ def connect(place: Place) -> socket.socket | None:
     return connection
 
 
-def is_answering(place: Place) -> bool:
-    """Whether a daemon of *place* lets one in. Raises AttachError."""
-    found = connect(place)
+def is_answering(paths: DaemonPaths) -> bool:
+    """Whether a daemon of *paths* accepts connections. Raises AttachError."""
+    found = connect(paths)
     if found is not None:
         found.close()
     return found is not None
 
 
-def start(place: Place, command: Sequence[str]) -> None:
-    """Run *command* detached and return once it is ready. Raises AttachError when it will not be."""
-    log = open_log(place)
-    try:
-        output = _run_detached(command, log)
-    except OSError as error:
-        raise AttachError(f"cannot run {command[0]}: {error.strerror}") from error
-    finally:
-        os.close(log)
-    said: list[bytes] = []
-    # Windows cannot wait for a pipe with a time limit; a thread can be left.
-    reading = threading.Thread(target=lambda: said.append(_first_word(output)), daemon=True)
-    reading.start()
-    reading.join(START_S)
-    if not said:
-        raise AttachError(f"the shared daemon was not ready in {START_S:.0f} s; {log_tail(place)}")
-    if not said[0].startswith(READY):
-        raise AttachError(f"the shared daemon did not start; {log_tail(place)}")
+def run_detached(command: Sequence[str], output_fd: int, log_fd: int) -> None:
+    """Run *command* so that it outlives its starter. Raises OSError.
+
+    An editor may hold its children in a job that ends with it. Where that job forbids leaving, the daemon
+    stays in it.
+    """
+    for flags in dict.fromkeys((_DETACHED | _BREAKAWAY, _DETACHED)):
+        with suppress(PermissionError):
+            child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output_fd,
+                stderr=log_fd,
+                creationflags=flags,
+                start_new_session=os.name != "nt",
+            )
+            child.returncode = 0  # it is not waited for, so that Python must not warn about it
+            return
+    raise PermissionError(13, "not allowed", command[0])
 
 
-def open_door(place: Place, broker: Broker) -> Listener:
-    """Let this user's clients in at a free port, which the place's file names. Raises AttachError."""
-    from sidecar.attach.tcp import bind_loopback
-
-    return open_port(bind_loopback("127.0.0.1:0"), place, broker)
-
-
-def open_port(port: socket.socket, place: Place, broker: Broker) -> Listener:
-    """Let clients in at *port* that have read the token, and say in the place's file where that is."""
-    from sidecar.attach.listener import Listener
-    from sidecar.attach.streams import SocketStream, greet, over_socket
-    from sidecar.attach.tcp import TokenDesk, write_tcp_file
-
-    token = secrets.token_urlsafe()
-    desk = TokenDesk(token)
-
-    async def admit(stream: SocketStream) -> bool:
-        return await desk.ask(stream) and await greet(stream)
-
-    door = Listener(port, desk.has_room, lambda found: broker.take(over_socket(found), admit))
-    write_tcp_file(place.tcp, port, token)
-    return door
-
-
-def _is_held(place: Place) -> bool:
-    """Whether a daemon lives."""
-    if not place.lock.exists():
+def _is_locked(paths: DaemonPaths) -> bool:
+    """Whether a daemon is alive."""
+    if not paths.lock.exists():
         return False
-    lock = FileLock(place.lock)
+    lock = FileLock(paths.lock)
     try:
         return not lock.try_take()
     finally:
         lock.release()
-
-
-def _run_detached(command: Sequence[str], log: int) -> int:
-    """Run *command* so that it outlives its starter; return the end of its output to read from.
-
-    An editor may keep what it starts in a job that ends with it; where that forbids to leave, so be it.
-    """
-    read_fd, write_fd = os.pipe()
-    try:
-        for flags in dict.fromkeys((_DETACHED | _BREAKAWAY, _DETACHED)):
-            with suppress(PermissionError):
-                child = subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=write_fd,
-                    stderr=log,
-                    creationflags=flags,
-                    start_new_session=os.name != "nt",
-                )
-                child.returncode = 0  # nobody's child: it is not waited for, and must not be warned about
-                return read_fd
-        os.close(read_fd)
-        raise PermissionError(13, "not allowed", command[0])
-    finally:
-        os.close(write_fd)
-
-
-def _first_word(read_fd: int) -> bytes:
-    try:
-        return os.read(read_fd, 4096)
-    finally:
-        os.close(read_fd)

@@ -1,7 +1,7 @@
-"""Between an editor's standard input and output and the shared daemon: bytes, both ways, unread.
+"""The shim: bytes between an editor's standard input and output and the shared daemon, both ways, unread.
 
-One thread a direction and nothing kept, so that whoever does not read stops whoever writes. Knows nothing of
-the protocol but one byte that cannot occur in it: the daemon's farewell, which tells the exit code.
+There is one thread for each direction and no buffer, so that a side that does not read stops the side that
+writes. The only byte it looks for cannot occur in the protocol: the daemon's farewell, before the exit code.
 """
 
 from __future__ import annotations
@@ -13,30 +13,40 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from sidecar.attach.manners import FAREWELL, HELLO
-
-__all__ = ["DaemonGone", "leave_after", "pump"]
+from sidecar.attach.preamble import FAREWELL, HELLO
 
 _CHUNK_BYTES = 256 * 1024
 
 
 class DaemonGone(Exception):
-    """The daemon ended without a farewell: it was told to end, or died."""
+    """The daemon ended without a farewell: it was stopped, or it died."""
 
 
 def pump(daemon: socket.socket, read_fd: int, write_fd: int) -> int:
-    """Pass bytes on until the daemon ends the connection, and return the exit code it told.
+    """Copy bytes until the daemon ends the connection, and return the exit code that it sends.
 
-    Raises DaemonGone.
+    Args:
+        daemon: a connection to the daemon.
+        read_fd: the editor's output.
+        write_fd: the editor's input.
+
+    Raises:
+        DaemonGone: the daemon has sent no exit code.
     """
-    if sys.platform != "win32":  # there nobody makes a pipe anything else
+    if sys.platform != "win32":  # there pipes are always blocking
         for fd in (read_fd, write_fd):
-            with suppress(OSError):  # closed by the starter: reading and writing will say so
+            with suppress(OSError):  # closed by the starter: reading and writing will fail
                 os.set_blocking(fd, True)
     with suppress(ConnectionError):  # likewise
         daemon.sendall(HELLO)
-    threading.Thread(target=_send, args=(read_fd, daemon), daemon=True).start()
-    return _receive(daemon, write_fd)
+    threading.Thread(target=_copy_to_daemon, args=(read_fd, daemon), daemon=True).start()
+    while data := _receive(daemon):
+        body, farewell, code = data.partition(FAREWELL)
+        if not _write_all(write_fd, body):
+            return 1
+        if farewell and (code := code or _receive(daemon)):
+            return int(code)
+    raise DaemonGone
 
 
 def leave_after(wait: Callable[[], None]) -> None:
@@ -49,40 +59,29 @@ def leave_after(wait: Callable[[], None]) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _send(read_fd: int, daemon: socket.socket) -> None:
-    """Pass on what comes in, and its end."""
-    with suppress(OSError):  # the daemon is gone: the other direction tells
-        while data := _read(read_fd):
+def _copy_to_daemon(read_fd: int, daemon: socket.socket) -> None:
+    """Copy the input, and its end."""
+    with suppress(OSError):  # the daemon is gone: the other direction reports it
+        while True:
+            try:
+                data = os.read(read_fd, _CHUNK_BYTES)
+            except OSError:  # closed by the starter, or a terminal that went away
+                data = b""
+            if not data:
+                break
             daemon.sendall(data)
         daemon.shutdown(socket.SHUT_WR)
 
 
-def _receive(daemon: socket.socket, write_fd: int) -> int:
-    while data := _read_socket(daemon):
-        body, farewell, code = data.partition(FAREWELL)
-        if not _write(write_fd, body):
-            return 1
-        if farewell and (code := code or _read_socket(daemon)):
-            return int(code)
-    raise DaemonGone
-
-
-def _read(fd: int) -> bytes:
-    try:
-        return os.read(fd, _CHUNK_BYTES)
-    except OSError:  # closed by the starter, or a terminal that went away
-        return b""
-
-
-def _read_socket(daemon: socket.socket) -> bytes:
+def _receive(daemon: socket.socket) -> bytes:
     try:
         return daemon.recv(_CHUNK_BYTES)
     except ConnectionError:
         return b""
 
 
-def _write(fd: int, data: bytes) -> bool:
-    """Write all of *data*; False when nobody reads any more."""
+def _write_all(fd: int, data: bytes) -> bool:
+    """Write all of *data*; False when the reader is gone."""
     view = memoryview(data)
     try:
         while view:

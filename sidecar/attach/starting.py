@@ -1,35 +1,52 @@
-"""Starting the shared daemon: one program at a time does it, and its log says why when it does not start."""
+"""Starting the shared daemon: one program at a time starts it, and its log explains a failure."""
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import TypeAlias
 
 from sidecar._internal.file_lock import FileLock
-from sidecar.attach.errors import AttachError
-from sidecar.attach.place import Place
-
-__all__ = ["START_S", "connect_or_start", "log_tail", "open_log"]
+from sidecar.attach.paths import AttachError, DaemonPaths
+from sidecar.attach.preamble import READY
 
 START_S = 30.0
-"""How long a daemon may take until it can be connected to."""
+"""How long a daemon may take to accept connections, in seconds."""
+
+RunDetached: TypeAlias = Callable[[Sequence[str], int, int], None]
+"""Runs a command that outlives its starter, with descriptors for its output and its errors.
+
+Contract: raises OSError when the command cannot be run.
+"""
 
 _LOG_BYTES = 1024 * 1024
 _TAIL_BYTES = 4096
 _TAIL_LINES = 8
 
 
-def connect_or_start(
-    place: Place, connect: Callable[[], socket.socket | None], start: Callable[[], None]
+def start_unless_connected(
+    paths: DaemonPaths, connect: Callable[[], socket.socket | None], start: Callable[[], None]
 ) -> socket.socket:
-    """Return what *connect* finds, after *start* when it finds nothing. Raises AttachError."""
+    """Return a connection to the daemon of *paths*, which is started when there is none.
+
+    Of several programs that do this at once, one starts the daemon, and the others wait and connect.
+
+    Args:
+        paths: the files of the daemon; their folder is created.
+        connect: returns a connection, or None when no daemon is running.
+        start: returns once the daemon accepts connections.
+
+    Raises:
+        AttachError: the daemon does not start, or must not be trusted.
+    """
     found = connect()
     if found is not None:
         return found
-    place.make()
-    starting = FileLock(place.start_lock)
+    paths.make()
+    starting = FileLock(paths.start_lock)
     try:
         starting.take()
         found = connect()
@@ -39,22 +56,47 @@ def connect_or_start(
     finally:
         starting.release()
     if found is None:
-        raise AttachError(f"the shared daemon was started and is gone again; {log_tail(place)}")
+        raise AttachError(f"the shared daemon was started and has ended again; {log_tail(paths)}")
     return found
 
 
-def open_log(place: Place) -> int:
-    """Open the log for appending; a long one is put aside, in place of the one before."""
+def start_daemon(paths: DaemonPaths, command: Sequence[str], run_detached: RunDetached) -> None:
+    """Run *command* and return once it has written that it is ready. Raises AttachError."""
     with suppress(FileNotFoundError):
-        if place.log.stat().st_size > _LOG_BYTES:
-            place.log.replace(place.log.with_suffix(".log.1"))
-    return os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        if paths.log.stat().st_size > _LOG_BYTES:
+            paths.log.replace(paths.log.with_suffix(".log.1"))
+    log_fd = os.open(paths.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    read_fd, write_fd = os.pipe()
+    try:
+        run_detached(command, write_fd, log_fd)
+    except OSError as error:
+        os.close(read_fd)
+        raise AttachError(f"cannot run {command[0]}: {error.strerror}") from error
+    finally:
+        os.close(write_fd)
+        os.close(log_fd)
+    first: list[bytes] = []
+
+    def read_first() -> None:
+        try:
+            first.append(os.read(read_fd, 4096))
+        finally:
+            os.close(read_fd)
+
+    # A thread can be abandoned after a time limit; Windows has no such limit for a pipe.
+    reading = threading.Thread(target=read_first, daemon=True)
+    reading.start()
+    reading.join(START_S)
+    if not first:
+        raise AttachError(f"the shared daemon was not ready in {START_S:.0f} s; {log_tail(paths)}")
+    if not first[0].startswith(READY):
+        raise AttachError(f"the shared daemon did not start; {log_tail(paths)}")
 
 
-def log_tail(place: Place) -> str:
-    """Return where the log is, and its last lines."""
+def log_tail(paths: DaemonPaths) -> str:
+    """Return the path of the log and its last lines, for a message."""
     with suppress(OSError):
-        last = place.log.read_bytes()[-_TAIL_BYTES:].decode("utf-8", "replace").splitlines()
+        last = paths.log.read_bytes()[-_TAIL_BYTES:].decode("utf-8", "replace").splitlines()
         if last:
-            return "\n".join((f"{place.log} ends with:", *last[-_TAIL_LINES:]))
-    return f"see {place.log}"
+            return "\n".join((f"{paths.log} ends with:", *last[-_TAIL_LINES:]))
+    return f"see {paths.log}"

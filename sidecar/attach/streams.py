@@ -1,4 +1,4 @@
-"""The stream of one attached client: a socket that may begin with a line of ours and end with a farewell."""
+"""The stream of one attached client: a socket with a preamble, and with a farewell for a shim."""
 
 from __future__ import annotations
 
@@ -9,50 +9,56 @@ import sys
 from contextlib import suppress
 from typing import Final
 
-from sidecar.attach.manners import FAREWELL, HELLO
+from sidecar.attach.preamble import FAREWELL, HELLO
 from sidecar.transport.processes import is_alive, is_process_id
 from sidecar.transport.streams import TransportStream
-
-__all__ = ["SocketStream", "greet", "over_socket"]
 
 _POLL_S: Final = 1.0
 
 
 class SocketStream(TransportStream):
-    """A connected socket, before and after a face reads it; the class is asyncio's protocol factory.
+    """A connected socket; the class is asyncio's protocol factory.
 
     Attributes:
-        hears_farewell: whether the client is a shim, which waits for an exit code at the end.
-        exit_code: what to tell it; None tells nothing, and the shim that the daemon is gone.
+        is_shim: whether the client is a shim, which waits for an exit code at the end.
+        exit_code: sent to a shim at the end; with None nothing is sent, and the shim reports a dead daemon.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.hears_farewell = False
+        self.is_shim = False
         self.exit_code: int | None = None
         self._watch: asyncio.Task[None] | None = None
 
     @property
-    def early(self) -> bytes:
-        """What has come in before anybody listens."""
+    def early_bytes(self) -> bytes:
+        """The bytes that came before a receiver did."""
         return b"".join(self._early)
 
-    def end_with(self, pid: int | None) -> None:
-        """Close when process *pid* is gone, at once when it is gone already; None and 0 are no process."""
+    def close_after_process(self, pid: int | None) -> None:
+        """Close when process *pid* has ended, or at once when it is gone; None and 0 are ignored."""
+
+        async def watch(pid: int) -> None:
+            await _wait_until_gone(pid)
+            self.close()
+
         if is_process_id(pid) and self._watch is None:
-            self._watch = asyncio.ensure_future(self._close_after(pid))
+            self._watch = asyncio.ensure_future(watch(pid))
 
     async def take_line(self, limit: int) -> bytes | None:
-        """Take the first line off the input, with its end.
+        """Remove the first line from the input, and return it with its end.
 
-        Returns None, with nothing taken, when there is none within *limit* bytes or before the input ends.
+        Returns None, with nothing removed, when there is none within *limit* bytes or before the input ends.
         """
         while True:
             await self._first_input.wait()
-            head = self.early
+            head = self.early_bytes
             line, end, rest = head.partition(b"\n")
             if end and len(line) < limit:
-                self._keep(rest)
+                self._early = [rest] if rest else []
+                if not rest and not self._is_ended:
+                    self._first_input.clear()
+                    self.resume_reading()
                 return line + end
             if len(head) >= limit or self._is_ended:
                 return None
@@ -60,23 +66,12 @@ class SocketStream(TransportStream):
             self.resume_reading()
 
     def close(self) -> None:
-        """Say farewell to a shim whose client has ended the connection, then let go of it."""
-        if self.hears_farewell and self.exit_code is not None and self.has_room:
+        """Send a shim the exit code, if the client has ended the connection, then close."""
+        if self.is_shim and self.exit_code is not None and self.has_room:
             self.write(FAREWELL + b"%d" % self.exit_code)
         super().close()
         if self._watch is not None:
             self._watch.cancel()
-
-    async def _close_after(self, pid: int) -> None:
-        await _wait_until_gone(pid)
-        self.close()
-
-    def _keep(self, rest: bytes) -> None:
-        """Leave *rest* alone for the face."""
-        self._early = [rest] if rest else []
-        if not rest and not self._is_ended:
-            self._first_input.clear()
-            self.resume_reading()
 
 
 async def over_socket(connection: socket.socket) -> SocketStream:
@@ -85,11 +80,11 @@ async def over_socket(connection: socket.socket) -> SocketStream:
     return stream
 
 
-async def greet(stream: SocketStream) -> bool:
-    """Take the hello off a shim's connection; every other first line is the protocol's. Always True."""
+async def read_hello(stream: SocketStream) -> bool:
+    """Remove the hello of a shim; every other first line belongs to the protocol. Always True."""
     first = await stream.peek()
     if first[:1] == HELLO[:1]:
-        stream.hears_farewell = await stream.take_line(len(HELLO)) == HELLO
+        stream.is_shim = await stream.take_line(len(HELLO)) == HELLO
     return True
 
 
@@ -97,19 +92,14 @@ async def _wait_until_gone(pid: int) -> None:
     """Return when there is no process *pid*."""
     if sys.platform == "linux":
         with suppress(OSError):
-            fd = os.pidfd_open(pid)
-            await _wait_until_readable(fd)
+            descriptor = os.pidfd_open(pid)
+            loop, ended = asyncio.get_running_loop(), asyncio.Event()
+            loop.add_reader(descriptor, ended.set)
+            try:
+                await ended.wait()
+            finally:
+                loop.remove_reader(descriptor)
+                os.close(descriptor)
             return
     while is_alive(pid):  # noqa: ASYNC110  # there is nothing else to wait for
         await asyncio.sleep(_POLL_S)
-
-
-async def _wait_until_readable(fd: int) -> None:
-    """Return when there is something to read from *fd*, and close it."""
-    loop, readable = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(fd, readable.set)
-    try:
-        await readable.wait()
-    finally:
-        loop.remove_reader(fd)
-        os.close(fd)

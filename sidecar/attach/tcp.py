@@ -1,7 +1,7 @@
-"""The loopback port of a shared daemon, for clients without unix sockets. Off unless it was asked for.
+"""The loopback port of a shared daemon, for clients without unix sockets. It is off by default.
 
-Any user of the machine, and any page in a browser, can reach a loopback port: nothing that comes in there is
-looked at before it has shown the daemon's token. Never listens on an address that others can reach.
+Any user of the machine, and any page in a browser, can reach a loopback port. So a connection is ignored
+until it has sent the daemon's token. The daemon never listens on an address that other machines can reach.
 """
 
 from __future__ import annotations
@@ -11,24 +11,25 @@ import hmac
 import ipaddress
 import json
 import os
+import secrets
 import socket
 from pathlib import Path
 from typing import ClassVar, Final
 
 from sidecar._internal.errors import SidecarError
-from sidecar.attach.errors import AttachError
-from sidecar.attach.streams import SocketStream
+from sidecar.attach.broker import Broker
+from sidecar.attach.listener import Listener
+from sidecar.attach.paths import AttachError, DaemonPaths
+from sidecar.attach.streams import SocketStream, over_socket, read_hello
 from sidecar.protocol.errors import acp_code, error_data, lsp_code
 from sidecar.protocol.framing import frame_with_header, frame_with_newline, is_line_framed
 from sidecar.protocol.jsonrpc import encode_error
 
-__all__ = ["AuthRequired", "TokenDesk", "bind_loopback", "write_tcp_file"]
-
 AUTH_S: Final = 5.0
-"""How long a stranger has for the first line."""
+"""The time for the first line of a connection, in seconds."""
 
-MAX_STRANGERS: Final = 32
-"""How many may be asked for their token at once; more are turned away."""
+MAX_PENDING: Final = 32
+"""The most connections without a token at a time; more are closed."""
 
 _LINE_BYTES: Final = 256
 _PREFIX: Final = b"authorization: bearer "
@@ -40,23 +41,47 @@ class AuthRequired(SidecarError):
     kind: ClassVar[str] = "authRequired"
 
 
+def open_listener(paths: DaemonPaths, broker: Broker) -> Listener:
+    """Serve this user's clients at a free port, which the daemon's file names. Raises AttachError."""
+    return open_port(bind_loopback("127.0.0.1:0"), paths, broker)
+
+
+def open_port(port: socket.socket, paths: DaemonPaths, broker: Broker) -> Listener:
+    """Serve clients at *port* that have read the token, and write port and token into the daemon's file."""
+    token = secrets.token_urlsafe()
+    auth = TokenAuth(token)
+
+    async def read_preamble(stream: SocketStream) -> bool:
+        return await auth.authenticate(stream) and await read_hello(stream)
+
+    listener = Listener(port, auth.has_room, lambda found: broker.serve(over_socket(found), read_preamble))
+    write_tcp_file(paths.tcp, port, token)
+    return listener
+
+
 def bind_loopback(address: str) -> socket.socket:
     """Return a socket bound to *address*, ``HOST:PORT`` with a loopback host; port 0 takes any free one.
 
-    Raises AttachError for every other address, and for one that is taken.
+    Raises AttachError for every other address, and for one that is in use.
     """
     host, colon, port = address.rpartition(":")
     host = "127.0.0.1" if host == "localhost" else host.removeprefix("[").removesuffix("]")
     if not colon or not port.isdecimal() or int(port) > 65535:
-        raise AttachError(f"--listen {address}: say HOST:PORT, as in 127.0.0.1:0")
+        raise AttachError(f"--listen {address}: the form is HOST:PORT, as in 127.0.0.1:0")
     try:
         found = ipaddress.ip_address(host)
     except ValueError:
-        raise AttachError(f"--listen {address}: say the host in numbers, as in 127.0.0.1:{port}") from None
+        raise AttachError(
+            f"--listen {address}: the host must be in numbers, as in 127.0.0.1:{port}"
+        ) from None
     if not found.is_loopback:
-        raise AttachError(f"--listen {address}: only loopback addresses; tunnel to one from elsewhere")
+        raise AttachError(
+            f"--listen {address}: only a loopback address is allowed; use a tunnel from other machines"
+        )
     bound = socket.socket(socket.AF_INET if found.version == 4 else socket.AF_INET6)
-    if exclusive := getattr(socket, "SO_EXCLUSIVEADDRUSE", 0):  # or others may listen there on Windows, too
+    if exclusive := getattr(
+        socket, "SO_EXCLUSIVEADDRUSE", 0
+    ):  # or other users could listen there too on Windows
         bound.setsockopt(socket.SOL_SOCKET, exclusive, 1)
     try:
         bound.bind((host, int(port)))
@@ -67,7 +92,7 @@ def bind_loopback(address: str) -> socket.socket:
 
 
 def write_tcp_file(path: Path, bound: socket.socket, token: str) -> None:
-    """Write where *bound* listens, and its token, for this user alone to read."""
+    """Write the address of *bound* and its token, readable for this user alone."""
     host, port = bound.getsockname()[:2]
     path.unlink(missing_ok=True)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -75,41 +100,39 @@ def write_tcp_file(path: Path, bound: socket.socket, token: str) -> None:
         json.dump({"host": host, "port": port, "token": token}, file)
 
 
-class TokenDesk:
-    """Lets connections in that begin with the line ``Authorization: Bearer TOKEN``."""
+class TokenAuth:
+    """Admits connections that begin with the line ``Authorization: Bearer TOKEN``."""
 
     def __init__(self, token: str, *, auth_s: float = AUTH_S) -> None:
         self._token = token.encode()
         self._auth_s = auth_s
-        self._n_strangers = 0
+        self._n_pending = 0
 
     def has_room(self, _connection: socket.socket) -> bool:
-        """Whether one more stranger may be asked now."""
-        return self._n_strangers < MAX_STRANGERS
+        """Whether one more connection may be authenticated now."""
+        return self._n_pending < MAX_PENDING
 
-    async def ask(self, stream: SocketStream) -> bool:
-        """Take the token off the connection and return whether it was right; tell the client if not."""
-        self._n_strangers += 1
+    async def authenticate(self, stream: SocketStream) -> bool:
+        """Remove the token from the input and return whether it is right; a wrong one gets an error."""
+        self._n_pending += 1
         try:
             line = await asyncio.wait_for(stream.take_line(_LINE_BYTES), self._auth_s)
         except TimeoutError:
             line = None
         finally:
-            self._n_strangers -= 1
-        is_right = self._is_right((line or b"").strip())
+            self._n_pending -= 1
+        given = (line or b"").strip()
+        is_bearer = given[: len(_PREFIX)].lower() == _PREFIX
+        is_right = is_bearer and hmac.compare_digest(given[len(_PREFIX) :].strip(), self._token)
         if not is_right:
-            stream.write(_refusal(line or stream.early))
+            stream.write(_encode_refusal(line or stream.early_bytes))
         return is_right
 
-    def _is_right(self, line: bytes) -> bool:
-        is_bearer = line[: len(_PREFIX)].lower() == _PREFIX
-        return is_bearer and hmac.compare_digest(line[len(_PREFIX) :].strip(), self._token)
 
-
-def _refusal(first: bytes) -> bytes:
-    """Return what to tell a client without the token, framed as its *first* bytes were."""
+def _encode_refusal(first: bytes) -> bytes:
+    """Return the error for a client without the token, framed like its *first* bytes."""
     error = AuthRequired(
-        "this connection needs the daemon's token first",
+        "this connection must begin with the daemon's token",
         hint='begin with the line "Authorization: Bearer TOKEN"; tcp.json in the state directory has it',
     )
     if is_line_framed(first):

@@ -1,6 +1,7 @@
-"""The unix socket of the shared daemon: who holds the place's lock listens there, whatever was left behind.
+"""The unix socket of the shared daemon, at which the holder of the daemon's lock listens.
 
-Lets nobody in but this user, as the kernel says; the folder around it keeps the others out already.
+Only processes of this user are admitted, as reported by the kernel; the folder of the socket keeps others out
+already.
 """
 
 from __future__ import annotations
@@ -14,25 +15,25 @@ from contextlib import suppress
 from pathlib import Path
 
 from sidecar.attach.broker import Broker
-from sidecar.attach.credentials import peer_uid
+from sidecar.attach.connecting import peer_uid
 from sidecar.attach.listener import Admit, Listener
-from sidecar.attach.place import Place
-from sidecar.attach.streams import greet, over_socket
+from sidecar.attach.paths import DaemonPaths
+from sidecar.attach.streams import over_socket, read_hello
 
-assert sys.platform != "win32"  # there :mod:`sidecar.attach.loopback` does it
-
-__all__ = ["UnixListener", "admit_own", "open_door"]
+assert sys.platform != "win32"  # there :mod:`sidecar.attach.tcp` listens
 
 _log = logging.getLogger("sidecar.attach")
 
 
-def open_door(place: Place, broker: Broker) -> UnixListener:
-    """Let this user's clients in at the socket of *place*. Raises OSError when there can be none."""
-    return UnixListener(place.socket, admit_own(), lambda found: broker.take(over_socket(found), greet))
+def open_listener(paths: DaemonPaths, broker: Broker) -> UnixListener:
+    """Serve this user's clients at the socket of *paths*. Raises OSError when it cannot be created."""
+    return UnixListener(
+        paths.socket, admit_own_user(), lambda found: broker.serve(over_socket(found), read_hello)
+    )
 
 
-def admit_own(uid_of: Callable[[socket.socket], int] = peer_uid) -> Admit:
-    """Return who may come in: processes of this user. *uid_of* asks the kernel for a connection's."""
+def admit_own_user(uid_of: Callable[[socket.socket], int] = peer_uid) -> Admit:
+    """Return a check that admits processes of this user; *uid_of* returns the user of a connection."""
 
     def admit(connection: socket.socket) -> bool:
         uid = uid_of(connection)
@@ -44,16 +45,16 @@ def admit_own(uid_of: Callable[[socket.socket], int] = peer_uid) -> Admit:
 
 
 class UnixListener(Listener):
-    """Listens at *path*, of which the caller holds the lock: what is there already is stale.
+    """Listens at *path*. The caller holds the daemon's lock, so that an existing socket is stale.
 
-    Raises OSError when the socket cannot be made.
+    Raises OSError when the socket cannot be created.
     """
 
     def __init__(self, path: Path, admit: Admit, serve: Callable[[socket.socket], None]) -> None:
         self._path = path
         self._hidden = path.with_suffix(".leaving")
-        for left_over in (path, self._hidden):
-            left_over.unlink(missing_ok=True)
+        for stale in (path, self._hidden):
+            stale.unlink(missing_ok=True)
         listening = socket.socket(socket.AF_UNIX)
         try:
             listening.bind(str(path))
@@ -64,8 +65,8 @@ class UnixListener(Listener):
             raise
 
     def hide(self) -> None:
-        """Take the name off the socket: nobody can come in, and those who wait at it still can be let in."""
-        with suppress(FileNotFoundError):  # somebody removed it: then nobody comes in either
+        """Rename the socket: no new client can connect, and waiting ones can still be accepted."""
+        with suppress(FileNotFoundError):  # it was removed, so that no client can connect either
             self._path.rename(self._hidden)
 
     def show(self) -> None:
@@ -74,7 +75,7 @@ class UnixListener(Listener):
             self._hidden.rename(self._path)
 
     def close(self) -> None:
-        """Accept nobody any more, and leave no file behind."""
+        """Accept no more clients, and remove the socket."""
         if not self._task.cancelling():
             for path in (self._path, self._hidden):
                 with suppress(OSError):

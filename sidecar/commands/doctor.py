@@ -15,8 +15,7 @@ from pathlib import Path
 
 from sidecar import __version__
 from sidecar._internal.env import env_name, indusagi_home
-from sidecar.attach.errors import AttachError
-from sidecar.attach.place import Place
+from sidecar.attach.paths import AttachError, DaemonPaths
 from sidecar.commands.daemon import run_with_daemon
 from sidecar.commands.terminal import Screen
 from sidecar.llmgateway.findings import look_around
@@ -46,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
         return 1
     _look_at_state(report, home)
     _look_at_models(report, home)
-    _look_at_shared(report, Place(home))
+    _look_at_shared(report, DaemonPaths(home))
     _look_at_daemon(report)
     return 0 if report.is_well else 1
 
@@ -90,33 +89,33 @@ def _look_at_models(report: _Report, home: Path) -> None:
         tell(finding.about, finding.said)
 
 
-def _look_at_shared(report: _Report, place: Place) -> None:
+def _look_at_shared(report: _Report, paths: DaemonPaths) -> None:
     """Say whether a shared daemon runs; a place that cannot be trusted is not well."""
     try:
-        report.found("shared", _shared(place))
+        report.found("shared", _shared(paths))
     except AttachError as error:
         report.trouble("shared", str(error))
     except SidecarClientError:
-        report.found("shared", f"none answers at {place.socket}; sidecar serve --shared takes over")
+        report.found("shared", f"none answers at {paths.socket}; sidecar serve --shared takes over")
 
 
 if sys.platform == "win32":
 
-    def _shared(place: Place) -> str:
-        return f"one answers; {place.tcp} says where" if is_answering(place) else _NONE
+    def _shared(paths: DaemonPaths) -> str:
+        return f"one answers; {paths.tcp} says where" if is_answering(paths) else _NONE
 
 else:
 
-    def _shared(place: Place) -> str:
+    def _shared(paths: DaemonPaths) -> str:
         async def ask() -> StatusResult:
-            async with SidecarClient.connect(place.socket) as client:
+            async with SidecarClient.connect(paths.socket) as client:
                 return await client.status()
 
-        if not place.exists():
+        if not paths.has_socket():
             return _NONE
         found = asyncio.run(ask())
         others = len(found.clients) - 1
-        return f"process {found.pid} at {place.socket}, version {found.version}, clients: {others}"
+        return f"process {found.pid} at {paths.socket}, version {found.version}, clients: {others}"
 
 
 def _look_at_daemon(report: _Report) -> None:

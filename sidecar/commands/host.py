@@ -9,7 +9,7 @@ from typing import Any, Final
 from sidecar._internal.errors import InvalidInput
 from sidecar.acp import AcpConnection, AcpOptions
 from sidecar.attach.broker import Broker
-from sidecar.attach.place import Place
+from sidecar.attach.paths import DaemonPaths
 from sidecar.attach.streams import SocketStream
 from sidecar.boot import build
 from sidecar.commands.handshake import agent_info, server_info
@@ -27,10 +27,10 @@ _FIRST_S: Final = 5.0
 class Host:
     """The daemon of *place* and its clients; it leaves after *idle_s* without one and without work."""
 
-    def __init__(self, place: Place, idle_s: float) -> None:
-        self.daemon = build(place.home, lifetime="shared")
+    def __init__(self, paths: DaemonPaths, idle_s: float) -> None:
+        self.daemon = build(paths.home, lifetime="shared")
         self.broker = Broker(self._open_face, self._is_busy, idle_s, first_s=_FIRST_S)
-        socket = str(place.socket)
+        socket = str(paths.socket)
         self._lsp = LspOptions(server_info(socket), self._open_backend)
         self._acp = AcpOptions(agent_info(socket), self._open_backend)
 
@@ -41,7 +41,7 @@ class Host:
         return face
 
     def _lsp_face(self, stream: SocketStream) -> LspConnection:
-        options = replace(self._lsp, watch_process=stream.end_with)
+        options = replace(self._lsp, watch_process=stream.close_after_process)
         return LspConnection(stream, options)
 
     def _acp_face(self, stream: SocketStream) -> AcpConnection:

@@ -11,8 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sidecar._internal.env import indusagi_home
-from sidecar.attach.errors import AttachError
-from sidecar.attach.place import Place
+from sidecar.attach.paths import AttachError, DaemonPaths
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -24,24 +23,24 @@ _STDIN, _STDOUT = 0, 1
 
 def run(options: Namespace) -> int:
     """Pass bytes on until the client or the daemon leaves; return the exit code."""
-    place = Place(indusagi_home())
+    paths = DaemonPaths(indusagi_home())
     try:
-        return _attach(place, options)
+        return _attach(paths, options)
     except AttachError as error:
         sys.stderr.write(f"sidecar: {error}\n")
         return 1
 
 
-def _attach(place: Place, options: Namespace) -> int:
+def _attach(paths: DaemonPaths, options: Namespace) -> int:
     if sys.platform == "win32":
-        from sidecar.attach.loopback import reach
+        from sidecar.attach.loopback import connect_or_start
     else:
-        from sidecar.attach.reach import reach
+        from sidecar.attach.connecting import connect_or_start
     from sidecar.attach.shim import DaemonGone, leave_after, pump
     from sidecar.transport.processes import wait_for_parent, wait_for_process
 
     parent = os.getppid()
-    daemon = reach(place, _daemon(options))
+    daemon = connect_or_start(paths, _daemon(options))
     # Not before: starting a daemon forks, which wants a process without threads.
     leave_after(partial(wait_for_parent, parent))
     if options.client_process_id:
@@ -49,7 +48,7 @@ def _attach(place: Place, options: Namespace) -> int:
     try:
         return pump(daemon, _STDIN, _STDOUT)
     except DaemonGone:
-        raise AttachError(f"the shared daemon is gone; {place.log} may say why") from None
+        raise AttachError(f"the shared daemon is gone; {paths.log} may say why") from None
 
 
 def _daemon(options: Namespace) -> tuple[str, ...]:

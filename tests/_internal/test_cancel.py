@@ -1,4 +1,4 @@
-"""Cancellation: seed 000 and facts M1 to M4, with the decisions on them."""
+"""Cancellation: one token, its listeners and its children."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ def test_a_fresh_token_is_live() -> None:
     token.raise_if_cancelled()
 
 
-def test_m1_the_first_cancel_wins() -> None:
+def test_the_first_cancel_wins() -> None:
     token = CancelToken()
     token.cancel("first")
     token.cancel("second")
     assert (token.cancelled, token.reason) == (True, "first")
 
 
-def test_m1_a_first_cancel_without_reason_keeps_none() -> None:
+def test_a_first_cancel_without_reason_keeps_none() -> None:
     token = CancelToken()
     token.cancel()
     token.cancel("late")
     assert token.reason is None
 
 
-def test_m1_listeners_hear_once_in_order() -> None:
+def test_listeners_hear_once_in_order() -> None:
     token, heard = CancelToken(), list[str]()
     token.add_callback(lambda: heard.append("a"))
     token.add_callback(lambda: heard.append("b"))
@@ -54,7 +54,7 @@ def test_m1_listeners_hear_once_in_order() -> None:
     assert heard == ["a", "b"]
 
 
-def test_m1_an_exception_of_one_listener_keeps_nobody_else_from_hearing() -> None:
+def test_an_exception_of_one_listener_keeps_nobody_else_from_hearing() -> None:
     token, heard = CancelToken(), list[str]()
     token.add_callback(boom)
     token.add_callback(lambda: heard.append("after"))
@@ -63,7 +63,7 @@ def test_m1_an_exception_of_one_listener_keeps_nobody_else_from_hearing() -> Non
     assert heard == ["after", "child"]
 
 
-def test_m1_a_base_exception_is_not_swallowed() -> None:
+def test_a_base_exception_is_not_swallowed() -> None:
     token = CancelToken()
     token.add_callback(interrupt)
     with pytest.raises(Interrupt):
@@ -71,7 +71,7 @@ def test_m1_a_base_exception_is_not_swallowed() -> None:
     assert token.cancelled
 
 
-def test_m1_a_listener_added_while_listeners_are_told_is_told_at_once() -> None:
+def test_a_listener_added_while_listeners_are_told_is_told_at_once() -> None:
     token, heard = CancelToken(), list[str]()
 
     def add_another() -> None:
@@ -82,7 +82,7 @@ def test_m1_a_listener_added_while_listeners_are_told_is_told_at_once() -> None:
     assert heard == ["late"]
 
 
-def test_m2_a_listener_on_a_cancelled_token_is_told_at_once() -> None:
+def test_a_listener_on_a_cancelled_token_is_told_at_once() -> None:
     token, heard = CancelToken(), list[str]()
     token.cancel()
     dispose = token.add_callback(lambda: heard.append("now"))
@@ -90,13 +90,13 @@ def test_m2_a_listener_on_a_cancelled_token_is_told_at_once() -> None:
     assert heard == ["now"]
 
 
-def test_m2_a_callback_error_is_swallowed_on_a_cancelled_token_too() -> None:
+def test_a_callback_error_is_swallowed_on_a_cancelled_token_too() -> None:
     token = CancelToken()
     token.cancel()
     token.add_callback(boom)
 
 
-def test_m2_a_disposed_listener_hears_nothing() -> None:
+def test_a_disposed_listener_hears_nothing() -> None:
     token, heard = CancelToken(), list[str]()
     dispose = token.add_callback(lambda: heard.append("gone"))
     dispose()
@@ -114,7 +114,7 @@ def test_m2_a_disposed_listener_hears_nothing() -> None:
         pytest.param(2, 0, id="a second disposal through the same handle takes the other"),
     ],
 )
-def test_m2_disposal_is_by_equality(n_disposals: int, n_heard: int) -> None:
+def test_disposal_is_by_equality(n_disposals: int, n_heard: int) -> None:
     token, heard = CancelToken(), list[str]()
 
     def listener() -> None:
@@ -128,7 +128,7 @@ def test_m2_disposal_is_by_equality(n_disposals: int, n_heard: int) -> None:
     assert len(heard) == n_heard
 
 
-def test_m3_cancellation_goes_down_and_never_up() -> None:
+def test_cancellation_goes_down_and_never_up() -> None:
     root = CancelToken()
     child = root.child()
     grandchild, sibling = child.child(), root.child()
@@ -137,14 +137,14 @@ def test_m3_cancellation_goes_down_and_never_up() -> None:
     assert grandchild.reason == "only here"
 
 
-def test_m3_a_child_of_a_cancelled_token_is_born_cancelled() -> None:
+def test_a_child_of_a_cancelled_token_is_born_cancelled() -> None:
     token = CancelToken()
     token.cancel("over")
     child = token.child()
     assert (child.cancelled, child.reason) == (True, "over")
 
 
-def test_m3_a_child_that_was_cancelled_keeps_its_own_reason() -> None:
+def test_a_child_that_was_cancelled_keeps_its_own_reason() -> None:
     root = CancelToken()
     child = root.child()
     child.cancel("mine")
@@ -152,7 +152,7 @@ def test_m3_a_child_that_was_cancelled_keeps_its_own_reason() -> None:
     assert child.reason == "mine"
 
 
-def test_b_r19_a_parent_keeps_nothing_of_children_that_are_done() -> None:
+def test_a_parent_keeps_nothing_of_children_that_are_done() -> None:
     root = CancelToken()
     before = _weight(root)
     for _ in range(20_000):
@@ -164,7 +164,7 @@ def test_b_r19_a_parent_keeps_nothing_of_children_that_are_done() -> None:
     assert _weight(root) == before
 
 
-def test_b_r19_children_that_were_cancelled_are_let_go() -> None:
+def test_children_that_were_cancelled_are_let_go() -> None:
     root = CancelToken()
     before = _weight(root)
     for _ in range(1_000):
@@ -200,7 +200,7 @@ def test_a_child_held_by_someone_is_told_without_listeners() -> None:
 @pytest.mark.parametrize(
     ("reason", "text"), [(None, "cancelled"), ("", "cancelled"), ("user pressed esc", "user pressed esc")]
 )
-def test_m4_raise_if_cancelled(reason: str | None, text: str) -> None:
+def test_raise_if_cancelled(reason: str | None, text: str) -> None:
     token = CancelToken()
     token.cancel(reason)
     with pytest.raises(CancelledByToken) as caught:
@@ -208,7 +208,7 @@ def test_m4_raise_if_cancelled(reason: str | None, text: str) -> None:
     assert (str(caught.value), caught.value.reason) == (text, reason)
 
 
-def test_m4_it_is_a_plain_exception_and_never_asyncio_s() -> None:
+def test_it_is_a_plain_exception_and_never_asyncio_s() -> None:
     assert CancelledByToken.__mro__[1] is Exception
 
 

@@ -1,4 +1,4 @@
-"""The environment registry: seed 000 and fact M5."""
+"""The environment registry: branded names, foreign names, and the state directory."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from sidecar._internal import env
         pytest.param("", "INDUSAGI_", id="an empty suffix is not refused"),
     ],
 )
-def test_m5_env_name(suffix: str, name: str) -> None:
+def test_env_name(suffix: str, name: str) -> None:
     assert env.env_name(suffix) == name
 
 
-def test_m5_the_prefix() -> None:
+def test_the_prefix() -> None:
     assert env.ENV_PREFIX == "INDUSAGI"
 
 
@@ -47,7 +47,7 @@ def test_read_raw_reads_the_literal_name(monkeypatch: pytest.MonkeyPatch) -> Non
         pytest.param("/somewhere/else", "/somewhere/else", id="an absolute path is taken as it is"),
     ],
 )
-def test_m5_indusagi_home(
+def test_indusagi_home(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str | None, expected: str
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.attach.place import Place
+from sidecar.attach.paths import DaemonPaths
 
 collect_ignore_glob = ["test_*.py"] if sys.platform == "win32" else []
 """There are no unix sockets on Windows."""
@@ -22,7 +22,7 @@ def home() -> Iterator[Path]:
 
 
 @pytest.fixture
-def place(home: Path) -> Place:
-    made = Place(home)
+def paths(home: Path) -> DaemonPaths:
+    made = DaemonPaths(home)
     made.make()
     return made

@@ -10,10 +10,10 @@ import pytest
 
 from sidecar.attach.broker import Broker
 from sidecar.attach.listener import Listener
-from sidecar.attach.manners import HELLO
-from sidecar.attach.place import Place
-from sidecar.attach.streams import SocketStream, greet, over_socket
-from sidecar.attach.unix import UnixListener, open_door
+from sidecar.attach.paths import DaemonPaths
+from sidecar.attach.preamble import HELLO
+from sidecar.attach.streams import SocketStream, over_socket, read_hello
+from sidecar.attach.unix import UnixListener, open_listener
 from sidecar.transport.lifetime import ExitReason, Lifetime, SupervisedConnection, supervise
 
 
@@ -48,15 +48,15 @@ class Echo:
 
 
 class Shared:
-    """A broker of echoes behind the socket of a place."""
+    """A broker of echoes behind the socket of a daemon."""
 
-    def __init__(self, place: Place, idle_s: float) -> None:
-        self.place = place
+    def __init__(self, paths: DaemonPaths, idle_s: float) -> None:
+        self.paths = paths
         self.is_busy = False
         self.faces: list[Echo] = []
         self.broker = Broker(self._open_face, lambda: self.is_busy, idle_s)
-        self.door = open_door(place, self.broker)
-        self.broker.add_door(self.door)
+        self.door = open_listener(paths, self.broker)
+        self.broker.add_listener(self.door)
 
     async def _open_face(self, stream: SocketStream) -> Echo:
         if await stream.peek() == b"fail":
@@ -69,7 +69,7 @@ class Shared:
     async def client(self) -> Client:
         connection = socket.socket(socket.AF_UNIX)
         connection.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(connection, str(self.place.socket))
+        await asyncio.get_running_loop().sock_connect(connection, str(self.paths.socket))
         return Client(connection)
 
 
@@ -99,11 +99,11 @@ class Client:
 
 
 @pytest.fixture
-async def share(place: Place) -> AsyncIterator[Callable[..., Shared]]:
+async def share(paths: DaemonPaths) -> AsyncIterator[Callable[..., Shared]]:
     made: list[Shared] = []
 
     def share(idle_s: float = 1000.0) -> Shared:
-        made.append(Shared(place, idle_s))
+        made.append(Shared(paths, idle_s))
         return made[-1]
 
     yield share
@@ -160,15 +160,15 @@ async def test_the_end_of_the_daemon_is_told_and_no_shim_takes_it_for_its_own(
     assert (await shim.heard(), await other.heard()) == (b"SIGTERM", b"SIGTERM")
     assert (await shim.heard(), await other.heard()) == (b"", b"")
     assert (await serving, settled) == (0, ["settled"])
-    assert list(shared.place.folder.iterdir()) == []
+    assert list(shared.paths.folder.iterdir()) == []
     for client in (shim, other):
         client.leave()
 
 
 async def test_nobody_for_the_idle_time_is_the_end(share: Callable[..., Shared]) -> None:
     shared = share(0.01)
-    assert await shared.broker.wait_ended() == ExitReason("nobody came for 0.01 s", 0)
-    assert not shared.place.socket.exists()
+    assert await shared.broker.wait_ended() == ExitReason("no client for 0.01 s", 0)
+    assert not shared.paths.socket.exists()
 
 
 async def test_the_first_client_may_take_longer_to_come() -> None:
@@ -200,7 +200,7 @@ async def test_work_keeps_the_daemon_without_any_client(share: Callable[..., Sha
     ended = asyncio.ensure_future(shared.broker.wait_ended())
     done, _ = await asyncio.wait({ended}, timeout=0.05)
     assert not done
-    assert shared.place.socket.exists()
+    assert shared.paths.socket.exists()
     shared.is_busy = False
     assert (await ended).code == 0
 
@@ -215,7 +215,7 @@ async def test_who_comes_at_the_last_moment_is_served(
     def hide_after_a_visitor(door: UnixListener) -> None:
         if not late.done():
             connection = socket.socket(socket.AF_UNIX)
-            connection.connect(str(shared.place.socket))
+            connection.connect(str(shared.paths.socket))
             connection.setblocking(False)
             late.set_result(Client(connection))
         hide(door)
@@ -224,19 +224,21 @@ async def test_who_comes_at_the_last_moment_is_served(
     ended = asyncio.ensure_future(shared.broker.wait_ended())
     client: Client = await late
     assert await client.echo(b"am I late?") == b"am I late?"
-    assert shared.place.socket.exists()
+    assert shared.paths.socket.exists()
     assert not ended.done()
     client.leave()
     await ended
 
 
-async def test_a_crowd_at_one_door_keeps_all_doors_open(place: Place, share: Callable[..., Shared]) -> None:
+async def test_a_crowd_at_one_door_keeps_all_doors_open(
+    paths: DaemonPaths, share: Callable[..., Shared]
+) -> None:
     """A door that was hidden is shown again when somebody waits at another."""
     shared = share(0.01)
     bound = socket.create_server(("127.0.0.1", 0))
     waiting = socket.create_connection(bound.getsockname())
-    port = Listener(bound, lambda _: True, lambda found: shared.broker.take(over_socket(found), greet))
-    shared.broker.add_door(port)
+    port = Listener(bound, lambda _: True, lambda found: shared.broker.serve(over_socket(found), read_hello))
+    shared.broker.add_listener(port)
     ended = asyncio.ensure_future(shared.broker.wait_ended())
     waiting.setblocking(False)
     assert await Client(waiting).echo(b"x") == b"x"

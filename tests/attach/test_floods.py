@@ -19,7 +19,7 @@ from typing import Any, Self
 import msgspec
 import pytest
 
-from sidecar.attach.place import Place
+from sidecar.attach.paths import DaemonPaths
 from sidecar.protocol.framing import HeaderDecoder, frame_with_header
 from sidecar.transport.outbox import HIGH_WATER_BYTES
 
@@ -146,22 +146,22 @@ def typing_without_end() -> bytes:
 
 
 @pytest.fixture(scope="module")
-def place() -> Iterator[Place]:
-    """The place of a daemon that runs as long as the module's tests."""
+def paths() -> Iterator[DaemonPaths]:
+    """The files of a daemon that runs as long as the module's tests."""
     with tempfile.TemporaryDirectory(prefix="sc", dir="/tmp") as folder:
         command = [sys.executable, "-P", "-m", "sidecar", "serve", "--shared", "--daemon"]
         env = {**os.environ, "INDUSAGI_HOME": folder}
         with subprocess.Popen(command, env=env, stdout=subprocess.PIPE) as daemon:
             assert daemon.stdout is not None
             assert daemon.stdout.readline().startswith(b"listening at ")
-            yield Place(Path(folder))
+            yield DaemonPaths(Path(folder))
             daemon.terminate()
 
 
 @pytest.fixture
-def calm(place: Place) -> Iterator[Wire]:
+def calm(paths: DaemonPaths) -> Iterator[Wire]:
     """A client that behaves, warmed up."""
-    wire = Wire(place.socket)
+    wire = Wire(paths.socket)
     wire.round_trips(N_TRIPS // 4)
     yield wire
     wire.socket.close()
@@ -178,10 +178,10 @@ def calm(place: Place) -> Iterator[Wire]:
     ],
 )
 def test_a_flood_leaves_others_their_turn_and_memory_its_bounds(
-    place: Place, calm: Wire, flood: Callable[[], bytes], capsys: pytest.CaptureFixture[str]
+    paths: DaemonPaths, calm: Wire, flood: Callable[[], bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     quiet, before = statistics.median(calm.round_trips(N_TRIPS)), calm.rss_bytes()
-    with Flood(Wire(place.socket), flood()) as flooding:
+    with Flood(Wire(paths.socket), flood()) as flooding:
         loud = statistics.median(calm.round_trips(N_TRIPS))
         assert flooding.n_sent < FLOOD_BYTES, "the flood was over too soon to measure anything"
         grown = calm.rss_bytes() - before
@@ -200,13 +200,13 @@ MOST_TURN_RATIO = 3.0
 
 
 def test_who_never_reads_costs_a_session_nothing_and_is_told_what_it_missed(
-    place: Place, capsys: pytest.CaptureFixture[str]
+    paths: DaemonPaths, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two sessions take turns; one of them is followed by a client that does not read."""
-    owner = Wire(place.socket, models={"talker": TALKER})
-    new = {"cwd": str(place.home), "model": "talker"}
+    owner = Wire(paths.socket, models={"talker": TALKER})
+    new = {"cwd": str(paths.home), "model": "talker"}
     alone, watched = (owner.ask("sidecar/session/new", new)["sid"] for _ in range(2))
-    stuck = Wire(place.socket)
+    stuck = Wire(paths.socket)
     stuck.ask("sidecar/session/load", {"sid": watched})
     took = []
     for _ in range(N_TURNS):
@@ -229,11 +229,11 @@ def test_who_never_reads_costs_a_session_nothing_and_is_told_what_it_missed(
 
 
 def test_what_waits_for_a_client_that_does_not_read_is_told_until_it_has_read(
-    place: Place, calm: Wire
+    paths: DaemonPaths, calm: Wire
 ) -> None:
     first, n = 10**6, 30_000
     asked = b"".join(message("sidecar/status", {}, first + each) for each in range(n))
-    stuck = Wire(place.socket)
+    stuck = Wire(paths.socket)
     with Flood(stuck, asked) as flood:
         while (waiting := queues(calm)["outBytes"]) < HIGH_WATER_BYTES:
             assert flood.n_sent < len(asked), "all was taken from a client that reads no answers"

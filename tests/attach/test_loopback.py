@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from sidecar._internal.file_lock import FileLock
-from sidecar.attach.errors import AttachError
-from sidecar.attach.loopback import connect, is_answering, reach, start
-from sidecar.attach.place import Place
+from sidecar.attach.loopback import connect, connect_or_start, is_answering, run_detached
+from sidecar.attach.paths import AttachError, DaemonPaths
 from sidecar.attach.shim import pump
+from sidecar.attach.starting import start_daemon
 from sidecar.attach.tcp import bind_loopback, write_tcp_file
 from sidecar.protocol.framing import frame_with_header
 
@@ -26,37 +26,37 @@ DAEMON = (sys.executable, "-P", "-m", "sidecar", "serve", "--shared", "--daemon"
 
 
 @pytest.fixture
-def place() -> Iterator[Place]:
+def paths() -> Iterator[DaemonPaths]:
     home = Path(tempfile.mkdtemp(prefix="sc"))  # short: a socket's path has a limit
-    made = Place(home / "state")
+    made = DaemonPaths(home / "state")
     made.make()
     yield made
     shutil.rmtree(home)
 
 
 @pytest.fixture
-def held(place: Place) -> Iterator[Place]:
-    """A place whose daemon lives."""
-    lock = FileLock(place.lock)
+def held(paths: DaemonPaths) -> Iterator[DaemonPaths]:
+    """The files of a daemon that is alive."""
+    lock = FileLock(paths.lock)
     assert lock.try_take()
-    yield place
+    yield paths
     lock.release()
 
 
-def test_where_nothing_was_written_none_answers(place: Place) -> None:
-    assert connect(place) is None
+def test_where_nothing_was_written_none_answers(paths: DaemonPaths) -> None:
+    assert connect(paths) is None
 
 
-def test_what_a_dead_daemon_has_left_is_not_believed(place: Place) -> None:
+def test_what_a_dead_daemon_has_left_is_not_believed(paths: DaemonPaths) -> None:
     """Its port may be somebody else's by now."""
     with bind_loopback("127.0.0.1:0") as port:
         port.listen()
-        write_tcp_file(place.tcp, port, "token")
-        FileLock(place.lock).release()
-        assert not is_answering(place)
+        write_tcp_file(paths.tcp, port, "token")
+        FileLock(paths.lock).release()
+        assert not is_answering(paths)
 
 
-def test_a_daemon_that_lives_is_told_its_token_first(held: Place) -> None:
+def test_a_daemon_that_lives_is_told_its_token_first(held: DaemonPaths) -> None:
     with bind_loopback("127.0.0.1:0") as port:
         port.listen()
         write_tcp_file(held.tcp, port, "token")
@@ -67,14 +67,14 @@ def test_a_daemon_that_lives_is_told_its_token_first(held: Place) -> None:
             assert there.recv(100) == b"Authorization: Bearer token\n"
 
 
-def test_a_port_that_is_closed_is_no_daemon(held: Place) -> None:
+def test_a_port_that_is_closed_is_no_daemon(held: DaemonPaths) -> None:
     with bind_loopback("127.0.0.1:0") as port:
         write_tcp_file(held.tcp, port, "token")
     assert connect(held) is None
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"host": "127.0.0.1"}'])
-def test_a_file_that_says_nothing_is_told(held: Place, text: str) -> None:
+def test_a_file_that_says_nothing_is_told(held: DaemonPaths, text: str) -> None:
     held.tcp.write_text(text)
     with pytest.raises(AttachError, match="cannot be read"):
         connect(held)
@@ -88,18 +88,18 @@ def test_a_file_that_says_nothing_is_told(held: Place, text: str) -> None:
     ],
 )
 def test_a_daemon_that_does_not_start_is_told_with_its_last_words(
-    place: Place, command: tuple[str, ...], said: str
+    paths: DaemonPaths, command: tuple[str, ...], said: str
 ) -> None:
     with pytest.raises(AttachError, match=said):
-        start(place, command)
+        start_daemon(paths, command, run_detached)
 
 
 @pytest.mark.e2e
 def test_an_editor_reaches_a_daemon_that_is_started_for_it(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    paths: DaemonPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("INDUSAGI_HOME", str(place.home))
-    daemon = reach(place, (*DAEMON, "--listen", "127.0.0.1:0"))
+    monkeypatch.setenv("INDUSAGI_HOME", str(paths.home))
+    daemon = connect_or_start(paths, (*DAEMON, "--listen", "127.0.0.1:0"))
     client_in, typed = os.pipe()
     seen, client_out = os.pipe()
     with daemon, ThreadPoolExecutor(1) as pool:
@@ -116,7 +116,7 @@ def test_an_editor_reaches_a_daemon_that_is_started_for_it(
         os.close(fd)
     with os.fdopen(seen, "rb") as output:
         assert b'"capabilities"' in output.read()
-    lock = FileLock(place.lock)
+    lock = FileLock(paths.lock)
     pid = lock.read_holder()
     assert pid is not None
     os.kill(pid, signal.SIGTERM)

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from sidecar._internal.file_lock import FileLock
-from sidecar.attach.place import Place
-from sidecar.attach.reach import is_answering
+from sidecar.attach.connecting import is_answering
+from sidecar.attach.paths import DaemonPaths
 from sidecar_client import ConnectionLost, SidecarClient, SidecarRequestError
 
 pytestmark = pytest.mark.e2e
@@ -43,13 +43,13 @@ class Stage:
 
     def __init__(self, home: Path) -> None:
         home.mkdir()
-        self.place = Place(home)
+        self.paths = DaemonPaths(home)
         self.environment = {"INDUSAGI_HOME": str(home)}
 
     def shim(self, *arguments: str, **setup: Any) -> SidecarClient:
         """Return a client behind a shim of its own."""
         command = (*SIDECAR, "serve", "--shared", *arguments)
-        return SidecarClient.spawn(command, cwd=self.place.home, env=self.environment, **setup)
+        return SidecarClient.spawn(command, cwd=self.paths.home, env=self.environment, **setup)
 
     def run(self, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
@@ -66,16 +66,16 @@ class Stage:
     @property
     def daemon_pid(self) -> int | None:
         """The number that the last daemon has left."""
-        if not self.place.lock.exists():
+        if not self.paths.lock.exists():
             return None
-        lock = FileLock(self.place.lock)
+        lock = FileLock(self.paths.lock)
         pid = lock.read_holder()
         lock.release()
         return pid
 
     async def wait_until_gone(self) -> None:
         """Return when no daemon runs any more."""
-        lock = FileLock(self.place.lock)
+        lock = FileLock(self.paths.lock)
         await asyncio.wait_for(asyncio.to_thread(lock.take), PATIENCE_S)
         lock.release()
 
@@ -116,7 +116,7 @@ async def test_eight_shims_at_once_start_one_daemon(stage: Stage) -> None:
     statuses = [await shim.status() for shim in shims]
     assert {status.pid for status in statuses} == {stage.daemon_pid}
     assert len(statuses[-1].clients) == 8
-    assert {shim.server["socket"] for shim in shims} == {str(stage.place.socket)}
+    assert {shim.server["socket"] for shim in shims} == {str(stage.paths.socket)}
     await asyncio.gather(*(shim.close() for shim in shims))
     assert [shim.exit_code for shim in shims] == [0] * 8
 
@@ -124,7 +124,7 @@ async def test_eight_shims_at_once_start_one_daemon(stage: Stage) -> None:
 async def test_a_daemon_outlives_its_starter_and_its_sessions_stay_loaded(stage: Stage) -> None:
     async with stage.shim() as first:
         pid = (await first.status()).pid
-        session = await first.start_session(stage.place.home)
+        session = await first.start_session(stage.paths.home)
     async with stage.shim() as second:
         status = await second.status()
         assert (status.pid, status.sessions.loaded, len(status.clients)) == (pid, 1, 1)
@@ -176,14 +176,14 @@ async def test_a_daemon_that_nobody_needs_leaves_nothing_behind(stage: Stage) ->
     async with stage.shim("--idle-exit", "0.01"):
         pass
     await stage.wait_until_gone()
-    assert not stage.place.socket.exists()
-    assert stage.place.log.read_text() == ""
+    assert not stage.paths.socket.exists()
+    assert stage.paths.log.read_text() == ""
 
 
 async def test_a_running_turn_keeps_the_daemon_and_is_told_to_who_comes_back(stage: Stage) -> None:
     script = {"fake-1": {"scripted": [[{"text": "half"}, {"hang": True}], [{"text": "whole"}]]}}
     async with stage.shim("--idle-exit", "0.01", options={"models": script}) as first:
-        session = await first.start_session(stage.place.home, model="fake-1")
+        session = await first.start_session(stage.paths.home, model="fake-1")
         await session.prompt("1")
         await session.wait_for("textDelta", timeout_s=PATIENCE_S)
         pid = (await first.status()).pid
@@ -198,7 +198,7 @@ async def test_a_running_turn_keeps_the_daemon_and_is_told_to_who_comes_back(sta
 async def test_sigterm_settles_stores_and_tells_every_client(stage: Stage) -> None:
     one, two = stage.shim(options={"models": HANGING}), stage.shim()
     await asyncio.gather(one.start(), two.start())
-    session = await one.start_session(stage.place.home, model="fake-1")
+    session = await one.start_session(stage.paths.home, model="fake-1")
     await session.prompt("1")
     await session.wait_for("textDelta", timeout_s=PATIENCE_S)
     closing = two.notifications()
@@ -206,7 +206,7 @@ async def test_sigterm_settles_stores_and_tells_every_client(stage: Stage) -> No
     told = [notification.method async for notification in until_lost(closing)]
     assert told[0] == "sidecar/closing"
     await assert_daemon_gone(stage, one, two)
-    assert not stage.place.socket.exists()
+    assert not stage.paths.socket.exists()
     async with stage.shim() as later:
         stored = await later.session_read(session.sid)
         assert [node.role for node in stored.nodes] == ["user", "assistant"]
@@ -214,14 +214,14 @@ async def test_sigterm_settles_stores_and_tells_every_client(stage: Stage) -> No
 
 async def test_after_kill_9_the_next_shim_takes_the_place_over(stage: Stage) -> None:
     first = await stage.shim().start()
-    session = await first.start_session(stage.place.home)
+    session = await first.start_session(stage.paths.home)
     await session.run("hello")
     before = await first.session_read(session.sid)
     old = stage.daemon_pid
     await stage.end(signal.SIGKILL)
     await assert_daemon_gone(stage, first)
-    assert stage.place.socket.exists()
-    assert not is_answering(stage.place)
+    assert stage.paths.socket.exists()
+    assert not is_answering(stage.paths)
     async with stage.shim() as second:
         assert (await second.status()).pid != old
         assert await second.session_read(session.sid) == before
@@ -272,7 +272,7 @@ async def test_a_second_daemon_finds_that_there_is_one(running: Stage) -> None:
     async with running.shim() as client:
         second = await asyncio.to_thread(running.run, "serve", "--shared", "--daemon")
         assert (second.returncode, second.stderr) == (0, "")
-        assert second.stdout == f"listening at {running.place.socket}\n"
+        assert second.stdout == f"listening at {running.paths.socket}\n"
         assert (await client.status()).pid == running.daemon_pid
 
 
@@ -287,13 +287,13 @@ async def test_a_port_is_for_those_with_the_token(stage: Stage) -> None:
     with stage.start(*SIDECAR, "serve", "--shared", "--daemon", *port) as daemon:
         assert daemon.stdout is not None
         assert (await asyncio.to_thread(daemon.stdout.readline)).startswith(b"listening at ")
-        said = json.loads(stage.place.tcp.read_text())
+        said = json.loads(stage.paths.tcp.read_text())
         token = f"Authorization: Bearer {said['token']}\r\n".encode()
         assert b'"id":0,"result"' in await asyncio.to_thread(ask_port, said, token + HELLO)
         assert b'"kind":"authRequired"' in await asyncio.to_thread(ask_port, said, HELLO)
         daemon.terminate()
     assert daemon.returncode == 0
-    assert not stage.place.tcp.exists()
+    assert not stage.paths.tcp.exists()
 
 
 def ask_port(said: dict[str, Any], data: bytes) -> bytes:
@@ -314,7 +314,10 @@ def ask_port(said: dict[str, Any], data: bytes) -> bytes:
         pytest.param(["--shared", "--listen", "127.0.0.1:0"], 2, "goes with --shared --daemon", id="a port"),
         pytest.param(["--shared", "--idle-exit", "-1"], 2, "-1 is no number of seconds", id="no time"),
         pytest.param(
-            ["--shared", "--daemon", "--listen", "0.0.0.0:0"], 1, "only loopback", id="a port for others"
+            ["--shared", "--daemon", "--listen", "0.0.0.0:0"],
+            1,
+            "only a loopback address",
+            id="a port for others",
         ),
     ],
 )
@@ -328,24 +331,24 @@ def test_what_cannot_be_is_said_in_one_line(stage: Stage, arguments: list[str], 
 async def test_doctor_tells_of_the_shared_daemon(running: Stage) -> None:
     async with running.shim():
         said = (await asyncio.to_thread(running.run, "doctor")).stdout
-        assert f"shared\tprocess {running.daemon_pid} at {running.place.socket}, version" in said
+        assert f"shared\tprocess {running.daemon_pid} at {running.paths.socket}, version" in said
         assert ", clients: 1" in said
 
 
 def test_doctor_tells_of_none_of_a_killed_one_and_of_a_trap(stage: Stage) -> None:
     assert "shared\tnone runs" in stage.run("doctor").stdout
-    stage.place.make()
+    stage.paths.make()
     with socket.socket(socket.AF_UNIX) as killed:
-        killed.bind(str(stage.place.socket))
+        killed.bind(str(stage.paths.socket))
     assert "shared\tnone answers" in stage.run("doctor").stdout
-    stage.place.folder.chmod(0o755)
+    stage.paths.folder.chmod(0o755)
     trapped = stage.run("doctor")
     assert (trapped.returncode, "chmod 700" in trapped.stdout) == (1, True)
 
 
 def test_a_folder_that_others_can_enter_is_not_used(stage: Stage) -> None:
-    stage.place.folder.mkdir()
-    stage.place.folder.chmod(0o755)
+    stage.paths.folder.mkdir()
+    stage.paths.folder.chmod(0o755)
     ran = stage.run("serve", "--shared")
     assert ran.returncode == 1
     assert "chmod 700" in ran.stderr
@@ -359,17 +362,17 @@ def test_a_state_directory_in_the_home_of_nobody_is_told(stage: Stage) -> None:
 
 
 def test_a_daemon_that_cannot_start_is_told_with_the_end_of_its_log(stage: Stage) -> None:
-    stage.place.make()
-    stage.place.lock.mkdir()
+    stage.paths.make()
+    stage.paths.lock.mkdir()
     ran = stage.run("serve", "--shared")
-    stage.place.lock.rmdir()
+    stage.paths.lock.rmdir()
     assert ran.returncode == 1
     assert "the shared daemon did not start" in ran.stderr
-    assert f"the system refused {stage.place.lock}: Is a directory" in ran.stderr
+    assert f"the system refused {stage.paths.lock}: Is a directory" in ran.stderr
 
 
 async def test_two_editors_follow_one_session_and_one_of_them_has_the_buffers(running: Stage) -> None:
-    project = running.place.home
+    project = running.paths.home
     (project / "a.py").write_text("on_disk = 1\n")
     async with running.shim() as writer, running.shim() as reader:
         uri = (project / "a.py").as_uri()
@@ -420,4 +423,4 @@ async def assert_daemon_gone(stage: Stage, *shims: SidecarClient) -> None:
                 pass
         await shim.close()
         assert shim.exit_code == 1
-        assert shim.stderr_tail == f"sidecar: the shared daemon is gone; {stage.place.log} may say why"
+        assert shim.stderr_tail == f"sidecar: the shared daemon is gone; {stage.paths.log} may say why"

@@ -10,8 +10,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from sidecar.attach.credentials import peer_uid
-from sidecar.attach.manners import HELLO
+from sidecar.attach.connecting import peer_uid
+from sidecar.attach.preamble import HELLO
 from sidecar.attach.shim import DaemonGone, pump
 
 

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sidecar.attach.manners import HELLO
-from sidecar.attach.streams import SocketStream, greet, over_socket
+from sidecar.attach.preamble import HELLO
+from sidecar.attach.streams import SocketStream, over_socket, read_hello
 
 
 class Taker:
@@ -96,21 +96,21 @@ async def test_no_line_and_nothing_is_taken(wire: Wire, sent: bytes, hangs_up: b
     if hangs_up:
         wire.client.shutdown(socket.SHUT_WR)
     assert await wire.stream.take_line(19) is None
-    assert wire.stream.early == sent
+    assert wire.stream.early_bytes == sent
 
 
 @pytest.mark.parametrize("first", [b"Content-Length: 2", b'{"jsonrpc"', b""])
 async def test_a_client_of_a_face_is_greeted_by_leaving_it_alone(wire: Wire, first: bytes) -> None:
     wire.client.sendall(first)
     wire.client.shutdown(socket.SHUT_WR)
-    assert await greet(wire.stream)
-    assert (wire.stream.hears_farewell, wire.stream.early) == (False, first)
+    assert await read_hello(wire.stream)
+    assert (wire.stream.is_shim, wire.stream.early_bytes) == (False, first)
 
 
 async def test_a_shim_hears_a_farewell(wire: Wire) -> None:
     wire.client.sendall(HELLO + b"{}")
-    assert await greet(wire.stream)
-    assert wire.stream.early == b"{}"
+    assert await read_hello(wire.stream)
+    assert wire.stream.early_bytes == b"{}"
     wire.stream.exit_code = 1
     wire.stream.close()
     wire.stream.close()
@@ -120,7 +120,7 @@ async def test_a_shim_hears_a_farewell(wire: Wire) -> None:
 @pytest.mark.parametrize(("hello", "exit_code"), [(b"", 0), (HELLO, None)], ids=["no shim", "an end unasked"])
 async def test_nobody_else_does(wire: Wire, hello: bytes, exit_code: int | None) -> None:
     wire.client.sendall(hello + b"{}")
-    await greet(wire.stream)
+    await read_hello(wire.stream)
     wire.stream.exit_code = exit_code
     wire.stream.close()
     assert await wire.heard() == b""
@@ -129,7 +129,7 @@ async def test_nobody_else_does(wire: Wire, hello: bytes, exit_code: int | None)
 async def test_the_connection_ends_with_the_process_it_is_for(wire: Wire) -> None:
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", "input()", stdin=pipe)
-    wire.stream.end_with(process.pid)
+    wire.stream.close_after_process(process.pid)
     process.kill()
     assert await wire.heard() == b""
     assert wire.stream.is_lost
@@ -139,7 +139,7 @@ async def test_the_connection_ends_with_the_process_it_is_for(wire: Wire) -> Non
 async def test_a_process_that_is_gone_already_ends_it_at_once(wire: Wire) -> None:
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
     await process.wait()
-    wire.stream.end_with(process.pid)
+    wire.stream.close_after_process(process.pid)
     assert await wire.heard() == b""
 
 
@@ -147,6 +147,6 @@ async def test_a_process_that_is_gone_already_ends_it_at_once(wire: Wire) -> Non
     "pid", [None, 0, -1, 2**40, os.getpid()], ids=["none", "zero", "negative", "too high", "our own"]
 )
 async def test_no_process_and_a_living_one_end_nothing(wire: Wire, pid: int | None) -> None:
-    wire.stream.end_with(pid)
+    wire.stream.close_after_process(pid)
     await asyncio.sleep(0)
     assert not wire.stream.is_lost

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from sidecar.attach.errors import AttachError
+from sidecar.attach.paths import AttachError
 from sidecar.attach.streams import SocketStream, over_socket
-from sidecar.attach.tcp import MAX_STRANGERS, TokenDesk, bind_loopback, write_tcp_file
+from sidecar.attach.tcp import MAX_PENDING, TokenAuth, bind_loopback, write_tcp_file
 
 TOKEN = "open-sesame"
 
@@ -48,8 +48,8 @@ class Visitor:
 )
 async def test_the_right_token_opens_and_the_protocol_follows(line: bytes) -> None:
     visitor = await Visitor.come(line + b"Content-Length: 2")
-    assert await TokenDesk(TOKEN).ask(visitor.stream)
-    assert visitor.stream.early == b"Content-Length: 2"
+    assert await TokenAuth(TOKEN).authenticate(visitor.stream)
+    assert visitor.stream.early_bytes == b"Content-Length: 2"
     assert await visitor.heard() == b""
 
 
@@ -67,7 +67,7 @@ async def test_the_right_token_opens_and_the_protocol_follows(line: bytes) -> No
 )
 async def test_anything_else_is_refused_with_words(said: bytes) -> None:
     visitor = await Visitor.come(said)
-    assert not await TokenDesk(TOKEN).ask(visitor.stream)
+    assert not await TokenAuth(TOKEN).authenticate(visitor.stream)
     header, _, body = (await visitor.heard()).partition(b"\r\n\r\n")
     assert header == b"Content-Length: %d" % len(body)
     assert (error(body)["code"], error(body)["data"]["kind"]) == (-32803, "authRequired")
@@ -75,7 +75,7 @@ async def test_anything_else_is_refused_with_words(said: bytes) -> None:
 
 async def test_a_client_of_the_other_face_is_refused_in_its_framing() -> None:
     visitor = await Visitor.come(b'{"jsonrpc":"2.0","id":1,"method":"initialize"}\n')
-    assert not await TokenDesk(TOKEN).ask(visitor.stream)
+    assert not await TokenAuth(TOKEN).authenticate(visitor.stream)
     body = await visitor.heard()
     assert body.endswith(b"}\n")
     assert (error(body)["code"], error(body)["data"]["kind"]) == (-32000, "authRequired")
@@ -83,13 +83,13 @@ async def test_a_client_of_the_other_face_is_refused_in_its_framing() -> None:
 
 async def test_silence_is_refused_in_time() -> None:
     visitor = await Visitor.come()
-    assert not await TokenDesk(TOKEN, auth_s=0.01).ask(visitor.stream)
+    assert not await TokenAuth(TOKEN, auth_s=0.01).authenticate(visitor.stream)
     assert b"authRequired" in await visitor.heard()
 
 
 async def test_only_so_many_are_asked_at_once() -> None:
-    desk, visitors = TokenDesk(TOKEN), [await Visitor.come() for _ in range(MAX_STRANGERS)]
-    asked = [asyncio.ensure_future(desk.ask(visitor.stream)) for visitor in visitors]
+    desk, visitors = TokenAuth(TOKEN), [await Visitor.come() for _ in range(MAX_PENDING)]
+    asked = [asyncio.ensure_future(desk.authenticate(visitor.stream)) for visitor in visitors]
     await asyncio.sleep(0)
     assert not desk.has_room(visitors[0].client)
     visitors[0].client.sendall(b"Authorization: Bearer open-sesame\n")
@@ -111,12 +111,12 @@ def test_loopback_addresses_are_bound(address: str) -> None:
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        pytest.param("0.0.0.0:0", "only loopback", id="every address of the machine"),
-        pytest.param("192.0.2.1:80", "only loopback", id="an address that others reach"),
-        pytest.param("example.org:80", "host in numbers", id="a name"),
-        pytest.param("127.0.0.1", "say HOST:PORT", id="no port"),
-        pytest.param("127.0.0.1:http", "say HOST:PORT", id="a port by name"),
-        pytest.param("127.0.0.1:65536", "say HOST:PORT", id="a port that is none"),
+        pytest.param("0.0.0.0:0", "only a loopback address", id="every address of the machine"),
+        pytest.param("192.0.2.1:80", "only a loopback address", id="an address that others reach"),
+        pytest.param("example.org:80", "host must be in numbers", id="a name"),
+        pytest.param("127.0.0.1", "the form is HOST:PORT", id="no port"),
+        pytest.param("127.0.0.1:http", "the form is HOST:PORT", id="a port by name"),
+        pytest.param("127.0.0.1:65536", "the form is HOST:PORT", id="a port that is none"),
     ],
 )
 def test_other_addresses_are_refused(address: str, said: str) -> None:

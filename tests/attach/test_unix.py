@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.attach.errors import AttachError
-from sidecar.attach.place import Place
-from sidecar.attach.reach import connect, is_answering
-from sidecar.attach.unix import UnixListener, admit_own
+from sidecar.attach.connecting import connect, is_answering
+from sidecar.attach.paths import AttachError, DaemonPaths
+from sidecar.attach.unix import UnixListener, admit_own_user
 
 STRANGER = os.geteuid() + 1
 
@@ -27,16 +26,16 @@ class Door:
 
     def __init__(self, path: Path, uid_of: Callable[[socket.socket], int] | None = None) -> None:
         self.came: asyncio.Queue[socket.socket] = asyncio.Queue()
-        admit = admit_own() if uid_of is None else admit_own(uid_of)
+        admit = admit_own_user() if uid_of is None else admit_own_user(uid_of)
         self.listener = UnixListener(path, admit, self.came.put_nowait)
 
 
 @pytest.fixture
-async def open_door(place: Place) -> AsyncIterator[Callable[..., Door]]:
+async def open_door(paths: DaemonPaths) -> AsyncIterator[Callable[..., Door]]:
     doors: list[Door] = []
 
     def open_door(uid_of: Callable[[socket.socket], int] | None = None) -> Door:
-        doors.append(Door(place.socket, uid_of))
+        doors.append(Door(paths.socket, uid_of))
         return doors[-1]
 
     yield open_door
@@ -47,29 +46,31 @@ async def open_door(place: Place) -> AsyncIterator[Callable[..., Door]]:
     await asyncio.sleep(0)
 
 
-async def test_whoever_is_this_user_comes_in(place: Place, open_door: Callable[..., Door]) -> None:
-    assert not is_answering(place)
+async def test_whoever_is_this_user_comes_in(paths: DaemonPaths, open_door: Callable[..., Door]) -> None:
+    assert not is_answering(paths)
     door = open_door()
-    assert is_answering(place)
+    assert is_answering(paths)
     (await door.came.get()).close()
-    assert place.socket.stat().st_mode & 0o777 == 0o600
+    assert paths.socket.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("name", ["daemon.sock", "daemon.leaving"])
-async def test_a_stale_socket_is_taken_over(place: Place, open_door: Callable[..., Door], name: str) -> None:
+async def test_a_stale_socket_is_taken_over(
+    paths: DaemonPaths, open_door: Callable[..., Door], name: str
+) -> None:
     with socket.socket(socket.AF_UNIX) as killed:
-        killed.bind(str(place.folder / name))
-    assert not is_answering(place)
+        killed.bind(str(paths.folder / name))
+    assert not is_answering(paths)
     door = open_door()
-    assert is_answering(place)
+    assert is_answering(paths)
     (await door.came.get()).close()
 
 
 async def test_another_user_is_let_go_at_once_and_named(
-    place: Place, open_door: Callable[..., Door], caplog: pytest.LogCaptureFixture
+    paths: DaemonPaths, open_door: Callable[..., Door], caplog: pytest.LogCaptureFixture
 ) -> None:
     door = open_door(stranger)
-    client = connect(place)
+    client = connect(paths)
     assert client is not None
     client.setblocking(False)
     assert await asyncio.get_running_loop().sock_recv(client, 1) == b""
@@ -79,13 +80,13 @@ async def test_another_user_is_let_go_at_once_and_named(
 
 
 async def test_a_client_whose_user_cannot_be_told_is_let_go(
-    place: Place, open_door: Callable[..., Door], caplog: pytest.LogCaptureFixture
+    paths: DaemonPaths, open_door: Callable[..., Door], caplog: pytest.LogCaptureFixture
 ) -> None:
     def nobody_knows(_connection: socket.socket) -> int:
         raise OSError("the kernel does not say")
 
     door = open_door(nobody_knows)
-    client = connect(place)
+    client = connect(paths)
     assert client is not None
     client.setblocking(False)
     assert await asyncio.get_running_loop().sock_recv(client, 1) == b""
@@ -95,26 +96,30 @@ async def test_a_client_whose_user_cannot_be_told_is_let_go(
 
 
 async def test_a_listener_that_is_another_user_is_not_spoken_to(
-    place: Place, open_door: Callable[..., Door]
+    paths: DaemonPaths, open_door: Callable[..., Door]
 ) -> None:
     door = open_door()
-    with pytest.raises(AttachError, match=f"user {STRANGER} listens at"):
-        connect(place, stranger)
+    with pytest.raises(AttachError, match=f"user {STRANGER} is listening at"):
+        connect(paths, stranger)
     (await door.came.get()).close()
 
 
-async def test_a_door_leaves_no_file_and_closes_once(place: Place, open_door: Callable[..., Door]) -> None:
+async def test_a_door_leaves_no_file_and_closes_once(
+    paths: DaemonPaths, open_door: Callable[..., Door]
+) -> None:
     door = open_door()
     door.listener.close()
-    place.socket.write_text("of the next daemon")
+    paths.socket.write_text("of the next daemon")
     door.listener.close()
-    assert place.socket.read_text() == "of the next daemon"
+    assert paths.socket.read_text() == "of the next daemon"
 
 
-async def test_a_socket_that_was_removed_is_no_fault(place: Place, open_door: Callable[..., Door]) -> None:
+async def test_a_socket_that_was_removed_is_no_fault(
+    paths: DaemonPaths, open_door: Callable[..., Door]
+) -> None:
     door = open_door()
-    place.socket.unlink()
+    paths.socket.unlink()
     door.listener.hide()
-    assert not door.listener.is_asked
+    assert not door.listener.has_waiting
     door.listener.show()
     door.listener.close()
