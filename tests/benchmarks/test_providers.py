@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from time import process_time
 from typing import Any
 
@@ -38,7 +39,8 @@ from sidecar.llmgateway.providers.serving import _ADAPTERS
 
 SERVER = """
 import asyncio, sys
-from sidecar.llmgateway.providers.fakes import Ended, Said, fake_provider
+sys.path.insert(0, sys.argv[3])
+from provider_fakes import Ended, Said, fake_provider
 
 async def main(api, n_chunks):
     scene = (Said(tuple(f"word {n} " for n in range(n_chunks))), Ended())
@@ -48,6 +50,7 @@ async def main(api, n_chunks):
 
 asyncio.run(main(sys.argv[1], int(sys.argv[2])))
 """
+SUPPORT = str(Path(__file__).parents[1] / "support")
 N_CHUNKS = 3_000
 ROUNDS = 4
 LEAST_SHARE = 0.8
@@ -116,7 +119,7 @@ def test_mending_a_sound_conversation_costs_little_beside_sending_it(
 @contextmanager
 def _server(api: str) -> Iterator[str]:
     """Serve in a process of its own, so that what is measured here is the client alone."""
-    arguments = [sys.executable, "-c", SERVER, api, str(N_CHUNKS)]
+    arguments = [sys.executable, "-c", SERVER, api, str(N_CHUNKS), SUPPORT]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdin is not None

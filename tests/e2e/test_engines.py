@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from sidecar.llmgateway.providers.fakes import FakeProvider, fake_provider
-from sidecar.llmgateway.providers.fakes.scenes import Ended, Said, Spent
+from provider_fakes import FakeProvider, fake_provider
+from provider_fakes.scenes import Ended, Said, Spent
 from sidecar_client import ClientEvent, Session, SidecarClient, allow
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.llmgateway.names import PROVIDERS_BY_NAME
-from sidecar.llmgateway.providers.fakes import (
+from provider_fakes import (
     Called,
     Ended,
     Refused,
@@ -22,6 +21,7 @@ from sidecar.llmgateway.providers.fakes import (
     fake_provider,
     frame,
 )
+from sidecar.llmgateway.names import PROVIDERS_BY_NAME
 from sidecar_client import SidecarClient
 
 pytestmark = pytest.mark.e2e

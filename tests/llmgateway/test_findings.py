@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from provider_fakes import fake_provider
 from sidecar._internal.loading import install_command
 from sidecar.llmgateway import credentials, findings
 from sidecar.llmgateway.config import CONFIG_FILE, FOLDER_FILE
 from sidecar.llmgateway.credentials import AUTH_FILE
 from sidecar.llmgateway.findings import Finding, look_around
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME
-from sidecar.llmgateway.providers.fakes import fake_provider
 
 SECRET = "sk-proj-0123456789abcdefghij"
 

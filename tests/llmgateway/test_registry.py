@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from provider_fakes import Ended, FakeProvider, Refused, Said, fake_provider
 from sidecar._internal.loading import install_command
 from sidecar.llmgateway import collect_reply, routing, stream
 from sidecar.llmgateway.contract import (
@@ -17,7 +18,6 @@ from sidecar.llmgateway.contract import (
     TextBlock,
     UserTurn,
 )
-from sidecar.llmgateway.providers.fakes import Ended, FakeProvider, Refused, Said, fake_provider
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
 
 HELLO = Conversation((UserTurn((TextBlock("hello"),)),))

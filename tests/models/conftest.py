@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from provider_fakes import FakeProvider, Scene, fake_provider
 from sidecar.boot import Daemon, build
 from sidecar.conductor.hub import NewSession
 from sidecar.conductor.jobs import TurnOutcome
@@ -23,7 +24,6 @@ from sidecar.conductor.session import Session
 from sidecar.llmgateway.config import from_environment, read_settings
 from sidecar.llmgateway.credentials import Credentials
 from sidecar.llmgateway.providers import Patience, Retrying, Serving
-from sidecar.llmgateway.providers.fakes import FakeProvider, Scene, fake_provider
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
 from sidecar.protocol.codec import event_to_wire
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from provider_fakes import Called, Ended, Hang, Refused, Said, Spent, Thought
 from sidecar.llmgateway.contract import StopReason
-from sidecar.llmgateway.providers.fakes import Called, Ended, Hang, Refused, Said, Spent, Thought
 
 APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")
 AT_ONCE_S = 0.1

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.llmgateway.providers.fakes import Broken, Called, Ended, Refused, Said, Scene, Spent, Thought
+from provider_fakes import Broken, Called, Ended, Refused, Said, Scene, Spent, Thought
 
 APIS = {
     "openai-chat": "openai-chat",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from provider_fakes import Ended, Said
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,
@@ -15,7 +16,6 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
-from sidecar.llmgateway.providers.fakes import Ended, Said
 from sidecar.runtime.store import SessionStore
 
 APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")

@@ -8,9 +8,9 @@ import pytest
 
 from fake_panel import fake_agent
 from memory_stream import MemoryClient
+from provider_fakes import Called, Ended, Refused, Said, Scene, Spent
 from sidecar.acp import AcpConnection, AcpOptions
 from sidecar.commands.handshake import server_info
-from sidecar.llmgateway.providers.fakes import Called, Ended, Refused, Said, Scene, Spent
 from sidecar.server import LspConnection, LspOptions
 from sidecar.service.contract import Backend
 

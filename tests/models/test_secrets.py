@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from memory_stream import MemoryClient
+from provider_fakes import Called, Ended, Refused, Said
 from sidecar.commands.handshake import server_info
-from sidecar.llmgateway.providers.fakes import Called, Ended, Refused, Said
 from sidecar.server import LspConnection, LspOptions
 from sidecar.service.contract import Backend
 

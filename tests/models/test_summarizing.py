@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from provider_fakes import Ended, Refused, Said, Scene
 from sidecar.conductor.session import CompactRequest
-from sidecar.llmgateway.providers.fakes import Ended, Refused, Said, Scene
 
 ENGINES = ("windowBudget", "runtime", "agentcore", "summarizing")
 CONFIG = """

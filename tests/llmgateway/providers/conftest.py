@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from provider_fakes import FakeProvider, Scene, fake_provider
 from sidecar.llmgateway.contract import (
     Channel,
     Conversation,
@@ -24,7 +25,6 @@ from sidecar.llmgateway.contract import (
 from sidecar.llmgateway.credentials import Credentials
 from sidecar.llmgateway.names import Provider
 from sidecar.llmgateway.providers import Patience, Retrying, Serving
-from sidecar.llmgateway.providers.fakes import FakeProvider, Scene, fake_provider
 
 Sleep = Callable[[float], Awaitable[None]]
 KEY = "sk-test-0123456789abcdef"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from provider_fakes import Ended, Hang, Refused, Said, Scene
 from sidecar._internal.cancel import CancelToken
 from sidecar.llmgateway.contract import ErrorEmission
-from sidecar.llmgateway.providers.fakes import Ended, Hang, Refused, Said, Scene
 from sidecar.llmgateway.providers.interrupting import Interrupted, Interrupter
 
 APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")

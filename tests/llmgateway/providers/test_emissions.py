@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from provider_fakes import Called, Ended, Said, Scene, Spent, Thought
 from sidecar.llmgateway.contract import (
     Block,
     DoneEmission,
@@ -25,7 +26,6 @@ from sidecar.llmgateway.contract import (
     Usage,
     UsageEmission,
 )
-from sidecar.llmgateway.providers.fakes import Called, Ended, Said, Scene, Spent, Thought
 
 APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")
 MODEL = "fake:fake-1"

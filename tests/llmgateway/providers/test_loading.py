@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from provider_fakes import Ended, Said
 from sidecar.llmgateway.contract import GatewayError
 from sidecar.llmgateway.credentials import Credentials, Key
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider
 from sidecar.llmgateway.providers.adapter import Connected, Place
 from sidecar.llmgateway.providers.connecting import Clients
-from sidecar.llmgateway.providers.fakes import Ended, Said
 
 SDKS = ("openai", "anthropic", "google.genai", "pydantic_ai", "pydantic", "httpx2", "genai_prices", "keyring")
+
+SUPPORT = str(Path(__file__).parents[2] / "support")
 
 IMPORTS = f"""
 import json, sys
@@ -31,7 +35,7 @@ from sidecar.llmgateway.contract import *
 from sidecar.llmgateway.credentials import Credentials
 from sidecar.llmgateway.names import Provider
 from sidecar.llmgateway.providers import Serving
-from sidecar.llmgateway.providers.fakes import Called, Ended, Said, Spent, Thought, fake_provider
+from provider_fakes import Called, Ended, Said, Spent, Thought, fake_provider
 
 SCENE = (Thought(("hm",)), Said(("x",)), Called("c1", "read", ("{}",)), Spent(1, 1), Ended("tool_calls"))
 READ = ToolDescriptor("read", "Read.", {"type": "object", "properties": {"path": {"type": "string"}}})
@@ -67,7 +71,12 @@ LONGEST_STALL_S = 0.1
 
 def run(program: str, *arguments: str) -> Any:
     found = subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", program, *arguments],
+        env={**os.environ, "PYTHONPATH": SUPPORT},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     return json.loads(found.stdout)
 

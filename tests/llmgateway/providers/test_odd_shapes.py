@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from provider_fakes import Ended, Said, frame
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Conversation,
@@ -23,7 +24,6 @@ from sidecar.llmgateway.contract import (
     Usage,
     UserTurn,
 )
-from sidecar.llmgateway.providers.fakes import Ended, Said, frame
 
 
 def chat(delta: Any, **beside: Any) -> bytes:

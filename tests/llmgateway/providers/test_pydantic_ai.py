@@ -7,6 +7,18 @@ from typing import Any
 
 import pytest
 
+from provider_fakes import (
+    Called,
+    Cut,
+    Ended,
+    FakeProvider,
+    Refused,
+    Said,
+    Scene,
+    Spent,
+    Thought,
+    fake_provider,
+)
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Conversation,
@@ -30,18 +42,6 @@ from sidecar.llmgateway.contract import (
 from sidecar.llmgateway.credentials import Credentials
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME
 from sidecar.llmgateway.providers import Patience, Retrying, Serving
-from sidecar.llmgateway.providers.fakes import (
-    Called,
-    Cut,
-    Ended,
-    FakeProvider,
-    Refused,
-    Said,
-    Scene,
-    Spent,
-    Thought,
-    fake_provider,
-)
 
 OK: Scene = (Said(("ok",)), Ended())
 FULL: Scene = (

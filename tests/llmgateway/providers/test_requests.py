@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from provider_fakes import Called, Ended, Said, Scene, Thought
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Conversation,
@@ -18,7 +19,6 @@ from sidecar.llmgateway.contract import (
     ToolTurn,
     UserTurn,
 )
-from sidecar.llmgateway.providers.fakes import Called, Ended, Said, Scene, Thought
 
 SAYS_OK: Scene = (Said(("ok",)), Ended())
 PIXEL = ImageBlock("image/png", "iVBORw0KGgo=")

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from provider_fakes import STRICT, Asked, Ended, Said, objection, strictness
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -32,7 +33,6 @@ from sidecar.llmgateway.credentials import Key
 from sidecar.llmgateway.names import Provider
 from sidecar.llmgateway.providers.adapter import Adapter, Ask, Place
 from sidecar.llmgateway.providers.anthropic_messages import AnthropicMessages
-from sidecar.llmgateway.providers.fakes import STRICT, Asked, Ended, Said, objection, strictness
 from sidecar.llmgateway.providers.fitting import fit
 from sidecar.llmgateway.providers.google_generate import GoogleGenerate
 from sidecar.llmgateway.providers.openai_chat import OpenAIChat

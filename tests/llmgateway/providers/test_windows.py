@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from sidecar.llmgateway.providers.fakes import Asked, Hang, serve_http
-from sidecar.llmgateway.providers.fakes.http import Answer
+from provider_fakes import Asked, Hang, serve_http
+from provider_fakes.http import Answer
 from sidecar.llmgateway.providers.windows import ask_window, is_local
 
 

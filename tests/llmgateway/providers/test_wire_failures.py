@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from provider_fakes import Broken, Called, Cut, Ended, Refused, Said, Scene, Until
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Conversation,
@@ -19,7 +20,6 @@ from sidecar.llmgateway.contract import (
     ThinkingBlock,
     UserTurn,
 )
-from sidecar.llmgateway.providers.fakes import Broken, Called, Cut, Ended, Refused, Said, Scene, Until
 
 APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")
 OK: Scene = (Said(("ok",)), Ended())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from sidecar.llmgateway.providers.fakes.http import Piece
-from sidecar.llmgateway.providers.fakes.scenes import (
+from provider_fakes.http import Piece
+from provider_fakes.scenes import (
     Broken,
     Called,
     Ended,
@@ -18,8 +18,6 @@ from sidecar.llmgateway.providers.fakes.scenes import (
     frame,
     is_piece,
 )
-
-__all__ = ["ChatWire"]
 
 _STOPS: Final = {"tool_calls": "tool_calls", "max_output": "length", "refusal": "content_filter"}
 

@@ -4,9 +4,9 @@ A scene says what the model does; each format spells it. ``fake_provider("openai
 on the loopback, with whatever the wire can do wrong: refusals, cuts, silence, drips, junk.
 """
 
-from sidecar.llmgateway.providers.fakes.http import Asked, Cut, FakeHttp, Hang, Until, serve_http
-from sidecar.llmgateway.providers.fakes.provider import STRICT, WIRES, FakeProvider, fake_provider
-from sidecar.llmgateway.providers.fakes.scenes import (
+from provider_fakes.http import Asked, Cut, FakeHttp, Hang, Until, serve_http
+from provider_fakes.provider import STRICT, WIRES, FakeProvider, fake_provider
+from provider_fakes.scenes import (
     Broken,
     Called,
     Ended,
@@ -17,7 +17,7 @@ from sidecar.llmgateway.providers.fakes.scenes import (
     Thought,
     frame,
 )
-from sidecar.llmgateway.providers.fakes.strictness import objection
+from provider_fakes.strictness import objection
 
 __all__ = [
     "STRICT",

@@ -16,8 +16,6 @@ from typing import Any, Final, TypeAlias
 from sidecar.llmgateway.contract import ApiKind
 from sidecar.llmgateway.names import ANTHROPIC, GOOGLE, OPENAI_CHAT, OPENAI_RESPONSES
 
-__all__ = ["objection"]
-
 _Json: TypeAlias = Mapping[str, Any]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")

@@ -7,24 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
+from provider_fakes.http import Cut, Hang, Piece, Until
 from sidecar.llmgateway.contract import StopReason
-from sidecar.llmgateway.providers.fakes.http import Cut, Hang, Piece, Until
-
-__all__ = [
-    "Broken",
-    "Called",
-    "Ended",
-    "Refused",
-    "Said",
-    "Scene",
-    "SceneStep",
-    "Spent",
-    "Thought",
-    "Wire",
-    "frame",
-    "is_piece",
-    "spent_in",
-]
 
 
 @dataclass(frozen=True, slots=True)

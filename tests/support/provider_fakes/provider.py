@@ -8,17 +8,15 @@ from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import Any, Final
 
+from provider_fakes.anthropic_messages import MessagesWire
+from provider_fakes.google_generate import GenerateWire
+from provider_fakes.http import Answer, Asked, FakeHttp, serve_http
+from provider_fakes.openai_chat import ChatWire
+from provider_fakes.openai_responses import ResponsesWire
+from provider_fakes.scenes import Refused, Scene, Wire
+from provider_fakes.strictness import objection
 from sidecar.llmgateway.contract import ApiKind
 from sidecar.llmgateway.names import ANTHROPIC, GOOGLE, OPENAI_CHAT, OPENAI_RESPONSES
-from sidecar.llmgateway.providers.fakes.anthropic_messages import MessagesWire
-from sidecar.llmgateway.providers.fakes.google_generate import GenerateWire
-from sidecar.llmgateway.providers.fakes.http import Answer, Asked, FakeHttp, serve_http
-from sidecar.llmgateway.providers.fakes.openai_chat import ChatWire
-from sidecar.llmgateway.providers.fakes.openai_responses import ResponsesWire
-from sidecar.llmgateway.providers.fakes.scenes import Refused, Scene, Wire
-from sidecar.llmgateway.providers.fakes.strictness import objection
-
-__all__ = ["STRICT", "WIRES", "FakeProvider", "fake_provider"]
 
 WIRES: Final[Mapping[ApiKind, Wire]] = MappingProxyType(
     {

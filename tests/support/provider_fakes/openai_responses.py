@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sidecar.llmgateway.providers.fakes.http import Piece
-from sidecar.llmgateway.providers.fakes.scenes import (
+from provider_fakes.http import Piece
+from provider_fakes.scenes import (
     Broken,
     Called,
     Ended,
@@ -19,8 +19,6 @@ from sidecar.llmgateway.providers.fakes.scenes import (
     is_piece,
     spent_in,
 )
-
-__all__ = ["ResponsesWire"]
 
 
 class ResponsesWire:

@@ -14,8 +14,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-__all__ = ["Answer", "Asked", "Cut", "FakeHttp", "Hang", "Piece", "Until", "serve_http"]
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from sidecar.llmgateway.providers.fakes.http import Piece
-from sidecar.llmgateway.providers.fakes.scenes import (
+from provider_fakes.http import Piece
+from provider_fakes.scenes import (
     Broken,
     Called,
     Ended,
@@ -20,8 +20,6 @@ from sidecar.llmgateway.providers.fakes.scenes import (
     is_piece,
     spent_in,
 )
-
-__all__ = ["GenerateWire"]
 
 _STOPS: Final = {"max_output": "MAX_TOKENS", "refusal": "SAFETY"}
 
