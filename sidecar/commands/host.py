@@ -31,7 +31,7 @@ class Host:
         self.daemon = build(paths.home, lifetime="shared")
         self.broker = Broker(self._open_face, self._is_busy, idle_s, first_s=_FIRST_S)
         socket = str(paths.socket)
-        self._lsp = LspOptions(server_info(socket), self._open_backend)
+        self._lsp = LspOptions(info=server_info(socket), open_backend=self._open_backend)
         self._acp = AcpOptions(agent_info(socket), self._open_backend)
 
     async def _open_face(self, stream: SocketStream) -> SupervisedConnection:

@@ -66,4 +66,4 @@ async def _serve_editor(stream: ByteStream, lifetime: Lifetime) -> int:
         from sidecar.commands.late import LateDaemon
         from sidecar.server import LspOptions, serve_lsp
 
-    return await serve_lsp(stream, LspOptions(server_info(), LateDaemon().open), lifetime)
+    return await serve_lsp(stream, LspOptions(info=server_info(), open_backend=LateDaemon().open), lifetime)

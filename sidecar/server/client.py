@@ -1,34 +1,37 @@
-"""What there is of a client once it has introduced itself, and how it leaves.
+"""An LSP client after its handshake: everything that it offers and is shown.
 
-Made only after ``initialize`` is answered: it loads what a session is made of.
+Made only after ``initialize`` is answered, because it loads everything that a session needs.
 """
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Awaitable
 from typing import Any
 
 from lsprotocol import types
 
-from sidecar.server.attention import RefreshRequester, Spawn
-from sidecar.server.documents import Documents
+from sidecar.server.documents import ClientWatcher, Documents
+from sidecar.server.editor_views import ContextLenses, SessionDocuments, StaleDiagnostics
 from sidecar.server.edits import edit_applier
-from sidecar.server.lenses import ContextLenses
-from sidecar.server.marks import StaleDiagnostics
-from sidecar.server.profile import ClientProfile, Handshake
+from sidecar.server.profile import Handshake
 from sidecar.server.progress import ProgressBoard
 from sidecar.server.sink import LspSink
-from sidecar.server.views import SessionViews
-from sidecar.server.virtual import SessionDocuments
-from sidecar.server.watching import ClientWatcher
+from sidecar.server.views import RefreshRequester, SessionViews, Spawn
 from sidecar.service.contract import Answer, Backend, ConnectionPort
 from sidecar.transport.peer import Peer
 
-__all__ = ["LspClient"]
-
 
 class LspClient:
-    """One client. *spawn* runs its requests of the editor."""
+    """One client; *spawn* runs tasks for it.
+
+    Attributes:
+        documents: its open buffers.
+        progress: its work-done progress.
+        watcher: its file watcher.
+        lenses: its code lenses.
+        conversations: the conversations that it may open as documents.
+    """
 
     def __init__(self, peer: Peer, backend: Backend, handshake: Handshake, spawn: Spawn) -> None:
         profile, encoding = handshake.profile, handshake.encoding
@@ -37,37 +40,40 @@ class LspClient:
         self.progress = ProgressBoard(peer, may_create=profile.may_be_given_progress)
         self.watcher = ClientWatcher(peer, profile, backend.workspace)
         self._views = SessionViews()
-        self.link = LspSink(peer, profile, self.progress, self._views)
+        self._sink = LspSink(peer, profile, self.progress, self._views)
         self._peer = peer
         self._service = backend.service
-        self._spawn = spawn
         self._port: ConnectionPort | None = None
-        refresh = self._attention("workspace/codeLens/refresh") if profile.refreshes_lenses else None
-        self._lenses = ContextLenses(self._views, self._ask, refresh)
-        content = self._attention("workspace/textDocumentContent/refresh")
-        self._conversations = SessionDocuments(self._ask, content)
-        self._show(profile)
+        refresh = RefreshRequester(peer, "workspace/codeLens/refresh", spawn)
+        self.lenses = ContextLenses(self._views, self._request, refresh if profile.refreshes_lenses else None)
+        content = RefreshRequester(peer, "workspace/textDocumentContent/refresh", spawn)
+        self.conversations = SessionDocuments(self._request, content)
+        if profile.shows_diagnostics:
+            self._views.add(StaleDiagnostics(self._sink.notify))
+        if profile.shows_lenses:
+            self._views.add(self.lenses)
+        if profile.shows_documents:
+            self._views.add(self.conversations)
 
-    def port(self) -> ConnectionPort:
-        """Return the client's place in the service, which it takes when it first needs one.
+    def connect(self) -> ConnectionPort:
+        """Return the client's connection to the service, and make it the first time.
 
-        Not before the client has said that it is ready, or asked for something: until then it wants to be
-        told nothing.
+        Called when the client is ready or requests something: before that it must be sent nothing.
         """
         if self._port is None:
-            self._port = self._service.connect(self.link)
+            self._port = self._service.connect(self._sink)
         return self._port
 
-    async def lenses_of(self, uri: str) -> list[types.CodeLens]:
-        """Return the code lenses of the document *uri*."""
-        return await self._lenses.of(uri)
+    def call(self, method: str, params: Any) -> Answer | Awaitable[Answer]:
+        """Answer one request to the service. Raises SidecarError, now or when awaited."""
+        return self.connect().call(method, params)
 
-    async def text_of(self, uri: str) -> str:
-        """Return the text of a conversation opened as the document *uri*. Raises InvalidInput."""
-        return await self._conversations.text(uri)
+    def announce_end(self, reason: str, in_ms: int) -> None:
+        """Notify the client that the process will end."""
+        self._sink.notify("sidecar/closing", {"reason": reason, "inMs": in_ms})
 
-    def leave(self) -> None:
-        """Take back what the client had lent."""
+    def close(self) -> None:
+        """Return everything that the client has lent, and leave the service."""
         self.documents.close_all()
         if self._port is not None:
             self._port.close()
@@ -75,20 +81,8 @@ class LspClient:
         self.progress.close()
         self.watcher.close()
 
-    def _show(self, profile: ClientProfile) -> None:
-        """Let see what happens what the client can show, and nothing else."""
-        if profile.shows_diagnostics:
-            self._views.add(StaleDiagnostics(self.link.notify))
-        if profile.shows_lenses:
-            self._views.add(self._lenses)
-        if profile.shows_documents:
-            self._views.add(self._conversations)
-
-    def _attention(self, method: str) -> RefreshRequester:
-        return RefreshRequester(self._peer, method, self._spawn)
-
-    async def _ask(self, method: str, params: dict[str, Any]) -> Any:
-        outcome = self.port().call(method, params)
+    async def _request(self, method: str, params: dict[str, Any]) -> Any:
+        outcome = self.call(method, params)
         answer: Answer = await outcome if inspect.isawaitable(outcome) else outcome
         return answer.value
 

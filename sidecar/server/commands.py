@@ -1,6 +1,7 @@
-"""The commands of ``workspace/executeCommand``: other names for methods, for clients that know only those.
+"""The commands of ``workspace/executeCommand``, for clients that cannot send the methods that they stand for.
 
-A command takes one object, the method's params. The tokens of the request become some of them.
+A command takes one object, the params of its method. The tokens of the request become params, too. The module
+holds the table alone, so that a new command is one line here.
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sidecar._internal.errors import InvalidInput
-
-__all__ = ["COMMANDS", "resolve_command"]
 
 _TOKENS: Final = ("workDoneToken", "partialResultToken")
 
@@ -33,7 +32,7 @@ COMMANDS: Final = {
 
 
 def resolve_command(params: Any) -> tuple[str, dict[str, Any]]:
-    """Return the method that *params* of executeCommand ask for, and its params. Raises InvalidInput.
+    """Return the method that *params* of executeCommand request, and its params. Raises InvalidInput.
 
     >>> resolve_command({"command": "sidecar.context", "arguments": [{"sid": "s"}], "workDoneToken": 1})
     ('sidecar/context/usage', {'workDoneToken': 1, 'sid': 's'})
@@ -43,11 +42,9 @@ def resolve_command(params: Any) -> tuple[str, dict[str, Any]]:
     command, arguments = params.get("command"), params.get("arguments") or []
     method = COMMANDS.get(command) if isinstance(command, str) else None
     if method is None:
-        raise InvalidInput(f"no command {command!r:.100}", hint=f"there are: {', '.join(COMMANDS)}")
-    if not isinstance(arguments, list) or len(arguments) > 1:
-        raise InvalidInput(f"{command} takes one object, the params of {method}")
-    given = arguments[0] if arguments else {}
-    if not isinstance(given, Mapping):
+        raise InvalidInput(f"no command {command!r:.100}", hint=f"the commands are {', '.join(COMMANDS)}")
+    given = arguments[0] if isinstance(arguments, list) and arguments else {}
+    if not isinstance(arguments, list) or len(arguments) > 1 or not isinstance(given, Mapping):
         raise InvalidInput(f"{command} takes one object, the params of {method}")
     tokens = {name: params[name] for name in _TOKENS if params.get(name) is not None}
     return method, {**tokens, **given}

@@ -1,18 +1,26 @@
-"""The editor's files become the workspace's: buffers as they are typed, and what moved on the disk.
+"""The files of an editor: its open buffers and changes on disk go to the workspace, and it watches the disk.
 
-Every method takes one typed notification. The text itself is kept by the workspace, never here.
+The text of a buffer is kept by the workspace, never here. Watching is left to the editor where it can,
+because that means one watcher for the machine, with the user's excludes: it is asked to watch the client's
+folders, and again when they change. The workspace itself watches everything else, and the files of all other
+clients.
 """
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import logging
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
 
 from lsprotocol import types
 
+from sidecar.server.profile import ClientProfile
+from sidecar.transport.peer import Peer, PeerGone, PeerRefused
 from sidecar.workspace.contract import (
     BufferOutOfSync,
+    Dispose,
     EditorPort,
     PositionEncoding,
     TextChange,
@@ -21,16 +29,20 @@ from sidecar.workspace.contract import (
 )
 from sidecar.workspace.uris import uri_to_path
 
-__all__ = ["Documents"]
-
 _log = logging.getLogger("sidecar.server")
+
+_WATCH_METHOD: Final = "workspace/didChangeWatchedFiles"
+_EVERYTHING: Final = "**/*"
 
 
 class Documents:
-    """The documents of one client.
+    """The open buffers of one client. Every method handles one typed notification.
 
-    *encoding* is the unit of its positions, *editor* its place in *workspace*; *warn* puts a line into its
-    log.
+    Args:
+        workspace: keeps the text, and is notified of changes on disk.
+        editor: the client's own part of the workspace.
+        encoding: the unit of the client's positions.
+        warn: shows a line in the client's log.
     """
 
     def __init__(
@@ -46,64 +58,106 @@ class Documents:
         self._warn = warn
         self._lost: set[str] = set()
 
-    def opened(self, params: types.DidOpenTextDocumentParams) -> None:
-        """Take a whole buffer."""
+    def open(self, params: types.DidOpenTextDocumentParams) -> None:
+        """Add a buffer."""
         document = params.text_document
         self._lost.discard(document.uri)
         self._editor.open_buffer(document.uri, version=document.version, text=document.text)
 
-    def changed(self, params: types.DidChangeTextDocumentParams) -> None:
-        """Take an edit; one of a buffer that is not open asks once for the whole of it."""
+    def change(self, params: types.DidChangeTextDocumentParams) -> None:
+        """Edit a buffer; for a buffer that is not open, ask the user once to open it again."""
         uri, version = params.text_document.uri, params.text_document.version
-        changes = [_change(change) for change in params.content_changes]
+        changes = [_text_change(change) for change in params.content_changes]
         try:
             self._editor.change_buffer(uri, version=version, changes=changes, encoding=self._encoding)
         except BufferOutOfSync:
-            self._ask_again(uri)
+            # The protocol has no request for a buffer's text: only the user can send it again.
+            if uri not in self._lost:
+                self._lost.add(uri)
+                _log.warning("an edit came for a buffer that is not open")
+                self._warn(f"{uri} was edited but never opened here; close and open it again")
 
-    def saved(self, params: types.DidSaveTextDocumentParams) -> None:
-        """Take note that a buffer is on the disk now."""
+    def save(self, params: types.DidSaveTextDocumentParams) -> None:
+        """Record that a buffer is on the disk now."""
         self._editor.save_buffer(params.text_document.uri, text=params.text)
 
-    def closed(self, params: types.DidCloseTextDocumentParams) -> None:
-        """Let go of a buffer."""
+    def close(self, params: types.DidCloseTextDocumentParams) -> None:
+        """Remove a buffer."""
         self._editor.close_buffer(params.text_document.uri)
 
-    def watched(self, params: types.DidChangeWatchedFilesParams) -> None:
-        """Take what the client's watcher saw."""
-        self._moved(change.uri for change in params.changes)
-
-    def created(self, params: types.CreateFilesParams) -> None:
-        """Take new files."""
-        self._moved(file.uri for file in params.files)
-
-    def renamed(self, params: types.RenameFilesParams) -> None:
-        """Take files and folders under new names; the old ones are gone."""
-        self._moved(uri for file in params.files for uri in (file.old_uri, file.new_uri))
-
-    def deleted(self, params: types.DeleteFilesParams) -> None:
-        """Take files and folders that are gone."""
-        self._moved(file.uri for file in params.files)
-
-    def close_all(self) -> None:
-        """Let go of every buffer: the client is gone, and its unsaved text with it."""
-        self._editor.close()
-
-    def _moved(self, uris: Iterable[str]) -> None:
-        paths: list[Path] = [path for path in map(uri_to_path, uris) if path is not None]
-        if paths:
+    def report_changed(self, uris: Iterable[str]) -> None:
+        """Report files and folders that were created, changed, renamed or deleted on disk."""
+        if paths := [path for uri in uris if (path := uri_to_path(uri)) is not None]:
             self._workspace.disk_changed(paths)
 
-    def _ask_again(self, uri: str) -> None:
-        # The protocol has no request for a buffer's text: all there is to do is to tell the user, once.
-        if uri not in self._lost:
-            self._lost.add(uri)
-            _log.warning("an edit came for a buffer that is not open")
-            self._warn(f"{uri} was edited but never opened here; close and open it again")
+    def close_all(self) -> None:
+        """Remove every buffer: the client is gone, and its unsaved text with it."""
+        self._editor.close()
 
 
-def _change(change: types.TextDocumentContentChangeEvent) -> TextChange:
+def _text_change(change: types.TextDocumentContentChangeEvent) -> TextChange:
     if isinstance(change, types.TextDocumentContentChangeWholeDocument):
         return TextChange(change.text)
     start, end = change.range.start, change.range.end
     return TextChange(change.text, TextRange(start.line, start.character, end.line, end.character))
+
+
+class ClientWatcher:
+    """The file watcher that one client has registered for us, at most one at a time."""
+
+    def __init__(self, peer: Peer, profile: ClientProfile, workspace: WorkspacePort) -> None:
+        self._peer = peer
+        self._profile = profile
+        self._workspace = workspace
+        self._numbers = itertools.count(1)
+        self._registered: str | None = None
+        self._release: Dispose | None = None
+        self._one_at_a_time = asyncio.Lock()
+
+    async def cover(self, folder_uris: Sequence[str]) -> None:
+        """Let the client watch *folder_uris* and nothing else, if it can.
+
+        The new watcher is registered before the old one is removed, so that no change is missed; for a moment
+        a change may be reported twice.
+        """
+        if not self._profile.registers_watchers:
+            return
+        async with self._one_at_a_time:
+            old, self._registered = self._registered, None
+            if folder_uris:
+                self._registered = await self._register(folder_uris)
+            release, self._release = self._release, None
+            if self._registered is not None:
+                paths = [path for uri in folder_uris if (path := uri_to_path(uri)) is not None]
+                self._release = self._workspace.watched_by_client(paths)
+            if release is not None:
+                release()
+            if old is not None:
+                # The misspelt key is the protocol's own.
+                await self._request(
+                    "unregisterCapability", {"unregisterations": [{"id": old, "method": _WATCH_METHOD}]}
+                )
+
+    def close(self) -> None:
+        """Watch by ourselves again: the client is gone."""
+        self._registered = None
+        if self._release is not None:
+            self._release()
+
+    async def _register(self, folder_uris: Sequence[str]) -> str | None:
+        """Return the name of the new registration, None when the client refuses it."""
+        name = f"sidecar-watch-{next(self._numbers)}"
+        patterns: list[Any] = [_EVERYTHING]
+        if self._profile.watches_relative:
+            patterns = [{"baseUri": uri, "pattern": _EVERYTHING} for uri in folder_uris]
+        options = {"watchers": [{"globPattern": pattern} for pattern in patterns]}
+        registration = {"id": name, "method": _WATCH_METHOD, "registerOptions": options}
+        is_registered = await self._request("registerCapability", {"registrations": [registration]})
+        return name if is_registered else None
+
+    async def _request(self, verb: str, params: dict[str, Any]) -> bool:
+        try:
+            await self._peer.request(f"client/{verb}", params)
+        except (PeerRefused, PeerGone):
+            return False
+        return True

@@ -1,4 +1,4 @@
-"""Land an edit in the editor's open buffer, where it can be undone, by ``workspace/applyEdit``.
+"""Apply an edit in the editor's open buffer, where it can be undone, by ``workspace/applyEdit``.
 
 The edit carries the version of the buffer it was made for, so that the editor refuses a stale one. Only the
 lines that differ are replaced: cursors and marks elsewhere stay where they are.
@@ -14,14 +14,12 @@ from sidecar.transport.peer import Peer, PeerGone, PeerRefused
 from sidecar.workspace.contract import EditApplier, FileView, PositionEncoding
 from sidecar.workspace.line_index import split_lines
 
-__all__ = ["edit_applier", "line_edit"]
-
 _UNIT_BYTES: Final = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
 _CODECS: Final = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
 
 
 def edit_applier(peer: Peer, profile: ClientProfile, encoding: PositionEncoding) -> EditApplier | None:
-    """Return how the client takes edits of its open buffers, or None when it does not."""
+    """Return the function that edits the client's open buffers, None when the client takes no edits."""
     if profile.applies_edits:
         method = "workspace/applyEdit"
     elif profile.wishes is not None and profile.wishes.applies_edits:
@@ -60,7 +58,7 @@ def line_edit(old: str, new: str, encoding: PositionEncoding) -> dict[str, Any]:
 
 
 def _position(lines: list[str], line: int, encoding: PositionEncoding) -> dict[str, int]:
-    """Return the start of line number *line*; past a last line without an end that is where its text ends."""
+    """Return the start of line number *line*; after a last line without line end, the end of its text."""
     if line < len(lines) or not lines or lines[-1].endswith(("\n", "\r")):
         return {"line": line, "character": 0}
     return {"line": line - 1, "character": len(lines[-1].encode(_CODECS[encoding])) // _UNIT_BYTES[encoding]}

@@ -1,7 +1,7 @@
-"""The Language Server Protocol's meaning, by pygls: types, capabilities, folders, the trace level.
+"""The language server of one client, by pygls: types, capabilities, folders, the trace level.
 
-No bytes pass through pygls here: its reader, its writer and its tables of requests are replaced by
-:class:`sidecar.transport.peer.Peer`. A message is structured once, at its top, and nowhere inside.
+No bytes pass through pygls here: :class:`sidecar.transport.peer.Peer` replaces its reader, its writer and its
+tables of requests. A message is structured once, at its top, and nowhere inside.
 """
 
 from __future__ import annotations
@@ -24,12 +24,11 @@ from sidecar.server.profile import ClientProfile
 
 if TYPE_CHECKING:  # it answers initialize before anything of a session is loaded
     from sidecar.server.client import LspClient
+    from sidecar.server.documents import Documents
     from sidecar.workspace.contract import PositionEncoding
 
-__all__ = ["DOCUMENT_SCHEME", "LspServer"]
-
 DOCUMENT_SCHEME: Final = "sidecar-session"
-"""Of the URIs under which conversations are opened as documents."""
+"""The scheme of the URIs of conversations that are opened as documents."""
 
 _NOT_OURS: Final = (
     types.WORKSPACE_EXECUTE_COMMAND,
@@ -40,7 +39,7 @@ _NOT_OURS: Final = (
     types.NOTEBOOK_DOCUMENT_DID_CHANGE,
     types.NOTEBOOK_DOCUMENT_DID_CLOSE,
 )
-"""What pygls would handle by itself and the connection handles in its place, or nobody does."""
+"""The messages that pygls would handle, and that the connection handles instead, or nobody does."""
 
 _FILES: Final = types.FileOperationRegistrationOptions(
     filters=[types.FileOperationFilter(types.FileOperationPattern(glob="**/*"), scheme="file")]
@@ -60,20 +59,20 @@ _USED_CAPABILITIES: Final[_Picks] = {
     "textDocument": {"publishDiagnostics": {}, "codeLens": {}},
     "experimental": None,
 }
-"""What is looked at; None takes all there is below a name."""
+"""The capabilities that are used here; None stands for everything below a name."""
 
 _UNKNOWN: Final = (None, None, None, None)
 _ENCODINGS: Final[tuple[PositionEncoding, ...]] = ("utf-8", "utf-16", "utf-32")
 
 
 class _Protocol(LanguageServerProtocol):
-    """pygls' protocol without its wire."""
+    """The protocol of pygls without its transport."""
 
     _server: LspServer
 
     @lsp_method(types.INITIALIZE)
     def lsp_initialize(self, params: types.InitializeParams) -> Generator[Any, Any, types.InitializeResult]:
-        """Choose utf-8 positions where the client can, and say what only this server says."""
+        """Choose utf-8 positions where the client can, and add the capabilities that only we have."""
         general = params.capabilities.general
         if general and general.position_encodings and "utf-8" in general.position_encodings:
             general.position_encodings = (types.PositionEncodingKind.Utf8,)
@@ -87,21 +86,21 @@ class _Protocol(LanguageServerProtocol):
 
     @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
     def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> None:
-        """Leave the text to the workspace: pygls' own splits lines where editors do not."""
-        self._server.client.documents.opened(params)
+        """Leave the text to the workspace: that of pygls splits lines where editors do not."""
+        self._server.open_client().documents.open(params)
 
     @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
     def lsp_text_document__did_change(self, params: types.DidChangeTextDocumentParams) -> None:
         """Leave the edit to the workspace."""
-        self._server.client.documents.changed(params)
+        self._server.open_client().documents.change(params)
 
     @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
     def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> None:
-        """Leave the end of the buffer to the workspace."""
-        self._server.client.documents.closed(params)
+        """Leave the buffer to the workspace."""
+        self._server.open_client().documents.close(params)
 
-    def typed(self, method: str, params: Any) -> Any:
-        """Return *params* in the type of *method*. Raises whatever the converter raises."""
+    def structure(self, method: str, params: Any) -> Any:
+        """Return *params* in the type of *method*. Raises the errors of the converter."""
         kind: Any = types.METHOD_TO_TYPES[method][2]
         return None if kind is None else self._converter.structure(params, kind)
 
@@ -110,7 +109,7 @@ class _Protocol(LanguageServerProtocol):
         handler = self.fm.builtin_features.get(method) or self.fm.features[method]
         outcome = handler(typed_params)
         if inspect.isgenerator(outcome):
-            outcome = _returned(outcome)
+            outcome = _run_steps(outcome)
         if inspect.isawaitable(outcome):
             return self._unstructure_later(outcome)
         return self._converter.unstructure(outcome)
@@ -120,11 +119,7 @@ class _Protocol(LanguageServerProtocol):
 
 
 class LspServer(LanguageServer):
-    """One client's language server.
-
-    *open_client* returns what there is of the client, and makes it when it is first needed; *on_folders*
-    hears of every change of the workspace's folders.
-    """
+    """The language server of one client."""
 
     protocol: _Protocol
 
@@ -135,18 +130,26 @@ class LspServer(LanguageServer):
         open_client: Callable[[], LspClient],
         on_folders: Callable[[], None],
     ) -> None:
-        # Every message it sends or gets would be in a log at INFO, prompts and files included (row 17).
+        """Register the messages that are handled here.
+
+        Args:
+            info: the name and version of the server.
+            advertised: the value of ``experimental.sidecar`` in its capabilities.
+            open_client: returns the client, and makes it the first time. Raises SidecarError.
+            on_folders: called when the folders of the workspace have changed.
+        """
+        # pygls would log every message at INFO, prompts and files included.
         logging.getLogger("pygls").setLevel(logging.WARNING)
         super().__init__(info.name, info.version, protocol_cls=_Protocol, converter_factory=_converter)
         self.advertised = advertised
-        self._open_client = open_client
-        self._on_folders = on_folders
-        self._register()
-
-    @property
-    def client(self) -> LspClient:
-        """What there is of the client. Raises SidecarError when there is nothing to answer it with."""
-        return self._open_client()
+        self.open_client = open_client
+        builtin = self.protocol.fm.builtin_features
+        for method in _NOT_OURS:
+            builtin.pop(method, None)
+        self._register_documents()
+        self.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)(lambda _params: on_folders())
+        for name in COMMANDS:
+            self.command(name)(lambda: None)
 
     @property
     def encoding(self) -> PositionEncoding:
@@ -166,14 +169,15 @@ class LspServer(LanguageServer):
         return tuple(workspace.folders) or ((workspace.root_uri,) if workspace.root_uri else ())
 
     def offer(self, profile: ClientProfile) -> None:
-        """Offer what a client of *profile* can show in ``initialize``, which has not been called yet."""
+        """Offer the features that a client of *profile* can show; called before :meth:`initialize`."""
 
         async def content(params: types.TextDocumentContentParams) -> types.TextDocumentContentResult:
-            return types.TextDocumentContentResult(await self.client.text_of(params.uri))
+            text = await self.open_client().conversations.text_of(params.uri)
+            return types.TextDocumentContentResult(text)
 
         if profile.shows_lenses:
             lenses = self.feature(types.TEXT_DOCUMENT_CODE_LENS)
-            lenses(lambda params: self.client.lenses_of(params.text_document.uri))
+            lenses(lambda params: self.open_client().lenses.lenses_of(params.text_document.uri))
         if profile.shows_documents:
             self.feature(types.WORKSPACE_TEXT_DOCUMENT_CONTENT)(content)
 
@@ -183,7 +187,7 @@ class LspServer(LanguageServer):
         Raises MethodNotFound, InvalidInput.
         """
         features = self.protocol.fm
-        # A handshake comes by its own way; as a notification it would begin everything anew.
+        # A handshake comes another way; as a notification it would begin everything anew.
         is_known = method in features.builtin_features or method in features.features
         if not is_known or method == types.INITIALIZE:
             raise MethodNotFound(method)
@@ -196,11 +200,11 @@ class LspServer(LanguageServer):
         self.call(method, params)
 
     def read_initialize(self, params: Any) -> types.InitializeParams:
-        """Return *params* typed; capabilities that are no use here may be odd. Raises InvalidInput."""
+        """Return *params* typed; capabilities that are unused here may be malformed. Raises InvalidInput."""
         try:
-            typed = self.protocol.typed(types.INITIALIZE, params)
+            typed = self.protocol.structure(types.INITIALIZE, params)
         except Exception:
-            typed = self._typed(types.INITIALIZE, _only_what_is_used(params))
+            typed = self._typed(types.INITIALIZE, _without_unused(params))
         assert isinstance(typed, types.InitializeParams)
         return typed
 
@@ -210,38 +214,38 @@ class LspServer(LanguageServer):
 
     def _typed(self, method: str, params: Any) -> Any:
         try:
-            return self.protocol.typed(method, params)
+            return self.protocol.structure(method, params)
         except Exception as error:
-            place = ".".join(("params", *_places(error)))
-            raise InvalidInput(f"{method!r} got params that do not fit, at {place}") from None
+            place = ".".join(("params", *_invalid_path(error)))
+            raise InvalidInput(f"the params of {method!r} are not valid at {place}") from None
 
-    def _register(self) -> None:
-        features = self.protocol.fm
-        for method in _NOT_OURS:
-            features.builtin_features.pop(method, None)
-        # pygls marks what it registers, and a bound method cannot be marked.
-        self.feature(types.TEXT_DOCUMENT_DID_SAVE, types.SaveOptions(include_text=False))(
-            lambda params: self.client.documents.saved(params)
+    def _register_documents(self) -> None:
+        # Lambdas, because pygls marks what it registers, and a bound method cannot be marked.
+        def documents() -> Documents:
+            return self.open_client().documents
+
+        save = self.feature(types.TEXT_DOCUMENT_DID_SAVE, types.SaveOptions(include_text=False))
+        save(lambda params: documents().save(params))
+        watch = self.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+        watch(lambda params: documents().report_changed(change.uri for change in params.changes))
+        create = self.feature(types.WORKSPACE_DID_CREATE_FILES, _FILES)
+        create(lambda params: documents().report_changed(file.uri for file in params.files))
+        delete = self.feature(types.WORKSPACE_DID_DELETE_FILES, _FILES)
+        delete(lambda params: documents().report_changed(file.uri for file in params.files))
+        rename = self.feature(types.WORKSPACE_DID_RENAME_FILES, _FILES)
+        rename(
+            lambda params: documents().report_changed(
+                uri for file in params.files for uri in (file.old_uri, file.new_uri)
+            )
         )
-        watched = self.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
-        watched(lambda params: self.client.documents.watched(params))
-        created = self.feature(types.WORKSPACE_DID_CREATE_FILES, _FILES)
-        created(lambda params: self.client.documents.created(params))
-        renamed = self.feature(types.WORKSPACE_DID_RENAME_FILES, _FILES)
-        renamed(lambda params: self.client.documents.renamed(params))
-        deleted = self.feature(types.WORKSPACE_DID_DELETE_FILES, _FILES)
-        deleted(lambda params: self.client.documents.deleted(params))
-        self.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)(lambda _params: self._on_folders())
-        for name in COMMANDS:
-            self.command(name)(lambda: None)
 
 
 # Making one takes longer than the whole handshake; it holds no state of a client.
 _converter: Final = cache(default_converter)
 
 
-def _returned(steps: Generator[Any, Any, Any]) -> Any:
-    """Run one of pygls' handlers to its end; what it yields are further handlers to run."""
+def _run_steps(steps: Generator[Any, Any, Any]) -> Any:
+    """Run a handler of pygls to its end; it yields further handlers to run, and takes their results."""
     try:
         handler, args, _ = next(steps)
         while True:
@@ -250,8 +254,8 @@ def _returned(steps: Generator[Any, Any, Any]) -> Any:
         return end.value
 
 
-def _places(error: BaseException) -> Iterator[str]:
-    """Yield the names on the way to the first place that does not fit, as the converter noted them."""
+def _invalid_path(error: BaseException) -> Iterator[str]:
+    """Yield the names on the path to the first invalid place, as the converter noted them."""
     from sidecar.protocol.codec import to_camel  # not above: it loads every message
 
     while isinstance(error, BaseExceptionGroup):
@@ -259,17 +263,17 @@ def _places(error: BaseException) -> Iterator[str]:
         yield from (to_camel(note.name) for note in getattr(error, "__notes__", ()) if hasattr(note, "name"))
 
 
-def _only_what_is_used(params: Any) -> Any:
-    """Return the params of ``initialize`` without what nobody here looks at."""
+def _without_unused(params: Any) -> Any:
+    """Return the params of ``initialize`` without the capabilities that are not used here."""
     if not isinstance(params, Mapping) or not isinstance(params.get("capabilities"), Mapping):
         return params
     kept = {name: value for name, value in params.items() if name != "trace"}
-    return {**kept, "capabilities": _picked(params["capabilities"], _USED_CAPABILITIES)}
+    return {**kept, "capabilities": _pick(params["capabilities"], _USED_CAPABILITIES)}
 
 
-def _picked(said: Mapping[str, Any], picks: _Picks) -> dict[str, Any]:
+def _pick(declared: Mapping[str, Any], picks: _Picks) -> dict[str, Any]:
     return {
-        name: value if below is None else _picked(value, below)
+        name: value if below is None else _pick(value, below)
         for name, below in picks.items()
-        if (value := said.get(name)) is not None and (below is None or isinstance(value, Mapping))
+        if (value := declared.get(name)) is not None and (below is None or isinstance(value, Mapping))
     }

@@ -1,4 +1,4 @@
-"""What a client can do, read once from its ``initialize``; everything later asks here. Pure."""
+"""Read the capabilities of an LSP client from its ``initialize``, once for its whole connection. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ from sidecar.protocol.handshake import ClientFeatures, parse_client_features
 if TYPE_CHECKING:
     from sidecar.workspace.contract import PositionEncoding
 
-__all__ = ["ClientProfile", "Handshake", "profile_of", "sidecar_options"]
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientProfile:
-    """One client's capabilities; *wishes* is None for one that only knows the Language Server Protocol."""
+    """The capabilities of one client; *wishes* is None when it knows the Language Server Protocol alone."""
 
     name: str
     wishes: ClientFeatures | None
@@ -35,21 +33,21 @@ class ClientProfile:
 
     @property
     def may_be_asked(self) -> bool:
-        """Whether ``window/showMessageRequest`` has a chance.
+        """Whether to try ``window/showMessageRequest``.
 
-        Every editor has it, and not all declare it. A client of ours that is no editor does neither.
+        Every editor has it, though not all declare it. A client of ours has it only when it declares it.
         """
         return self.wishes is None or self.shows_messages
 
     @property
     def may_be_given_progress(self) -> bool:
-        """Whether to show work that the client gave no token for; one of ours has the events for that."""
+        """Whether to show work that the client gave no token for; a client of ours sees it by the events."""
         return self.wishes is None and self.shows_progress
 
 
 @dataclass(frozen=True, slots=True)
 class Handshake:
-    """What a handshake came to; *encoding* is the unit of positions, *options* are for the daemon."""
+    """The result of a handshake; *encoding* is the unit of positions, *options* are for the daemon."""
 
     profile: ClientProfile
     encoding: PositionEncoding
@@ -57,7 +55,7 @@ class Handshake:
 
 
 def profile_of(params: types.InitializeParams) -> ClientProfile:
-    """Return what *params* say of the client."""
+    """Return the capabilities that *params* declare."""
     capabilities = params.capabilities
     workspace = capabilities.workspace or types.WorkspaceClientCapabilities()
     window = capabilities.window or types.WindowClientCapabilities()

@@ -1,4 +1,4 @@
-"""Work-done progress: with the client's token, or with one that the client is asked for.
+"""Work-done progress: with the client's token, or with one of ours that the client is asked to accept.
 
 Reports that come too fast, or while the client does not read, are dropped; begin and end never are.
 """
@@ -15,15 +15,13 @@ from sidecar.protocol.jsonrpc import encode_notification
 from sidecar.service.contract import ProgressSink
 from sidecar.transport.peer import Peer, PeerGone, PeerRefused
 
-__all__ = ["ProgressBoard"]
-
 Token: TypeAlias = str | int
 
 _REPORT_EVERY_S: Final = 0.1
 
 
 class ProgressBoard:
-    """Every progress of one connection. *may_create*: the client lets us make tokens."""
+    """Every progress of one connection; with *may_create* the client accepts tokens of ours."""
 
     def __init__(self, peer: Peer, *, may_create: bool) -> None:
         self._peer = peer
@@ -33,26 +31,26 @@ class ProgressBoard:
         self._creating: set[asyncio.Task[None]] = set()
 
     def open(self, token: Token | None) -> ProgressSink:
-        """Return the progress of the client's *token*; with None one of our own, mute if we may make none."""
+        """Return the progress of the client's *token*; with None one of ours, maybe a silent one."""
         if token is not None:
-            return _Progress(self, token, is_told=True)
-        return _Progress(self, f"sidecar-{next(self._numbers)}", is_told=False)
+            return _Progress(self, token, is_announced=True)
+        return _Progress(self, f"sidecar-{next(self._numbers)}", is_announced=False)
 
     def cancel(self, token: Any) -> None:
-        """Take the user's Cancel; an unknown or ended progress has nothing to cancel."""
+        """Handle the user's Cancel; a progress that is unknown or has ended is ignored."""
         progress = self._open.get(token) if isinstance(token, str | int) else None
         if progress is not None:
             progress.cancel()
 
     def close(self) -> None:
-        """Wait for no token any more."""
+        """Stop waiting for tokens."""
         for task in self._creating:
             task.cancel()
         self._open.clear()
 
     def begin(self, progress: _Progress) -> None:
-        """Make *progress* known; where the token is ours, ask for it first."""
-        if progress.is_told:
+        """Add *progress*; where the token is ours, ask the client to accept it first."""
+        if progress.is_announced:
             self._open[progress.token] = progress
         elif self._may_create:
             self._open[progress.token] = progress
@@ -69,7 +67,7 @@ class ProgressBoard:
             self._peer.outbox.put(body)
 
     def forget(self, token: Token) -> None:
-        """Drop a progress that ended."""
+        """Remove a progress that has ended."""
         self._open.pop(token, None)
 
     async def _create(self, progress: _Progress) -> None:
@@ -78,19 +76,19 @@ class ProgressBoard:
         except (PeerRefused, PeerGone):
             self.forget(progress.token)
         else:
-            progress.tell()
+            progress.announce()
 
 
 class _Progress:
-    """One progress; *is_told* once the client knows its token."""
+    """One progress; *is_announced* says whether the client knows its token."""
 
-    def __init__(self, board: ProgressBoard, token: Token, *, is_told: bool) -> None:
+    def __init__(self, board: ProgressBoard, token: Token, *, is_announced: bool) -> None:
         self.token = token
-        self.is_told = is_told
+        self.is_announced = is_announced
         self._board = board
         self._begun: dict[str, Any] | None = None
         self._end: str | None = None
-        self._cancelled: list[Callable[[], object]] = []
+        self._on_cancel: list[Callable[[], object]] = []
         self._reported_at = float("-inf")
 
     def begin(self, title: str, *, cancellable: bool) -> None:
@@ -98,45 +96,44 @@ class _Progress:
         if self._begun is None:
             self._begun = {"kind": "begin", "title": title, "cancellable": cancellable}
             self._board.begin(self)
-            if self.is_told:
+            if self.is_announced:
                 self._board.send(self.token, self._begun)
 
     def on_cancel(self, cancel: Callable[[], object]) -> None:
         """Call *cancel* when the user presses Cancel."""
-        self._cancelled.append(cancel)
+        self._on_cancel.append(cancel)
 
     def report(self, message: str, percentage: int | None = None) -> None:
-        """Say how it goes, ten times a second at most."""
+        """Show a step, at most ten times a second."""
         now = asyncio.get_running_loop().time()
-        if self._begun and self.is_told and self._end is None and now - self._reported_at >= _REPORT_EVERY_S:
+        is_open = self._begun is not None and self.is_announced and self._end is None
+        if is_open and now - self._reported_at >= _REPORT_EVERY_S:
             self._reported_at = now
             pct = {} if percentage is None else {"percentage": percentage}
             self._board.send(self.token, {"kind": "report", "message": message, **pct})
 
     def end(self, message: str) -> None:
         """Close the progress; later calls do nothing."""
-        if self._begun is None or self._end is not None:
-            return
-        self._end = message
-        if self.is_told:
-            self._send_end(message)
+        if self._begun is not None and self._end is None:
+            self._end = message
+            self._send_end()
 
-    def tell(self) -> None:
-        """Send what happened while the client was asked for the token."""
-        self.is_told = True
+    def announce(self) -> None:
+        """Send the steps that happened while the client was asked to accept the token."""
+        self.is_announced = True
         if self._begun is not None:
             self._board.send(self.token, self._begun)
-        if self._end is not None:
-            self._send_end(self._end)
+        self._send_end()
 
     def cancel(self) -> None:
-        """Tell whoever does the work that the user does not want it."""
-        for cancelled in self._cancelled:
+        """Call the functions that cancel the work."""
+        for cancel in self._on_cancel:
             try:
-                cancelled()
+                cancel()
             except Exception as error:
                 log_fault("cancelling by progress", error)
 
-    def _send_end(self, message: str) -> None:
-        self._board.send(self.token, {"kind": "end", "message": message})
-        self._board.forget(self.token)
+    def _send_end(self) -> None:
+        if self.is_announced and self._end is not None:
+            self._board.send(self.token, {"kind": "end", "message": self._end})
+            self._board.forget(self.token)

@@ -1,24 +1,32 @@
-"""One LSP connection as the service sees it: events, notifications, questions and progress to the client.
+"""The sink of an LSP client: events, notifications, permission questions and progress on their way to it.
 
-A client without ``experimental.sidecar`` gets progress and messages, and none of our own notifications.
+A client with ``experimental.sidecar`` is sent every event that it wants. Any other client gets progress and
+messages, and none of our own notifications. A projection translates and leaves out; it never invents
+anything.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from lsprotocol.types import MessageType
 
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.events import Faulted, Message, Notice
 from sidecar.conductor.log import EventLog
+from sidecar.protocol.codec import event_to_wire, to_wire
 from sidecar.protocol.jsonrpc import encode_notification
-from sidecar.server.permission import ask_permission
 from sidecar.server.profile import ClientProfile
 from sidecar.server.progress import ProgressBoard
-from sidecar.server.projection import plain_projection, sidecar_projection
 from sidecar.server.views import SessionViews
 from sidecar.service.contract import ProgressSink
+from sidecar.service.permission import ask_permission, selected_id
+from sidecar.transport.feed import FeedItem, Gap, Projection
 from sidecar.transport.peer import Peer
 
-__all__ = ["LspSink"]
+_PLAIN_KINDS: Final = frozenset((Faulted.kind, Message.kind, Notice.kind))
+_SEVERITIES: Final = {"error": MessageType.Error, "warning": MessageType.Warning, "info": MessageType.Info}
 
 
 class LspSink:
@@ -29,57 +37,98 @@ class LspSink:
     def __init__(
         self, peer: Peer, profile: ClientProfile, progress: ProgressBoard, views: SessionViews
     ) -> None:
+        self.client_name = profile.name
         self._peer = peer
+        self._outbox = peer.outbox
         self._views = views
         self._profile = profile
         self._progress = progress
-        wishes = profile.wishes
-        self._projection = plain_projection() if wishes is None else sidecar_projection(wishes)
-
-    @property
-    def client_name(self) -> str:
-        """What the client calls itself."""
-        return self._profile.name
+        self._projection = Projection(_PLAIN_KINDS.__contains__, _as_messages)
+        if (wishes := profile.wishes) is not None:
+            self._projection = Projection(wishes.wants_kind, _as_events, wishes.coalesce_s)
 
     def load(self) -> tuple[int, int]:
-        """Return the requests being answered and the bytes on their way out."""
-        return self._peer.requests_open, self._peer.outbox.unsent_bytes
+        """Return the number of open requests and the number of bytes that wait to be sent."""
+        return self._peer.requests_open, self._outbox.unsent_bytes
 
     def follow(self, log: EventLog, after_seq: int) -> None:
-        """Project the events of *log* after *after_seq* to the client, from now on; again only moves on."""
-        self._peer.outbox.follow(log, after_seq, self._projection)
+        """Send the events of *log* after *after_seq*, from now on; a second call only moves forward."""
+        self._outbox.follow(log, after_seq, self._projection)
         self._views.follow(log)
 
     def unfollow(self, sid: str) -> None:
-        """Stop projecting the events of *sid*."""
-        self._peer.outbox.unfollow(sid)
+        """Stop sending the events of *sid*."""
+        self._outbox.unfollow(sid)
         self._views.unfollow(sid)
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """Send one notification, in order with everything else, if the client knows it and wants it."""
-        if self._wants(method, params):
-            self._peer.outbox.put_state(encode_notification(method, params))
+        wishes = self._profile.wishes
+        if wishes is None:
+            is_wanted = not method.startswith("sidecar/")
+        elif method == "sidecar/event":
+            is_wanted = wishes.wants_kind(params["kind"])
+        else:
+            is_wanted = method not in wishes.opt_out
+        if is_wanted:
+            self._outbox.put_state(encode_notification(method, params))
 
     async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:
-        """Put the question to the user; ``cancelled`` when there is nobody to ask."""
-        return await ask_permission(self._peer, self._profile, request)
+        """Ask the user, by our own request or with the editor's buttons; ``cancelled`` without either."""
+        wishes = self._profile.wishes
+        if wishes is not None and wishes.asks_permission:
+            method = "sidecar/permission/request"
+            return await ask_permission(self._peer, method, to_wire(request), request, selected_id)
+        if not self._profile.may_be_asked:
+            return PermissionAnswer("cancelled")
+        lines = (request.title, request.description, request.subject.detail)
+        params = {
+            "type": MessageType.Warning.value,
+            "message": "\n".join(line for line in dict.fromkeys(lines) if line),
+            "actions": [{"title": option.name} for option in request.options],
+        }
+
+        def chosen_id(reply: Any) -> str | None:
+            title = reply.get("title") if isinstance(reply, Mapping) else None
+            return next((option.option_id for option in request.options if option.name == title), None)
+
+        return await ask_permission(self._peer, "window/showMessageRequest", params, request, chosen_id)
 
     def progress(self, token: str | int | None) -> ProgressSink:
-        """Return the progress of *token*; with None one that asks the client for a token, or does nothing."""
+        """Return the progress of *token*; with None one of our own token, or a silent one."""
         return self._progress.open(token)
 
     def send_part(self, token: str | int, value: dict[str, Any], *, is_last: bool) -> bool:
-        """Send part of the result that *token* stands for; False without room, but never for the last."""
-        outbox = self._peer.outbox
-        if outbox.is_full and not is_last:
+        """Send part of a result, and return whether there was room; there always is for the last part."""
+        if self._outbox.is_full and not is_last:
             return False
-        outbox.put(encode_notification("$/progress", {"token": token, "value": value}))
+        self._outbox.put(encode_notification("$/progress", {"token": token, "value": value}))
         return True
 
-    def _wants(self, method: str, params: dict[str, Any]) -> bool:
-        wishes = self._profile.wishes
-        if wishes is None:
-            return not method.startswith("sidecar/")
-        if method == "sidecar/event":
-            return wishes.wants_kind(params["kind"])
-        return method not in wishes.opt_out
+
+def _as_events(item: FeedItem) -> Iterable[bytes]:
+    if isinstance(item, Gap):
+        gap = {"sid": item.sid, "from": item.first, "to": item.last, "reason": item.reason}
+        return (encode_notification("sidecar/gap", gap),)
+    return (encode_notification("sidecar/event", event_to_wire(item)),)
+
+
+def _as_messages(item: FeedItem) -> Iterable[bytes]:
+    """Yield the messages of an event: answers for the client's log, and problems for its user."""
+    if isinstance(item, Gap):
+        return
+    match item.data:
+        case Message(content=content):
+            text = "\n\n".join(block["text"] for block in content if block.get("type") == "text")
+            if text:
+                yield _message("window/logMessage", MessageType.Info, text)
+        case Notice(severity=severity, title=title, description=description):
+            method = "window/logMessage" if severity == "info" else "window/showMessage"
+            text = f"{title}: {description}" if description else title
+            yield _message(method, _SEVERITIES[severity], text)
+        case Faulted(message=text):
+            yield _message("window/showMessage", MessageType.Error, text)
+
+
+def _message(method: str, severity: MessageType, text: str) -> bytes:
+    return encode_notification(method, {"type": severity.value, "message": text})

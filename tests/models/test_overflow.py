@@ -114,7 +114,7 @@ async def over_lsp(stage: Any) -> list[dict[str, Any]]:
     """Return the compactions that a client of ours is told of."""
     client, daemon = MemoryClient(), stage.daemon
     backend = Backend(daemon.service, daemon.workspace)
-    LspConnection(client.stream, LspOptions(server_info(), lambda _: backend)).start()
+    LspConnection(client.stream, LspOptions(info=server_info(), open_backend=lambda _: backend)).start()
     experimental = {"sidecar": {"protocol": [1]}}
     said = {"processId": None, "rootUri": None, "capabilities": {"experimental": experimental}}
     await client.request("hi", "initialize", said)

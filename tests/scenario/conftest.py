@@ -251,7 +251,9 @@ class LspPlayer(WirePlayer):
 
     async def open(self) -> None:
         backend = Backend(self.daemon.service, self.daemon.workspace)
-        LspConnection(self.client.stream, LspOptions(server_info(), lambda _: backend)).start()
+        LspConnection(
+            self.client.stream, LspOptions(info=server_info(), open_backend=lambda _: backend)
+        ).start()
         capabilities = {
             "experimental": {"sidecar": {"protocol": [1], "permission": {}}},
             "workspace": {"applyEdit": True, "workspaceEdit": {"documentChanges": True}},

@@ -311,7 +311,7 @@ async def test_a_client_that_is_gone_leaves_nothing_behind() -> None:
     assert (len(opened), await editor.workspace.open_views(), editor.port.is_closed) == (1, (), True)
 
 
-def test_profile_of_a_client_that_can_everything() -> None:
+def test_the_profile_of_a_client_with_every_capability() -> None:
     from lsprotocol import converters, types
 
     params = converters.get_converter().structure(
@@ -330,5 +330,13 @@ def test_profile_of_a_client_that_can_everything() -> None:
         },
         types.InitializeParams,
     )
-    profile = ClientProfile("Everything", None, True, True, True, True, True)
+    profile = ClientProfile(
+        name="Everything",
+        wishes=None,
+        shows_progress=True,
+        shows_messages=True,
+        applies_edits=True,
+        registers_watchers=True,
+        watches_relative=True,
+    )
     assert (profile_of(params), sidecar_options(params)) == (profile, {})

@@ -11,8 +11,7 @@ from fake_editor import FAKE_INFO
 from fake_service import FakeService
 from fake_workspace import FakeWorkspace
 from memory_stream import MemoryClient
-from sidecar.server.connection import LspOptions
-from sidecar.server.serve import serve_lsp
+from sidecar.server.connection import LspOptions, serve_lsp
 from sidecar.service.contract import Backend
 from sidecar.transport.lifetime import Lifetime
 
@@ -40,7 +39,7 @@ class SupervisedConnection:
         self.client = MemoryClient()
         self.service = service
         self.lifetime = Lifetime(grace_s)
-        options = LspOptions(FAKE_INFO, lambda _options: Backend(service, FakeWorkspace()))
+        options = LspOptions(info=FAKE_INFO, open_backend=lambda _options: Backend(service, FakeWorkspace()))
         self.code = asyncio.ensure_future(serve_lsp(self.client.stream, options, self.lifetime))
 
     async def initialize(self, **said: Any) -> None:

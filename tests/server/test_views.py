@@ -11,9 +11,8 @@ from sidecar.conductor.contract import Compaction, CompactionStatus
 from sidecar.conductor.events import Event, FileFresh, FileStale, Notice, Payload, Rehydrated
 from sidecar.conductor.log import EventLog
 from sidecar.server.commands import COMMANDS
-from sidecar.server.lenses import lens_title
+from sidecar.server.editor_views import lens_title, transcript_uri
 from sidecar.server.views import is_change
-from sidecar.server.virtual import transcript_uri
 
 A, B = "file:///p/a.py", "file:///p/b.py"
 CHANGED = FileStale(A, "sha256:1", "sha256:2", "disk")

@@ -28,7 +28,9 @@ async def main(lifetime: Lifetime) -> int:
         lifetime.watch_process(int(sys.argv[1]))
     stream = await open_stdio(FDS)
     backend = Backend(FakeService(), FakeWorkspace())
-    return await serve_lsp(stream, LspOptions(FAKE_INFO, lambda _options: backend), lifetime)
+    return await serve_lsp(
+        stream, LspOptions(info=FAKE_INFO, open_backend=lambda _options: backend), lifetime
+    )
 
 
 run(main)

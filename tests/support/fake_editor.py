@@ -48,7 +48,10 @@ class FakeEditor(MemoryClient):
         self.on_open: Callable[[Mapping[str, Any]], None] = self.opened.append
         self.processes: list[int | None] = []
         options = LspOptions(
-            FAKE_INFO, self._open, watch_process=self.processes.append, limits=limits or Limits()
+            info=FAKE_INFO,
+            open_backend=self._open,
+            watch_process=self.processes.append,
+            limits=limits or Limits(),
         )
         self.connection = LspConnection(self.stream, replace(options, **settings))
         self.connection.start()

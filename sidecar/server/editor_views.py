@@ -1,0 +1,197 @@
+"""The views of sessions in an editor: hints on stale files, code lenses, and conversations as documents.
+
+Each is a :class:`~sidecar.server.views.SessionView`. A file that is not as the model read it gets a hint,
+until the model reads it again. A file that the model has in its context gets a lens with its cost and a way
+to drop it. A conversation can be opened as a read-only document, as it is now or as it was around a
+compaction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+from urllib.parse import quote, unquote
+
+from lsprotocol import types
+
+from sidecar._internal.errors import InvalidInput, SidecarError
+from sidecar.conductor.events import Event, FileFresh, FileStale
+from sidecar.server.lsp import DOCUMENT_SCHEME
+from sidecar.server.views import RefreshRequester, SessionViews, is_change
+from sidecar.workspace.files import real_path
+from sidecar.workspace.uris import uri_to_path
+
+Request: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
+"""Calls a method of the service and returns its result. Raises SidecarError."""
+
+_FIRST_LINE: Final = {"start": {"line": 0, "character": 0}, "end": {"line": 1, "character": 0}}
+_TOP: Final = types.Range(types.Position(0, 0), types.Position(0, 0))
+_DOCUMENT_URI: Final = re.compile(
+    DOCUMENT_SCHEME
+    + r":/*(?P<sid>[^/?#]+)/(?:transcript|compaction/(?P<id>[^/?#]+)/(?P<at>before|after))\.md"
+)
+
+
+class StaleDiagnostics:
+    """The hints on files that changed since the model read them; *notify* sends a notification."""
+
+    def __init__(self, notify: Callable[[str, Any], None]) -> None:
+        self._notify = notify
+        self._stale: dict[str, dict[str, FileStale]] = {}
+
+    def on_event(self, event: Event) -> None:
+        """Add the hint of a file that became stale, or remove that of a file that is fresh again."""
+        match event.data:
+            case FileStale(uri=uri):
+                self._stale.setdefault(uri, {})[event.sid] = event.data
+                self._publish(uri)
+            case FileFresh(uri=uri):
+                self._remove(uri, event.sid)
+
+    def on_unfollow(self, sid: str) -> None:
+        """Remove the hints of session *sid*."""
+        for uri in [uri for uri, stale in self._stale.items() if sid in stale]:
+            self._remove(uri, sid)
+
+    def _remove(self, uri: str, sid: str) -> None:
+        stale = self._stale.get(uri, {})
+        stale.pop(sid, None)
+        self._publish(uri)
+        if not stale:
+            self._stale.pop(uri, None)
+
+    def _publish(self, uri: str) -> None:
+        """Send the hints on *uri*; sessions with the same hint share one."""
+        stale = self._stale.get(uri, {}).values()
+        words = dict.fromkeys("gone" if each.now_hash is None else "changed" for each in stale)
+        diagnostics = [
+            {
+                "range": _FIRST_LINE,
+                "severity": types.DiagnosticSeverity.Hint.value,
+                "code": FileStale.kind,
+                "source": "sidecar",
+                "message": f"{word} since the model read it",
+            }
+            for word in words
+        ]
+        self._notify("textDocument/publishDiagnostics", {"uri": uri, "diagnostics": diagnostics})
+
+
+class ContextLenses:
+    """The code lenses of one client; without a *refresh* it asks for them when it likes."""
+
+    def __init__(self, views: SessionViews, request: Request, refresh: RefreshRequester | None) -> None:
+        self._views = views
+        self._request = request
+        self._refresh = refresh
+        self._files: dict[str, tuple[int, dict[Path, Mapping[str, Any]]]] = {}
+
+    async def lenses_of(self, uri: str) -> list[types.CodeLens]:
+        """Return the lenses of a document: some for each session that has it in its context."""
+        if self._refresh is not None:
+            self._refresh.mark_looked_at(uri)
+        path = uri_to_path(uri)
+        if path is None:
+            return []
+        lenses: list[types.CodeLens] = []
+        for sid in self._views.sids:
+            files = await self._files_of(sid)
+            file = files.get(path) or files.get(real_path(path))
+            if file is not None and file["inWindow"]:
+                lenses += (types.CodeLens(_TOP, command) for command in _lens_commands(sid, file))
+        return lenses
+
+    def on_event(self, event: Event) -> None:
+        """Let the client ask again when its lenses may have changed."""
+        if self._refresh is not None and (is_change(event) or isinstance(event.data, FileStale | FileFresh)):
+            self._refresh.refresh_all()
+
+    def on_unfollow(self, sid: str) -> None:
+        """Forget session *sid*."""
+        self._files.pop(sid, None)
+        if self._refresh is not None:
+            self._refresh.refresh_all()
+
+    async def _files_of(self, sid: str) -> Mapping[Path, Mapping[str, Any]]:
+        """Return the files that *sid* has read; kept, for an editor asks for all its documents at once."""
+        now = self._views.seq(sid)
+        seq, files = self._files.get(sid, (None, {}))
+        if now is None or now == seq:
+            return files
+        try:
+            result = await self._request("sidecar/context/files", {"sid": sid})
+        except SidecarError:
+            return {}  # the session was closed meanwhile
+        files = {path: file for file in result["files"] if (path := uri_to_path(file["uri"])) is not None}
+        self._files[sid] = now, files
+        return files
+
+
+def lens_title(file: Mapping[str, Any]) -> str:
+    """Return the title of the lens on *file*, one of the result of ``sidecar/context/files``.
+
+    >>> lens_title({"tokens": 1234, "turnsAgo": 3, "stale": True})
+    'in context, 1.2k tokens, read 3 turns ago, changed since'
+    """
+    tokens, turns_ago = file["tokens"], file.get("turnsAgo")
+    parts = ["in context"]
+    if tokens >= 1_000:
+        short = f"{tokens / 1_000:.1f}k" if tokens < 9_950 else f"{round(tokens / 1_000)}k"
+        parts.append(f"{short} tokens")
+    elif tokens:
+        parts.append(f"{tokens} tokens")
+    if turns_ago is not None:
+        parts.append(f"read {turns_ago} turn{'s' * (turns_ago > 1)} ago" if turns_ago else "read this turn")
+    if file["stale"]:
+        parts.append("changed since")
+    return ", ".join(parts)
+
+
+def _lens_commands(sid: str, file: Mapping[str, Any]) -> Iterator[types.Command]:
+    yield types.Command(lens_title(file), "sidecar.context", arguments=[{"sid": sid}])
+    node = file.get("readAtNode")
+    if node is not None:
+        drop = {"sid": sid, "nodeIds": [node], "expectHead": None}
+        yield types.Command("drop from context", "sidecar.drop", arguments=[drop])
+
+
+class SessionDocuments:
+    """The conversations that one client may open as documents. Their text is that of an export."""
+
+    def __init__(self, request: Request, refresh: RefreshRequester) -> None:
+        self._request = request
+        self._refresh = refresh
+
+    async def text_of(self, uri: str) -> str:
+        """Return the text of the document *uri*. Raises InvalidInput, and the errors of the export."""
+        found = _DOCUMENT_URI.fullmatch(uri)
+        if found is None:
+            hint = "open sidecar-session:/SID/transcript.md or .../SID/compaction/ID/before.md or after.md"
+            raise InvalidInput(f"{uri!r:.200} is not a document of a session", hint=hint)
+        sid, compaction_id = unquote(found["sid"]), found["id"]
+        view: Any = "active"
+        if compaction_id is None:
+            self._refresh.mark_looked_at(transcript_uri(sid))
+        else:
+            view = {"compactionId": unquote(compaction_id), "at": found["at"]}
+        exported = await self._request("sidecar/session/export", {"sid": sid, "view": view})
+        return str(exported["text"])
+
+    def on_event(self, event: Event) -> None:
+        """Let the client read the transcript again if it shows it."""
+        if is_change(event):
+            self._refresh.refresh(transcript_uri(event.sid))
+
+    def on_unfollow(self, sid: str) -> None:
+        """Do nothing: a stored conversation can still be read."""
+
+
+def transcript_uri(sid: str) -> str:
+    """Return the URI of the conversation *sid* as it is now.
+
+    >>> transcript_uri("5f0c")
+    'sidecar-session:/5f0c/transcript.md'
+    """
+    return f"{DOCUMENT_SCHEME}:/{quote(sid, safe='')}/transcript.md"

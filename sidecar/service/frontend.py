@@ -1,0 +1,107 @@
+"""The life of one connection, as both front ends live it: open late, announce the end, settle, close.
+
+``initialize`` is answered before sessions, models and tools are loaded, because an editor waits for that
+answer with its window open. Only a client that brings options for the daemon waits, since the answer refuses
+wrong ones. Nothing here knows a method.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Mapping
+from contextlib import suppress
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from sidecar._internal.errors import SidecarError
+from sidecar.protocol.jsonrpc import Id
+from sidecar.service.contract import Answer, Backend, OpenBackend
+from sidecar.transport.peer import Dialect, Limits, Peer
+from sidecar.transport.streams import ByteStream
+
+LAST_ANSWERS_S: Final = 0.25
+"""How long requests may still be answered after the end of input, as in ``printf ... | sidecar``."""
+
+
+class FrontendClient(Protocol):
+    """A client after its handshake."""
+
+    def announce_end(self, reason: str, in_ms: int) -> None:
+        """Notify the client that the process will end."""
+        ...
+
+    def close(self) -> None:
+        """Return everything that the client has lent, and leave the service."""
+        ...
+
+
+ClientT = TypeVar("ClientT", bound=FrontendClient)
+
+
+class FrontendConnection(ABC, Generic[ClientT]):
+    """A :class:`~sidecar.transport.peer.Frontend` that owns its peer; one for each client."""
+
+    def __init__(
+        self, stream: ByteStream, dialect: Dialect, limits: Limits, open_backend: OpenBackend
+    ) -> None:
+        self._peer = Peer(stream, dialect, self, limits)
+        self._new_backend = open_backend
+        self._backend: Backend | None = None
+        self._client: ClientT | None = None
+
+    @abstractmethod
+    def handle_request(self, method: str, params: Any, request_id: Id) -> Answer | Awaitable[Answer]:
+        """Answer one request, if it is allowed now. Raises SidecarError, now or when awaited."""
+
+    @abstractmethod
+    def handle_notification(self, method: str, params: Any) -> None:
+        """Handle one notification."""
+
+    @abstractmethod
+    def on_answered(self, method: str, request_id: Id, error_kind: str | None) -> None:
+        """Called when a request was answered; *error_kind* is None for a result."""
+
+    @abstractmethod
+    def _make_client(self) -> ClientT:
+        """Return the client of a finished handshake. Raises SidecarError when there is no backend for it."""
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._peer.start()
+
+    def announce_end(self, reason: str, in_s: float) -> None:
+        """Notify a client that is still there that the process will end, and accept nothing more from it."""
+        if self._client is not None and not self._peer.is_over:
+            self._client.announce_end(reason, round(in_s * 1000))
+        self._peer.stop_accepting()
+
+    async def settle(self) -> None:
+        """Let the service settle, if it was ever opened."""
+        if self._backend is not None:
+            await self._backend.service.aclose()
+
+    async def aclose(self, seconds: float) -> None:
+        """Leave the service, answer the open requests, flush and close, in about *seconds*."""
+        if self._client is not None:
+            self._client.close()
+        await self._peer.aclose(seconds)
+
+    def _open_backend(self, options: Mapping[str, Any]) -> Backend:
+        if self._backend is None:
+            self._backend = self._new_backend(options)
+        return self._backend
+
+    def _open(self) -> ClientT:
+        if self._client is None:
+            self._client = self._make_client()
+        return self._client
+
+    def _open_soon(self) -> None:
+        """Open once the answer to ``initialize`` is on its way, while the client is busy with it."""
+        asyncio.get_running_loop().call_soon(self._open_ahead)
+
+    def _open_ahead(self) -> None:
+        """Open before the first request; an error is dropped, because that request will meet it again."""
+        if not self._peer.is_over:
+            with suppress(SidecarError):
+                self._open()
