@@ -25,8 +25,8 @@ from sidecar.conductor.engines.sliding_window import SlidingWindowEngine
 from sidecar.conductor.engines.summarizing import SummarizingEngine
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.hub import Hub
-from sidecar.conductor.past import PastSessions
-from sidecar.conductor.stored import OpenedSession, Report
+from sidecar.conductor.knowledge import StoredSessions
+from sidecar.conductor.ports import OpenedSession, StoreReport
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
 from sidecar.rooms.knowledge.library import KnowledgeLibrary
 from sidecar.runtime.store import (
@@ -101,7 +101,7 @@ def build(
         child_started=stats.children.add,
         clock_ms=_clock_ms,
         new_id=_new_id,
-        library=KnowledgeLibrary(workspace, PastSessions(shelf), home / "knowledge"),
+        library=KnowledgeLibrary(workspace, StoredSessions(shelf), home / "knowledge"),
     )
     tracer = Tracer(home / "traces", _clock_ms)
     service = Service(Hub(shelf, parts, DEFAULT_ENGINE), stats, tracer, _new_id)
@@ -157,7 +157,7 @@ class SessionShelf:
 async def _opened(journal: SessionJournal, release: Callable[[], None]) -> OpenedSession:
     await journal.load()
     found = journal.integrity
-    report = Report(found.ok, found.repaired, found.missing)
+    report = StoreReport(found.ok, found.repaired, found.missing)
     return OpenedSession(journal, journal.take_records(), report, release)
 
 

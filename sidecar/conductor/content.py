@@ -1,17 +1,19 @@
-"""Content blocks as clients write them (text, resource_link, resource, image) to gateway blocks, and back.
+"""Content blocks of clients (text, resource_link, resource, image) to blocks of the gateway, and back.
 
-Pure. A link to a file stays a mention: the model reads it through its tools, so that it sees it as it is now.
+A link to a file stays a mention in the prompt: the model reads the file with its tools, and so reads its
+current text. Nothing here opens a file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.llmgateway.contract import Block, ImageBlock, TextBlock, ThinkingBlock, Turn
 
-__all__ = ["content_to_prompt", "prompt_text", "prompt_title", "turn_content", "turn_text"]
+Content: TypeAlias = tuple[Mapping[str, Any], ...]
+"""A prompt as its client wrote it: content blocks."""
 
 _TITLE_CHARS = 60
 
@@ -28,7 +30,7 @@ def content_to_prompt(content: Sequence[Mapping[str, Any]]) -> tuple[Block, ...]
         )
     blocks = tuple(_block(item, index) for index, item in enumerate(content))
     if not any(isinstance(block, ImageBlock) or prompt_text((block,)).strip() for block in blocks):
-        raise InvalidInput("the prompt holds no text", hint="write something in a text block")
+        raise InvalidInput("the prompt has no text", hint="write something in a text block")
     return blocks
 
 
@@ -65,7 +67,7 @@ def _string(item: Mapping[str, Any], name: str, index: int) -> str:
 
 
 def prompt_text(blocks: Sequence[Block]) -> str:
-    """Return the text of *blocks*, one block a paragraph."""
+    """Return the text of *blocks*, one paragraph for each block."""
     return "\n\n".join(block.text for block in blocks if isinstance(block, TextBlock))
 
 
@@ -81,7 +83,7 @@ def prompt_title(blocks: Sequence[Block]) -> str:
 
 
 def turn_content(turn: Turn) -> tuple[Mapping[str, Any], ...]:
-    """Return what a client shows of *turn*; tool calls have events of their own."""
+    """Return *turn* as content blocks; tool calls are left out, for they have events of their own."""
     return tuple(item for block in turn.blocks if (item := _item(block)) is not None)
 
 
@@ -97,5 +99,5 @@ def _item(block: Block) -> Mapping[str, Any] | None:
 
 
 def turn_text(turn: Turn) -> str:
-    """Return the prose of *turn*, without thinking."""
+    """Return the text of *turn*, without thinking."""
     return "".join(block.text for block in turn.blocks if isinstance(block, TextBlock))

@@ -1,7 +1,7 @@
-"""What a session shows the outside. Values only, and no import beyond the standard library's.
+"""Values that a session publishes: its usage, compactions, plans, files, options, permissions and snapshot.
 
-The shapes here are the wire's shapes (``usage``, ``compaction``, ``plan``, the event payloads), spelled in
-snake_case; ``sidecar.protocol.codec`` turns them into camelCase. Times are epoch milliseconds.
+Each class is a shape of the wire in snake_case; ``sidecar.protocol.codec`` turns it into camelCase. Times are
+epoch milliseconds. Imports nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -10,48 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
-__all__ = [
-    "Author",
-    "Compaction",
-    "CompactionStatus",
-    "ConfigChoice",
-    "ConfigOption",
-    "ContextFile",
-    "ContextUsage",
-    "Cut",
-    "Dropped",
-    "EngineView",
-    "Gate",
-    "Kept",
-    "Microcompact",
-    "NoOp",
-    "PermissionAnswer",
-    "PermissionOption",
-    "PermissionRequest",
-    "PermissionSubject",
-    "Plan",
-    "PlanItem",
-    "Projected",
-    "QueueItem",
-    "RehydrateCandidate",
-    "RestoredFile",
-    "SessionSnapshot",
-    "SessionSummary",
-    "StopReasonName",
-    "SummarySource",
-    "TokenCounts",
-    "UsageBy",
-]
-
 CompactionStatus: TypeAlias = Literal["in_progress", "completed", "noop", "failed", "cancelled", "undone"]
 SummarySource: TypeAlias = Literal["model", "localFallback"]
 StopReasonName: TypeAlias = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
-"""Why a turn ended, in the words of the Agent Client Protocol."""
+"""The reason why a turn ended, in the words of the Agent Client Protocol."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
-    """Tokens of one call or of many added up, as the provider reported them."""
+    """The tokens of one call, or the sum over many calls, as the provider reported them."""
 
     input: int
     output: int
@@ -61,7 +28,7 @@ class TokenCounts:
 
 @dataclass(frozen=True, slots=True)
 class EngineView:
-    """What one engine's own meter says: *used* of *limit* tokens."""
+    """The reading of an engine's own meter: *used* of *limit* tokens."""
 
     used: int
     limit: int
@@ -69,7 +36,7 @@ class EngineView:
 
 @dataclass(frozen=True, slots=True)
 class UsageBy:
-    """Where the tokens of the next request come from."""
+    """The tokens of the next request by their origin."""
 
     system: int
     tool_defs: int
@@ -84,9 +51,10 @@ class UsageBy:
 
 @dataclass(frozen=True, slots=True)
 class ContextUsage:
-    """How full the window is: *used* counts the next request, never a cumulative sum.
+    """The fill level of the window: *used* is the size of the next request, never a sum over requests.
 
-    *source* is ``provider`` only when *used* rests on a figure a provider reported; *pct* is of *window*.
+    *source* is ``provider`` when *used* is based on a figure that the provider reported. *pct* is the share
+    of *window* in percent.
     """
 
     kind: ClassVar[str] = "usage"
@@ -105,10 +73,10 @@ class ContextUsage:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """One compaction, from its start to its outcome; tokens are the engine's own.
+    """One compaction, from its start to its end. Tokens are counted by the engine.
 
-    *info* counts tokens and turns before and after, says whether a turn was split and an earlier summary
-    updated, and has what the engine keeps besides.
+    *info* holds the numbers of tokens and turns before and after, whether a turn was split, whether an
+    earlier summary was updated, and the engine's own entries.
     """
 
     kind: ClassVar[str] = "compaction"
@@ -148,7 +116,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where the kept part begins; *node_id* is None before anything is stored."""
+    """The first turn that is kept; *node_id* is None while nothing is stored."""
 
     node_id: str | None
     index: int
@@ -156,7 +124,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """What a compaction folds away; *nodes* are ids, oldest first."""
+    """The turns that a compaction folds away; *nodes* are their ids, oldest first."""
 
     count: int
     tokens: int
@@ -165,7 +133,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a compaction leaves as it is."""
+    """The turns that a compaction leaves unchanged."""
 
     count: int
     tokens: int
@@ -173,7 +141,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Microcompact:
-    """Old tool results blanked in what is kept, and the tokens that frees."""
+    """The old tool results that are blanked in the kept turns, and the tokens that this frees."""
 
     blanked: int
     tokens: int
@@ -181,7 +149,7 @@ class Microcompact:
 
 @dataclass(frozen=True, slots=True)
 class RehydrateCandidate:
-    """A dropped read that would come back; *stale* when its file has changed since."""
+    """A file that would be restored; *stale* when it changed after the model had read it."""
 
     uri: str
     tokens: int
@@ -190,7 +158,7 @@ class RehydrateCandidate:
 
 @dataclass(frozen=True, slots=True)
 class Projected:
-    """The size after the compaction, about; *pct* is of the window."""
+    """The estimated size after the compaction; *pct* is the share of the window in percent."""
 
     tokens: int
     pct: float
@@ -198,14 +166,14 @@ class Projected:
 
 @dataclass(frozen=True, slots=True)
 class NoOp:
-    """Why nothing would be, or was, done."""
+    """The reason why a compaction does nothing."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a compaction would do. Made without a model call."""
+    """The plan of a compaction, made without a model call."""
 
     plan_id: str
     expect_head: str | None
@@ -223,7 +191,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class RestoredFile:
-    """A file that came back after a compaction, as it was at that moment."""
+    """A file that was restored into the conversation, as it was at that moment."""
 
     uri: str
     hash: str
@@ -233,10 +201,13 @@ class RestoredFile:
 
 @dataclass(frozen=True, slots=True)
 class ContextFile:
-    """A file the model has read.
+    """A file that the model has read.
 
-    *stale*: it is no longer what was read. *in_window*: the model still sees it. *turns_ago*: how many
-    prompts came after the one for which it was read, None where the conversation does not hold that read.
+    Attributes:
+        stale: whether the file changed since.
+        in_window: whether the model still sees the text.
+        turns_ago: the number of prompts after the one for which the file was read, None when the read is not
+            part of the conversation.
     """
 
     uri: str
@@ -252,7 +223,7 @@ class ContextFile:
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """The client that a prompt came from: its connection, and what it calls itself."""
+    """The client that sent a prompt: the id of its connection, and its own name for itself."""
 
     client_id: str
     name: str
@@ -260,7 +231,7 @@ class Author:
 
 @dataclass(frozen=True, slots=True)
 class QueueItem:
-    """A prompt that waits for its turn; *input* is its content as it was given."""
+    """A prompt that waits; *input* is its content as the client wrote it."""
 
     item_id: str
     turn_id: str
@@ -269,7 +240,7 @@ class QueueItem:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChoice:
-    """One value a config option may take."""
+    """One value of a config option."""
 
     value: str
     name: str
@@ -278,7 +249,7 @@ class ConfigChoice:
 
 @dataclass(frozen=True, slots=True)
 class ConfigOption:
-    """One knob of a session, in the shape of the Agent Client Protocol."""
+    """One config option of a session, in the shape of the Agent Client Protocol."""
 
     id: str
     name: str
@@ -300,7 +271,7 @@ class PlanItem:
 
 @dataclass(frozen=True, slots=True)
 class SessionSnapshot:
-    """A session at one moment: what a client needs to draw it before it follows the events after ``seq``."""
+    """A session at one moment: a client shows this, then follows the events after ``seq``."""
 
     sid: str
     cwd: str
@@ -339,7 +310,7 @@ class SessionSummary:
 
 @dataclass(frozen=True, slots=True)
 class PermissionOption:
-    """One answer the user may give."""
+    """One answer that the user may choose."""
 
     option_id: str
     name: str
@@ -348,7 +319,7 @@ class PermissionOption:
 
 @dataclass(frozen=True, slots=True)
 class PermissionSubject:
-    """What the question is about; *type* is ``toolCall``, ``command`` or ``path``."""
+    """The subject of a question; *type* is ``toolCall``, ``command`` or ``path``."""
 
     type: str
     tool_call_id: str
@@ -359,7 +330,7 @@ class PermissionSubject:
 
 @dataclass(frozen=True, slots=True)
 class PermissionRequest:
-    """A question to the user; unanswered by *expires_at* it counts as rejected."""
+    """A question to the user. Without an answer by *expires_at* it counts as rejected."""
 
     sid: str
     turn_id: str | None

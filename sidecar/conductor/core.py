@@ -15,6 +15,7 @@ from typing import Final, get_args
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.capabilities.contract import PermissionAsk, PlanEntry, ToolContext
 from sidecar.capabilities.mcp.contract import McpServer, ServerHost
+from sidecar.conductor.clients import SessionServers
 from sidecar.conductor.compacting import Compactor, backstop_of
 from sidecar.conductor.context import ContextMeter, Overhead, overhead_of, turn_tokens
 from sidecar.conductor.contract import ContextUsage, EngineView, PlanItem, TokenCounts
@@ -24,21 +25,21 @@ from sidecar.conductor.errors import HeadMovedError
 from sidecar.conductor.events import Notice, PlanChanged, Retry, UserMessage
 from sidecar.conductor.files import SessionFiles
 from sidecar.conductor.history import History, JournalPort
-from sidecar.conductor.idle_timeout import with_idle_timeout
-from sidecar.conductor.info import SessionInfo
-from sidecar.conductor.jobs import PromptJob
 from sidecar.conductor.knowledge import Knowledge, with_knowledge
 from sidecar.conductor.log import EventLog
-from sidecar.conductor.notices import OneTimeNotices
+from sidecar.conductor.model_calls import (
+    RULE_FILE_LIMIT_BYTES,
+    RULE_FILES,
+    call_when_ready,
+    system_prompt,
+    with_idle_timeout,
+)
 from sidecar.conductor.permissions import PermissionBroker
-from sidecar.conductor.ports import SessionHost, SessionTools
-from sidecar.conductor.preparing import call_when_ready
-from sidecar.conductor.prompt import RULE_FILE_LIMIT_BYTES, RULE_FILES, system_prompt
-from sidecar.conductor.records import from_record, to_record
+from sidecar.conductor.ports import SessionHost, SessionTools, StoreReport
+from sidecar.conductor.queue import PromptJob
+from sidecar.conductor.records import SessionInfo, from_record, to_record
 from sidecar.conductor.room import USER, Participants
-from sidecar.conductor.servers import SessionServers
-from sidecar.conductor.session_events import SessionEvents
-from sidecar.conductor.stored import Report
+from sidecar.conductor.session_events import OneTimeNotices, SessionEvents
 from sidecar.llmgateway.contract import (
     Channel,
     Conversation,
@@ -115,9 +116,9 @@ class Core:
         """What is known of the session's model."""
         return self.deps.models.card(self.info.model)
 
-    async def load(self, records: Sequence[Mapping[str, object]], report: Report) -> None:
+    async def load(self, records: Sequence[Mapping[str, object]], report: StoreReport) -> None:
         """Take over what is stored, and what is wrong with it."""
-        self.notices.loaded(report)
+        self.notices.add_report(report)
         await self.refresh_rules()
         turns = await self.history.load()
         if turns:
@@ -167,7 +168,7 @@ class Core:
                 found = await view(self.cwd / name, self.roots, limit_bytes=RULE_FILE_LIMIT_BYTES)
             except FileProblem as problem:
                 if problem.problem != "notFound":
-                    self.notices.rule_file_refused(name, problem)
+                    self.notices.add_refused_file(name, problem)
                 continue
             self._rules = found.text
             return
@@ -256,7 +257,7 @@ class Core:
         plan, cost = tuple(map(asdict, self._todo)), self.meter.cost
         self.info = replace(self.info, seq=seq, session_total=total, cost=cost, plan=plan)
         await self.history.append_records(to_record("meta", self.info), *self.files.take_news())
-        self.knowledge.listen(self.history.turns, self.deps.clock_ms())
+        self.knowledge.ingest(self.history.turns, self.deps.clock_ms())
 
     def _make_agent(self) -> Agent:
         deps = AgentDeps(
@@ -293,10 +294,10 @@ class Core:
         return Participants(self.info.sid, members, lambda turn: self._authors.get(id(turn), (turn, USER))[1])
 
     def _invoke(self, conversation: Conversation, options: StreamOptions) -> Channel:
-        self.notices.sending(conversation.turns, self.history.turns)
+        self.notices.on_request(conversation.turns, self.history.turns)
 
         def call(prepared: Conversation) -> Channel:
-            notifying = replace(options, on_retry=self._on_retry, on_repair=self.notices.repaired)
+            notifying = replace(options, on_retry=self._on_retry, on_repair=self.notices.on_repair)
             channel = self.deps.models.invoker(self.agent.snapshot().model)(prepared, notifying)
             return with_idle_timeout(channel, self.deps.model_idle_timeout_s)
 
@@ -382,7 +383,7 @@ class Core:
             set_plan=self._set_todo,
             child_started=self.deps.child_started,
             max_output_chars=self.deps.max_output_chars,
-            terminal=self.host.terminals.of(self.info.sid),
+            terminal=self.host.terminal(self.info.sid),
         )
 
     async def _ask_user(self, ask: PermissionAsk) -> bool:

@@ -1,24 +1,19 @@
-"""What a caller of a session may have to handle; each class has its stable ``kind``."""
+"""Exceptions that a caller of the hub or of a session may have to handle; each has a stable ``kind``.
+
+``protocol.errors`` maps the kinds to JSON-RPC codes::
+
+    SidecarError
+    ├── SessionNotFound, NodeNotFound, ItemNotFound, CompactionNotFound, ModelNotFound
+    ├── FolderNotFound
+    ├── SessionBusyError, HeadMovedError        the same call may succeed later
+    └── NotSteerableError, NotUndoableError, WouldExceedWindowError
+"""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
 from sidecar._internal.errors import SidecarError
-
-__all__ = [
-    "CompactionNotFound",
-    "FolderNotFound",
-    "HeadMovedError",
-    "ItemNotFound",
-    "ModelNotFound",
-    "NodeNotFound",
-    "NotSteerableError",
-    "NotUndoableError",
-    "SessionBusyError",
-    "SessionNotFound",
-    "WouldExceedWindowError",
-]
 
 
 class SessionNotFound(SidecarError):
@@ -41,13 +36,13 @@ class NodeNotFound(SidecarError):
 
 
 class ItemNotFound(SidecarError):
-    """The queue has no such item: it is running, or over."""
+    """The queue has no such item: it runs already, or has ended."""
 
     kind: ClassVar[str] = "itemNotFound"
 
     def __init__(self, sid: str, item_id: str) -> None:
-        hint = "sidecar/queue/list names those that wait"
-        super().__init__(f"nothing waits in session {sid!r} as {item_id!r}", hint=hint, sid=sid)
+        hint = "sidecar/queue/list names the waiting prompts"
+        super().__init__(f"no prompt {item_id!r} waits in session {sid!r}", hint=hint, sid=sid)
 
 
 class CompactionNotFound(SidecarError):
@@ -62,20 +57,18 @@ class CompactionNotFound(SidecarError):
 
 
 class ModelNotFound(SidecarError):
-    """The model cannot be called; *why* says what it lacks."""
+    """The model cannot be called; *why* gives the reason."""
 
     kind: ClassVar[str] = "modelNotFound"
 
     def __init__(self, model_id: str, known: tuple[str, ...], why: str) -> None:
         examples = "openai:gpt-5, anthropic:claude-sonnet-5, google:gemini-2.5-pro, ollama:qwen3"
-        hint = (
-            f"known models: {', '.join(known)}; one of a provider is named provider:model, such as {examples}"
-        )
+        hint = f"known models: {', '.join(known)}; other models are named provider:model, such as {examples}"
         super().__init__(f"no model {model_id!r}: {why}", hint=hint, model=model_id)
 
 
 class FolderNotFound(SidecarError):
-    """The folder a session is to work in is missing or no folder."""
+    """The folder of a new session does not exist, or is not a folder."""
 
     kind: ClassVar[str] = "invalidParams"
 
@@ -86,45 +79,47 @@ class FolderNotFound(SidecarError):
 
 
 class SessionBusyError(SidecarError):
-    """The session is at work and the caller did not want to wait."""
+    """The session is busy and the caller did not want to wait."""
 
     kind: ClassVar[str] = "busy"
     retryable: ClassVar[bool] = True
 
 
 class NotSteerableError(SidecarError):
-    """There is no such running turn to steer."""
+    """The turn to steer is not running."""
 
     kind: ClassVar[str] = "notSteerable"
 
 
 class HeadMovedError(SidecarError):
-    """The session moved on since the caller looked at it."""
+    """The head of the session moved since the caller read it."""
 
     kind: ClassVar[str] = "headMoved"
     retryable: ClassVar[bool] = True
 
     def __init__(self, sid: str, expected: str | None, actual: str | None) -> None:
-        message = f"session {sid!r} is at {actual!r} and not at {expected!r}"
+        message = f"the head of session {sid!r} is {actual!r}, not {expected!r}"
         super().__init__(message, hint="read the session again, then retry", sid=sid, head=actual)
 
 
 class NotUndoableError(SidecarError):
-    """The compaction is not the newest one on the branch the session stands on."""
+    """The compaction is not the newest one on the session's current branch."""
 
     kind: ClassVar[str] = "invalidState"
 
     def __init__(self, sid: str, compaction_id: str) -> None:
-        message = f"compaction {compaction_id!r} is not on the branch session {sid!r} stands on"
+        message = f"compaction {compaction_id!r} is not the newest on the current branch of session {sid!r}"
         hint = "undo the newer compaction first, or sidecar/session/rewind to its beforeHead"
         super().__init__(message, hint=hint, sid=sid)
 
 
 class WouldExceedWindowError(SidecarError):
-    """Undoing would bring back more than the model's window holds."""
+    """Undoing the compaction would exceed the model's window."""
 
     kind: ClassVar[str] = "wouldExceedWindow"
 
     def __init__(self, sid: str, tokens: int, limit: int, **details: Any) -> None:
-        message = f"undoing would need about {tokens} tokens and the limit is {limit}"
-        super().__init__(message, hint="pass force: true to undo all the same", sid=sid, **details)
+        message = (
+            f"the conversation would have about {tokens} tokens after the undo, and the limit is {limit}"
+        )
+        super().__init__(message, hint="pass force: true to undo it anyway", sid=sid, **details)

@@ -1,8 +1,8 @@
-"""The events of a session: what kinds there are and what each carries (protocol 4.4).
+"""The events of a session: one class for the payload of each kind.
 
-One event is ``{sid, seq, turnId?, at, kind, data}``; *data* is one of the payloads below, a usage or a
-compaction. A face projects events for its client and never invents one. A field's metadata ``wire`` is its
-name on the wire where Python needs another.
+One event is ``{sid, seq, turnId?, at, kind, data}``, where *data* is one of the payloads below, a
+``ContextUsage`` or a ``Compaction``. A front end forwards events to its client and never invents one. The
+metadata ``wire`` of a field is its name on the wire where Python needs another name.
 """
 
 from __future__ import annotations
@@ -22,38 +22,6 @@ from sidecar.conductor.contract import (
     StopReasonName,
 )
 
-__all__ = [
-    "CommandInfo",
-    "CommandsChanged",
-    "CompactionSummaryDelta",
-    "ConfigChanged",
-    "DiffContent",
-    "Event",
-    "Faulted",
-    "FileFresh",
-    "FileStale",
-    "HeadChanged",
-    "InfoChanged",
-    "Message",
-    "Notice",
-    "Payload",
-    "Phase",
-    "PlanChanged",
-    "QueueChanged",
-    "Rehydrated",
-    "Retry",
-    "Settled",
-    "TextDelta",
-    "ThinkingDelta",
-    "ToolFinished",
-    "ToolLocation",
-    "ToolProgress",
-    "ToolStarted",
-    "UserMessage",
-    "part_of",
-    "restates",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Phase:
@@ -65,9 +33,9 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """A prompt entered the conversation; *content* is as it was given.
+    """A prompt entered the conversation; *content* is as its client wrote it.
 
-    *source* is who wrote it, None for one of the past that is told again.
+    *source* is the author, None for a prompt of the past that is replayed.
     """
 
     kind: ClassVar[str] = "userMessage"
@@ -78,7 +46,7 @@ class UserMessage:
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """More of the answer *message_id*; the ``message`` event restates it whole."""
+    """More of the answer *message_id*; the ``message`` event holds all of it."""
 
     kind: ClassVar[str] = "textDelta"
     message_id: str
@@ -87,7 +55,7 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class ThinkingDelta:
-    """More of the reasoning in *message_id*; the ``message`` event restates it whole."""
+    """More of the reasoning in *message_id*; the ``message`` event holds all of it."""
 
     kind: ClassVar[str] = "thinkingDelta"
     message_id: str
@@ -159,7 +127,7 @@ class ToolFinished:
 
 @dataclass(frozen=True, slots=True)
 class PlanChanged:
-    """The model's todo list, whole."""
+    """The model's todo list, complete."""
 
     kind: ClassVar[str] = "plan"
     entries: tuple[PlanItem, ...]
@@ -167,7 +135,7 @@ class PlanChanged:
 
 @dataclass(frozen=True, slots=True)
 class CompactionSummaryDelta:
-    """More of the digest while a model writes it."""
+    """More of the summary while a model writes it."""
 
     kind: ClassVar[str] = "compactionSummaryDelta"
     compaction_id: str
@@ -176,7 +144,7 @@ class CompactionSummaryDelta:
 
 @dataclass(frozen=True, slots=True)
 class Rehydrated:
-    """Files came back into the conversation as they are now."""
+    """Files were restored into the conversation with their current text."""
 
     kind: ClassVar[str] = "rehydrated"
     files: tuple[RestoredFile, ...]
@@ -185,7 +153,7 @@ class Rehydrated:
 
 @dataclass(frozen=True, slots=True)
 class HeadChanged:
-    """The conversation ends elsewhere, by a rewind or a drop; *removed* are the nodes it held until then."""
+    """The head moved by a rewind or a drop; *removed* are the nodes that left the conversation."""
 
     kind: ClassVar[str] = "headMoved"
     head: str | None
@@ -195,7 +163,7 @@ class HeadChanged:
 
 @dataclass(frozen=True, slots=True)
 class FileStale:
-    """A file the model has read is no longer what it read; *now_hash* is None when it was deleted."""
+    """A file changed after the model had read it; *now_hash* is None when it was deleted."""
 
     kind: ClassVar[str] = "fileStale"
     uri: str
@@ -206,7 +174,7 @@ class FileStale:
 
 @dataclass(frozen=True, slots=True)
 class FileFresh:
-    """A file told stale is so no more: it is again what was read, was read anew, or is forgotten."""
+    """A stale file is no longer stale: it has its old text again, was read again, or is forgotten."""
 
     kind: ClassVar[str] = "fileFresh"
     uri: str
@@ -214,7 +182,7 @@ class FileFresh:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A model call failed and is tried again after *delay_ms*."""
+    """A model call failed and is repeated after *delay_ms*."""
 
     kind: ClassVar[str] = "retry"
     attempt: int
@@ -225,7 +193,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something the user should know."""
+    """A message for the user."""
 
     kind: ClassVar[str] = "notice"
     severity: Literal["info", "warning", "error"]
@@ -235,7 +203,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class QueueChanged:
-    """The prompts that wait, whole."""
+    """The prompts that wait, complete."""
 
     kind: ClassVar[str] = "queue"
     items: tuple[QueueItem, ...]
@@ -243,7 +211,7 @@ class QueueChanged:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChanged:
-    """The session's knobs, whole."""
+    """The session's config options, complete."""
 
     kind: ClassVar[str] = "configChanged"
     config_options: tuple[ConfigOption, ...]
@@ -251,7 +219,7 @@ class ConfigChanged:
 
 @dataclass(frozen=True, slots=True)
 class CommandInfo:
-    """A slash command; *hint* says what may follow it."""
+    """A slash command; *hint* describes its arguments."""
 
     name: str
     description: str
@@ -260,7 +228,7 @@ class CommandInfo:
 
 @dataclass(frozen=True, slots=True)
 class CommandsChanged:
-    """The slash commands on offer, whole."""
+    """The slash commands on offer, complete."""
 
     kind: ClassVar[str] = "commandsChanged"
     commands: tuple[CommandInfo, ...]
@@ -290,7 +258,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Faulted:
-    """The turn is over and failed; always the last event of its turn."""
+    """The turn failed; always the last event of its turn."""
 
     kind: ClassVar[str] = "faulted"
     turn_id: str
@@ -345,36 +313,40 @@ class Event:
         return self.data.kind
 
 
-_PARTS: Final[dict[type[Any], str]] = {
+_DELTA_IDS: Final[dict[type[Any], str]] = {
     TextDelta: "message_id",
     ThinkingDelta: "message_id",
     ToolProgress: "tool_call_id",
     CompactionSummaryDelta: "compaction_id",
 }
-_WHOLES: Final[dict[type[Any], str]] = {
+_WHOLE_IDS: Final[dict[type[Any], str]] = {
     Message: "message_id",
     ToolFinished: "tool_call_id",
     Compaction: "compaction_id",
 }
 
 
-def part_of(data: Payload) -> str | None:
-    """Return the id of what *data* is a delta of, so that a slow client may miss it; None for no delta.
+def delta_of(data: Payload) -> str | None:
+    """Return the id of the message, call or compaction that *data* is a delta of, None for other events.
 
-    >>> part_of(TextDelta("m", "Hel")), part_of(Message("m", ()))
+    A slow client may miss deltas.
+
+    >>> delta_of(TextDelta("m", "Hel")), delta_of(Message("m", ()))
     ('m', None)
     """
-    name = _PARTS.get(type(data))
+    name = _DELTA_IDS.get(type(data))
     return None if name is None else str(getattr(data, name))
 
 
-def restates(data: Payload) -> str | None:
-    """Return the id of what *data* tells whole, its deltas before it included; None for anything else.
+def supersedes(data: Payload) -> str | None:
+    """Return the id of the message, call or compaction that *data* holds whole, None for other events.
 
-    >>> restates(Message("m", ())), restates(TextDelta("m", "lo"))
+    Such an event supersedes the deltas with the same id.
+
+    >>> supersedes(Message("m", ())), supersedes(TextDelta("m", "lo"))
     ('m', None)
     """
-    name = _WHOLES.get(type(data))
+    name = _WHOLE_IDS.get(type(data))
     if name is None or (isinstance(data, Compaction) and data.status == "in_progress"):
         return None
     return str(getattr(data, name))

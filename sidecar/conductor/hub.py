@@ -1,6 +1,7 @@
-"""All sessions of the daemon: made, loaded, listed, read, closed; and the clients attached to them.
+"""The hub: creates, loads, lists, forks and closes all sessions of the daemon, and knows its clients.
 
-Both faces reach every session through here. One writer a session: a stored session is locked while loaded.
+Both front ends reach every session through the hub. A stored session has one writer: it is locked while
+loaded.
 """
 
 from __future__ import annotations
@@ -12,28 +13,23 @@ from pathlib import Path
 from typing import Any
 
 from sidecar._internal.errors import InvalidInput
+from sidecar.capabilities.contract import RunInTerminal
 from sidecar.capabilities.mcp.contract import McpServer
-from sidecar.conductor.audience import Audience
+from sidecar.conductor.clients import Audience, Terminals
 from sidecar.conductor.contract import Compaction, SessionSummary
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.errors import FolderNotFound, ModelNotFound, NodeNotFound, SessionNotFound
 from sidecar.conductor.files import joined_reads
 from sidecar.conductor.history import GraphPort
-from sidecar.conductor.info import SessionInfo
-from sidecar.conductor.policy import sound_policy
-from sidecar.conductor.ports import ClientPort
-from sidecar.conductor.records import from_record, to_record
+from sidecar.conductor.options import check_policy
+from sidecar.conductor.ports import ClientPort, OpenedSession, StorePort, StoreReport
+from sidecar.conductor.records import SessionInfo, from_record, to_record
 from sidecar.conductor.session import Session
-from sidecar.conductor.stored import OpenedSession, Report, StorePort
-from sidecar.conductor.terminals import Terminals
-from sidecar.llmgateway.contract import Turn
-
-__all__ = ["ForkOf", "Hub", "Loaded", "NewSession"]
 
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """A session as a client asks for it; None leaves a choice to the hub."""
+    """A request for a new session; None leaves a choice to the hub."""
 
     cwd: str
     roots: tuple[str, ...] = ()
@@ -49,9 +45,9 @@ class NewSession:
 
 @dataclass(frozen=True, slots=True)
 class ForkOf:
-    """A session that begins as the branch of *sid* which ends at *at_node*, its head for None.
+    """A request for a fork of *sid*, with its turns up to *at_node*, or up to its head for None.
 
-    What is None is as with *sid*; of its tool servers only where it is in memory.
+    A field that is None is copied from *sid*; the tool servers are copied only if *sid* is in memory.
     """
 
     sid: str
@@ -64,18 +60,18 @@ class ForkOf:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A session that is in memory now, and how its file was found."""
+    """A session in memory, and the state of its file."""
 
     session: Session
-    report: Report
+    report: StoreReport
 
 
 class Hub:
     """The sessions of one daemon. *default_engine* is used when a client names none.
 
     Attributes:
-        audience: the clients.
-        terminals: what they lend for the commands of sessions.
+        audience: the connected clients.
+        terminals: the terminals that clients lend to sessions.
     """
 
     def __init__(self, store: StorePort, deps: SessionDeps, default_engine: str) -> None:
@@ -105,10 +101,17 @@ class Hub:
         return self._sessions[sid]
 
     async def new(self, wanted: NewSession) -> Session:
-        """Start a session."""
+        """Start a session.
+
+        Raises FolderNotFound, ModelNotFound, or InvalidInput for an unknown engine, source or threshold.
+        """
         cwd = _folder(wanted.cwd)
         roots = tuple(map(_folder, wanted.roots))
-        model = await self._model(wanted.model, cwd)
+        models = await self._deps.models.at(Path(cwd))
+        model = wanted.model or models.default
+        await models.ready(model)
+        if (why := models.why_not(model)) is not None:
+            raise ModelNotFound(model, tuple(models.names()), why)
         engine = wanted.engine or self._default_engine
         if engine not in self.engines:
             raise InvalidInput(f"no engine {engine!r}", hint=f"known engines: {', '.join(self.engines)}")
@@ -122,7 +125,7 @@ class Hub:
             updated_at=now,
             roots=roots,
             title=wanted.title or "",
-            policy=sound_policy(wanted.policy),
+            policy=check_policy(wanted.policy),
             knowledge=self._sources(wanted.knowledge),
             ephemeral=wanted.ephemeral,
             parent=wanted.parent,
@@ -133,15 +136,24 @@ class Hub:
         return session
 
     async def fork(self, wanted: ForkOf) -> Session:
-        """Start a session with the turns of another, which stays as it is. Raises NodeNotFound.
+        """Start a session with the turns of another, which is not changed.
 
-        It has spent nothing yet, remembers the files that its turns have read, and asks before changes.
+        The fork has cost nothing yet, knows the files that its turns have read, and asks before changes.
+        Raises SessionNotFound, NodeNotFound, FolderNotFound.
         """
         source, graph = await self.info(wanted.sid), await self.graph(wanted.sid)
-        turns, reads = _turns_up_to(wanted, graph), await self._reads(wanted.sid)
+        node = wanted.at_node or graph.leaf
+        try:
+            turns = () if node is None else tuple(each.turn for each in graph.node_path(node))
+        except ValueError:
+            raise NodeNotFound(wanted.sid, node or "") from None
+        if wanted.sid in self._sessions:
+            reads = self._sessions[wanted.sid].reads_record()
+        else:
+            reads = joined_reads(await self._records(wanted.sid))
         now = self._deps.clock_ms()
         info = replace(
-            source.forked(self._deps.new_id(), now, len(turns)),
+            source.as_fork(self._deps.new_id(), now, len(turns)),
             cwd=source.cwd if wanted.cwd is None else _folder(wanted.cwd),
             roots=source.roots if wanted.roots is None else tuple(map(_folder, wanted.roots)),
             title=wanted.title or source.title,
@@ -165,7 +177,7 @@ class Hub:
         return session
 
     async def fork_of(self, sid: str) -> str:
-        """Start a session that goes on from where *sid* stands, and return its id."""
+        """Fork *sid* at its head and return the id of the fork."""
         return (await self.fork(ForkOf(sid))).sid
 
     async def load(
@@ -175,27 +187,32 @@ class Hub:
         servers: Sequence[McpServer] | None = None,
         roots: Sequence[str] | None = None,
     ) -> Loaded:
-        """Return a stored session, loading it when it is not in memory. Raises SessionNotFound.
+        """Return a session, loaded from the store unless it is in memory.
 
-        *cwd* and *roots* are other folders than it had, where it is not in memory already. *servers* are
-        among its tool servers from now on.
+        Args:
+            sid: the session.
+            cwd: the new working folder, used only when the session is loaded now; None keeps the stored one.
+            servers: tool servers to add.
+            roots: the new further folders, used as *cwd* is.
+
+        Raises:
+            SessionNotFound: no such session is stored.
+            FolderNotFound: a folder does not exist.
         """
-        loaded = await self._loaded(sid, cwd, roots)
+        if sid not in self._sessions and sid not in self._loading:
+            task = asyncio.ensure_future(self._load(sid, cwd, roots))
+            task.add_done_callback(lambda _: self._loading.pop(sid, None))
+            self._loading[sid] = task
+        if sid in self._loading:
+            loaded = await asyncio.shield(self._loading[sid])
+        else:
+            loaded = Loaded(self._sessions[sid], StoreReport())
         if servers is not None:
             loaded.session.connect(servers)
         return loaded
 
-    async def _loaded(self, sid: str, cwd: str | None, roots: Sequence[str] | None) -> Loaded:
-        if sid in self._sessions:
-            return Loaded(self._sessions[sid], Report())
-        if sid not in self._loading:
-            task = asyncio.ensure_future(self._load(sid, cwd, roots))
-            task.add_done_callback(lambda _: self._loading.pop(sid, None))
-            self._loading[sid] = task
-        return await asyncio.shield(self._loading[sid])
-
     async def close(self, sid: str) -> None:
-        """Close a session; it stays stored."""
+        """Stop a session and remove it from memory; it stays stored. Raises SessionNotFound."""
         session = self.session(sid)
         del self._sessions[sid]
         try:
@@ -206,7 +223,10 @@ class Hub:
         self.changed()
 
     async def delete(self, sid: str) -> None:
-        """Remove a session for good, stopping what runs in it. Raises SessionNotFound, and ``busy``."""
+        """Stop a session and delete it from the store.
+
+        Raises SessionNotFound, or SidecarError ``busy`` when another process has it loaded.
+        """
         if sid in self._sessions:
             await self.close(sid)
         elif not await self._store.exists(sid):
@@ -216,7 +236,10 @@ class Hub:
         self.changed()
 
     async def amend(self, sid: str, change: Callable[[SessionInfo], SessionInfo]) -> None:
-        """Change what is known of a session, in memory or stored. Raises SessionNotFound, and ``busy``."""
+        """Change the ``meta`` record of a session, in memory or stored.
+
+        Raises SessionNotFound, or SidecarError ``busy`` when another process has it loaded.
+        """
         if sid in self._sessions:
             await self._sessions[sid].amend(change)
         else:
@@ -229,11 +252,11 @@ class Hub:
         self.changed()
 
     async def aclose(self) -> None:
-        """Close every session, all at once."""
+        """Close every session concurrently, then the models."""
         await asyncio.gather(*(self.close(sid) for sid in tuple(self._sessions)), return_exceptions=True)
         await self._deps.models.aclose()
 
-    # What is stored, whether it is in memory or not.
+    # Reading sessions, in memory or stored.
 
     async def list(self) -> tuple[SessionSummary, ...]:
         """Return every session, in memory and stored, the newest first."""
@@ -241,10 +264,26 @@ class Hub:
         infos = {info.sid: info for info in stored if info is not None}
         infos |= {session.sid: session.info for session in self.sessions}
         newest_first = sorted(infos.values(), key=lambda info: (info.updated_at, info.sid), reverse=True)
-        return tuple(self._summary(info) for info in newest_first)
+        summaries = []
+        for info in newest_first:
+            loaded = self._sessions.get(info.sid)
+            summaries.append(
+                SessionSummary(
+                    sid=info.sid,
+                    cwd=info.cwd,
+                    title=info.title,
+                    updated_at=info.updated_at,
+                    phase=loaded.snapshot().phase if loaded else "idle",
+                    messages=len(loaded.history.turns) if loaded else info.messages,
+                    tokens=info.tokens,
+                    last_compaction_at=info.last_compaction_at,
+                    archived=info.archived,
+                )
+            )
+        return tuple(summaries)
 
     async def info(self, sid: str) -> SessionInfo:
-        """Return what is known of a session besides its turns. Raises SessionNotFound, as all these do."""
+        """Return the ``meta`` record of a session. Raises SessionNotFound, as all readers do."""
         if sid in self._sessions:
             return self._sessions[sid].info
         return self._info_in(sid, await self._records(sid))
@@ -264,7 +303,11 @@ class Hub:
         found = [from_record(Compaction, record) for record in records]
         return tuple({done.compaction_id: done for done in found if done is not None}.values())
 
-    # What a session asks of its hub; see SessionHost.
+    # SessionHost: the hub, as its sessions see it.
+
+    def terminal(self, sid: str) -> RunInTerminal | None:
+        """Return the terminal that a client lends to a session, None when no client does."""
+        return self.terminals.find(sid)
 
     def controllers(self, sid: str) -> Sequence[ClientPort]:
         """Return the clients that may answer a session's questions."""
@@ -275,41 +318,17 @@ class Hub:
         return self.audience.listeners(sid)
 
     def changed(self) -> None:
-        """Tell every client that the list of sessions changed."""
+        """Notify every client that the list of sessions changed."""
         for client in self.audience.clients:
             client.sessions_changed()
 
     def _sources(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
-        """Return *wanted*, each once. Raises InvalidInput for a knowledge source that is not on offer."""
+        """Return the knowledge sources *wanted*, each once. Raises InvalidInput for an unknown one."""
         known = self._deps.library.names
-        for name in wanted:
-            if name not in known:
-                hint = f"known sources: {', '.join(known) or 'none'}"
-                raise InvalidInput(f"no knowledge source {name!r}", hint=hint)
+        if unknown := [name for name in wanted if name not in known]:
+            hint = f"known sources: {', '.join(known) or 'none'}"
+            raise InvalidInput(f"no knowledge source {unknown[0]!r}", hint=hint)
         return tuple(dict.fromkeys(wanted))
-
-    def _summary(self, info: SessionInfo) -> SessionSummary:
-        live = self._sessions.get(info.sid)
-        return SessionSummary(
-            sid=info.sid,
-            cwd=info.cwd,
-            title=info.title,
-            updated_at=info.updated_at,
-            phase=live.snapshot().phase if live else "idle",
-            messages=len(live.history.turns) if live else info.messages,
-            tokens=info.tokens,
-            last_compaction_at=info.last_compaction_at,
-            archived=info.archived,
-        )
-
-    async def _model(self, wanted: str | None, cwd: str) -> str:
-        """Return the model of a session in *cwd*. Raises ModelNotFound."""
-        models = await self._deps.models.at(Path(cwd))
-        model = wanted or models.default
-        await models.ready(model)
-        if (why := models.why_not(model)) is not None:
-            raise ModelNotFound(model, tuple(models.names()), why)
-        return model
 
     async def _open(self, info: SessionInfo) -> OpenedSession:
         if info.ephemeral:
@@ -321,13 +340,11 @@ class Hub:
         return await self._store.open(sid, create=False)
 
     async def _load(self, sid: str, cwd: str | None, roots: Sequence[str] | None) -> Loaded:
-        folder = None if cwd is None else _folder(cwd)
-        folders = None if roots is None else tuple(map(_folder, roots))
+        folders: dict[str, Any] = {} if cwd is None else {"cwd": _folder(cwd)}
+        if roots is not None:
+            folders["roots"] = tuple(map(_folder, roots))
         opened = await self._open_stored(sid)
-        info = self._info_in(sid, opened.records)
-        info = replace(
-            info, cwd=info.cwd if folder is None else folder, roots=info.roots if folders is None else folders
-        )
+        info = replace(self._info_in(sid, opened.records), **folders)
         return Loaded(await self._add(info, opened), opened.report)
 
     async def _check_stored(self, sid: str) -> None:
@@ -338,25 +355,20 @@ class Hub:
         await self._check_stored(sid)
         return await self._store.records(sid)
 
-    async def _reads(self, sid: str) -> Mapping[str, Any]:
-        """Return what the model of a session has read, as one record."""
-        if sid in self._sessions:
-            return self._sessions[sid].reads_record()
-        return joined_reads(await self._records(sid))
-
     def _info_in(self, sid: str, records: Sequence[Mapping[str, Any]]) -> SessionInfo:
-        """Return the newest ``meta`` record, or what to assume of a session that has none any more.
+        """Return the newest ``meta`` record of *records*, or defaults when the file has lost it.
 
-        A file may have been copied, and come from a build with other engines: it is *sid*, in one of ours.
+        The file may be a copy under another id, or name an engine of another build: the id is set to *sid*
+        and the engine to one on offer.
         """
         metas = (record for record in reversed(records) if record.get("type") == "meta")
         found = next(filter(None, (from_record(SessionInfo, record) for record in metas)), None)
         if found is not None:
             engine = found.engine if found.engine in self.engines else self._default_engine
             return replace(found, sid=sid, engine=engine)
-        now = self._deps.clock_ms()
-        model = self._deps.models.default
-        return SessionInfo(sid, str(Path.home()), model, self._default_engine, now, now)
+        model, now = self._deps.models.default, self._deps.clock_ms()
+        home, engine = str(Path.home()), self._default_engine
+        return SessionInfo(sid=sid, cwd=home, model=model, engine=engine, created_at=now, updated_at=now)
 
     async def _add(self, info: SessionInfo, opened: OpenedSession) -> Session:
         try:
@@ -370,14 +382,6 @@ class Hub:
         self._sessions[info.sid] = session
         self._releases[info.sid] = opened.release
         return session
-
-
-def _turns_up_to(wanted: ForkOf, graph: GraphPort) -> Sequence[Turn]:
-    node = wanted.at_node or graph.leaf
-    try:
-        return () if node is None else [each.turn for each in graph.node_path(node)]
-    except ValueError:
-        raise NodeNotFound(wanted.sid, node or "") from None
 
 
 def _folder(path: str) -> str:

@@ -1,13 +1,15 @@
-"""What one session knows beside its conversation: asked before a prompt is answered, told what was said.
+"""Knowledge of one session: the sources that are searched before an answer, and what sessions add to them.
 
-Finds are one message in the next model call and are never stored. The sources themselves are behind a port.
+The results of a search are one message in the next model call, right before the newest prompt, and are never
+stored. Every settled turn is added to the library, which makes it searchable for later sessions. The sources
+themselves are behind the :class:`Library` port.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol
@@ -17,6 +19,8 @@ from sidecar.conductor.branching import node_kind
 from sidecar.conductor.content import prompt_text
 from sidecar.conductor.engines.base import View
 from sidecar.conductor.events import Notice
+from sidecar.conductor.ports import StorePort
+from sidecar.conductor.records import SessionInfo, from_record
 from sidecar.conductor.room import CLIENTS, MODEL, USER
 from sidecar.llmgateway.contract import AssistantTurn, TextBlock, Turn, UserTurn
 from sidecar.rooms import (
@@ -30,20 +34,20 @@ from sidecar.rooms import (
 )
 from sidecar.rooms.memory import RetrievalMemory, SlidingWindowMemory
 
-__all__ = ["Knowledge", "Library", "NoLibrary", "saying", "with_knowledge"]
-
 MAX_TOKENS: Final = 4_000
-_WINDOW_SHARE: Final = 8
-"""The message takes at most one in so many tokens of the window."""
+"""The most tokens of the message with the results."""
 
-_WORTH_TELLING: Final = 1_000
-"""With fewer files the index is there before anybody has read a notice of it."""
+_WINDOW_SHARE: Final = 8
+"""The message takes at most this fraction, 1/8, of the window."""
+
+_MIN_FILES_FOR_NOTICE: Final = 1_000
+"""With fewer files the index is built before anybody has read a notice about it."""
 
 _log = logging.getLogger(__name__)
 
 
 class Library(Protocol):
-    """The knowledge sources of a daemon (``rooms.knowledge.library.KnowledgeLibrary``)."""
+    """The knowledge sources of a daemon, implemented by ``rooms.knowledge.library.KnowledgeLibrary``."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -56,35 +60,43 @@ class Library(Protocol):
         names: Collection[str],
         roots: Sequence[Path],
         *,
-        hidden: Callable[[], Collection[str]],
+        excluded_ids: Callable[[], Collection[str]],
         progress: Callable[[int, int], None],
     ) -> Sequence[KnowledgeSource]:
         """Return the sources *names* for a session.
 
-        *roots* are its folders, the one it works in first; *hidden* are the ids of sayings that its model
-        sees anyway; *progress* is told of (done, total) files while an index is built.
+        Args:
+            sid: the session.
+            names: the sources to open, as in :attr:`names`.
+            roots: the session's folders, its working folder first.
+            excluded_ids: returns the ids of events that are not to be found, because the model sees them
+                anyway.
+            progress: called with the numbers of done and of all files while an index is built.
         """
         ...
 
     async def release(self, sid: str) -> None:
-        """Let go of what a session used."""
+        """Close the sources that were opened for a session."""
         ...
 
-    def listens(self, folder: Path) -> bool:
-        """Whether somebody uses what was said in *folder*; if not, it is found where it is stored, later."""
+    def is_in_use(self, folder: Path) -> bool:
+        """Return whether an open session searches the past of *folder*.
+
+        If none does, new events need not be ingested: they are read from the store when a session opens.
+        """
         ...
 
-    def heard(self, folder: Path, events: Sequence[RoomEvent]) -> None:
-        """Take in, later, what was said in a session that works in *folder*."""
+    def ingest(self, folder: Path, events: Sequence[RoomEvent]) -> None:
+        """Add *events* of a session that works in *folder*; returns before they are indexed."""
         ...
 
     def forget(self, sid: str) -> None:
-        """Forget, later, what was said in a session that was deleted."""
+        """Remove the events of a deleted session; returns before they are gone."""
         ...
 
 
 class NoLibrary:
-    """No source is on offer, and nothing is remembered."""
+    """A library without sources, which keeps nothing."""
 
     names: tuple[str, ...] = ()
 
@@ -94,7 +106,7 @@ class NoLibrary:
         names: Collection[str],
         roots: Sequence[Path],
         *,
-        hidden: Callable[[], Collection[str]],
+        excluded_ids: Callable[[], Collection[str]],
         progress: Callable[[int, int], None],
     ) -> Sequence[KnowledgeSource]:
         """Return nothing."""
@@ -103,11 +115,11 @@ class NoLibrary:
     async def release(self, sid: str) -> None:
         """Do nothing."""
 
-    def listens(self, folder: Path) -> bool:
+    def is_in_use(self, folder: Path) -> bool:
         """Return False."""
         return False
 
-    def heard(self, folder: Path, events: Sequence[RoomEvent]) -> None:
+    def ingest(self, folder: Path, events: Sequence[RoomEvent]) -> None:
         """Do nothing."""
 
     def forget(self, sid: str) -> None:
@@ -115,10 +127,10 @@ class NoLibrary:
 
 
 class Knowledge:
-    """The knowledge of one session; *tell* tells its log.
+    """The knowledge of one session.
 
-    A source may take *timeout_s* for one search. What a session says is told to the *library*, for other
-    sessions and for itself; of one that is not to be kept nothing is.
+    A source that takes longer than *timeout_s* seconds for a search is not waited for. Events of a session
+    that is not kept (*is_kept* is False) are not added to the *library*.
     """
 
     def __init__(
@@ -126,7 +138,7 @@ class Knowledge:
         library: Library,
         sid: str,
         roots: Sequence[Path],
-        tell: Callable[[Notice], None],
+        emit: Callable[[Notice], None],
         *,
         is_kept: bool,
         timeout_s: float,
@@ -134,15 +146,15 @@ class Knowledge:
         self._library = library
         self._sid = sid
         self._roots = tuple(roots)
-        self._tell = tell
+        self._emit = emit
         self._is_kept = is_kept
         self._timeout_s = timeout_s
         self._sources: Sequence[KnowledgeSource] = ()
         self._memories: dict[int, RetrievalMemory] = {}
         self._turns: Sequence[Turn] = ()
         self._ids: list[str | None] = []
-        self._heard: tuple[Sequence[Turn], int] = ((), 0)
-        self._hidden: Collection[str] = ()
+        self._ingested: tuple[Sequence[Turn], int] = ((), 0)
+        self._excluded_ids: Collection[str] = ()
         self._recalled: tuple[Turn, UserTurn | None] | None = None
         self._announced = False
         self._failed: set[str] = set()
@@ -150,39 +162,44 @@ class Knowledge:
 
     @property
     def is_on(self) -> bool:
-        """Whether there is a source to ask."""
+        """Whether a source is open."""
         return bool(self._sources)
 
     async def open(self, names: Collection[str]) -> None:
-        """Let *names* be the sources from now on."""
+        """Open the sources *names* in place of those that are open."""
         if self._sources:
             await self.aclose()
         if names:
             self._sources = await self._library.open(
-                self._sid, names, self._roots, hidden=lambda: self._hidden, progress=self._on_progress
+                self._sid,
+                names,
+                self._roots,
+                excluded_ids=lambda: self._excluded_ids,
+                progress=self._on_progress,
             )
 
     async def aclose(self) -> None:
-        """Let go of the sources."""
+        """Close the sources."""
         self._sources = ()
         self._memories.clear()
         await self._library.release(self._sid)
 
     def max_tokens(self, window: int) -> int:
-        """Return what the message may take of a window, 0 when there is none to come."""
+        """Return the most tokens that the message takes of a *window* in tokens, 0 when no source is open."""
         if not self.is_on:
             return 0
         return min(MAX_TOKENS, window // _WINDOW_SHARE) if window > 0 else MAX_TOKENS
 
     def follow(self, listener: Callable[[int, int], None]) -> Callable[[], None]:
-        """Tell *listener* (done, total) while an index is built, until the returned disposer is called."""
+        """Call *listener* with (done, total) files during indexing, until the returned function is called."""
         self._followers.append(listener)
         return lambda: self._followers.remove(listener)
 
     async def recall(self, turns: Sequence[Turn], view: View, window: int) -> UserTurn | None:
-        """Return what the sources find for the newest prompt of *turns*; None for nothing.
+        """Return a message with the results for the newest prompt of *turns*, None when there are none.
 
-        What *view* shows of the conversation is not searched. One prompt is asked for once.
+        Turns that *view* shows are excluded from the results. A prompt is searched for once; later calls
+        return the same message.
         """
         prompt = next((turn for turn in reversed(turns) if node_kind(turn) == "user"), None)
         if not self.is_on or prompt is None:
@@ -190,17 +207,17 @@ class Knowledge:
         if self._recalled is None or self._recalled[0] is not prompt:
             ids = self._ids_of(turns)
             seen = [*(ids[index] for index in view.pinned), *ids[view.first :]]
-            self._hidden = [each for each in seen if each is not None]
+            self._excluded_ids = [each for each in seen if each is not None]
             self._recalled = (prompt, await self._search(prompt, window))
         return self._recalled[1]
 
-    def listen(self, turns: Sequence[Turn], now_ms: int) -> None:
-        """Hand on what is new in *turns*; another list is another conversation and is handed on whole."""
-        known = self._heard[1] if turns is self._heard[0] else 0
-        self._heard = (turns, len(turns))
-        if self._is_kept and self._library.listens(self._roots[0]):
-            events = [saying(self._sid, turn, now_ms) for turn in turns[known:]]
-            self._library.heard(self._roots[0], [event for event in events if event is not None])
+    def ingest(self, turns: Sequence[Turn], now_ms: int) -> None:
+        """Add the new turns of *turns* to the library; another list is another conversation, added whole."""
+        known = self._ingested[1] if turns is self._ingested[0] else 0
+        self._ingested = (turns, len(turns))
+        if self._is_kept and self._library.is_in_use(self._roots[0]):
+            events = [event_of(self._sid, turn, now_ms) for turn in turns[known:]]
+            self._library.ingest(self._roots[0], [event for event in events if event is not None])
 
     async def _search(self, prompt: Turn, window: int) -> UserTurn | None:
         max_tokens = self.max_tokens(window)
@@ -212,15 +229,15 @@ class Knowledge:
                 source_timeout_seconds=self._timeout_s,
                 on_error=self._on_error,
             )
-        asked = _event(self._sid, prompt, prompt_text(prompt.blocks), datetime.now(UTC))
-        found = await self._memories[max_tokens].retrieve(self._sid, asked, RoomContext(Room(self._sid)))
+        query = _event(self._sid, prompt, prompt_text(prompt.blocks), datetime.now(UTC))
+        found = await self._memories[max_tokens].retrieve(self._sid, query, RoomContext(Room(self._sid)))
         texts = (message.content for message in found.messages if isinstance(message.content, str))
-        # Nobody has asked for these lines: what looks like a key in them does not go out by itself.
+        # Nobody chose to send these lines, so what looks like a key in them is masked.
         blocks = tuple(TextBlock(mask_secrets(text)) for text in texts)
         return UserTurn(blocks) if blocks else None
 
     def _ids_of(self, turns: Sequence[Turn]) -> Sequence[str | None]:
-        """Return for each turn the id of what it says, None for one that is not to be found."""
+        """Return the event id of each turn, None for a turn that is not searchable."""
         if turns is not self._turns or len(turns) < len(self._ids):
             self._turns, self._ids = turns, []
         self._ids.extend(_id_of(turn) for turn in turns[len(self._ids) :])
@@ -229,38 +246,39 @@ class Knowledge:
     def _on_progress(self, done: int, total: int) -> None:
         for listener in tuple(self._followers):
             listener(done, total)
-        if total >= _WORTH_TELLING and not self._announced:
+        if total >= _MIN_FILES_FOR_NOTICE and not self._announced:
             self._announced = True
-            text = f"{total:,} files; what is indexed so far is searched already"
-            self._tell(Notice("info", "Indexing the workspace", text))
+            text = f"{total:,} files; the part that is indexed is searched already"
+            self._emit(Notice("info", "Indexing the workspace", text))
         elif done == total and self._announced:
             self._announced = False
-            self._tell(Notice("info", "The workspace is indexed"))
+            self._emit(Notice("info", "The workspace is indexed"))
 
     def _on_error(self, source: KnowledgeSource, error: BaseException) -> None:
         _log.warning("knowledge source %s failed: %s", source.name, type(error).__name__)
         if source.name not in self._failed:
             self._failed.add(source.name)
-            late = isinstance(error, TimeoutError)
-            why = f"it took longer than {self._timeout_s:g} s" if late else "it failed"
+            is_late = isinstance(error, TimeoutError)
+            why = f"it took longer than {self._timeout_s:g} s" if is_late else "it failed"
             text = f"{why}; prompts are answered without it whenever that happens"
-            self._tell(Notice("warning", f"The knowledge source {source.name!r} gave no answer", text))
+            self._emit(Notice("warning", f"The knowledge source {source.name!r} did not answer", text))
 
 
-def saying(sid: str, turn: Turn, at_ms: int) -> RoomEvent | None:
-    """Return what *turn* says as an event to be found later; None for digests, files and tools.
+def event_of(sid: str, turn: Turn, at_ms: int) -> RoomEvent | None:
+    """Return a prompt or an answer as a searchable event, None for summaries, files and tool results.
 
-    Its id is made of who said what, so that the same words are one saying wherever they are stored.
+    The id of the event is a hash of its role and its text, so the same text is one event wherever it is
+    stored.
     """
-    text = _said(turn)
+    text = _searchable_text(turn)
     return _event(sid, turn, text, datetime.fromtimestamp(at_ms / 1000, UTC)) if text else None
 
 
 def with_knowledge(turns: Sequence[Turn], found: UserTurn | None) -> tuple[Turn, ...]:
-    """Return *turns* with *found* right before the newest prompt: what stands before it stays as it was.
+    """Return *turns* with *found* right before the newest prompt.
 
-    A provider's cache then holds everything up to there; a message at the beginning would cost the whole
-    conversation anew with every prompt.
+    The turns before it stay as they were, so a provider's prompt cache still holds them. A message at the
+    beginning would make every prompt pay for the whole conversation again.
     """
     if found is None:
         return tuple(turns)
@@ -269,14 +287,14 @@ def with_knowledge(turns: Sequence[Turn], found: UserTurn | None) -> tuple[Turn,
     return (*turns[:place], found, *turns[place:])
 
 
-def _said(turn: Turn) -> str:
+def _searchable_text(turn: Turn) -> str:
     if isinstance(turn, AssistantTurn) or node_kind(turn) == "user":
         return prompt_text(turn.blocks).strip()
     return ""
 
 
 def _id_of(turn: Turn) -> str | None:
-    text = _said(turn)
+    text = _searchable_text(turn)
     if not text:
         return None
     speaker = "assistant" if isinstance(turn, AssistantTurn) else "user"
@@ -284,10 +302,28 @@ def _id_of(turn: Turn) -> str | None:
     return f"{speaker}.{digest}"
 
 
-def _event(sid: str, turn: Turn, text: str, said_at: datetime) -> RoomEvent:
+def _event(sid: str, turn: Turn, text: str, created_at: datetime) -> RoomEvent:
     source = EventSource(CLIENTS, ChannelType.WEBSOCKET, participant_id=USER)
     if isinstance(turn, AssistantTurn):
         source = EventSource(MODEL, ChannelType.AI)
     return RoomEvent(
-        id=_id_of(turn) or "", room_id=sid, source=source, content=TextContent(text), created_at=said_at
+        id=_id_of(turn) or "", room_id=sid, source=source, content=TextContent(text), created_at=created_at
     )
+
+
+class StoredSessions:
+    """The stored sessions of each folder, as the knowledge library reads them. Never writes."""
+
+    def __init__(self, store: StorePort) -> None:
+        self._store = store
+
+    async def sessions(self, folder: Path) -> Mapping[str, int]:
+        """Return the time of the last change of each session of *folder*, in epoch milliseconds, by id."""
+        infos = [from_record(SessionInfo, meta) for meta in await self._store.metas()]
+        return {info.sid: info.updated_at for info in infos if info is not None and info.cwd == str(folder)}
+
+    async def events(self, session_id: str) -> Sequence[RoomEvent]:
+        """Return the searchable events of a session on all its branches, the compacted turns included."""
+        nodes = (await self._store.graph(session_id)).nodes
+        events = (event_of(session_id, node.turn, node.created_at) for node in nodes)
+        return [event for event in events if event is not None]

@@ -1,8 +1,18 @@
-"""The event log of a session: append-only, numbered, followed by any number of readers with their own cursor.
+"""The event log of a session: append-only, numbered, read by any number of readers with their own cursors.
 
-Readers pull; the log never pushes bytes and never waits for anyone. To stay small it lets go of deltas once
-something restates them, and of what is very old or makes it too large; never of anything else, nor of what
-the running turn has told. A reader sees what it missed as a jump in ``seq``.
+A reader pulls events after the ``seq`` that it has; the log pushes nothing and waits for nobody. A long
+session would fill the memory, so the log forgets, in sweeps:
+
+* a delta, once a later event holds its whole text and it is 1,000 events old, or after 10,000 events in any
+  case;
+* the oldest other events, when more than 50,000 events or 64 million characters are held.
+
+Events of the running turn, except deltas, are never forgotten. A reader sees forgotten events as a gap in
+``seq``. A sweep looks at every event and runs when the log has grown by half, so an append costs O(1) on
+average.
+
+For example, of the events 1 ``textDelta``, 2 ``textDelta``, 3 ``message`` of one answer a sweep that comes
+1,000 events later keeps event 3 alone, because it supersedes the other two.
 """
 
 from __future__ import annotations
@@ -25,30 +35,28 @@ from sidecar.conductor.events import (
     ToolProgress,
     ToolStarted,
     UserMessage,
-    part_of,
-    restates,
+    delta_of,
+    supersedes,
 )
 
-__all__ = ["KEEP_EVENTS", "EventLog"]
-
 KEEP_EVENTS: Final = 50_000
-"""How many of the newest events are kept that are no deltas; older ones go once their turn is over."""
+"""The most events that are kept after a sweep, deltas excluded."""
 
 _KEEP_CHARS: Final = 64_000_000
-"""How much text the newest events may hold together; older ones go once their turn is over."""
+"""The most characters that the kept events hold together."""
 
 _KEEP_DELTAS: Final = 10_000
-"""A delta that nothing has restated goes when it is so many events old."""
+"""The age, in events, at which a delta is forgotten although no event supersedes it."""
 
 _FRESH: Final = 1_000
-"""No delta goes before it is so many events old: a reader that keeps up misses none."""
+"""The age, in events, up to which every delta is kept, so that a reader which keeps up misses none."""
 
 _SWEEP_SHARE: Final = 2
-"""A sweep looks at every event; it is made when the log has grown by this part, so an append costs O(1)."""
+"""A sweep runs when the log has grown by one part in this many."""
 
 _LAST_OF_TURN: Final = frozenset({Settled.kind, Faulted.kind})
 
-_SAID_IN: Final[Mapping[str, str]] = {
+_TEXT_FIELDS: Final[Mapping[str, str]] = {
     TextDelta.kind: "delta",
     ThinkingDelta.kind: "delta",
     CompactionSummaryDelta.kind: "delta",
@@ -58,11 +66,11 @@ _SAID_IN: Final[Mapping[str, str]] = {
     ToolProgress.kind: "content",
     ToolFinished.kind: "content",
 }
-"""By the kind of an event, its member that holds text of any length."""
+"""The field that holds text of any length, by the kind of the event."""
 
 
 class EventLog:
-    """The log of one session. ``seq`` continues from *start*, the last number of an earlier process."""
+    """The log of one session. Numbers continue after *start*, the last one of an earlier process."""
 
     def __init__(self, sid: str, clock_ms: Callable[[], int], start: int = 0) -> None:
         self.sid = sid
@@ -84,15 +92,15 @@ class EventLog:
         return self._last
 
     def append(self, data: Payload, turn_id: str | None = None) -> Event:
-        """Add one event and wake the followers."""
+        """Add one event and call the followers."""
         self._last += 1
         event = Event(self.sid, self._last, self._clock_ms(), data, turn_id)
         self._events.append(event)
         self._seqs.append(event.seq)
-        size = _told_chars(data)
+        size = _size_of(data)
         self._sizes.append(size)
         self._n_chars += size
-        self._note_turn(event)
+        self._track_turn(event)
         if len(self._events) >= self._sweep_at or self._n_chars >= self._sweep_at_chars:
             self._sweep()
         for follower in tuple(self._followers):
@@ -104,7 +112,7 @@ class EventLog:
         return event
 
     def after(self, seq: int, limit: int = 256) -> tuple[Event, ...]:
-        """Return up to *limit* kept events after *seq*; a jump between two numbers is a gap."""
+        """Return up to *limit* events after *seq*; a gap between two numbers stands for forgotten events."""
         index = bisect_right(self._seqs, seq)
         return tuple(self._events[index : index + limit])
 
@@ -118,8 +126,8 @@ class EventLog:
 
         return stop
 
-    def _note_turn(self, event: Event) -> None:
-        """Remember which turn runs and since when; one that never ran settles without having begun."""
+    def _track_turn(self, event: Event) -> None:
+        """Track the running turn and its first event; a turn that never ran settles without having begun."""
         if event.data.kind in _LAST_OF_TURN:
             if event.turn_id == self._running:
                 self._running = None
@@ -142,7 +150,7 @@ class EventLog:
 
 
 def _first_within(sizes: Sequence[int], most: int) -> int:
-    """Return the index from which on *sizes* are *most* together, that of the last in any case."""
+    """Return the first index from which *sizes* add up to at most *most*, at the latest the last index."""
     surplus = sum(sizes) - most
     for index, size in enumerate(sizes):
         if surplus <= 0:
@@ -152,28 +160,28 @@ def _first_within(sizes: Sequence[int], most: int) -> int:
 
 
 def _without_old_deltas(events: Sequence[Event], last: int) -> list[Event]:
-    """Return *events* without the deltas that are restated by one after them, or that are too old."""
+    """Return *events* without the deltas that a later event supersedes or that are too old."""
     fresh, too_old = last - _FRESH, last - _KEEP_DELTAS
-    told_whole: set[str] = set()
+    superseded: set[str] = set()
     kept: list[Event] = []
     for event in reversed(events):
-        if (whole := restates(event.data)) is not None:
-            told_whole.add(whole)
-        part = part_of(event.data) if event.seq <= fresh else None
-        if part is None or (part not in told_whole and event.seq > too_old):
+        if (whole := supersedes(event.data)) is not None:
+            superseded.add(whole)
+        part = delta_of(event.data) if event.seq <= fresh else None
+        if part is None or (part not in superseded and event.seq > too_old):
             kept.append(event)
     kept.reverse()
     return kept
 
 
-def _told_chars(data: Payload) -> int:
-    """Return about how many characters *data* holds of what users, models and tools said.
+def _size_of(data: Payload) -> int:
+    """Return the approximate number of characters of text in *data*.
 
-    >>> _told_chars(Message("m", ({"type": "text", "text": "Hello"},)))
+    >>> _size_of(Message("m", ({"type": "text", "text": "Hello"},)))
     9
     """
-    said = _SAID_IN.get(data.kind)
-    n_chars = _n_chars(getattr(data, said)) if said is not None else 0
+    name = _TEXT_FIELDS.get(data.kind)
+    n_chars = _n_chars(getattr(data, name)) if name is not None else 0
     if isinstance(data, ToolFinished):
         n_chars += sum(len(diff.old_text or "") + len(diff.new_text) for diff in data.diffs)
     return n_chars

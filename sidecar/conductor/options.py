@@ -1,12 +1,12 @@
-"""The knobs of a session: its model, the engine that condenses, what is searched, thinking, permissions.
+"""Config options of a session: model, compaction engine, knowledge sources, thinking, permissions.
 
-A choice counts from the next turn on, and what runs goes on as it began; only what is searched and what may
-be done unasked count at once.
+A choice takes effect with the next turn; a running turn goes on with the choices that it began with. Only the
+knowledge sources and the permission mode take effect at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -17,14 +17,14 @@ from sidecar.conductor.errors import ModelNotFound
 from sidecar.conductor.events import ConfigChanged
 from sidecar.conductor.permissions import PERMISSION_MODES
 
-__all__ = ["Options"]
-
 S = TypeVar("S", bound=str)
 
-_UNSAID: Final = "default"
-_NOTHING: Final = "none"
-_AND: Final = "+"
-"""Parts the sources of one choice, such as ``workspace+sessions``: an option has one value."""
+_DEFAULT_LEVEL: Final = "default"
+_NO_SOURCE: Final = "none"
+_SEPARATOR: Final = "+"
+"""Separates the sources in one value, such as ``workspace+sessions``, for an option has a single value."""
+
+_MAX_THRESHOLD: Final = 1e12
 
 _PERMISSION_NAMES: Final = {
     "ask": "Ask before every change",
@@ -33,39 +33,58 @@ _PERMISSION_NAMES: Final = {
 }
 
 
+def check_policy(policy: Mapping[str, float]) -> dict[str, float]:
+    """Return *policy*, an engine's thresholds by their wire names, as a dict.
+
+    Raises InvalidInput for a number that is negative, not finite or beyond every window.
+
+    >>> check_policy({"triggerRatio": 0.5})
+    {'triggerRatio': 0.5}
+    """
+    for name, value in policy.items():
+        if not 0 <= value <= _MAX_THRESHOLD:
+            hint = f"give a number from 0 to {_MAX_THRESHOLD:g}"
+            raise InvalidInput(f"policy.{name} is {value}", hint=hint)
+    return dict(policy)
+
+
 class Options:
-    """The knobs of one session."""
+    """The config options of one session."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
 
     def all(self) -> tuple[ConfigOption, ...]:
-        """Return the knobs, how they stand and what they may be set to."""
+        """Return every option with its current value and its choices."""
         core, info = self._core, self._core.info
         names = dict.fromkeys((*core.deps.models.names(), info.model))
-        models = tuple(ConfigChoice(name, self._model_name(name)) for name in names)
-        engines = tuple(map(_plain, core.deps.engines))
+        cards = ((name, core.deps.models.card(name)) for name in names)
+        models = tuple(ConfigChoice(name, card.display_name if card else name) for name, card in cards)
+        engines = tuple(map(_as_choice, core.deps.engines))
         levels = self._levels()
-        thinking = info.thinking if info.thinking in levels else _UNSAID
+        thinking = info.thinking if info.thinking in levels else _DEFAULT_LEVEL
         modes = tuple(ConfigChoice(mode, _PERMISSION_NAMES[mode]) for mode in PERMISSION_MODES)
         return (
             ConfigOption("model", "Model", "model", info.model, models),
             ConfigOption("engine", "Compaction engine", "_engine", info.engine, engines),
             *self._knowledge(),
-            ConfigOption("thinking", "Thinking", "thought_level", thinking, tuple(map(_plain, levels))),
+            ConfigOption("thinking", "Thinking", "thought_level", thinking, tuple(map(_as_choice, levels))),
             ConfigOption("permissions", "Permissions", "mode", core.permissions.mode, modes),
         )
 
     async def prepare(self, config_id: str, value: str) -> None:
-        """Learn what takes time to learn of a choice, before it is made."""
+        """Do what takes time for a choice, before :meth:`choose` makes it."""
         if config_id == "model":
             await self._core.deps.models.ready(value)
 
     def choose(self, config_id: str, value: str) -> None:
-        """Set one knob, and tell how all of them stand. Raises InvalidInput, ModelNotFound."""
+        """Set one option and emit the new values of all. Raises InvalidInput, ModelNotFound."""
         match config_id:
             case "model":
-                self._choose_model(value)
+                models = self._core.deps.models
+                if (why := models.why_not(value)) is not None:
+                    raise ModelNotFound(value, tuple(models.names()), why)
+                self._core.info = replace(self._core.info, model=value)
             case "engine":
                 self._core.info = replace(self._core.info, engine=self._core.engine_name(value))
             case "knowledge":
@@ -76,48 +95,40 @@ class Options:
                 self._core.permissions.mode = _one_of(value, PERMISSION_MODES)
             case _:
                 known = ", ".join(option.id for option in self.all())
-                raise InvalidInput(f"no config option {config_id!r}", hint=f"there are: {known}")
+                raise InvalidInput(f"no config option {config_id!r}", hint=f"known options: {known}")
         self._core.events.emit(ConfigChanged(self.all()))
         if config_id in ("model", "engine"):
             self._core.events.emit(self._core.usage())
 
-    def _choose_model(self, model: str) -> None:
-        models = self._core.deps.models
-        if (why := models.why_not(model)) is not None:
-            raise ModelNotFound(model, tuple(models.names()), why)
-        self._core.info = replace(self._core.info, model=model)
-
     def _knowledge(self) -> tuple[ConfigOption, ...]:
-        """Return what may be searched before a prompt is answered; no knob where nothing is on offer."""
+        """Return the option for the sources to search before an answer; none when no source exists."""
         names = self._core.deps.library.names
         if not names:
             return ()
         sets = [names[:0], *((name,) for name in names), names] if len(names) > 1 else [names[:0], names]
         chosen = tuple(name for name in names if name in self._core.info.knowledge)
-        options = tuple(_plain(_joined(each)) for each in sets)
-        return (ConfigOption("knowledge", "Knowledge", "_knowledge", _joined(chosen), options),)
+        options = tuple(_as_choice(_join_sources(each)) for each in sets)
+        return (ConfigOption("knowledge", "Knowledge", "_knowledge", _join_sources(chosen), options),)
 
     def _choose_knowledge(self, value: str) -> None:
         offered = [choice.value for option in self._knowledge() for choice in option.options]
         chosen = _one_of(value, tuple(offered))
-        names = () if chosen == _NOTHING else tuple(chosen.split(_AND))
+        names = () if chosen == _NO_SOURCE else tuple(chosen.split(_SEPARATOR))
         self._core.info = replace(self._core.info, knowledge=names)
 
-    def _model_name(self, model: str) -> str:
-        card = self._core.deps.models.card(model)
-        return card.display_name if card is not None else model
-
     def _levels(self) -> tuple[str, ...]:
-        """Return how hard the session's model may be told to think; one that cannot has no choice."""
+        """Return the thinking levels of the session's model: only the default for one that cannot think."""
         card = self._core.card
-        return (_UNSAID, *THINKING_LEVELS) if card is not None and card.reasoning else (_UNSAID,)
+        return (
+            (_DEFAULT_LEVEL, *THINKING_LEVELS) if card is not None and card.reasoning else (_DEFAULT_LEVEL,)
+        )
 
 
-def _joined(names: Sequence[str]) -> str:
-    return _AND.join(names) or _NOTHING
+def _join_sources(names: Sequence[str]) -> str:
+    return _SEPARATOR.join(names) or _NO_SOURCE
 
 
-def _plain(value: str) -> ConfigChoice:
+def _as_choice(value: str) -> ConfigChoice:
     return ConfigChoice(value, value)
 
 
@@ -125,4 +136,4 @@ def _one_of(value: str, known: tuple[S, ...]) -> S:
     for each in known:
         if each == value:
             return each
-    raise InvalidInput(f"{value!r} cannot be chosen", hint=f"there are: {', '.join(known)}")
+    raise InvalidInput(f"{value!r} cannot be chosen", hint=f"choices: {', '.join(known)}")

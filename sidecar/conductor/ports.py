@@ -1,77 +1,81 @@
-"""Who a session talks to: attached clients, models, and the hub that holds it. Protocols only."""
+"""Ports: what sessions and their hub need from other rooms, as Protocols.
+
+A front end implements :class:`ClientPort`, the gateway :class:`Models`, the tool kernel
+:class:`SessionTools`, the store :class:`StorePort`, and the hub :class:`SessionHost` for its sessions.
+Nothing is implemented here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from sidecar.capabilities.contract import Tool, ToolActivity
+from sidecar.capabilities.contract import RunInTerminal, Tool, ToolActivity
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
-from sidecar.conductor.terminals import Terminals
+from sidecar.conductor.history import GraphPort, JournalPort
 from sidecar.llmgateway.contract import ModelCard
 from sidecar.runtime.contract import ModelInvoker, ToolBox, ToolCall
 
-__all__ = ["ClientPort", "Models", "SessionHost", "SessionTools"]
-
 
 class ClientPort(Protocol):
-    """One connected client. A face implements it; nothing here blocks or raises."""
+    """One connected client. Contract: no method blocks or raises."""
 
     @property
     def client_id(self) -> str:
-        """A name of the connection, unique in this process."""
+        """The id of the connection, unique in this process."""
         ...
 
     @property
     def name(self) -> str:
-        """What the client calls itself, such as ``Visual Studio Code``."""
+        """The client's own name for itself, such as ``Visual Studio Code``."""
         ...
 
     async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:
-        """Put the question to the user.
+        """Show the question to the user and return the answer.
 
-        Contract: answers ``cancelled`` when the client is gone or does not understand; the hub alone keeps
-        the deadline and cancels the call when it has passed.
+        Contract: returns ``cancelled`` when the client is gone or does not know the method. The caller keeps
+        the deadline and cancels this call when it has passed.
         """
         ...
 
     def permission_resolved(self, sid: str, permission_id: str, outcome: str, by: str) -> None:
-        """Tell the client that a question was answered, or ran out, and by whom."""
+        """Notify the client that a question was answered or has expired, and by whom."""
         ...
 
     def sessions_changed(self) -> None:
-        """Tell the client that the list of sessions changed."""
+        """Notify the client that the list of sessions changed."""
         ...
 
 
 class Models(Protocol):
-    """The models a session may use."""
+    """The models that sessions may use."""
 
     @property
     def default(self) -> str:
-        """The id used when nothing is chosen."""
+        """The id of the model that is used when nobody chooses one."""
         ...
 
     @property
     def problems(self) -> Sequence[str]:
-        """What the user should know about settings that are not used."""
+        """One sentence for each setting that is ignored, and why."""
         ...
 
     def card(self, model_id: str) -> ModelCard | None:
-        """Return what is known of *model_id*, or None."""
+        """Return the card of *model_id*, None for an unknown model."""
         ...
 
     def why_not(self, model_id: str) -> str | None:
-        """Return why *model_id* cannot be called, None when it can be tried."""
+        """Return why *model_id* cannot be called, None when a call can be tried."""
         ...
 
     def invoker(self, model_id: str) -> ModelInvoker:
-        """Return how to call *model_id*; one that nobody serves answers with an error emission."""
+        """Return the invoker of *model_id*; calls of an unknown model yield an error emission."""
         ...
 
     def summarizer(self, model_id: str) -> tuple[ModelInvoker, ModelCard | None]:
-        """Return who condenses the conversations of *model_id*, and the card of what they can read."""
+        """Return the summariser for conversations of *model_id*, and the card that bounds its input."""
         ...
 
     def names(self) -> Sequence[str]:
@@ -79,28 +83,27 @@ class Models(Protocol):
         ...
 
     async def ready(self, model_id: str) -> None:
-        """Learn of *model_id* what takes time to learn. Bounded, off the event loop; never raises."""
+        """Fetch the card of *model_id* where that takes time. Bounded, off the event loop; never raises."""
         ...
 
     def learn_window(self, model_id: str, tokens: int) -> None:
-        """Take *tokens* for the window of *model_id*, of which none is known."""
+        """Use *tokens* as the window of *model_id*, if no window is known for it."""
         ...
 
     async def at(self, folder: Path) -> Models:
-        """Return the models as a session in *folder* sees them: with the settings of that folder."""
+        """Return the models with the settings of *folder* applied."""
         ...
 
     async def aclose(self) -> None:
-        """Give up connections."""
+        """Close all connections."""
         ...
 
 
 class SessionHost(Protocol):
-    """What a session asks of the hub that holds it."""
+    """The hub, as its sessions see it."""
 
-    @property
-    def terminals(self) -> Terminals:
-        """The terminals that clients lend."""
+    def terminal(self, sid: str) -> RunInTerminal | None:
+        """Return the terminal that a client lends to the session, None when no client does."""
         ...
 
     def controllers(self, sid: str) -> Sequence[ClientPort]:
@@ -112,11 +115,11 @@ class SessionHost(Protocol):
         ...
 
     def changed(self) -> None:
-        """Hear that what a list of sessions shows has changed."""
+        """Notify every client that the list of sessions changed."""
         ...
 
     async def fork_of(self, sid: str) -> str:
-        """Begin a session that goes on from where *sid* stands, and return its id."""
+        """Start a fork of *sid* at its head and return the fork's id."""
         ...
 
 
@@ -124,9 +127,60 @@ class SessionTools(ToolBox, Protocol):
     """The tools of one session."""
 
     def offer_also(self, tools: Sequence[Tool]) -> None:
-        """Offer *tools* besides those of our own from now on, instead of any offered so before."""
+        """Offer *tools* beside the built-in ones from now on; they replace those of an earlier call."""
         ...
 
     def describe(self, call: ToolCall) -> ToolActivity:
-        """Return what a client is shown of *call* as it begins."""
+        """Return the activity that clients are shown when *call* begins."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoreReport:
+    """The state of a session's file: *repaired* lists mended defects, *missing* lost parts."""
+
+    ok: bool = True
+    repaired: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedSession:
+    """A stored session, opened for writing; *release* gives up its lock."""
+
+    journal: JournalPort
+    records: Sequence[Mapping[str, Any]]
+    report: StoreReport
+    release: Callable[[], None]
+
+
+class StorePort(Protocol):
+    """The place where sessions are kept; ``boot`` adapts ``runtime.store.SessionStore`` to it."""
+
+    async def open(self, sid: str, *, create: bool) -> OpenedSession:
+        """Open *sid* for writing and lock it. Raises SidecarError ``busy`` when another process has it."""
+        ...
+
+    async def open_in_memory(self, sid: str) -> OpenedSession:
+        """Return a session that is never written to disk."""
+        ...
+
+    async def exists(self, sid: str) -> bool:
+        """Return whether *sid* is stored."""
+        ...
+
+    async def graph(self, sid: str) -> GraphPort:
+        """Return every branch of *sid*; takes no lock."""
+        ...
+
+    async def records(self, sid: str) -> Sequence[Mapping[str, Any]]:
+        """Return the records of *sid* that are not nodes; takes no lock."""
+        ...
+
+    async def delete(self, sid: str) -> bool:
+        """Delete *sid* and return whether it existed. Raises SidecarError ``busy``."""
+        ...
+
+    async def metas(self) -> Sequence[Mapping[str, Any]]:
+        """Return the newest ``meta`` record of every stored session."""
         ...

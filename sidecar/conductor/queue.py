@@ -1,6 +1,7 @@
-"""The queue of one session: one job runs, the others wait in order. Nothing ever runs beside another.
+"""The queue of one session, and the jobs in it: prompts, compactions and changes of the conversation.
 
-Knows nothing of what a job does.
+One job runs and the others wait in order, so no job ever runs beside another. A job carries a future for
+everything that its caller may wait for; what it does is the session's business.
 """
 
 from __future__ import annotations
@@ -8,24 +9,120 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from sidecar._internal.errors import bug, log_fault
-
-__all__ = ["JobQueue"]
+from sidecar.conductor.content import Content
+from sidecar.conductor.contract import Author, Compaction, ContextUsage, QueueItem, StopReasonName
+from sidecar.conductor.engines.base import CompactAsk
+from sidecar.conductor.slash import SlashCommand
+from sidecar.llmgateway.contract import UserTurn
 
 J = TypeVar("J")
 
 
-class JobQueue(Generic[J]):
-    """Jobs, carried out by *run* one after another; *done* hears whenever one is over.
+@dataclass(frozen=True, slots=True)
+class TurnFault:
+    """The reason why a turn failed; *kind* is a RunErrorKind by its wire name, such as ``modelFailed``."""
 
-    Contract of *run*: it does not raise. If it does, the jobs behind it are carried out all the same.
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnOutcome:
+    """The end of a turn: *text* is the last answer, *fault* is None for a turn that settled."""
+
+    turn_id: str
+    stop_reason: StopReasonName
+    head: str | None
+    usage: ContextUsage
+    text: str
+    fault: TurnFault | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitReceipt:
+    """The receipt for a prompt. *entered* and *outcome* belong to the turn that answers it."""
+
+    turn_id: str
+    user_node_id: str | None
+    disposition: Literal["started", "queued", "steered"]
+    position: int | None
+    entered: asyncio.Future[str | None]
+    outcome: asyncio.Future[TurnOutcome]
+
+
+@dataclass(frozen=True, slots=True)
+class CompactReceipt:
+    """The receipt for a compaction; *outcome* resolves to the compaction when it has ended."""
+
+    compaction_id: str
+    disposition: Literal["started", "queued", "noop"]
+    reason: str | None
+    outcome: asyncio.Future[Compaction]
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class PromptJob:
+    """A prompt, or a slash *command* in its place.
+
+    Attributes:
+        entered: resolves to the prompt's node, or to None for a prompt that is not stored, such as a command.
+        author: the client that sent the prompt, None where that is not known.
     """
 
-    def __init__(self, run: Callable[[J], Awaitable[None]], done: Callable[[], None]) -> None:
+    item_id: str
+    turn_id: str
+    content: Content
+    turn: UserTurn
+    command: SlashCommand | None
+    entered: asyncio.Future[str | None]
+    outcome: asyncio.Future[TurnOutcome]
+    author: Author | None = None
+
+    def as_item(self) -> QueueItem:
+        """Return the prompt as clients see it in the queue."""
+        return QueueItem(self.item_id, self.turn_id, self.content)
+
+
+@dataclass(slots=True, eq=False)
+class ChangeJob:
+    """A change of the conversation between two turns, such as an undo or a rewind.
+
+    The change is made only if the head is *expect_head* by then; None allows any head. *outcome* resolves to
+    the result of *change*, or to its exception.
+    """
+
+    change: Callable[[], Awaitable[Any]]
+    expect_head: str | None
+    outcome: asyncio.Future[Any]
+
+
+@dataclass(slots=True, eq=False)
+class CompactJob:
+    """A compaction that a client requested."""
+
+    compaction_id: str
+    engine: str
+    ask: CompactAsk
+    outcome: asyncio.Future[Compaction]
+
+
+Job: TypeAlias = PromptJob | CompactJob | ChangeJob
+"""A job of a session's queue."""
+
+
+class JobQueue(Generic[J]):
+    """Jobs that run one after another. *on_done* is called after every job.
+
+    Contract of *run*: it does not raise. If it does, the jobs behind it run all the same.
+    """
+
+    def __init__(self, run: Callable[[J], Awaitable[None]], on_done: Callable[[], None]) -> None:
         self._run = run
-        self._done = done
+        self._on_done = on_done
         self._waiting: deque[J] = deque()
         self._worker: asyncio.Task[None] | None = None
         self.current: J | None = None
@@ -41,7 +138,7 @@ class JobQueue(Generic[J]):
         return self.current is not None or bool(self._waiting)
 
     def put(self, job: J, *, first: bool = False) -> None:
-        """Add a job behind the others, or before them when it goes *first*."""
+        """Add a job at the end, or at the front when *first*."""
         if first:
             self._waiting.appendleft(job)
         else:
@@ -50,16 +147,16 @@ class JobQueue(Generic[J]):
             self._worker = asyncio.ensure_future(self._work())
 
     def put_back(self, jobs: Iterable[J]) -> None:
-        """Add *jobs*, in their order, before the others."""
+        """Add *jobs*, in their order, at the front."""
         for job in reversed(tuple(jobs)):
             self.put(job, first=True)
 
     def remove(self, job: J) -> None:
-        """Take a job out that waits."""
+        """Remove a waiting job."""
         self._waiting.remove(job)
 
     async def wait_idle(self) -> None:
-        """Return once nothing runs and nothing waits."""
+        """Return once no job runs and none waits."""
         if self._worker is not None:
             await self._worker
 
@@ -74,7 +171,7 @@ class JobQueue(Generic[J]):
             finally:
                 self.current = None
             try:
-                self._done()
+                self._on_done()
             except Exception as error:
                 # The jobs behind it do not depend on who is notified of this one.
                 log_fault("a listener of a session's queue", error)

@@ -1,31 +1,32 @@
-"""Frozen values to the store's records and back: one JSON object a value, named by its ``type``.
+"""Records: what a session's file stores beside its nodes, as frozen values and as JSON objects.
 
-What comes from a file may be damaged or of another version: it is checked here, and nowhere after.
+A record is one JSON object with a ``type``. A file may be damaged or written by another version, so a record
+is validated here, when it is read, and nowhere after. Nothing here touches the disk.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 import msgspec
-
-__all__ = ["from_record", "to_record"]
 
 T = TypeVar("T")
 
 
 def to_record(kind: str, value: Any) -> dict[str, Any]:
-    """Return *value* as a record of type *kind*; its fields are JSON values, tuples or mappings."""
+    """Return *value*, a dataclass, as a record of type *kind*; its tuples and mappings become JSON values."""
     record: dict[str, Any] = {"type": kind}
     for spec in fields(value):
-        record[spec.name] = _plain(getattr(value, spec.name))
+        record[spec.name] = _to_json(getattr(value, spec.name))
     return record
 
 
 def from_record(cls: type[T], record: Mapping[str, Any]) -> T | None:
-    """Return the value of *record*, or None when a field is missing or of the wrong type; others are ignored.
+    """Return the value of *record*, None when a field is missing or has the wrong type.
+
+    Unknown fields are ignored.
 
     >>> from sidecar.conductor.contract import TokenCounts
     >>> from_record(TokenCounts, {"input": 3, "output": "four"}) is None
@@ -33,11 +34,66 @@ def from_record(cls: type[T], record: Mapping[str, Any]) -> T | None:
     """
     try:
         return msgspec.convert(record, cls)
-    except ValueError:  # no value of that type, or half a character where a known word should stand
+    except ValueError:  # a wrong type, or a lone surrogate where a literal is expected
         return None
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [_plain(item) for item in value]
+        return [_to_json(item) for item in value]
     return dict(value) if isinstance(value, Mapping) else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionInfo:
+    """The ``meta`` record of a session: its name, its folders and its choices. Times are epoch milliseconds.
+
+    Attributes:
+        policy: overrides of the engine's thresholds, by their wire names.
+        seq: the newest number of the event log when this was stored.
+        messages: the number of turns when this was stored.
+        tokens: the size of the conversation when this was stored.
+        session_total: the tokens of all model calls, as a ``TokenCounts``.
+        cost: the price of all model calls in US dollars, None where it is not known.
+        plan: the model's todo list.
+        mcp_servers: the tool servers that clients named, without their secrets.
+    """
+
+    sid: str
+    cwd: str
+    model: str
+    engine: str
+    created_at: int
+    updated_at: int
+    roots: tuple[str, ...] = ()
+    title: str = ""
+    policy: Mapping[str, float] = field(default_factory=dict)
+    knowledge: tuple[str, ...] = ()
+    thinking: str = "default"
+    archived: bool = False
+    ephemeral: bool = False
+    parent: str | None = None
+    seq: int = 0
+    messages: int = 0
+    tokens: int = 0
+    last_compaction_at: int | None = None
+    session_total: Mapping[str, int] = field(default_factory=dict)
+    cost: float | None = None
+    plan: tuple[Mapping[str, Any], ...] = ()
+    mcp_servers: tuple[Mapping[str, Any], ...] = ()
+
+    def as_fork(self, sid: str, now_ms: int, n_messages: int) -> SessionInfo:
+        """Return the record of a fork *sid* with *n_messages* turns, which has cost nothing yet."""
+        return replace(
+            self,
+            sid=sid,
+            created_at=now_ms,
+            updated_at=now_ms,
+            parent=self.sid,
+            archived=False,
+            seq=0,
+            messages=n_messages,
+            last_compaction_at=None,
+            session_total={},
+            cost=None,
+        )

@@ -1,19 +1,28 @@
-"""A session as a room: its conversation as events, each naming its source, and back to turns.
+"""A session as a room: its turns as room events, and room events back as turns.
 
-An event is what is said at once: a prompt; an answer together with the results of the tools it called. So no
-cut between two events tears a result from its call. Pure; nothing is left out here.
+The memory providers of ``sidecar.rooms`` choose among events, while a model is sent turns. One event is a
+prompt, or an answer together with the results of its tool calls::
+
+    turns    user   assistant(call 1, call 2)   tool(result 1, result 2)   assistant(text)   user
+    events   0      1 ........................................................ 3              4
+
+The id of an event is the index of its first turn. The invariant: a result is in the event of its call, so a
+cut between two events never separates them. A memory may also shorten an event; then the longest texts of its
+turns are cut to the same size, once, so that the same event is always sent as the same turns. A new turn
+costs the size of its event; the events before it are not looked at again.
+
+Nothing here decides which events are sent.
 """
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Final
 
 from sidecar.conductor.branching import node_kind
-from sidecar.conductor.shortening import shortened
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -42,62 +51,59 @@ from sidecar.rooms import (
     TextContent,
     ToolCallContent,
 )
+from sidecar.rooms.memory.budget import level_cap, truncate_text
 from sidecar.rooms.memory.estimate import CHARS_PER_TOKEN, IMAGE_TOKENS, event_tokens
 
-__all__ = ["ALONE", "CLIENTS", "MODEL", "USER", "Participants", "SessionRoom", "turns_of"]
-
 CLIENTS: Final = "clients"
-"""The channel on which prompts come in."""
+"""The channel of prompts."""
 
 MODEL: Final = "model"
-"""The channel on which the model speaks."""
+"""The channel of answers."""
 
 USER: Final = "user"
-"""The participant of a prompt that nobody can be named for, such as one of an earlier process."""
+"""The participant for a prompt whose author is not known, such as one of an earlier process."""
 
 _TURNS: Final = "turns"
+_CUT_ATTEMPTS: Final = 6
 _MODEL_SOURCE: Final = EventSource(MODEL, ChannelType.AI, ChannelDirection.OUTBOUND)
-
-
-def _somebody(turn: Turn) -> str:
-    return USER
 
 
 @dataclass(frozen=True, slots=True)
 class Participants:
-    """Who takes part in session *sid*: the clients attached, and who of them wrote a prompt."""
+    """The participants of session *sid*: the attached clients; *author_of* returns the author of a turn."""
 
     sid: str = ""
     members: tuple[Participant, ...] = ()
-    author_of: Callable[[Turn], str] = field(default=_somebody, compare=False)
+    author_of: Callable[[Turn], str] = field(default=lambda turn: USER, compare=False)
 
 
-ALONE: Final = Participants()
+NO_PARTICIPANTS: Final = Participants()
 
 
 class SessionRoom:
-    """One conversation as the events of a room. Pass it the same list while the conversation only grows.
+    """The events of one conversation. Pass the same list to :meth:`sync` while the conversation only grows.
 
     Attributes:
-        events: oldest first; an event's id is the index of its first turn.
+        events: the events, oldest first.
         starts: the index of the first turn of each event.
-        before: the tokens before each event by the rooms' own meter, and behind them the total.
+        before: the tokens before each event by the rooms' own meter, and at the end the total; one longer
+            than *events*.
         prompt: the index of the newest prompt's event, None when there is none.
-        n_turns: the turns that the events were made of.
+        n_turns: the number of turns behind the events.
     """
 
     def __init__(self) -> None:
-        self._participants = ALONE
+        self._participants = NO_PARTICIPANTS
         self._turns: Sequence[Turn] = ()
         self.n_turns = 0
-        self._begin()
+        self._clear()
 
-    def sync(self, turns: Sequence[Turn], participants: Participants = ALONE) -> None:
-        """Take in what is new in *turns*; another list is another conversation."""
+    def sync(self, turns: Sequence[Turn], participants: Participants = NO_PARTICIPANTS) -> None:
+        """Add the new turns of *turns*; another list is another conversation and replaces all events."""
         self._participants = participants
         if turns is not self._turns or len(turns) < self.n_turns:
             self._turns, self.n_turns = turns, 0
-            self._begin()
+            self._clear()
         for index in range(self.n_turns, len(turns)):
             self._add(index, turns[index])
         self.n_turns = len(turns)
@@ -107,39 +113,42 @@ class SessionRoom:
         return bisect_left(self.starts, turn_index)
 
     def turn_of(self, event_index: int) -> int:
-        """Return the index of the first turn of an event; behind the last event the number of turns."""
+        """Return the index of an event's first turn, or the number of turns behind the last event."""
         return self.starts[event_index] if event_index < len(self.starts) else self.n_turns
 
     def context(self, recent: Sequence[RoomEvent]) -> RoomContext:
-        """Return the room as a memory provider is shown it, *recent* being the tail of its events."""
+        """Return the context of a memory provider; *recent* is the tail of the events."""
         bindings = (ChannelBinding(CLIENTS, ChannelType.WEBSOCKET), ChannelBinding(MODEL, ChannelType.AI))
         return RoomContext(Room(self._participants.sid), bindings, self._participants.members, recent)
 
-    def shown(self, event: RoomEvent) -> tuple[Turn, ...]:
-        """Return the turns to send for *event*: one of these events, or what a memory has shortened it to.
+    def turns_to_send(self, event: RoomEvent) -> tuple[Turn, ...]:
+        """Return the turns to send for *event*, one of these events or a shortened copy of one.
 
-        Shortened turns are made once, so that the same event is sent as the same turns.
+        A shortened event is turned into the same turns every time.
         """
         original = self.events[self.at_turn(event.index)]
         if event.content is original.content:
             return turns_of(original)
-        known = self._shown.get(event.index)
+        known = self._shortened.get(event.index)
         if known is None or known[0] != event.content:
-            weigh = partial(_weigh, original)
-            short = shortened(turns_of(original), weigh, event_tokens(event))
-            known = self._shown[event.index] = (event.content, short)
+
+            def weigh(turns: Sequence[Turn]) -> int:
+                return event_tokens(replace(original, content=_content_of(turns)))
+
+            short = shorten_turns(turns_of(original), weigh, event_tokens(event))
+            known = self._shortened[event.index] = (event.content, short)
         return known[1]
 
     def tokens(self, start: int, stop: int | None = None) -> int:
-        """Return the tokens of the events from *start* to *stop*, to the end for None."""
+        """Return the tokens of the events from *start* to *stop*, or to the end for None."""
         return self.before[-1 if stop is None else stop] - self.before[start]
 
-    def _begin(self) -> None:
+    def _clear(self) -> None:
         self.events: list[RoomEvent] = []
         self.starts: list[int] = []
         self.before: list[int] = [0]
         self.prompt: int | None = None
-        self._shown: dict[int, tuple[EventContent, tuple[Turn, ...]]] = {}
+        self._shortened: dict[int, tuple[EventContent, tuple[Turn, ...]]] = {}
 
     def _add(self, index: int, turn: Turn) -> None:
         unit: tuple[Turn, ...] = (turn,)
@@ -150,16 +159,11 @@ class SessionRoom:
             self.starts.append(index)
         if node_kind(turn) == "user":
             self.prompt = len(self.events)
-        event = self._event(self.starts[-1], unit)
-        self.events.append(event)
-        self.before.append(self.before[-1] + event_tokens(event))
-
-    def _event(self, start: int, unit: tuple[Turn, ...]) -> RoomEvent:
-        source = _MODEL_SOURCE
+        source, start = _MODEL_SOURCE, self.starts[-1]
         if isinstance(unit[0], UserTurn):
             author = self._participants.author_of(unit[0])
             source = EventSource(CLIENTS, ChannelType.WEBSOCKET, participant_id=author)
-        return RoomEvent(
+        event = RoomEvent(
             id=str(start),
             room_id=self._participants.sid,
             source=source,
@@ -167,20 +171,18 @@ class SessionRoom:
             index=start,
             channel_data={_TURNS: unit},
         )
+        self.events.append(event)
+        self.before.append(self.before[-1] + event_tokens(event))
 
 
 def turns_of(event: RoomEvent) -> tuple[Turn, ...]:
-    """Return the turns that an event of a :class:`SessionRoom` was made of."""
+    """Return the turns behind an event of a :class:`SessionRoom`."""
     turns: tuple[Turn, ...] = event.channel_data[_TURNS]
     return turns
 
 
-def _weigh(event: RoomEvent, turns: Sequence[Turn]) -> int:
-    return event_tokens(replace(event, content=_content_of(turns)))
-
-
 def _joins(turn: Turn, unit: Sequence[Turn]) -> bool:
-    """Whether *turn* goes on with what *unit* began: results, or another part of an answer before them."""
+    """Whether *turn* belongs to the event of *unit*: it holds results, or more of an unfinished answer."""
     if not isinstance(unit[0], AssistantTurn) or isinstance(turn, UserTurn):
         return False
     return isinstance(turn, ToolTurn) or bool(_calls(unit) - set(_results(unit)))
@@ -201,7 +203,7 @@ def _content_of(unit: Sequence[Turn]) -> EventContent:
 
 
 def _parts(unit: Sequence[Turn]) -> Iterator[EventContent]:
-    """Yield what *unit* says; each result stands with its call."""
+    """Yield the contents of *unit*, each result together with its call."""
     results = _results(unit)
     called = _calls(unit)
     for turn in unit:
@@ -217,7 +219,7 @@ def _content(block: Block, results: Mapping[str, ToolResultBlock]) -> Iterator[E
         case ThinkingBlock(text=text):
             yield SystemContent(text, code="thinking")
         case ImageBlock(media_type=media_type, data_base64=data):
-            # As much of the payload as makes the rooms' meter count what an image costs.
+            # The length of the payload is such that the rooms' meter counts the price of an image.
             yield MediaContent(
                 f"data:{media_type};base64,{data[: IMAGE_TOKENS * CHARS_PER_TOKEN]}", media_type
             )
@@ -234,3 +236,62 @@ def _tool(name: str, call_id: str, arguments: Any, result: ToolResultBlock | Non
     if result.is_error:
         return ToolCallContent(name, call_id, given, status="failed", error=str(result.output))
     return ToolCallContent(name, call_id, given, result.output, "completed")
+
+
+def shorten_turns(
+    turns: Sequence[Turn], weigh: Callable[[Sequence[Turn]], int], max_tokens: int
+) -> tuple[Turn, ...]:
+    """Return *turns* with their longest texts cut, visibly, until *weigh* counts at most *max_tokens*.
+
+    Text, unsigned thinking, tool results and the string arguments of calls are cut. Images and signed
+    thinking are not, so turns that consist of those may stay too large. Every call keeps its result.
+
+    >>> from sidecar.llmgateway.contract import UserTurn
+    >>> turns = (UserTurn((TextBlock("x" * 90), TextBlock("short"))),)
+    >>> short = shorten_turns(turns, lambda turns: sum(len(b.text) // 4 for t in turns for b in t.blocks), 15)
+    >>> [block.text for block in short[0].blocks]
+    ['xxxxxxxxxxxxxxxxxxxxxxxx\\n[... truncated from 90 chars ...]', 'short']
+    """
+    sizes = [len(text) for turn in turns for block in turn.blocks for text in _texts(block)]
+    shorter, budget = tuple(turns), sum(sizes)
+    for _ in range(_CUT_ATTEMPTS):
+        excess = weigh(shorter) - max_tokens
+        if excess <= 0 or budget <= 0:
+            break
+        budget -= excess * CHARS_PER_TOKEN
+        cap = level_cap(sizes, max(0, budget))
+        shorter = tuple(
+            replace(turn, blocks=tuple(_cut_block(block, cap) for block in turn.blocks)) for turn in turns
+        )
+    return shorter
+
+
+def _texts(block: Block) -> Iterator[str]:
+    match block:
+        case TextBlock(text=text) | ThinkingBlock(text=text, signature=None):
+            yield text
+        case ToolResultBlock(output=output):
+            yield _as_text(output)
+        case ToolCallBlock(input=Mapping() as arguments):
+            yield from (value for value in arguments.values() if isinstance(value, str))
+
+
+def _cut_block(block: Block, cap: int) -> Block:
+    match block:
+        case TextBlock(text=text) | ThinkingBlock(text=text, signature=None):
+            return replace(block, text=_cut_text(text, cap))
+        case ToolResultBlock(output=output) if len(_as_text(output)) > cap:
+            return replace(block, output=_cut_text(_as_text(output), cap))
+        case ToolCallBlock(input=Mapping() as arguments):
+            cut = {name: _cut_text(text, cap) for name, text in arguments.items() if isinstance(text, str)}
+            return replace(block, input={**arguments, **cut})
+    return block
+
+
+def _cut_text(text: str, cap: int) -> str:
+    """Return *text* cut to *cap* characters, or *text* itself where the cut one with its marker is longer."""
+    return min(text, truncate_text(text, cap), key=len)
+
+
+def _as_text(output: Any) -> str:
+    return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, default=str)

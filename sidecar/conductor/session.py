@@ -16,6 +16,7 @@ from sidecar.capabilities.contract import ToolActivity
 from sidecar.capabilities.mcp.contract import McpServer
 from sidecar.conductor.changes import Changes, HeadChange
 from sidecar.conductor.commands import Commands
+from sidecar.conductor.content import Content
 from sidecar.conductor.contract import (
     Compaction,
     ContextFile,
@@ -29,25 +30,22 @@ from sidecar.conductor.engines.base import CompactAsk
 from sidecar.conductor.errors import SessionBusyError
 from sidecar.conductor.events import CommandsChanged, InfoChanged
 from sidecar.conductor.history import History, JournalPort
-from sidecar.conductor.info import SessionInfo
-from sidecar.conductor.jobs import (
+from sidecar.conductor.log import EventLog
+from sidecar.conductor.options import Options, check_policy
+from sidecar.conductor.ports import SessionHost, StoreReport
+from sidecar.conductor.prompts import InterruptResult, Prompts, SubmitOptions
+from sidecar.conductor.queue import (
     ChangeJob,
     CompactJob,
     CompactReceipt,
-    Content,
     Job,
+    JobQueue,
     PromptJob,
     SubmitReceipt,
 )
-from sidecar.conductor.log import EventLog
-from sidecar.conductor.options import Options
-from sidecar.conductor.policy import sound_policy
-from sidecar.conductor.ports import SessionHost
-from sidecar.conductor.prompts import InterruptResult, Prompts, SubmitOptions
-from sidecar.conductor.queue import JobQueue
+from sidecar.conductor.records import SessionInfo
 from sidecar.conductor.restoring import Restoration
 from sidecar.conductor.slash import COMMANDS
-from sidecar.conductor.stored import Report
 from sidecar.conductor.turns import TurnRunner, resolve
 from sidecar.conductor.watching import watch_files
 from sidecar.runtime.contract import ToolCall
@@ -89,7 +87,7 @@ class Session:
         self.prompts = Prompts(self._core, self._queue, self._runner)
         self._watches: list[Dispose] = []
 
-    async def start(self, records: Sequence[Mapping[str, Any]], report: Report) -> None:
+    async def start(self, records: Sequence[Mapping[str, Any]], report: StoreReport) -> None:
         """Load what is stored of this session.
 
         *records* are the store's records that are no nodes, *report* is what it found wrong with all of it.
@@ -221,7 +219,7 @@ class Session:
 
     async def submit(self, content: Content, **options: Unpack[SubmitOptions]) -> SubmitReceipt:
         """Take a prompt; return once it runs, waits, or was given to the running turn."""
-        return await self.prompts.entered(self.prompts.take(content, **options))
+        return await self.prompts.wait_until_entered(self.prompts.submit(content, **options))
 
     def interrupt(self, turn_id: str | None, queue: Literal["keep", "drop", "return"]) -> InterruptResult:
         """Stop a turn; see :meth:`Prompts.interrupt`."""
@@ -303,7 +301,7 @@ class Session:
 
     def _engine_and_ask(self, request: CompactRequest) -> tuple[str, CompactAsk]:
         engine = self._core.engine_name(request.engine)
-        policy = sound_policy(request.policy or {})
+        policy = check_policy(request.policy or {})
         ask = self._core.ask(force=request.force, policy=policy, instructions=request.instructions)
         return engine, ask
 
@@ -316,7 +314,7 @@ class Session:
         return asyncio.shield(outcome)
 
     def _busy(self, hint: str) -> SessionBusyError:
-        return SessionBusyError(f"session {self.sid!r} is at work", hint=hint, sid=self.sid)
+        return SessionBusyError(f"session {self.sid!r} is busy", hint=hint, sid=self.sid)
 
     # The jobs.
 
@@ -334,11 +332,11 @@ class Session:
     async def _carry_out(self, job: Job) -> None:
         match job:
             case PromptJob():
-                self.prompts.begun()
+                self.prompts.on_begin()
                 try:
                     await self._runner.run(job)
                 finally:
-                    self.prompts.ended()
+                    self.prompts.on_end()
             case CompactJob():
                 done = await self._changes.compact(job.compaction_id, job.engine, job.ask)
                 job.outcome.set_result(done)

@@ -1,11 +1,12 @@
-"""Tells a session's log what its agent and its tools do, each thing once and in order.
+"""Session events: the activity of an agent and its tools in the session's log, and one-time notices.
 
-Deltas are gathered for 33 ms or 4 KiB, the first of a burst goes out at once. Nothing is decided here.
+Deltas are collected for 33 ms or 4 KiB, but the first one of a burst is appended at once. An event is
+appended only after every delta before it. Nothing here decides what a session does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from sidecar.capabilities.contract import Diff, Location, ToolActivity
@@ -13,6 +14,7 @@ from sidecar.conductor.content import turn_content
 from sidecar.conductor.events import (
     DiffContent,
     Message,
+    Notice,
     Payload,
     Phase,
     TextDelta,
@@ -23,7 +25,8 @@ from sidecar.conductor.events import (
     ToolStarted,
 )
 from sidecar.conductor.log import EventLog
-from sidecar.llmgateway.contract import AssistantTurn, UserTurn
+from sidecar.conductor.ports import StoreReport
+from sidecar.llmgateway.contract import AssistantTurn, Turn, UserTurn
 from sidecar.runtime.contract import (
     FaultedEvent,
     RunEvent,
@@ -34,24 +37,24 @@ from sidecar.runtime.contract import (
     ThinkingDeltaEvent,
     ToolFinishedEvent,
 )
+from sidecar.workspace.contract import FileProblem
 
-__all__ = ["SessionEvents", "Timer", "tool_finished", "tool_started"]
-
-GATHER_S = 0.033
-GATHER_CHARS = 4096
-_LOOK_BACK = 3
+COLLECT_S = 0.033
+COLLECT_CHARS = 4096
+_MAX_TURNS_AFTER_ANSWER = 3
+_UNUSED = "Some settings are not used"
 
 
 class Timer(Protocol):
-    """A call that was put off and can be taken back, such as ``asyncio.TimerHandle``."""
+    """A scheduled call, such as ``asyncio.TimerHandle``."""
 
     def cancel(self) -> None:
-        """Do not make the call after all."""
+        """Cancel the call."""
         ...
 
 
 class SessionEvents:
-    """The voice of one session. *later* is ``loop.call_later``."""
+    """The events of one session, appended to *log*. *later* is ``loop.call_later``."""
 
     def __init__(self, log: EventLog, later: Callable[[float, Callable[[], None]], Timer]) -> None:
         self._log = log
@@ -69,58 +72,58 @@ class SessionEvents:
 
     @property
     def phase(self) -> str:
-        """The phase told last."""
+        """The phase that was emitted last."""
         return self._phase
 
     @property
     def turn_id(self) -> str | None:
-        """The turn that everything told now belongs to."""
+        """The turn of the events that are emitted now, None between turns."""
         return self._turn_id
 
     def begin_turn(self, turn_id: str) -> None:
-        """Everything told from now on belongs to *turn_id*."""
+        """Let all events from now on belong to *turn_id*."""
         self._turn_id = turn_id
         self._message_index = 0
         self._message_open = False
         self._started_calls.clear()
 
     def end_turn(self) -> None:
-        """Nothing told from now on belongs to a turn."""
+        """Let the events from now on belong to no turn."""
         self.flush()
         self._turn_id = None
 
     def emit(self, data: Payload) -> None:
-        """Append *data* to the log, after every delta before it."""
+        """Append *data* to the log, behind the collected deltas."""
         self.flush()
         self._log.append(data, self._turn_id)
 
     def emit_text(self, text: str) -> None:
-        """Tell *text* as one finished answer of the running turn."""
+        """Emit *text* as one finished answer of the running turn."""
         self.emit(Message(self._message_id(), ({"type": "text", "text": text},)))
         self._message_index += 1
 
     def set_phase(self, phase: str) -> None:
-        """Tell *phase* unless it is the one told last."""
+        """Emit *phase* unless it is the phase already."""
         if phase != self._phase:
             self._phase = phase
             self.emit(Phase(phase))
 
     def on_run_event(self, event: RunEvent) -> None:
-        """Tell what the agent published; its end is told by the session, which knows more."""
+        """Emit an event of the agent, except the end of its run: the session emits that with more detail."""
         match event:
             case TextDeltaEvent(delta=delta):
-                self._delta(TextDelta, delta)
+                self._collect(TextDelta, delta)
             case ThinkingDeltaEvent(delta=delta):
-                self._delta(ThinkingDelta, delta)
+                self._collect(ThinkingDelta, delta)
             case SnapshotEvent(snapshot=snapshot):
-                self._snapshot(snapshot)
+                self._on_snapshot(snapshot)
             case SettledEvent(snapshot=snapshot) | FaultedEvent(snapshot=snapshot):
                 self._finish_message(snapshot)
             case ToolFinishedEvent():
-                self._tool_without_activity(event)
+                self._emit_tool_without_activity(event)
 
     def on_tool(self, activity: ToolActivity) -> None:
-        """Tell what a tool reported of itself."""
+        """Emit what a tool reports."""
         self._started_calls.add(activity.call_id)
         match activity.phase:
             case "started":
@@ -131,7 +134,7 @@ class SessionEvents:
                 self.emit(tool_finished(activity))
 
     def flush(self) -> None:
-        """Send the gathered deltas now."""
+        """Append the collected deltas to the log now."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -141,7 +144,7 @@ class SessionEvents:
             self._pending_chars = 0
             self._log.append(self._pending_kind(self._message_id(), delta), self._turn_id)
 
-    def _delta(self, kind: type[TextDelta] | type[ThinkingDelta], delta: object) -> None:
+    def _collect(self, kind: type[TextDelta] | type[ThinkingDelta], delta: object) -> None:
         if not isinstance(delta, str):
             # Kept, it would make every later flush raise, and no turn of the session could end.
             raise TypeError(f"a delta must be text, not {type(delta).__name__}")
@@ -154,19 +157,19 @@ class SessionEvents:
         self._pending_chars += len(delta)
         if self._timer is None:
             self.flush()
-            self._timer = self._later(GATHER_S, self._on_timer)
-        elif self._pending_chars >= GATHER_CHARS:
+            self._timer = self._later(COLLECT_S, self._on_timer)
+        elif self._pending_chars >= COLLECT_CHARS:
             self._timer.cancel()
             self.flush()
-            self._timer = self._later(GATHER_S, self._on_timer)
+            self._timer = self._later(COLLECT_S, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None
         if self._pending:
             self.flush()
-            self._timer = self._later(GATHER_S, self._on_timer)
+            self._timer = self._later(COLLECT_S, self._on_timer)
 
-    def _snapshot(self, snapshot: RunSnapshot) -> None:
+    def _on_snapshot(self, snapshot: RunSnapshot) -> None:
         if snapshot.phase == "dispatching":
             self._finish_message(snapshot)
         if snapshot.phase == "invoking":
@@ -174,19 +177,19 @@ class SessionEvents:
         self.set_phase(snapshot.phase)
 
     def _finish_message(self, snapshot: RunSnapshot) -> None:
-        """Restate the answer that has just ended, whole."""
+        """Emit the answer that has just ended as one message."""
         if not self._message_open:
             return
         self._message_open = False
         answer = _newest_answer(snapshot)
-        # Of a model that failed without a word the newest answer is one that was told before.
+        # After a call that failed before its first delta, the newest answer is one that was emitted before.
         if answer is not None and answer is not self._answered and (content := turn_content(answer)):
             self.emit(Message(self._message_id(), content))
         self._answered = answer
         self._message_index += 1
 
-    def _tool_without_activity(self, event: ToolFinishedEvent) -> None:
-        """Tell a call that never reached a tool: cut off, aborted, or nobody's."""
+    def _emit_tool_without_activity(self, event: ToolFinishedEvent) -> None:
+        """Emit start and end of a call that reached no tool: cut off, aborted, or of an unknown tool."""
         if event.id in self._started_calls:
             return
         self.emit(ToolStarted(event.id, event.name, event.name, "other"))
@@ -197,9 +200,58 @@ class SessionEvents:
         return f"{self._turn_id or 'none'}.{self._message_index}"
 
 
+class OneTimeNotices:
+    """Notices that a session emits once each: ignored settings, a repaired file, a repaired request.
+
+    A notice about settings or about the file waits for the next turn, so that a client which follows only
+    turns receives it too.
+    """
+
+    def __init__(self, emit: Callable[[Notice], None], problems: Sequence[str]) -> None:
+        """*problems* are sentences about settings that are ignored."""
+        self._emit = emit
+        self._pending = [(_UNUSED, problem) for problem in problems]
+        self._repairs: set[str] = set()
+        self._refused: set[str] = set()
+        self._has_sent = False
+
+    def add_report(self, report: StoreReport) -> None:
+        """Add a notice about the defects of the session's file, if it had any."""
+        if not report.ok:
+            text = "; ".join((*report.repaired, *report.missing))
+            self._pending.append(("The stored conversation was repaired", text))
+
+    def add_refused_file(self, name: str, problem: FileProblem) -> None:
+        """Add a notice that the rule file *name* is not used, once for each reason."""
+        text = f"{name} is not used: {problem.message}"
+        if text not in self._refused:
+            self._refused.add(text)
+            self._pending.append((_UNUSED, text))
+
+    def emit_pending(self) -> None:
+        """Emit the notices that wait."""
+        pending, self._pending = self._pending, []
+        for title, text in pending:
+            self._emit(Notice("warning", title, text))
+
+    def on_repair(self, repair: str) -> None:
+        """Emit a notice about a *repair* of a request; the same repair, made for every request, only once."""
+        if repair not in self._repairs:
+            self._repairs.add(repair)
+            self._emit(Notice("warning", "The conversation was repaired before it was sent", repair))
+
+    def on_request(self, sent: Sequence[Turn], stored: Sequence[Turn]) -> None:
+        """Emit a notice when the first request does not send the turns *stored*: the file was damaged."""
+        if not self._has_sent and tuple(sent) != tuple(stored):
+            self.on_repair(
+                "some turns could not be sent as they are and were put in order; what is stored is unchanged"
+            )
+        self._has_sent = True
+
+
 def _newest_answer(snapshot: RunSnapshot) -> AssistantTurn | None:
-    """Return the newest answer to the newest prompt, None as long as it has none."""
-    for turn in reversed(snapshot.messages[-_LOOK_BACK:]):
+    """Return the newest answer to the newest prompt, None while that has no answer."""
+    for turn in reversed(snapshot.messages[-_MAX_TURNS_AFTER_ANSWER:]):
         if isinstance(turn, AssistantTurn):
             return turn
         if isinstance(turn, UserTurn):
@@ -208,7 +260,7 @@ def _newest_answer(snapshot: RunSnapshot) -> AssistantTurn | None:
 
 
 def tool_started(activity: ToolActivity) -> ToolStarted:
-    """Return the beginning of a call."""
+    """Return the event for the start of a tool call."""
     return ToolStarted(
         activity.call_id,
         activity.name,
@@ -220,7 +272,7 @@ def tool_started(activity: ToolActivity) -> ToolStarted:
 
 
 def tool_finished(activity: ToolActivity) -> ToolFinished:
-    """Return the end of a call."""
+    """Return the event for the end of a tool call."""
     return ToolFinished(
         activity.call_id,
         activity.name,

@@ -1,6 +1,7 @@
-"""The slash commands: which there are, and how a prompt is recognised as one. Pure.
+"""The slash commands on offer, and the parser that tells a command from a prompt.
 
-Only a known word makes a command; ``/usr/bin`` and whatever else begins with a slash is a prompt.
+Only a known word is a command: ``/usr/bin`` is a prompt. This module imports no session, so that the queue
+can hold a parsed command; ``commands`` runs it.
 """
 
 from __future__ import annotations
@@ -11,37 +12,35 @@ from typing import Any, Final
 
 from sidecar.conductor.events import CommandInfo
 
-__all__ = ["COMMANDS", "SlashCommand", "parse_command"]
-
 COMMANDS: Final = (
     CommandInfo("compact", "Condense the older part of the conversation", "[engine] [instructions]"),
-    CommandInfo("preview", "Say what /compact would do, without doing it", "[engine]"),
+    CommandInfo("preview", "Show what /compact would do, without doing it", "[engine]"),
     CommandInfo("uncompact", "Take the newest compaction back"),
-    CommandInfo("context", "Say how full the window is, and with what"),
-    CommandInfo("fork", "Begin a session that goes on from here"),
-    CommandInfo("rewind", "Go back to before the last prompt, or the last n", "[n prompts | node]"),
-    CommandInfo("model", "Say or choose which model answers", "[name]"),
-    CommandInfo("engine", "Say or choose which engine condenses", "[name]"),
-    CommandInfo("status", "Say how the session is set up and where it stands"),
+    CommandInfo("context", "Show how full the window is, and with what"),
+    CommandInfo("fork", "Start a session that continues from here"),
+    CommandInfo("rewind", "Go back to before the last prompt, or the last n prompts", "[n prompts | node]"),
+    CommandInfo("model", "Show or choose the model", "[name]"),
+    CommandInfo("engine", "Show or choose the compaction engine", "[name]"),
+    CommandInfo("status", "Show the settings and the size of the session"),
     CommandInfo("help", "List these commands"),
 )
-"""What is on offer, in the order it is shown."""
+"""The commands, in the order in which clients show them."""
 
 _NAMES: Final = frozenset(command.name for command in COMMANDS)
 
 
 @dataclass(frozen=True, slots=True)
 class SlashCommand:
-    """A command a user gave: its name without the slash, and the *rest* behind it."""
+    """A command of a user: its name without the slash, and the *rest* of the line."""
 
     name: str
     rest: str
 
 
 def parse_command(content: Sequence[Mapping[str, Any]]) -> SlashCommand | None:
-    """Return the command that *content* is, None when it is a prompt.
+    """Return *content* as a command, None when it is a prompt.
 
-    A command stands alone in its prompt: one block of text that begins with it.
+    A command is a single block of text that begins with a slash and a known name.
 
     >>> parse_command([{"type": "text", "text": "/compact keep the names"}])
     SlashCommand(name='compact', rest='keep the names')

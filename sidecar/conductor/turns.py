@@ -17,7 +17,7 @@ from sidecar.conductor.content import prompt_title, turn_text
 from sidecar.conductor.contract import ContextUsage, StopReasonName
 from sidecar.conductor.core import Core
 from sidecar.conductor.events import Faulted, InfoChanged, Settled
-from sidecar.conductor.jobs import PromptJob, TurnFault, TurnOutcome
+from sidecar.conductor.queue import PromptJob, TurnFault, TurnOutcome
 from sidecar.conductor.slash import SlashCommand
 from sidecar.llmgateway.contract import AssistantTurn, GatewayError, UserTurn
 from sidecar.runtime.contract import RunSnapshot
@@ -152,7 +152,14 @@ class TurnRunner:
             core.events.emit(usage)
         except Exception as error:
             answer = _internal_error("the end of a turn", error)
-        outcome = TurnOutcome(job.turn_id, answer.stop, core.history.head, usage, answer.text, answer.fault)
+        outcome = TurnOutcome(
+            turn_id=job.turn_id,
+            stop_reason=answer.stop,
+            head=core.history.head,
+            usage=usage,
+            text=answer.text,
+            fault=answer.fault,
+        )
         try:
             self._emit_end(outcome, max(0, core.deps.clock_ms() - started_ms))
             core.events.end_turn()

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
-from sidecar.conductor.info import SessionInfo
+from sidecar.conductor.records import SessionInfo
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import NodeView
 

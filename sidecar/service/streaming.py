@@ -19,8 +19,8 @@ from sidecar.conductor.events import (
     TextDelta,
     ToolStarted,
 )
-from sidecar.conductor.jobs import CompactReceipt, SubmitReceipt
 from sidecar.conductor.log import EventLog
+from sidecar.conductor.queue import CompactReceipt, SubmitReceipt
 from sidecar.conductor.session import Session
 from sidecar.service.contract import ProgressSink
 

@@ -109,10 +109,10 @@ async def test_a_client_that_goes_takes_its_terminals_along_and_nothing_runs_twi
     panel = await asked(stage, monkeypatch, command="touch ran")
     session = stage.daemon.service.hub.session((await answer(panel, "create", WHERE))["sessionId"])
     terminals = stage.daemon.service.hub.terminals
-    assert terminals.of(session.sid) is not None
+    assert terminals.find(session.sid) is not None
     panel.stream.vanish()
     await panel.connection.aclose(1.0)
-    assert terminals.of(session.sid) is None
+    assert terminals.find(session.sid) is None
     while session.is_running:
         await next_news(session.log)
     told = [event.data.content for event in session.log.after(0) if isinstance(event.data, ToolFinished)]
@@ -131,9 +131,9 @@ async def next_news(log: EventLog) -> None:
 
 async def test_nothing_is_lent_by_who_has_nothing_and_taken_back_at_the_end(stage: Stage) -> None:
     terminals = stage.daemon.service.hub.terminals
-    assert terminals.of(await stage.session()) is None
+    assert terminals.find(await stage.session()) is None
     await stage.open({"terminal": True})
     sid = await stage.session()
-    assert terminals.of(sid) is not None
+    assert terminals.find(sid) is not None
     await stage.call("session/close", {"sessionId": sid})
-    assert terminals.of(sid) is None
+    assert terminals.find(sid) is None

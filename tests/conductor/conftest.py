@@ -25,7 +25,7 @@ from sidecar.conductor.engines.sliding_window import SlidingWindowEngine
 from sidecar.conductor.engines.summarizing import SummarizingEngine
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.hub import Hub, NewSession
-from sidecar.conductor.jobs import TurnOutcome
+from sidecar.conductor.queue import TurnOutcome
 from sidecar.conductor.session import Content, Session
 from sidecar.llmgateway.catalog import BUILT_IN
 from sidecar.llmgateway.contract import CostSheet, ModelCard

@@ -56,7 +56,7 @@ async def a_long_talk(make_stage: Any, *after: Any) -> tuple[Any, Session]:
     return stage, session
 
 
-async def test_a_command_is_a_turn_that_settles_and_no_part_of_the_conversation(make_stage: Any) -> None:
+async def test_a_command_is_a_turn_but_not_part_of_the_conversation(make_stage: Any) -> None:
     stage = await make_stage([[Say("one")]])
     session = await stage.session()
     started = await session.submit(text("/help"))
@@ -80,7 +80,7 @@ async def test_a_command_is_a_turn_that_settles_and_no_part_of_the_conversation(
     assert list(map(turn_text, stage.model.calls[0].conversation.turns)) == ["hello"]
 
 
-async def test_help_lists_what_is_on_offer(make_stage: Any) -> None:
+async def test_help_lists_every_command(make_stage: Any) -> None:
     stage = await make_stage()
     told = await say(stage, await stage.session(), "/help")
     assert [line.split(":")[0] for line in told.splitlines()] == [
@@ -88,7 +88,7 @@ async def test_help_lists_what_is_on_offer(make_stage: Any) -> None:
     ]
 
 
-async def test_what_is_no_command_reaches_the_model(make_stage: Any) -> None:
+async def test_an_unknown_slash_word_is_a_prompt(make_stage: Any) -> None:
     stage = await make_stage([[Say("I see")]])
     assert await say(stage, await stage.session(), "/usr/bin is missing") == "I see"
 
@@ -96,21 +96,21 @@ async def test_what_is_no_command_reaches_the_model(make_stage: Any) -> None:
 async def test_compact_preview_and_uncompact(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage, [Say(DIGEST)])
     n_calls, turns = len(stage.model.calls), list(session.history.turns)
-    assert "windowBudget would fold 4 turns" in await say(stage, session, "/preview")
+    assert "windowBudget would replace 4 turns" in await say(stage, session, "/preview")
     assert len(stage.model.calls) == n_calls
     told = await say(stage, session, "/compact windowBudget keep the names")
-    assert "Condensed 4 turns" in told
-    assert "digest by a model" in told
+    assert "Compacted 4 turns" in told
+    assert "summary by a model" in told
     assert "keep the names" in str(stage.model.calls[-1].conversation.turns)
     assert turn_text(session.history.turns[0]).startswith(DIGEST_HEADER)
-    assert (await say(stage, session, "/uncompact")).startswith("Took the compaction back: 6 turns")
+    assert (await say(stage, session, "/uncompact")).startswith("The compaction is undone: 6 turns")
     assert session.history.turns == turns
     assert await say(stage, session, "/uncompact") == (
         f"Session {session.sid!r} has no compaction yet; sidecar/compact/list names them."
     )
 
 
-async def test_compacting_nothing_says_so(make_stage: Any) -> None:
+async def test_a_compaction_without_effect_gives_its_reason(make_stage: Any) -> None:
     stage = await make_stage()
     session = await stage.session()
     assert await say(stage, session, "/compact") == "Nothing to do: there is nothing to condense."
@@ -127,7 +127,7 @@ async def test_an_interrupt_stops_a_compaction_by_command(make_stage: Any) -> No
         await stage.settle()
     assert session.interrupt(started.turn_id, "keep").accepted
     outcome = await started.outcome
-    assert (outcome.stop_reason, outcome.text) == ("cancelled", "Cancelled; the conversation is as it was.")
+    assert (outcome.stop_reason, outcome.text) == ("cancelled", "Cancelled; the conversation is unchanged.")
     assert session.history.turns == turns
 
 
@@ -136,7 +136,7 @@ async def test_context_says_how_full_the_window_is(make_stage: Any) -> None:
     told = await say(stage, session, "/context")
     usage = session.usage()
     assert told.startswith(f"{usage.used:,} of 32,000 tokens ({usage.pct:g} %), estimated.")
-    assert f"windowBudget condenses at {usage.limit:,}." in told
+    assert f"windowBudget compacts at {usage.limit:,} tokens." in told
     assert "- answers: " in told
 
 
@@ -144,7 +144,7 @@ async def test_fork_begins_another_session(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage)
     told = await say(stage, session, "/fork")
     (forked,) = [other for other in stage.hub.sessions if other.sid != session.sid]
-    assert told == f"Session {forked.sid} goes on from here; this one stays as it is."
+    assert told == f"Session {forked.sid} continues from here; this session stays as it is."
     assert forked.history.turns == session.history.turns
 
 
@@ -160,7 +160,7 @@ async def test_rewind_takes_prompts_back(make_stage: Any, command: str, n_left: 
     stage, session = await a_long_talk(make_stage)
     turns = list(session.history.turns)
     told = await say(stage, session, command)
-    assert told.startswith(f"Left {6 - n_left} turns behind; the conversation ")
+    assert told.startswith(f"Removed {6 - n_left} turns; the conversation ")
     assert session.history.turns == turns[:n_left]
 
 
@@ -182,12 +182,12 @@ async def test_rewind_to_a_node(make_stage: Any) -> None:
             id="an unknown model",
         ),
         pytest.param("/engine steam", "No engine 'steam'; known engines:", id="an unknown engine"),
-        pytest.param("/help me", "/help stands alone", id="something behind a command that takes nothing"),
+        pytest.param(
+            "/help me", "/help takes no arguments", id="something behind a command that takes nothing"
+        ),
     ],
 )
-async def test_what_speaks_against_a_command_is_its_answer(
-    make_stage: Any, command: str, answer: str
-) -> None:
+async def test_a_refusal_is_the_answer_of_a_command(make_stage: Any, command: str, answer: str) -> None:
     stage, session = await a_long_talk(make_stage)
     outcome = await stage.ask(session, command)
     assert outcome.fault is None
@@ -195,12 +195,10 @@ async def test_what_speaks_against_a_command_is_its_answer(
     assert len(session.history.turns) == 6
 
 
-async def test_model_and_engine_are_said_and_chosen(make_stage: Any) -> None:
+async def test_model_and_engine_are_shown_and_chosen(make_stage: Any) -> None:
     stage = await make_stage()
     session = await stage.session()
-    assert (await say(stage, session, "/engine")).startswith(
-        "Compaction engine: windowBudget. There are also"
-    )
+    assert (await say(stage, session, "/engine")).startswith("Compaction engine: windowBudget. Other choices")
     assert (await say(stage, session, "/engine none")).startswith("Compaction engine: none.")
     assert session.info.engine == "none"
     assert (await say(stage, session, "/model offline-1")).startswith("Model: offline-1.")
@@ -231,24 +229,24 @@ async def test_a_command_waits_for_its_turn_and_never_steers(make_stage: Any) ->
     assert ends == [first.turn_id, second.turn_id]
 
 
-async def test_a_compaction_that_fails_is_told_and_the_session_goes_on(make_stage: Any) -> None:
+async def test_local_rules_summarise_when_the_model_fails(make_stage: Any) -> None:
     """A model that cannot write the digest leaves it to local rules, and that is said."""
     stage, session = await a_long_talk(make_stage, [Raise(RuntimeError("boom"))], [Say("four")])
-    assert "digest by local rules" in await say(stage, session, "/compact")
+    assert "summary by local rules" in await say(stage, session, "/compact")
     assert await say(stage, session, "four") == "four"
 
 
-async def test_who_begins_to_follow_is_told_the_commands_and_the_usage(make_stage: Any) -> None:
+async def test_a_new_follower_receives_the_commands_and_the_usage(make_stage: Any) -> None:
     stage = await make_stage()
     session = await stage.session()
     session.introduce()
     first, second = session.log.after(0)
     assert first.data == CommandsChanged(COMMANDS)
     assert second.data == session.usage()
-    assert CommandInfo("fork", "Begin a session that goes on from here") in COMMANDS
+    assert CommandInfo("fork", "Start a session that continues from here") in COMMANDS
 
 
-async def test_the_answer_is_told_once_as_a_message(make_stage: Any) -> None:
+async def test_the_answer_is_one_message(make_stage: Any) -> None:
     stage = await make_stage()
     session = await stage.session()
     outcome = await stage.ask(session, "/status")

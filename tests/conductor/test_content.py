@@ -53,7 +53,7 @@ def test_content_to_prompt(item: Mapping[str, Any], block: Block) -> None:
     ("content", "message"),
     [
         pytest.param((), "the prompt is empty", id="nothing"),
-        pytest.param(({"type": "text", "text": " \n"},), "the prompt holds no text", id="blank"),
+        pytest.param(({"type": "text", "text": " \n"},), "the prompt has no text", id="blank"),
         pytest.param(({"type": "video"},), "input[0]: unknown type 'video'", id="unknown type"),
         pytest.param(({"type": "text"},), "input[0].text must be a string, found nothing", id="missing text"),
         pytest.param(

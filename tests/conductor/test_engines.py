@@ -351,7 +351,7 @@ async def test_the_record_of_a_compaction_is_on_the_event(make_stage: Any, engin
     _, session = await a_long_talk(make_stage, engine, [Say(NOTES)], [Say(LONG)], [Say(LONG)], [Say(NOTES)])
     first = (await compact(session)).info
     for prompt in ("four", "five"):
-        await session.prompts.entered(session.prompts.take(text(prompt)))
+        await session.prompts.wait_until_entered(session.prompts.submit(text(prompt)))
     second = (await compact(session)).info
     assert first is not None
     assert second is not None

@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from fake_client import FakeClient
 from sidecar.capabilities.read import READ
-from sidecar.conductor.audience import Audience
-from sidecar.conductor.contract import PermissionAnswer, PermissionRequest, TokenCounts
+from sidecar.conductor.contract import TokenCounts
 from sidecar.conductor.errors import FolderNotFound, NodeNotFound, SessionNotFound
 from sidecar.conductor.events import InfoChanged
 from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import Usage, UsageEmission
 from sidecar.llmgateway.scripted import Call, Say
-
-
-@dataclass
-class Client:
-    """Counts how often it was told that the list changed."""
-
-    client_id: str
-    n_changes: int = 0
-    name: str = "editor"
-    resolved: list[str] = field(default_factory=list)
-
-    async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:
-        raise AssertionError("nobody asks here")
-
-    def permission_resolved(self, sid: str, permission_id: str, outcome: str, by: str) -> None:
-        self.resolved.append(outcome)
-
-    def sessions_changed(self) -> None:
-        self.n_changes += 1
 
 
 async def a_talk(make_stage: Any, **wanted: Any) -> tuple[Any, Session]:
@@ -176,7 +157,7 @@ async def test_a_stored_session_is_read_without_loading_it(make_stage: Any) -> N
 
 async def test_every_client_hears_when_the_list_changes(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage)
-    client = Client("c1")
+    client = FakeClient()
     stage.hub.audience.join(client)
     counts = []
     for change in (
@@ -185,30 +166,10 @@ async def test_every_client_hears_when_the_list_changes(make_stage: Any) -> None
         stage.hub.close(session.sid),
         stage.hub.delete(session.sid),
     ):
-        client.n_changes = 0
+        client.n_list_changes = 0
         await change
-        counts.append(client.n_changes)
+        counts.append(client.n_list_changes)
     assert counts == [1, 1, 1, 1]
     stage.hub.audience.leave(client)
     await stage.session()
-    assert client.n_changes == 1
-
-
-def test_who_controls_and_who_listens() -> None:
-    audience, one, two = Audience(), Client("1"), Client("2")
-    for client in (one, two):
-        audience.join(client)
-    audience.attach(one, "s", controls=True)
-    audience.attach(two, "s", controls=False)
-    assert (audience.controllers("s"), audience.listeners("s")) == ((one,), (one, two))
-    audience.attach(two, "s", controls=True)
-    audience.attach(one, "s", controls=False)
-    assert (audience.controllers("s"), audience.listeners("s")) == ((two,), (one, two))
-    audience.detach(two, "s")
-    audience.detach(two, "unknown")
-    assert (audience.controllers("s"), audience.listeners("s")) == ((), (one,))
-    audience.leave(one)
-    assert (audience.clients, audience.listeners("s")) == ((two,), ())
-    audience.attach(two, "s", controls=True)
-    audience.dismiss("s")
-    assert audience.listeners("s") == ()
+    assert client.n_list_changes == 1

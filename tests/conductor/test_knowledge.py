@@ -12,7 +12,7 @@ import pytest
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.read import READ
 from sidecar.conductor.events import Notice
-from sidecar.conductor.knowledge import saying, with_knowledge
+from sidecar.conductor.knowledge import event_of, with_knowledge
 from sidecar.conductor.session import CompactRequest, Session
 from sidecar.llmgateway.contract import AssistantTurn, TextBlock, ToolResultBlock, ToolTurn, Turn, UserTurn
 from sidecar.llmgateway.scripted import Call, Say
@@ -24,7 +24,7 @@ FIND = KnowledgeResult("parser.py:12\ndef parse(text):", 0.9, "workspace", {"pat
 
 
 class FakeLibrary:
-    """A library of one source, which writes down what it was asked and told."""
+    """A library of one source, which records its calls."""
 
     names = ("workspace", "sessions")
 
@@ -32,9 +32,9 @@ class FakeLibrary:
         self.source = source or MockKnowledgeSource([FIND], name="workspace")
         self.opened: list[tuple[str, tuple[str, ...], tuple[Path, ...]]] = []
         self.released: list[str] = []
-        self.told: list[RoomEvent] = []
+        self.ingested: list[RoomEvent] = []
         self.forgotten: list[str] = []
-        self.hidden: Callable[[], Collection[str]] = tuple
+        self.excluded_ids: Callable[[], Collection[str]] = tuple
         self.progress: Callable[[int, int], None] = lambda done, total: None
 
     async def open(
@@ -43,21 +43,21 @@ class FakeLibrary:
         names: Collection[str],
         roots: Sequence[Path],
         *,
-        hidden: Callable[[], Collection[str]],
+        excluded_ids: Callable[[], Collection[str]],
         progress: Callable[[int, int], None],
     ) -> Sequence[KnowledgeSource]:
         self.opened.append((sid, tuple(names), tuple(roots)))
-        self.hidden, self.progress = hidden, progress
+        self.excluded_ids, self.progress = excluded_ids, progress
         return (self.source,)
 
     async def release(self, sid: str) -> None:
         self.released.append(sid)
 
-    def listens(self, folder: Path) -> bool:
+    def is_in_use(self, folder: Path) -> bool:
         return True
 
-    def heard(self, folder: Path, events: Sequence[RoomEvent]) -> None:
-        self.told += events
+    def ingest(self, folder: Path, events: Sequence[RoomEvent]) -> None:
+        self.ingested += events
 
     def forget(self, sid: str) -> None:
         self.forgotten.append(sid)
@@ -105,7 +105,7 @@ async def test_a_prompt_is_asked_for_once_however_many_calls_answer_it(make_stag
 @pytest.mark.parametrize(
     "engine", ["windowBudget", "runtime", "agentcore", "summarizing", "slidingWindow", "none"]
 )
-async def test_every_engine_takes_finds(make_stage: Any, engine: str) -> None:
+async def test_every_engine_sends_the_results(make_stage: Any, engine: str) -> None:
     library = FakeLibrary()
     stage = await make_stage([[Say("one")], [Say("two")]], library=library)
     session = await stage.session(knowledge=("workspace",), engine=engine)
@@ -116,7 +116,7 @@ async def test_every_engine_takes_finds(make_stage: Any, engine: str) -> None:
     assert session.usage().used < used + 100, "finds are no part of the conversation"
 
 
-async def test_without_knowledge_nothing_is_asked(make_stage: Any) -> None:
+async def test_without_a_source_no_search_is_made(make_stage: Any) -> None:
     library = FakeLibrary()
     stage = await make_stage([[Say("one")]], library=library)
     session = await stage.session()
@@ -132,7 +132,7 @@ async def test_an_unknown_source_is_refused_with_those_on_offer(make_stage: Any)
     assert caught.value.hint == "known sources: workspace, sessions"
 
 
-async def test_finds_are_bounded_by_the_window(make_stage: Any) -> None:
+async def test_the_results_are_bounded_by_the_window(make_stage: Any) -> None:
     many = [KnowledgeResult(f"f{n}.py:1\n" + "x = 1\n" * 2000, 0.5, "workspace") for n in range(5)]
     stage = await make_stage([[Say("one")]], library=FakeLibrary(MockKnowledgeSource(many)), window=8_000)
     session = await stage.session(knowledge=("workspace",))
@@ -141,7 +141,7 @@ async def test_finds_are_bounded_by_the_window(make_stage: Any) -> None:
     assert "[... truncated from" in sent(stage)[0]
 
 
-async def test_room_for_finds_is_part_of_every_gate(make_stage: Any) -> None:
+async def test_every_gate_counts_the_tokens_of_the_results(make_stage: Any) -> None:
     stage = await make_stage([[Say("one")]] * 2, library=FakeLibrary())
     plain, knowing = await stage.session(), await stage.session(knowledge=("workspace",))
     for session in (plain, knowing):
@@ -150,7 +150,7 @@ async def test_room_for_finds_is_part_of_every_gate(make_stage: Any) -> None:
     assert gates[1] - gates[0] == 4_000
 
 
-async def test_what_looks_like_a_key_does_not_go_out_unasked(make_stage: Any) -> None:
+async def test_secrets_in_the_results_are_masked(make_stage: Any) -> None:
     leak = KnowledgeResult("settings.py:3\nAPI_KEY = 'sk-proj-abcdefghijklmnop1234'", 0.5, "workspace")
     stage = await make_stage([[Say("one")]], library=FakeLibrary(MockKnowledgeSource([leak])))
     session = await stage.session(knowledge=("workspace",))
@@ -173,7 +173,7 @@ class SlowSource(MockKnowledgeSource):
         return await super().search(query, room_id=room_id, limit=limit)
 
 
-async def test_a_source_that_is_late_is_not_waited_for_and_told_once(make_stage: Any) -> None:
+async def test_a_slow_source_is_not_waited_for_and_is_reported_once(make_stage: Any) -> None:
     stage = await make_stage(
         [[Say("one")], [Say("two")]], library=FakeLibrary(SlowSource()), knowledge_timeout_s=0.01
     )
@@ -181,15 +181,15 @@ async def test_a_source_that_is_late_is_not_waited_for_and_told_once(make_stage:
     for prompt in ("where is it?", "and now?"):
         assert (await stage.ask(session, prompt)).fault is None
     assert sent(stage) == ["where is it?", "one", "and now?"]
-    assert notices(session) == ["The knowledge source 'slow' gave no answer"]
+    assert notices(session) == ["The knowledge source 'slow' did not answer"]
 
 
-async def test_a_source_that_fails_costs_its_finds_and_nothing_else(make_stage: Any) -> None:
+async def test_a_failed_source_loses_its_results_and_nothing_else(make_stage: Any) -> None:
     source = MockKnowledgeSource(error=RuntimeError("secret words"), name="broken")
     stage = await make_stage([[Say("one")]], library=FakeLibrary(source))
     session = await stage.session(knowledge=("workspace",))
     assert (await stage.ask(session, "where is it?")).text == "one"
-    assert notices(session) == ["The knowledge source 'broken' gave no answer"]
+    assert notices(session) == ["The knowledge source 'broken' did not answer"]
     assert "secret words" not in str(session.log.after(0, limit=1000))
 
 
@@ -206,7 +206,7 @@ async def test_a_turn_that_is_stopped_while_a_source_is_asked_ends(make_stage: A
 # What the sources are told, and what is hidden from them.
 
 
-async def test_what_is_said_is_told_once_and_by_whom(make_stage: Any) -> None:
+async def test_each_turn_is_ingested_once_with_its_author(make_stage: Any) -> None:
     library = FakeLibrary()
     stage = await make_stage(
         [[Call("read", {"path": "a.py"})], [Say("one")], [Say("two")]], tools=[READ], library=library
@@ -215,19 +215,19 @@ async def test_what_is_said_is_told_once_and_by_whom(make_stage: Any) -> None:
     session = await stage.session()
     await stage.ask(session, "read a.py")
     await stage.ask(session, "go on")
-    said = [(event.id.partition(".")[0], getattr(event.content, "body", "")) for event in library.told]
+    said = [(event.id.partition(".")[0], getattr(event.content, "body", "")) for event in library.ingested]
     assert said == [("user", "read a.py"), ("assistant", "one"), ("user", "go on"), ("assistant", "two")]
-    assert {event.room_id for event in library.told} == {session.sid}
+    assert {event.room_id for event in library.ingested} == {session.sid}
 
 
 async def test_an_ephemeral_session_tells_nothing(make_stage: Any) -> None:
     library = FakeLibrary()
     stage = await make_stage([[Say("one")]], library=library)
     await stage.ask(await stage.session(ephemeral=True), "between us")
-    assert library.told == []
+    assert library.ingested == []
 
 
-async def test_digests_are_not_sayings(make_stage: Any) -> None:
+async def test_summaries_are_not_ingested(make_stage: Any) -> None:
     library = FakeLibrary()
     stage = await make_stage([[Say(LONG)]] * 3 + [[Say("the digest")], [Say("four")]], library=library)
     session = await stage.session()
@@ -235,24 +235,24 @@ async def test_digests_are_not_sayings(make_stage: Any) -> None:
         await stage.ask(session, prompt)
     await session.compact(CompactRequest()).outcome
     await stage.ask(session, "go on")
-    texts = [getattr(event.content, "body", "") for event in library.told]
+    texts = [getattr(event.content, "body", "") for event in library.ingested]
     assert not any("the digest" in text for text in texts)
     assert {"one", "two", "three", "go on"} <= set(texts)
 
 
-async def test_what_the_model_sees_is_hidden_and_what_it_does_not_is_not(make_stage: Any) -> None:
+async def test_turns_that_the_model_sees_are_excluded_from_the_results(make_stage: Any) -> None:
     library = FakeLibrary()
     stage = await make_stage([[Say("answer")]], repeat=True, library=library)
     session = await stage.session(knowledge=("sessions",), engine="slidingWindow", policy={"maxEvents": 3})
     for number in range(4):
         await stage.ask(session, f"prompt {number}")
-    ids = {getattr(event.content, "body", ""): event.id for event in library.told}
-    hidden = set(library.hidden())
+    ids = {getattr(event.content, "body", ""): event.id for event in library.ingested}
+    hidden = set(library.excluded_ids())
     assert {ids["prompt 2"], ids["answer"], ids["prompt 3"]} == hidden
     assert ids["prompt 0"] not in hidden
 
 
-async def test_a_session_lets_go_of_its_sources_and_is_forgotten_when_deleted(make_stage: Any) -> None:
+async def test_a_closed_session_releases_its_sources_and_a_deleted_one_is_forgotten(make_stage: Any) -> None:
     library = FakeLibrary()
     stage = await make_stage([[Say("one")]], library=library)
     session = await stage.session(knowledge=("workspace", "workspace"))
@@ -266,7 +266,7 @@ async def test_a_session_lets_go_of_its_sources_and_is_forgotten_when_deleted(ma
     assert library.forgotten == [session.sid]
 
 
-async def test_the_building_of_a_large_index_is_told(make_stage: Any) -> None:
+async def test_indexing_a_large_workspace_emits_notices(make_stage: Any) -> None:
     library = FakeLibrary()
     stage = await make_stage([], library=library)
     session = await stage.session(knowledge=("workspace",))
@@ -276,7 +276,7 @@ async def test_the_building_of_a_large_index_is_told(make_stage: Any) -> None:
     assert notices(session) == ["Indexing the workspace", "The workspace is indexed"]
 
 
-async def test_the_building_of_a_small_index_is_not(make_stage: Any) -> None:
+async def test_indexing_a_small_workspace_emits_no_notice(make_stage: Any) -> None:
     library = FakeLibrary()
     stage = await make_stage([], library=library)
     session = await stage.session(knowledge=("workspace",))
@@ -309,15 +309,15 @@ def test_where_finds_are_put(turns: list[Turn], place: int) -> None:
     assert with_knowledge(turns, None) == tuple(turns)
 
 
-def test_the_same_words_are_one_saying_wherever_they_are_stored() -> None:
+def test_the_same_text_has_the_same_event_id_in_every_session() -> None:
     first, second = (
-        saying("s1", user("the port is 7341"), 1_000),
-        saying("s2", user("the port is 7341"), 2_000),
+        event_of("s1", user("the port is 7341"), 1_000),
+        event_of("s2", user("the port is 7341"), 2_000),
     )
     assert first is not None
     assert second is not None
     assert first.id == second.id
-    assert first.id != getattr(saying("s1", AssistantTurn((TextBlock("the port is 7341"),)), 0), "id", None)
+    assert first.id != getattr(event_of("s1", AssistantTurn((TextBlock("the port is 7341"),)), 0), "id", None)
     assert first.created_at.timestamp() == 1
-    assert saying("s1", ToolTurn((ToolResultBlock("1", "x"),)), 0) is None
-    assert saying("s1", AssistantTurn(()), 0) is None
+    assert event_of("s1", ToolTurn((ToolResultBlock("1", "x"),)), 0) is None
+    assert event_of("s1", AssistantTurn(()), 0) is None

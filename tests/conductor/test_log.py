@@ -24,7 +24,7 @@ from sidecar.conductor.events import (
     ToolProgress,
     ToolStarted,
     UserMessage,
-    part_of,
+    delta_of,
 )
 from sidecar.conductor.log import KEEP_EVENTS, EventLog
 
@@ -199,5 +199,5 @@ def test_whatever_is_told_only_deltas_are_ever_missing(told: list[tuple[Payload,
         log.append(payload)
     present = set(kept(log))
     missing = [payload for seq, payload in enumerate(everything, start=1) if seq not in present]
-    assert all(part_of(payload) is not None for payload in missing)
+    assert all(delta_of(payload) is not None for payload in missing)
     assert present.issuperset(range(max(1, log.seq - FRESH + 1), log.seq + 1))

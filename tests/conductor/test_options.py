@@ -1,4 +1,4 @@
-"""The knobs of a session: what they may be set to, what is told, and when a choice counts."""
+"""The config options of a session: their choices, their events, and the moment when a choice takes effect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.conductor.contract import ConfigChoice, ConfigOption
 from sidecar.conductor.events import ConfigChanged
 from sidecar.conductor.knowledge import NoLibrary
-from sidecar.conductor.session import Session
+from sidecar.conductor.session import CompactRequest, Session
 from sidecar.llmgateway.scripted import Say, WaitFor
 from sidecar.rooms import KnowledgeSource, MockKnowledgeSource
 
@@ -32,7 +32,7 @@ def let_think(stage: Any) -> None:
     stage.models.catalog = stage.models.catalog.with_cards([replace(card, reasoning=True)])
 
 
-async def test_the_knobs_and_how_they_stand(make_stage: Any) -> None:
+async def test_the_options_are_listed_with_their_current_values(make_stage: Any) -> None:
     stage = await make_stage()
     session = await stage.session()
     assert values(session) == {
@@ -135,7 +135,7 @@ class Shelf(NoLibrary):
         names: Collection[str],
         roots: Sequence[Path],
         *,
-        hidden: Callable[[], Collection[str]],
+        excluded_ids: Callable[[], Collection[str]],
         progress: Callable[[int, int], None],
     ) -> Sequence[KnowledgeSource]:
         self.opened.append(tuple(names))
@@ -145,7 +145,7 @@ class Shelf(NoLibrary):
         self.opened.append(())
 
 
-async def test_what_is_searched_is_a_knob_and_is_kept(make_stage: Any) -> None:
+async def test_the_knowledge_sources_are_an_option_and_are_stored(make_stage: Any) -> None:
     shelf = Shelf()
     stage = await make_stage([[Say("one")]] * 2, library=shelf)
     session = await stage.session(knowledge=("sessions",))
@@ -161,13 +161,34 @@ async def test_what_is_searched_is_a_knob_and_is_kept(make_stage: Any) -> None:
     assert shelf.opened == [("sessions",), (), both, (), both, ()]
 
 
-async def test_no_knob_where_there_is_nothing_to_choose(make_stage: Any) -> None:
+async def test_there_is_no_knowledge_option_without_sources(make_stage: Any) -> None:
     session = await (await make_stage()).session()
     assert "knowledge" not in values(session)
 
 
-async def test_an_unknown_knob_is_answered_with_those_there_are(make_stage: Any) -> None:
+async def test_an_unknown_option_is_refused_with_the_known_ones(make_stage: Any) -> None:
     session = await (await make_stage()).session()
     with pytest.raises(InvalidInput) as raised:
         session.options.choose("colour", "red")
-    assert raised.value.hint == "there are: model, engine, thinking, permissions"
+    assert raised.value.hint == "known options: model, engine, thinking, permissions"
+
+
+BAD_POLICIES = [
+    pytest.param({"triggerRatio": -0.5}, id="less than nothing"),
+    pytest.param({"triggerRatio": 0.5, "reserveTokens": 1e308}, id="beyond all windows"),
+    pytest.param({"keepRecent": float("nan")}, id="no number"),
+    pytest.param({"keepRecent": float("inf")}, id="endless"),
+]
+
+
+@pytest.mark.parametrize("policy", BAD_POLICIES)
+async def test_an_unusable_threshold_is_refused(make_stage: Any, policy: dict[str, float]) -> None:
+    """A session that had it could not even say how full its window is."""
+    stage = await make_stage()
+    with pytest.raises(InvalidInput, match=r"policy\."):
+        await stage.session(policy=policy)
+    session = await stage.session(policy={"triggerRatio": 0, "keepRecent": 1e12, "ofAnotherEngine": 3})
+    for ask in (session.preview, session.compact):
+        with pytest.raises(InvalidInput, match=r"policy\."):
+            ask(CompactRequest(policy=policy))
+    assert session.usage().used > 0

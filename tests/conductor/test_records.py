@@ -9,10 +9,19 @@ import pytest
 
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.files import joined_reads
-from sidecar.conductor.info import SessionInfo
-from sidecar.conductor.records import from_record, to_record
+from sidecar.conductor.records import SessionInfo, from_record, to_record
 
-INFO = SessionInfo("s1", "/p", "m", "windowBudget", 1, 2, roots=("/q",), policy={"keepRecent": 3}, plan=({},))
+INFO = SessionInfo(
+    sid="s1",
+    cwd="/p",
+    model="m",
+    engine="windowBudget",
+    created_at=1,
+    updated_at=2,
+    roots=("/q",),
+    policy={"keepRecent": 3},
+    plan=({},),
+)
 COMPACTION = Compaction(
     compaction_id="c1",
     engine="windowBudget",

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import doctest
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.conductor import shortening
-from sidecar.conductor.room import CLIENTS, MODEL, USER, Participants, SessionRoom, turns_of
-from sidecar.conductor.shortening import shortened
+from sidecar.conductor.room import CLIENTS, MODEL, USER, Participants, SessionRoom, shorten_turns, turns_of
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -163,7 +160,7 @@ def test_the_newest_prompt(turns: list[Turn], prompt: int | None) -> None:
 def test_an_event_that_is_shown_whole_is_sent_as_its_own_turns() -> None:
     turns: list[Turn] = [said("b", "1"), results("1")]
     room = room_of(turns)
-    shown = room.shown(room.events[0])
+    shown = room.turns_to_send(room.events[0])
     assert all(a is b for a, b in zip(shown, turns, strict=True))
 
 
@@ -171,14 +168,14 @@ def test_a_shortened_event_keeps_calls_and_results_and_is_made_once() -> None:
     turns: list[Turn] = [said("look", "1"), results("1", text="line\n" * 4000)]
     room = room_of(turns)
     short = fit_items([], room.events, 300)[1][0]
-    shown = room.shown(short)
+    shown = room.turns_to_send(short)
     assert [turn.role for turn in shown] == ["assistant", "tool"]
     assert shown[0] == turns[0]
     (block,) = shown[1].blocks
     assert isinstance(block, ToolResultBlock)
     assert block.call_id == "1"
     assert "[... truncated from 20000 chars ...]" in block.output
-    assert room.shown(fit_items([], room.events, 300)[1][0]) is shown
+    assert room.turns_to_send(fit_items([], room.events, 300)[1][0]) is shown
 
 
 @pytest.mark.parametrize(
@@ -192,7 +189,7 @@ def test_a_shortened_event_keeps_calls_and_results_and_is_made_once() -> None:
 )
 def test_what_can_be_cut(block: Block, kept: str) -> None:
     turn = AssistantTurn((block,))
-    (short,) = shortened((turn,), lambda turns: len(str(turns)) // 4, 200)
+    (short,) = shorten_turns((turn,), lambda turns: len(str(turns)) // 4, 200)
     text = str(getattr(short.blocks[0], kept))
     assert "truncated from" in text
     assert len(text) < 800
@@ -202,11 +199,7 @@ def test_what_can_be_cut(block: Block, kept: str) -> None:
 
 def test_signed_thinking_is_not_touched() -> None:
     signed = AssistantTurn((ThinkingBlock("x" * 9000, signature="s"),))
-    assert shortened((signed,), lambda turns: len(str(turns)) // 4, 10) == (signed,)
-
-
-def test_doctests() -> None:
-    assert doctest.testmod(shortening).failed == 0
+    assert shorten_turns((signed,), lambda turns: len(str(turns)) // 4, 10) == (signed,)
 
 
 # Any conversation.
@@ -237,9 +230,9 @@ def test_any_conversation_comes_back_whole_or_shortened_to_measure(turns: list[T
         room.sync(growing)
     whole = room_of(turns)
     assert (room.starts, room.before, room.prompt) == (whole.starts, whole.before, whole.prompt)
-    assert [turn for event in room.events for turn in room.shown(event)] == turns
+    assert [turn for event in room.events for turn in room.turns_to_send(event)] == turns
     for event in room.events:
         short = fit_items([], [event], most)[1][0]
-        shown = room.shown(short)
+        shown = room.turns_to_send(short)
         assert [turn.role for turn in shown] == [turn.role for turn in turns_of(event)]
         assert room_of(list(shown)).before[-1] <= max(event_tokens(short), 200)

@@ -18,8 +18,8 @@ from sidecar.conductor.core import Core
 from sidecar.conductor.errors import FolderNotFound, HeadMovedError, SessionBusyError, SessionNotFound
 from sidecar.conductor.events import Event, Faulted, Message, Settled, UserMessage
 from sidecar.conductor.hub import NewSession
-from sidecar.conductor.notices import OneTimeNotices
 from sidecar.conductor.session import CompactRequest, Content, Session
+from sidecar.conductor.session_events import OneTimeNotices
 from sidecar.llmgateway.contract import (
     ErrorEmission,
     StopEmission,

@@ -20,7 +20,7 @@ from sidecar.conductor.events import (
     ToolStarted,
 )
 from sidecar.conductor.log import EventLog
-from sidecar.conductor.session_events import GATHER_CHARS, SessionEvents
+from sidecar.conductor.session_events import COLLECT_CHARS, SessionEvents
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,
@@ -98,8 +98,8 @@ def test_the_first_delta_goes_out_at_once_and_the_next_ones_together() -> None:
 def test_a_full_gathering_does_not_wait_for_the_clock() -> None:
     events, log, _ = make()
     events.on_run_event(TextDeltaEvent("a"))
-    events.on_run_event(TextDeltaEvent("x" * GATHER_CHARS))
-    assert told(log)[-1] == TextDelta("t.0", "x" * GATHER_CHARS)
+    events.on_run_event(TextDeltaEvent("x" * COLLECT_CHARS))
+    assert told(log)[-1] == TextDelta("t.0", "x" * COLLECT_CHARS)
 
 
 def test_a_delta_that_is_not_text_is_refused_and_leaves_nothing_behind() -> None:

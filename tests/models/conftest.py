@@ -19,7 +19,7 @@ import pytest
 from provider_fakes import FakeProvider, Scene, fake_provider
 from sidecar.boot import Daemon, build
 from sidecar.conductor.hub import NewSession
-from sidecar.conductor.jobs import TurnOutcome
+from sidecar.conductor.queue import TurnOutcome
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.config import from_environment, read_settings
 from sidecar.llmgateway.credentials import Credentials

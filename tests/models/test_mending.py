@@ -62,5 +62,5 @@ async def test_what_is_broken_is_mended_and_told_once(
     assert texts == ["fine", "fine"]
     assert [node.turn for node in stored.graph.nodes[: len(turns)]] == turns
     (notice,) = told(loaded, "notice")
-    assert "conversation was mended" in notice["data"]["title"]
+    assert "conversation was repaired" in notice["data"]["title"]
     assert "put in order" in notice["data"]["description"]

@@ -18,8 +18,8 @@ from sidecar.commands.handshake import server_info
 from sidecar.conductor.contract import Author, PermissionAnswer, PermissionRequest
 from sidecar.conductor.events import Event
 from sidecar.conductor.hub import ForkOf, NewSession
-from sidecar.conductor.jobs import TurnOutcome
 from sidecar.conductor.log import EventLog
+from sidecar.conductor.queue import TurnOutcome
 from sidecar.conductor.session import CompactRequest, Content, Session
 from sidecar.server import LspConnection, LspOptions
 from sidecar.service.contract import Backend

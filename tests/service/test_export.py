@@ -8,11 +8,19 @@ from typing import Any
 
 import pytest
 
-from sidecar.conductor.info import SessionInfo
+from sidecar.conductor.records import SessionInfo
 from sidecar.protocol.messages import NodeView
 from sidecar.service.export import export_text
 
-INFO = SessionInfo("s1", "/p", "offline-1", "windowBudget", 1, 2, title="Parser")
+INFO = SessionInfo(
+    sid="s1",
+    cwd="/p",
+    model="offline-1",
+    engine="windowBudget",
+    created_at=1,
+    updated_at=2,
+    title="Parser",
+)
 
 
 def node(node_id: str, role: str, *blocks: Mapping[str, Any]) -> NodeView:

@@ -14,7 +14,7 @@ from sidecar.acp.permission import meta
 from sidecar.acp.version import ProtocolVersion
 from sidecar.conductor.contract import PermissionRequest
 from sidecar.conductor.events import Event, Faulted, Settled, UserMessage
-from sidecar.conductor.jobs import TurnFault
+from sidecar.conductor.queue import TurnFault
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.errors import RequestCancelled
 from sidecar.service.handlers.turn import TurnFailed

@@ -19,7 +19,7 @@ from sidecar.conductor.contract import (
     RestoredFile,
     SummarySource,
 )
-from sidecar.conductor.room import ALONE, Participants
+from sidecar.conductor.room import NO_PARTICIPANTS, Participants
 from sidecar.llmgateway.contract import ModelCard, Turn
 from sidecar.runtime.contract import ModelInvoker
 
@@ -63,7 +63,7 @@ class EngineInput:
     overhead_tokens: int
     context_tokens: int
     standing: Standing | None = None
-    participants: Participants = ALONE
+    participants: Participants = NO_PARTICIPANTS
     same_file: Callable[[str], str] = str
 
 

@@ -68,5 +68,5 @@ def view_of(room: SessionRoom, leading: Sequence[Turn], events: Iterable[RoomEve
     *first* is the turn from which the conversation is shown on; events before it are pinned.
     """
     ordered = sorted(events, key=lambda event: event.index)
-    turns = [*leading, *(turn for event in ordered for turn in room.shown(event))]
+    turns = [*leading, *(turn for event in ordered for turn in room.turns_to_send(event))]
     return View(turns, first, tuple(event.index for event in ordered if event.index < first))

@@ -16,7 +16,7 @@ from typing import Final
 
 from sidecar.rooms.events import RoomEvent
 from sidecar.rooms.knowledge.folder import FolderSource
-from sidecar.rooms.knowledge.past import PastSource, StoredTalk
+from sidecar.rooms.knowledge.past import PastSource, SessionArchive
 from sidecar.rooms.knowledge.sessions import SessionsSource
 from sidecar.rooms.knowledge.workspace import IndexProgress, WorkspaceSource
 from sidecar.rooms.source import KnowledgeResult, KnowledgeSource
@@ -27,7 +27,7 @@ __all__ = ["SESSIONS", "WORKSPACE", "KnowledgeLibrary"]
 WORKSPACE: Final = "workspace"
 SESSIONS: Final = "sessions"
 
-MAX_HIDDEN: Final = 20_000
+MAX_EXCLUDED: Final = 20_000
 """More events than this cannot be kept from being found in one search; the newest are."""
 
 _log = logging.getLogger(__name__)
@@ -48,9 +48,9 @@ class KnowledgeLibrary:
 
     names = (WORKSPACE, SESSIONS)
 
-    def __init__(self, workspace: WorkspacePort, talk: StoredTalk, home: Path | None) -> None:
+    def __init__(self, workspace: WorkspacePort, archive: SessionArchive, home: Path | None) -> None:
         self._workspace = workspace
-        self._talk = talk
+        self._archive = archive
         self._home = home
         self._shelves: dict[Path, _Shelf] = {}
 
@@ -60,7 +60,7 @@ class KnowledgeLibrary:
         names: Collection[str],
         roots: Sequence[Path],
         *,
-        hidden: Callable[[], Collection[str]],
+        excluded_ids: Callable[[], Collection[str]],
         progress: Callable[[int, int], None],
     ) -> Sequence[KnowledgeSource]:
         """Return the sources *names* for a session; what they lack is indexed in the background.
@@ -69,7 +69,7 @@ class KnowledgeLibrary:
             sid: the session, to be named in :meth:`release`.
             names: of the sources on offer.
             roots: the session's folders, resolved; the first is where it works, and whose past it shares.
-            hidden: the ids of events that need not be found, because the model sees them anyway.
+            excluded_ids: the ids of events that need not be found, because the model sees them anyway.
             What stands before the first full stop of an id is who spoke.
             progress: is told of (done, total) files of all folders together. Contract: never raises.
         """
@@ -80,7 +80,7 @@ class KnowledgeLibrary:
                 files = await self._files(sid, root, told.of(root))
                 sources.append(_Files(files.source, shown_from=roots[0], root=root))
         if SESSIONS in names:
-            sources.append(_Past(self._past(sid, roots[0]).source, hidden))
+            sources.append(_Past(self._past(sid, roots[0]).source, excluded_ids))
         return sources
 
     async def release(self, sid: str) -> None:
@@ -99,16 +99,16 @@ class KnowledgeLibrary:
         for close in closing:
             await close()
 
-    def listens(self, folder: Path) -> bool:
+    def is_in_use(self, folder: Path) -> bool:
         """Whether somebody uses the past of *folder*; if not, the next start catches up with it."""
         shelf = self._shelves.get(folder)
         return shelf is not None and shelf.past is not None
 
-    def heard(self, folder: Path, events: Sequence[RoomEvent]) -> None:
+    def ingest(self, folder: Path, events: Sequence[RoomEvent]) -> None:
         """Take in what was said in a session of *folder*, where somebody uses that folder's past."""
         shelf = self._shelves.get(folder)
         if shelf is not None and shelf.past is not None:
-            shelf.past.heard(events)
+            shelf.past.ingest(events)
 
     def forget(self, sid: str) -> None:
         """Forget a session that was deleted; where nobody uses its folder's past, the next start does."""
@@ -144,7 +144,7 @@ class KnowledgeLibrary:
         shelf = self._shelf(folder)
         shelf.readers[SESSIONS].add(sid)
         if shelf.past is None:
-            shelf.past = PastSource(self._talk, folder, self._database(folder, SESSIONS), trouble=_note)
+            shelf.past = PastSource(self._archive, folder, self._database(folder, SESSIONS), trouble=_note)
             shelf.past.start()
         return shelf.past
 
@@ -198,9 +198,9 @@ class _Files(KnowledgeSource):
 class _Past(KnowledgeSource):
     """A folder's conversations for one session, without what its model sees anyway."""
 
-    def __init__(self, source: SessionsSource, hidden: Callable[[], Collection[str]]) -> None:
+    def __init__(self, source: SessionsSource, excluded_ids: Callable[[], Collection[str]]) -> None:
         self._source = source
-        self._hidden = hidden
+        self._excluded_ids = excluded_ids
 
     @property
     def name(self) -> str:
@@ -211,7 +211,7 @@ class _Past(KnowledgeSource):
         self, query: str, *, room_id: str | None = None, limit: int = 5
     ) -> list[KnowledgeResult]:
         """Return what was said: by whom, when, and whether in this conversation."""
-        exclude = list(self._hidden())[-MAX_HIDDEN:]
+        exclude = list(self._excluded_ids())[-MAX_EXCLUDED:]
         found = await self._source.search(query, limit=limit, exclude=exclude)
         return [_with_day(result, room_id) for result in found]
 

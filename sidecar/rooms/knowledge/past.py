@@ -16,17 +16,17 @@ from sidecar.rooms.content import query_text
 from sidecar.rooms.events import RoomEvent
 from sidecar.rooms.knowledge.sessions import SessionEntry, SessionsSource
 
-__all__ = ["PastSource", "StoredTalk"]
+__all__ = ["PastSource", "SessionArchive"]
 
 
-class StoredTalk(Protocol):
+class SessionArchive(Protocol):
     """The stored conversations of a daemon, for reading."""
 
     async def sessions(self, folder: Path) -> Mapping[str, int]:
         """Return when each conversation held in *folder* was changed last, in epoch milliseconds, by id."""
         ...
 
-    async def said(self, session_id: str) -> Sequence[RoomEvent]:
+    async def events(self, session_id: str) -> Sequence[RoomEvent]:
         """Return what was said in one, oldest first; an event's id is its own within the conversation."""
         ...
 
@@ -41,9 +41,14 @@ class PastSource:
     """
 
     def __init__(
-        self, talk: StoredTalk, folder: Path, database: Path | None, *, trouble: Callable[[Exception], None]
+        self,
+        archive: SessionArchive,
+        folder: Path,
+        database: Path | None,
+        *,
+        trouble: Callable[[Exception], None],
     ) -> None:
-        self._talk = talk
+        self._archive = archive
         self._folder = folder
         self._notes = database.with_suffix(".fed.json") if database is not None else None
         self._trouble = trouble
@@ -54,7 +59,7 @@ class PastSource:
         """Begin to feed what is stored and not indexed yet; it goes on in the background."""
         self._run(self._catch_up())
 
-    def heard(self, events: Sequence[RoomEvent]) -> None:
+    def ingest(self, events: Sequence[RoomEvent]) -> None:
         """Take in what was just said, in the background."""
         self._run(self._add(events))
 
@@ -80,13 +85,13 @@ class PastSource:
         self.start()
 
     async def _catch_up(self) -> None:
-        stored, fed = await self._talk.sessions(self._folder), self._read_notes()
+        stored, fed = await self._archive.sessions(self._folder), self._read_notes()
         for session_id in fed.keys() - stored.keys():
             await self.source.clear(session_id)
             del fed[session_id]
         for session_id, changed_at in stored.items():
             if fed.get(session_id) != changed_at:
-                await self._add(await self._talk.said(session_id))
+                await self._add(await self._archive.events(session_id))
                 fed[session_id] = changed_at
                 self._write_notes(fed)
 

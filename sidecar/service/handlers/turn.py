@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sidecar._internal.errors import SidecarError
 from sidecar.conductor.contract import Author
-from sidecar.conductor.jobs import SubmitReceipt, TurnFault
+from sidecar.conductor.queue import SubmitReceipt, TurnFault
 from sidecar.conductor.session import Session
 from sidecar.protocol import messages as m
 from sidecar.service.streaming import show_turn, stream_answer
@@ -37,7 +37,7 @@ def start(connection: Connection, params: m.TurnParams) -> Awaitable[m.TurnStart
     submitted = _submit(connection, session, params)
 
     async def answer() -> m.TurnStartResult:
-        started = await session.prompts.entered(submitted)
+        started = await session.prompts.wait_until_entered(submitted)
         return m.TurnStartResult(
             turn_id=started.turn_id,
             user_node_id=started.user_node_id,
@@ -105,7 +105,7 @@ def remove_queued(connection: Connection, params: m.QueueRemoveParams) -> m.Queu
 def _submit(connection: Connection, session: Session, params: m.TurnParams) -> SubmitReceipt:
     """Give a prompt to its session now, and show its turn where the client gave tokens for that."""
     seq, sink = session.log.seq, connection.sink
-    started = session.prompts.take(
+    started = session.prompts.submit(
         params.input,
         when_busy=params.when_busy,
         expect_head=params.expect_head,

@@ -33,13 +33,13 @@ class Talk:
     """Nothing is stored but what is put in ``events``, by folder."""
 
     def __init__(self) -> None:
-        self.events: dict[Path, list[RoomEvent]] = {}
+        self.stored: dict[Path, list[RoomEvent]] = {}
 
     async def sessions(self, folder: Path) -> Mapping[str, int]:
-        return {event.room_id: 1 for event in self.events.get(folder, ())}
+        return {event.room_id: 1 for event in self.stored.get(folder, ())}
 
-    async def said(self, session_id: str) -> Sequence[RoomEvent]:
-        return [event for events in self.events.values() for event in events if event.room_id == session_id]
+    async def events(self, session_id: str) -> Sequence[RoomEvent]:
+        return [event for events in self.stored.values() for event in events if event.room_id == session_id]
 
 
 class Bench:
@@ -57,7 +57,7 @@ class Bench:
             sid,
             names,
             roots or [self.project],
-            hidden=lambda: self.hidden,
+            excluded_ids=lambda: self.hidden,
             progress=lambda done, total: self.progress.append((done, total)),
         )
 
@@ -107,7 +107,7 @@ async def test_a_folder_inside_another_is_indexed_once(bench: Bench) -> None:
 
 
 async def test_what_was_said_is_labelled_with_speaker_and_day(bench: Bench) -> None:
-    bench.talk.events[bench.project] = [
+    bench.talk.stored[bench.project] = [
         said("s0", "user", "the port is 7341"),
         said("s1", "assistant", "the port was changed"),
     ]
@@ -122,7 +122,7 @@ async def test_what_was_said_is_labelled_with_speaker_and_day(bench: Bench) -> N
 
 
 async def test_conversations_of_another_folder_are_not_found(bench: Bench) -> None:
-    bench.talk.events[bench.project.parent] = [said("s0", "user", "the secret port is 7341")]
+    bench.talk.stored[bench.project.parent] = [said("s0", "user", "the secret port is 7341")]
     assert await bench.search(await bench.open("s1", "sessions"), "port") == []
 
 
@@ -130,15 +130,15 @@ async def test_sessions_of_one_folder_share_its_indices(bench: Bench) -> None:
     (bench.project / "a.py").write_text("alpha = 1\n")
     first = await bench.open("s1", "workspace", "sessions")
     second = await bench.open("s2", "workspace", "sessions")
-    assert bench.library.listens(bench.project)
-    bench.library.heard(bench.project, [said("s1", "user", "we say beta for alpha")])
+    assert bench.library.is_in_use(bench.project)
+    bench.library.ingest(bench.project, [said("s1", "user", "we say beta for alpha")])
     assert len(await bench.search(second, "alpha")) == 2
     await bench.library.release("s1")
     assert len(await bench.search(second, "alpha")) == 2
     bench.library.forget("s1")
     assert len(await bench.search(second, "alpha")) == 1
     await bench.library.release("s2")
-    assert not bench.library.listens(bench.project)
+    assert not bench.library.is_in_use(bench.project)
     assert len(first) == 2
 
 

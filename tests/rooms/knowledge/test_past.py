@@ -42,7 +42,7 @@ class Talk:
         assert folder == FOLDER
         return {session: changed_at for session, (changed_at, _) in self.talks.items()}
 
-    async def said(self, session_id: str) -> Sequence[RoomEvent]:
+    async def events(self, session_id: str) -> Sequence[RoomEvent]:
         self.read.append(session_id)
         if self.error is not None:
             raise self.error
@@ -98,7 +98,7 @@ async def test_a_start_reads_what_has_changed_since(bench: Bench) -> None:
 
 async def test_what_is_said_now_is_found_at_once(bench: Bench) -> None:
     async with bench.past() as past:
-        past.heard([said("s3", "7", "the cache lives in redis")])
+        past.ingest([said("s3", "7", "the cache lives in redis")])
         assert await find(past, "redis cache") == [("s3", "user.7")]
 
 

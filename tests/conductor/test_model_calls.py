@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.conductor.idle_timeout import with_idle_timeout
+from sidecar.conductor.model_calls import with_idle_timeout
 from sidecar.llmgateway.channel import channel_of
 from sidecar.llmgateway.contract import Emission, GatewayError, TextEmission
 from sidecar.llmgateway.scripted import Hang, Say
@@ -43,7 +43,7 @@ async def test_silence_ends_the_call_and_says_how_long_it_was() -> None:
 
     emissions = aiter(with_idle_timeout(channel_of(fall_silent), 0.0))
     assert await anext(emissions) == TextEmission("a")
-    with pytest.raises(GatewayError, match="said nothing for 0 s") as raised:
+    with pytest.raises(GatewayError, match="sent nothing for 0 s") as raised:
         await anext(emissions)
     assert (raised.value.kind, closed) == ("transport", [True])
 
@@ -80,5 +80,5 @@ async def test_a_silent_model_faults_the_turn_and_the_next_one_runs(make_stage: 
     failed = await stage.ask(session, "1")
     assert failed.fault is not None
     assert failed.fault.kind == "modelFailed"
-    assert "said nothing for 0.01 s" in failed.fault.message
+    assert "sent nothing for 0.01 s" in failed.fault.message
     assert (await stage.ask(session, "2")).text == "two"

@@ -1,4 +1,4 @@
-"""A session's tool servers: waited for by a prompt, never stored whole, gone with the session."""
+"""Clients: who follows a session, and the tool servers that they name for it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import asyncio
 import json
 from typing import Any
 
+from fake_client import FakeClient
 from fake_tool import FakeTool
 from sidecar.capabilities.mcp import HttpServer, StdioServer
+from sidecar.conductor.clients import Audience
 from sidecar.conductor.events import Notice, Settled, ToolFinished
 from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.session import Content, Session
@@ -138,3 +140,23 @@ async def test_a_session_closes_while_a_prompt_waits_for_servers(make_stage: Any
     async with asyncio.timeout(10):
         await stage.hub.close(session.sid)
     assert ((await started.outcome).stop_reason, stage.servers[0].is_closed) == ("cancelled", True)
+
+
+def test_a_client_follows_a_session_as_listener_or_controller() -> None:
+    audience, one, two = Audience(), FakeClient("one"), FakeClient("two")
+    for client in (one, two):
+        audience.join(client)
+    audience.attach(one, "s", controls=True)
+    audience.attach(two, "s", controls=False)
+    assert (audience.controllers("s"), audience.listeners("s")) == ((one,), (one, two))
+    audience.attach(two, "s", controls=True)
+    audience.attach(one, "s", controls=False)
+    assert (audience.controllers("s"), audience.listeners("s")) == ((two,), (one, two))
+    audience.detach(two, "s")
+    audience.detach(two, "unknown")
+    assert (audience.controllers("s"), audience.listeners("s")) == ((), (one,))
+    audience.leave(one)
+    assert (audience.clients, audience.listeners("s")) == ((two,), ())
+    audience.attach(two, "s", controls=True)
+    audience.dismiss("s")
+    assert audience.listeners("s") == ()

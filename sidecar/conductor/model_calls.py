@@ -1,0 +1,94 @@
+"""Model calls of a session: the system prompt they carry, the wait before a call, the idle timeout during it.
+
+Knows conversations and channels, and nothing of sessions or engines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from pathlib import PurePath
+from typing import Final
+
+from sidecar.llmgateway.channel import channel_of
+from sidecar.llmgateway.contract import Channel, Conversation, Emission, emissions_of, gateway_error
+
+RULE_FILES: Final = ("AGENTS.md", "CLAUDE.md")
+"""Names of the file in the session's folder that holds the project's rules; the first that exists is used."""
+
+RULE_FILE_LIMIT_BYTES: Final = 1_000_000
+"""A larger rule file is not read."""
+
+_RULES_CHARS: Final = 24_000
+
+_BRIEF: Final = """\
+You are a coding agent beside an editor. You work below the folder {cwd} with the tools you are given.
+
+- Look before you answer: read the files and search; cite places as path:line.
+- A read shows a file as it is now, unsaved changes included. When a file changed since you read \
+it, read it again before you edit it.
+- Edit in small steps. Changing files and running commands asks the user first; a refusal is an answer.
+- An old part of the conversation may be condensed into a digest. What it says still holds; read files \
+again rather than guess what they held."""
+
+
+def system_prompt(cwd: PurePath, rules: str) -> str:
+    """Return the system prompt for a session in *cwd*; *rules* is the text of its rule file, or empty.
+
+    The project's rules are part of the system prompt and not of the conversation, so no compaction loses
+    them.
+
+    >>> system_prompt(PurePath("/project"), "").splitlines()[0][-20:]
+    'tools you are given.'
+    """
+    brief = _BRIEF.format(cwd=cwd)
+    if not rules.strip():
+        return brief
+    if (n_cut := len(rules) - _RULES_CHARS) > 0:
+        note = f"\n[... {n_cut} characters cut; read the rule file for the rest ...]"
+        rules = rules[:_RULES_CHARS] + note
+    return f"{brief}\n\nThe project's rules:\n\n{rules.strip()}"
+
+
+def call_when_ready(
+    prepare: Callable[[], Awaitable[Conversation]], call: Callable[[Conversation], Channel]
+) -> Channel:
+    """Return the channel of a *call* that is made once *prepare* has returned the conversation to send.
+
+    An exception of either one ends the channel.
+    """
+
+    async def emissions() -> AsyncGenerator[Emission, None]:
+        async with emissions_of(call(await prepare())) as inner:
+            async for emission in inner:
+                yield emission
+
+    return channel_of(emissions)
+
+
+def with_idle_timeout(channel: Channel, timeout_s: float) -> Channel:
+    """Return *channel* with a limit on the time between two emissions, so that no turn waits for ever.
+
+    When *timeout_s* seconds pass without an emission, the call is closed and the channel raises a
+    GatewayError. The length of the whole call is not limited.
+    """
+    return channel_of(lambda: _with_idle_timeout(channel, timeout_s))
+
+
+async def _with_idle_timeout(channel: Channel, timeout_s: float) -> AsyncGenerator[Emission, None]:
+    async with emissions_of(channel) as emissions:
+        while True:
+            try:
+                async with asyncio.timeout(timeout_s) as limit:
+                    emission = await anext(emissions)
+            except StopAsyncIteration:
+                return
+            except TimeoutError as error:
+                if not limit.expired():  # raised by the call itself
+                    raise
+                raise gateway_error(
+                    "transport",
+                    f"the model sent nothing for {timeout_s:g} s; try again, or choose another model",
+                    cause=error,
+                ) from None
+            yield emission
