@@ -28,7 +28,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.providers.pictures import image_bytes, image_size
 from sidecar.llmgateway.providers.texts import sendable, sendable_json
-from sidecar.runtime.cadence.fold import UNPARSED
+from sidecar.runtime.cadence import UNPARSED
 from sidecar.runtime.wire import OPENING, Outgoing
 
 __all__ = ["CONTINUE", "EMPTY", "Fitted", "WireRules", "fit"]

@@ -1,7 +1,8 @@
-"""The pure core of a run: a state machine as data, and the folds it stands on (seed 002)."""
+"""The pure core of a run: a state machine as data, and the folds it stands on."""
 
-from sidecar.runtime.cadence.draft import Draft
 from sidecar.runtime.cadence.fold import (
+    UNPARSED,
+    Draft,
     add_usage,
     fold_all,
     fold_blocks,
@@ -9,27 +10,27 @@ from sidecar.runtime.cadence.fold import (
     seal_tool_args,
     tool_calls_of,
 )
-from sidecar.runtime.cadence.moves import ask_about
 from sidecar.runtime.cadence.reducer import FAULTING, IGNORED, TRANSITIONS, Step, cadence, start_tools
-from sidecar.runtime.cadence.transcript import Transcript
-from sidecar.runtime.cadence.transition import StepFn, Transition, initial_snapshot
+from sidecar.runtime.cadence.run_messages import RunMessages
+from sidecar.runtime.cadence.steps import StepFn, Transition, initial_snapshot, replace_history
 
 __all__ = [
     "FAULTING",
     "IGNORED",
     "TRANSITIONS",
+    "UNPARSED",
     "Draft",
+    "RunMessages",
     "Step",
     "StepFn",
-    "Transcript",
     "Transition",
     "add_usage",
-    "ask_about",
     "cadence",
     "fold_all",
     "fold_blocks",
     "fold_turn",
     "initial_snapshot",
+    "replace_history",
     "seal_tool_args",
     "start_tools",
     "tool_calls_of",

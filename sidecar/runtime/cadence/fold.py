@@ -1,6 +1,13 @@
-"""How emissions become blocks, blocks become calls, and usage adds up (R5 to R7). Plain functions on values.
+"""Folding: emissions become blocks, blocks become calls, and usage adds up.
 
-Nothing here knows of phases or effects.
+A streamed answer arrives as many small deltas, and folding each into a new turn would cost the length of the
+turn per delta. So an answer in the making is a :class:`Draft`, a log of emissions: adding one costs the same
+however long the answer is, and the log is folded once, when the turn is looked at. Folding joins the deltas
+of each block at the end, in time that grows with their number only.
+
+For example, thinking "h", thinking "m", text "ok" fold to the blocks ``Thinking("hm"), Text("ok")``.
+
+Nothing here knows of phases or effects, and no stop reason is interpreted.
 """
 
 from __future__ import annotations
@@ -10,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from sidecar.conversation.sequence import AppendOnlySeq
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -25,18 +33,7 @@ from sidecar.llmgateway.contract import (
     Usage,
 )
 from sidecar.runtime.contract import ToolCall
-
-__all__ = [
-    "UNPARSED",
-    "add_usage",
-    "fold_all",
-    "fold_blocks",
-    "fold_turn",
-    "seal_call",
-    "seal_tool_args",
-    "swap_usage",
-    "tool_calls_of",
-]
+from sidecar.runtime.wire import is_blank, with_distinct_ids
 
 UNPARSED: Final = "__unparsed"
 """The key that malformed arguments are kept under, whole."""
@@ -78,64 +75,102 @@ def fold_all(blocks: Sequence[Block], emissions: Iterable[Emission]) -> tuple[Bl
 
 
 class _Fold:
-    """Blocks under construction: what was added to each is joined once, at the end."""
+    """Blocks under construction: the deltas of each block are joined once, at the end."""
 
     def __init__(self, blocks: Sequence[Block]) -> None:
-        self._restart(blocks)
+        self._start_from(blocks)
 
-    def _restart(self, blocks: Sequence[Block]) -> None:
+    def _start_from(self, blocks: Sequence[Block]) -> None:
         self._blocks: list[Block] = list(blocks)
-        self._added: dict[int, list[str]] = {}
+        self._deltas: dict[int, list[str]] = {}
         calls = enumerate(self._blocks)
-        self._newest = {block.id: at for at, block in calls if isinstance(block, ToolCallBlock)}
+        self._newest_call = {block.id: at for at, block in calls if isinstance(block, ToolCallBlock)}
 
     def add(self, emission: Emission) -> None:
         match emission:
             case TextEmission(delta=delta):
-                self._say(TextBlock, delta)
+                self._add_prose(TextBlock, delta)
             case ThinkingEmission(delta=delta):
-                self._say(ThinkingBlock, delta)
+                self._add_prose(ThinkingBlock, delta)
             case ToolCallStartEmission(id=call_id, name=name):
                 self._open_call(call_id, name)
             case ToolCallDeltaEmission(id=call_id, args_delta=delta):
-                self._add_argument_text(call_id, delta)
+                at = self._newest_call.get(call_id)
+                if at is None:
+                    at = self._open_call(call_id, "")
+                call = self._blocks[at]
+                if isinstance(call, ToolCallBlock) and not isinstance(call.input, str):
+                    self._blocks[at] = replace(call, input="")
+                self._deltas.setdefault(at, []).append(delta)
             case DoneEmission(reply=reply):
-                self._restart(reply.blocks)
+                self._start_from(reply.blocks)
 
-    def _say(self, kind: type[TextBlock] | type[ThinkingBlock], delta: str) -> None:
+    def _add_prose(self, kind: type[TextBlock] | type[ThinkingBlock], delta: str) -> None:
         if self._blocks and isinstance(self._blocks[-1], kind):
-            self._added.setdefault(len(self._blocks) - 1, []).append(delta)
+            self._deltas.setdefault(len(self._blocks) - 1, []).append(delta)
         else:
             self._blocks.append(kind(delta))
 
     def _open_call(self, call_id: str, name: str) -> int:
-        at = self._newest[call_id] = len(self._blocks)
+        at = self._newest_call[call_id] = len(self._blocks)
         self._blocks.append(ToolCallBlock(call_id, name, ""))
         return at
 
-    def _add_argument_text(self, call_id: str, delta: str) -> None:
-        at = self._newest.get(call_id)
-        if at is None:
-            at = self._open_call(call_id, "")
-        call = self._blocks[at]
-        if isinstance(call, ToolCallBlock) and not isinstance(call.input, str):
-            self._blocks[at] = replace(call, input="")
-        self._added.setdefault(at, []).append(delta)
-
     def blocks(self) -> tuple[Block, ...]:
-        for at, deltas in self._added.items():
-            self._blocks[at] = _longer(self._blocks[at], "".join(deltas))
-        self._added.clear()
+        for at, deltas in self._deltas.items():
+            text = "".join(deltas)
+            match self._blocks[at]:
+                case TextBlock() | ThinkingBlock() as block:
+                    self._blocks[at] = replace(block, text=block.text + text)
+                case ToolCallBlock() as call:
+                    self._blocks[at] = replace(call, input=call.input + text)
+        self._deltas.clear()
         return tuple(self._blocks)
 
 
-def _longer(block: Block, text: str) -> Block:
-    match block:
-        case TextBlock() | ThinkingBlock():
-            return replace(block, text=block.text + text)
-        case ToolCallBlock():
-            return replace(block, input=block.input + text)
-    return block
+class Draft:
+    """An assistant turn that is still being written; immutable.
+
+    >>> Draft().fold(TextEmission("Hel")).fold(TextEmission("lo")).turn
+    AssistantTurn(blocks=(TextBlock(text='Hello'),))
+    """
+
+    __slots__ = ("_base", "_log", "_turn")
+
+    def __init__(self, base: tuple[Block, ...] = (), log: AppendOnlySeq[Emission] | None = None) -> None:
+        self._base = base
+        self._log: AppendOnlySeq[Emission] = AppendOnlySeq() if log is None else log
+        self._turn: AssistantTurn | None = None
+
+    def fold(self, emission: Emission) -> Draft:
+        """Return this draft with one more emission; a done emission stands for all before it."""
+        if isinstance(emission, DoneEmission):
+            return Draft(tuple(emission.reply.blocks))
+        return Draft(self._base, self._log.extended((emission,)))
+
+    @property
+    def turn(self) -> AssistantTurn:
+        """The turn as far as it is written; argument text is raw."""
+        if self._turn is None:
+            self._turn = AssistantTurn(fold_all(self._base, self._log))
+        return self._turn
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing has been written yet."""
+        return is_blank(self.turn)
+
+    def seal(self) -> AssistantTurn:
+        """Return the finished turn: streamed arguments parsed, every call under an id of its own.
+
+        The blocks of a done emission are final: an input may be a string and then stays one.
+        """
+        n_final = len(self._base)
+        blocks = tuple(
+            block if at < n_final and block is self._base[at] else seal_call(block)
+            for at, block in enumerate(self.turn.blocks)
+        )
+        return with_distinct_ids(AssistantTurn(blocks))
 
 
 def seal_tool_args(turn: AssistantTurn) -> AssistantTurn:
@@ -150,26 +185,24 @@ def seal_tool_args(turn: AssistantTurn) -> AssistantTurn:
 
 
 def seal_call(block: Block) -> Block:
-    """Return *block* with its argument text, if it is a call with any, as a JSON value (R6).
+    """Return *block* with its argument text, if it is a call with any, as a JSON value.
 
-    Blank text is ``{}``; text that is no JSON is kept whole under :data:`UNPARSED`.
+    Blank text is ``{}``; text that is not valid JSON is kept whole under :data:`UNPARSED`.
     """
-    if isinstance(block, ToolCallBlock) and isinstance(block.input, str):
-        return replace(block, input=_parsed(block.input))
-    return block
+    if not isinstance(block, ToolCallBlock) or not isinstance(block.input, str):
+        return block
+    arguments: Any = {}
+    if block.input.strip():
+        try:
+            arguments = json.loads(block.input, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError):
+            arguments = {UNPARSED: block.input}
+    return replace(block, input=arguments)
 
 
-def _parsed(raw: str) -> Any:
-    if not raw.strip():
-        return {}
-    try:
-        return json.loads(raw, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return {UNPARSED: raw}
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+def _refuse_constant(constant: str) -> None:
+    """Refuse ``NaN`` and ``Infinity``, which Python's parser would accept."""
+    raise ValueError(f"{constant} is not valid JSON")
 
 
 def tool_calls_of(turn: AssistantTurn) -> tuple[ToolCall, ...]:
@@ -182,7 +215,7 @@ def tool_calls_of(turn: AssistantTurn) -> tuple[ToolCall, ...]:
 
 
 def add_usage(total: Usage, usage: Usage) -> Usage:
-    """Return the sum, field by field, in tokens; a cache tier that sums to 0 is None (R7).
+    """Return the sum, field by field, in tokens; a cache tier that sums to 0 is None.
 
     >>> add_usage(Usage(1, 2), Usage(10, 20, cache_read_tokens=5))
     Usage(input_tokens=11, output_tokens=22, cache_read_tokens=5, cache_write_tokens=None)
@@ -196,7 +229,7 @@ def add_usage(total: Usage, usage: Usage) -> Usage:
 
 
 def swap_usage(total: Usage, old: Usage | None, new: Usage) -> Usage:
-    """Return *total* with *new* in the place of *old*: a call counts once, however often it reports (B-R6).
+    """Return *total* with *new* in the place of *old*: a call counts once, however often it reports.
 
     >>> swap_usage(Usage(108, 51), Usage(8, 1), Usage(8, 5))
     Usage(input_tokens=108, output_tokens=55, cache_read_tokens=None, cache_write_tokens=None)

@@ -1,4 +1,9 @@
-"""The state machine of a run, as data: three tables that together answer every (phase, signal kind).
+"""The reducer of a run: a state machine as data, three tables that answer every pair of phase and signal.
+
+A run goes from a prompt to settlement: it calls the model, runs the tools that the answer calls, calls the
+model again with their results, and settles when an answer calls none. Each step is a pure function of the
+state and one signal; its effects are requests that the host carries out. *waits* queues a prompt, *> phase*
+names the next phase, a dot changes nothing.
 
                    submit        emission   stream_end             tool_settled       compacted   abort
     idle           > invoking    > stream.  fault                  fault              > invoking  .
@@ -9,9 +14,13 @@
     settled        > invoking    .          .                      .                  > invoking  .
     faulted        > invoking    .          .                      .                  > invoking  .
 
-A fault signal faults from everywhere; a dot changes nothing. A run that ends while a prompt waits turns to
-that prompt at once, so a host drops what is left of a stream or a round once the run has ended. Nothing here
-awaits, reads a clock or makes an id.
+A fault signal faults from everywhere. A run that ends while a prompt waits starts on that prompt at once, so
+a host drops the rest of a stream or a round once the run has ended. For example: submit (invoking), a text
+emission (streaming), stream end (settled).
+
+Invariants, each tested for every pair: the three tables are disjoint and cover all pairs; no step raises,
+awaits, reads a clock or makes an id; a pair in ``IGNORED`` gives the very same state back. A step costs no
+more than its signal, however long the conversation is.
 """
 
 from __future__ import annotations
@@ -22,11 +31,8 @@ from types import MappingProxyType
 from typing import Final, Never, TypeAlias, cast
 
 from sidecar.runtime.cadence import steps
-from sidecar.runtime.cadence.moves import fault
-from sidecar.runtime.cadence.transition import StepFn, Transition
+from sidecar.runtime.cadence.steps import StepFn, Transition, fault
 from sidecar.runtime.contract import AgentConfig, RunError, RunPhase, RunSnapshot, Signal
-
-__all__ = ["FAULTING", "IGNORED", "TRANSITIONS", "Pair", "Step", "cadence", "start_tools"]
 
 Pair: TypeAlias = tuple[RunPhase, str]
 """A phase and the kind of a signal."""
@@ -56,16 +62,16 @@ TRANSITIONS: Final[Mapping[Pair, Step]] = MappingProxyType(
         **_rows(steps.on_fault, "fault", *_AT_REST, *_BUSY),
     }
 )
-"""What each signal does where it does something."""
+"""The step of each signal in each phase where it changes something."""
 
 FAULTING: Final[Mapping[Pair, str]] = MappingProxyType(
     {
         ("idle", "stream_end"): "a model stream ended before any prompt",
         ("dispatching", "stream_end"): "a model stream ended while tools run",
-        ("dispatching", "emission"): "the model spoke while tools run",
+        ("dispatching", "emission"): "the model sent more while tools run",
     }
 )
-"""What can only come from a broken host: the run faults with ``invalid_state`` and this message."""
+"""Signals that only a broken host sends: the run faults with ``invalid_state`` and this message."""
 
 IGNORED: Final[frozenset[Pair]] = frozenset(
     {
@@ -75,14 +81,14 @@ IGNORED: Final[frozenset[Pair]] = frozenset(
         *((phase, kind) for phase in _ENDED for kind in ("emission", "stream_end", "tool_settled", "abort")),
     }
 )
-"""What comes too late, or for nothing: the same state back and no effects (R1, failure B-R20)."""
+"""Signals that come too late or change nothing: the same state back and no effects."""
 
 
 def cadence(config: AgentConfig) -> StepFn:
     """Return the step function of a run set up by *config*: pure, total, never mutating.
 
     >>> from sidecar.llmgateway.contract import TextBlock, UserTurn
-    >>> from sidecar.runtime.cadence import initial_snapshot
+    >>> from sidecar.runtime.cadence.steps import initial_snapshot
     >>> from sidecar.runtime.contract import SubmitSignal
     >>> hi = SubmitSignal((UserTurn((TextBlock("hi"),)),))
     >>> transition = cadence(AgentConfig(model="m"))(initial_snapshot(session_id="s", model="m"), hi)
@@ -105,7 +111,7 @@ def cadence(config: AgentConfig) -> StepFn:
 def start_tools(state: RunSnapshot, call_ids: frozenset[str]) -> RunSnapshot:
     """Return *state* with the queued tools of *call_ids* running; *state* itself when none is queued.
 
-    Who starts them says so: no signal of the contract does.
+    The host calls this when it starts tools; the contract has no signal for it.
     """
     if not any(tool.stage == "queued" and tool.id in call_ids for tool in state.pending):
         return state

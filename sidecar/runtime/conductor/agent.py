@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from sidecar.llmgateway.contract import TextBlock, Turn, Usage, UserTurn
-from sidecar.runtime.cadence import Transcript, initial_snapshot
+from sidecar.runtime.cadence import RunMessages, initial_snapshot
 from sidecar.runtime.conductor.deps import AgentDeps
 from sidecar.runtime.conductor.drive import Drive
 from sidecar.runtime.conductor.errors import AgentAtRest, AgentBusy, NothingStored
@@ -156,7 +156,7 @@ class Agent:
 
     def _seat(self, messages: Sequence[Turn], state: RunSnapshot) -> None:
         """Rest with *messages* as the history, which the journal is taken to hold."""
-        history = Transcript.of(tuple(turn for turn in messages if not is_blank(turn)))
+        history = RunMessages.of(tuple(turn for turn in messages if not is_blank(turn)))
         self._drive.keeper.adopt(history)
         self._drive.snapshot = replace(
             state, phase="idle", messages=history, pending=(), error=None, stop=None, call_usage=None

@@ -13,9 +13,10 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
+from sidecar._internal.async_cancel import run_until_cancelled
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import bug
-from sidecar.runtime.cadence import Transcript, Transition, ask_about, cadence, start_tools
+from sidecar.runtime.cadence import RunMessages, Transition, cadence, replace_history, start_tools
 from sidecar.runtime.conductor.backstop import Backstop
 from sidecar.runtime.conductor.deps import AgentDeps, gateway_invoker
 from sidecar.runtime.conductor.hooks import tell
@@ -43,7 +44,7 @@ from sidecar.runtime.contract import (
     ToolCall,
     ToolSettledSignal,
 )
-from sidecar.runtime.dispatch import Scheduler, create_scheduler, run_until_cancelled
+from sidecar.runtime.dispatch import Scheduler, create_scheduler
 from sidecar.runtime.ledger import RunLedger
 from sidecar.runtime.turn import drive_turn
 
@@ -190,13 +191,13 @@ class Drive:
         history = await self._owned(self._deps.make_room(), "compaction_failed")
         if history is None:
             return self._unless_over(invocation)
-        self._take(ask_about(self._config, self.snapshot, history))
-        self.keeper.adopt(Transcript.of(self.snapshot.messages))
+        self._take(replace_history(self._config, self.snapshot, history))
+        self.keeper.adopt(RunMessages.of(self.snapshot.messages))
         return await self._next_call()
 
     async def _relieved(self, invocation: InvokeModelEffect) -> InvokeModelEffect | None:
         """Return the call to make, over a shorter history if that was due; None when the run is over."""
-        history = Transcript.of(self.snapshot.messages).finished
+        history = RunMessages.of(self.snapshot.messages).finished
         relief = self._backstop.relieve(history, invocation.conversation, self._token)
         compaction = await self._owned(relief, "compaction_failed")
         if compaction is None:

@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 
 from sidecar.conversation.sequence import AppendOnlySeq
 from sidecar.llmgateway.contract import Turn
-from sidecar.runtime.cadence import Transcript
+from sidecar.runtime.cadence import RunMessages
 from sidecar.runtime.conductor.hooks import tell
 from sidecar.runtime.wire import is_blank
 
@@ -80,7 +80,7 @@ class Keeper:
         self._stored: AppendOnlySeq[Turn] | None = None
         self._is_failing = False
 
-    def adopt(self, history: Transcript) -> None:
+    def adopt(self, history: RunMessages) -> None:
         """Take note that the journal holds exactly the finished turns of *history*."""
         self._stored = history.finished
 
@@ -92,7 +92,7 @@ class Keeper:
         """Write the finished turns of *messages*: those that are new, or all as a branch after a cut."""
         if self._journal is None:
             return
-        finished = Transcript.of(messages).finished
+        finished = RunMessages.of(messages).finished
         try:
             await self._write(self._journal, finished)
         except Exception as error:

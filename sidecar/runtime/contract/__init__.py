@@ -1,17 +1,16 @@
-"""The words of a run (facts 1.2): state, signals, effects, events, tools, nodes. Frozen values only."""
+"""The words of a run: state, signals, effects, events, tools, nodes. Frozen values only."""
 
-from sidecar.runtime.contract.config import DEFAULT_MAX_TURNS, NO_COMPACTION, AgentConfig, CompactionPolicy
-from sidecar.runtime.contract.run_state import (
-    PendingTool,
-    RunError,
-    RunErrorKind,
-    RunPhase,
-    RunSnapshot,
-    ToolStage,
-    run_error,
+from sidecar.runtime.contract.agent import (
+    DEFAULT_MAX_TURNS,
+    NO_COMPACTION,
+    AgentConfig,
+    CompactionPolicy,
+    ToolBox,
+    ToolCall,
+    ToolOutcome,
+    ToolRunner,
 )
-from sidecar.runtime.contract.session import Migrator, SessionHead, SessionNode
-from sidecar.runtime.contract.signals import (
+from sidecar.runtime.contract.run import (
     AbortSignalInput,
     CompactedSignal,
     CompactEffect,
@@ -20,12 +19,20 @@ from sidecar.runtime.contract.signals import (
     FaultedEvent,
     FaultSignal,
     InvokeModelEffect,
+    Migrator,
     ModelInvoker,
+    PendingTool,
     PersistEffect,
     PublishEffect,
+    RunError,
+    RunErrorKind,
     RunEvent,
     RunEventHandler,
+    RunPhase,
+    RunSnapshot,
     RunToolEffect,
+    SessionHead,
+    SessionNode,
     SettledEvent,
     Signal,
     SnapshotEvent,
@@ -35,9 +42,10 @@ from sidecar.runtime.contract.signals import (
     ThinkingDeltaEvent,
     ToolFinishedEvent,
     ToolSettledSignal,
+    ToolStage,
     ToolStartedEvent,
+    run_error,
 )
-from sidecar.runtime.contract.tools import ToolBox, ToolCall, ToolOutcome, ToolRunner
 
 __all__ = [
     "DEFAULT_MAX_TURNS",

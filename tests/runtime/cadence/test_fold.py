@@ -165,7 +165,7 @@ def test_folding_all_at_once_is_folding_one_by_one(
 
 @given(st.lists(EMISSIONS, max_size=12))
 def test_b_r18_a_draft_folds_as_plain_values_do(emissions: list[Emission]) -> None:
-    draft = reduce(Draft.folded, emissions, Draft())
+    draft = reduce(Draft.fold, emissions, Draft())
     assert draft.turn == reduce(fold_turn, emissions, AssistantTurn(()))
 
 
@@ -173,7 +173,7 @@ def test_b_r18_a_draft_folds_as_plain_values_do(emissions: list[Emission]) -> No
 def test_an_older_draft_never_hears_of_later_emissions(emissions: list[Emission]) -> None:
     drafts = [Draft()]
     for emission in emissions:
-        drafts.append(drafts[-1].folded(emission))
+        drafts.append(drafts[-1].fold(emission))
     expected = [fold_all((), emissions[:n]) for n in range(len(drafts))]
     assert [draft.turn.blocks for draft in drafts] == expected
 
@@ -228,13 +228,13 @@ def test_r6_nothing_to_seal_gives_the_same_turn_back() -> None:
     ],
 )
 def test_r6_a_draft_seals_what_was_streamed(emissions: list[Emission], inputs: list[object]) -> None:
-    turn = reduce(Draft.folded, emissions, Draft()).sealed()
+    turn = reduce(Draft.fold, emissions, Draft()).seal()
     assert [block.input for block in turn.blocks if isinstance(block, ToolCallBlock)] == inputs
 
 
 def test_b_r15_a_sealed_draft_has_distinct_ids() -> None:
     emissions: Sequence[Emission] = [start("c"), args("c", '"1"'), start("c", "rm"), args("c", '"2"')]
-    turn = reduce(Draft.folded, emissions, Draft()).sealed()
+    turn = reduce(Draft.fold, emissions, Draft()).seal()
     assert tool_calls_of(turn) == (ToolCall("c", "ls", "1"), ToolCall("c_2", "rm", "2"))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from function_tools import FunctionTools
 from sidecar._internal.cancel import CancelToken
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -45,7 +46,6 @@ from sidecar.runtime.contract import (
     SnapshotEvent,
     ToolCall,
 )
-from sidecar.runtime.dispatch import FunctionTools
 from sidecar.runtime.ledger import RunLedger
 
 USAGE = Usage(10, 3)

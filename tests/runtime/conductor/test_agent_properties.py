@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from function_tools import FunctionTools
 from sidecar._internal.cancel import CancelToken
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -28,7 +29,6 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.runtime.conductor import Agent, AgentDeps, MemoryJournal, create_agent
 from sidecar.runtime.contract import AgentConfig, FaultedEvent, RunEvent, RunSnapshot, SettledEvent, ToolCall
-from sidecar.runtime.dispatch import FunctionTools
 from sidecar.runtime.wire import is_blank, paired
 
 Beat: TypeAlias = Emission | Literal["pause", "raise", "hang"]

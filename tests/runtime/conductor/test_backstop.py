@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from function_tools import FunctionTools
 from sidecar._internal.cancel import CancelToken
 from sidecar.conversation.sequence import AppendOnlySeq
 from sidecar.llmgateway.catalog import MOCK_CARD
@@ -34,7 +35,6 @@ from sidecar.llmgateway.contract import (
 from sidecar.runtime.conductor import Agent, AgentDeps, MemoryJournal, create_agent
 from sidecar.runtime.conductor.backstop import Backstop
 from sidecar.runtime.contract import NO_COMPACTION, AgentConfig, CompactionPolicy, ToolCall
-from sidecar.runtime.dispatch import FunctionTools
 from sidecar.runtime.memory import DISTILL_INSTRUCTION, SUMMARY_HEADING, LiveCompaction, live_tokens
 from sidecar.runtime.wire import build_conversation
 

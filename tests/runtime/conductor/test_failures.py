@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from function_tools import FunctionTools
 from sidecar._internal.cancel import CancelToken
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -41,7 +42,6 @@ from sidecar.runtime.contract import (
     ToolCall,
     ToolOutcome,
 )
-from sidecar.runtime.dispatch import FunctionTools
 from sidecar.runtime.store import SessionStore
 
 LIMIT_S = 5

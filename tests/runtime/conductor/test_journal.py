@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from sidecar.llmgateway.contract import AssistantTurn, TextBlock, Turn, UserTurn
-from sidecar.runtime.cadence import Draft, Transcript
+from sidecar.runtime.cadence import Draft, RunMessages
 from sidecar.runtime.conductor.journal import Keeper, MemoryJournal
 
 A, B, C, D = (UserTurn((TextBlock(text),)) for text in "abcd")
@@ -42,7 +42,7 @@ def keeper(journal: MemoryJournal | None, errors: list[Exception] | None = None)
 
 async def test_only_what_is_new_is_written() -> None:
     journal = Flaky()
-    keep, history = keeper(journal), Transcript.of(())
+    keep, history = keeper(journal), RunMessages.of(())
     keep.adopt(history)
     for turn in (A, B, C):
         history = history.with_turns((turn,))
@@ -53,7 +53,7 @@ async def test_only_what_is_new_is_written() -> None:
 
 async def test_an_open_turn_waits_until_it_is_finished() -> None:
     journal = Flaky()
-    keep, history = keeper(journal), Transcript.of(())
+    keep, history = keeper(journal), RunMessages.of(())
     keep.adopt(history)
     await keep.keep(history.with_turns((A,)).with_open(Draft()))
     assert journal.branches == [(A,)]
@@ -61,20 +61,20 @@ async def test_an_open_turn_waits_until_it_is_finished() -> None:
 
 async def test_b_r5_a_blank_turn_is_never_stored() -> None:
     journal = Flaky()
-    keep, history = keeper(journal), Transcript.of(())
+    keep, history = keeper(journal), RunMessages.of(())
     keep.adopt(history)
     history = history.with_turns((A, BLANK))
     await keep.keep(history)
     await keep.keep(history.with_turns((BLANK,)))
-    await keep.keep(Transcript.of((BLANK, B)))
+    await keep.keep(RunMessages.of((BLANK, B)))
     assert (journal.branches, journal.n_calls) == ([(A,), (B,)], 2)
 
 
 async def test_a_history_that_did_not_grow_out_of_the_stored_one_is_a_branch() -> None:
     journal = Flaky()
-    keep, history = keeper(journal), Transcript.of((A, B))
+    keep, history = keeper(journal), RunMessages.of((A, B))
     keep.adopt(history)
-    await keep.keep(Transcript.of((C, B)))
+    await keep.keep(RunMessages.of((C, B)))
     await keep.keep(history)
     assert journal.branches == [(), (C, B), (A, B)]
 
@@ -87,7 +87,7 @@ async def test_an_unknown_journal_gets_a_branch_also_of_nothing() -> None:
 
 async def test_what_could_not_be_written_goes_with_the_next_write() -> None:
     journal, errors = Flaky(), list[Exception]()
-    keep, history = keeper(journal, errors), Transcript.of(())
+    keep, history = keeper(journal, errors), RunMessages.of(())
     keep.adopt(history)
     journal.fails = True
     for turn in (A, B):
@@ -111,7 +111,7 @@ async def test_a_branch_that_failed_is_tried_again() -> None:
 
 async def test_each_outage_is_reported_once() -> None:
     journal, errors = Flaky(), list[Exception]()
-    keep, history = keeper(journal, errors), Transcript.of(())
+    keep, history = keeper(journal, errors), RunMessages.of(())
     keep.adopt(history)
     for fails, turn in ((True, A), (True, B), (False, C), (True, D)):
         journal.fails = fails

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from function_tools import FunctionTools
 from sidecar.llmgateway.contract import AssistantTurn, TextBlock, ToolTurn, Turn, UserTurn
 from sidecar.llmgateway.scripted import Call, Say, Script, ScriptedModel
 from sidecar.runtime.conductor import Agent, AgentDeps, MemoryJournal, create_agent
 from sidecar.runtime.contract import AgentConfig, ToolCall
-from sidecar.runtime.dispatch import FunctionTools
 
 DIGEST = UserTurn((TextBlock("what was read so far"),))
 SCRIPT: Script = [[Call("read", {"n": 1})], [Call("read", {"n": 2})], [Say("done")]]

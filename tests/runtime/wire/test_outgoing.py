@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from function_tools import FunctionTools
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -25,7 +26,6 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.runtime.contract import AgentConfig
-from sidecar.runtime.dispatch import FunctionTools
 from sidecar.runtime.wire import OPENING, PROJECTORS, Outgoing, build_conversation, is_blank
 
 CONFIG = AgentConfig(model="m")

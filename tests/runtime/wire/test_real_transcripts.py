@@ -21,7 +21,7 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
-from sidecar.runtime.cadence import Transcript
+from sidecar.runtime.cadence import RunMessages
 from sidecar.runtime.contract import AgentConfig
 from sidecar.runtime.wire import NO_RESULT, build_conversation, is_blank
 
@@ -86,4 +86,4 @@ def test_a_recorded_conversation_is_sent_soundly(path: Path | None) -> None:
     assert _n_made_up(sent) == sum(call_id not in given for call_id in called)
     assert isinstance(sent[0], UserTurn)
     assert not any(is_blank(turn) for turn in sent)
-    assert Transcript.of(history).outgoing.turns() == sent
+    assert RunMessages.of(history).outgoing.turns() == sent

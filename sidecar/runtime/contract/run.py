@@ -1,47 +1,85 @@
-"""What moves a run (signals), what a step asks for (effects), what it tells (events) (facts 1.2)."""
+"""A run: its state, the signals that move it, the effects that a step requests, the events that it publishes.
+
+The nodes of a stored conversation stand at the end. All of these are frozen values.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
-from sidecar.llmgateway.contract import Channel, Conversation, Emission, StreamOptions, Turn
-from sidecar.runtime.contract.run_state import RunError, RunSnapshot
-from sidecar.runtime.contract.tools import ToolCall, ToolOutcome
+from sidecar.llmgateway.contract import (
+    Channel,
+    Conversation,
+    Emission,
+    StopReason,
+    StreamOptions,
+    Turn,
+    Usage,
+)
+from sidecar.runtime.contract.agent import ToolCall, ToolOutcome
 
-__all__ = [
-    "AbortSignalInput",
-    "CompactEffect",
-    "CompactedSignal",
-    "Effect",
-    "EmissionSignal",
-    "FaultSignal",
-    "FaultedEvent",
-    "InvokeModelEffect",
-    "ModelInvoker",
-    "PersistEffect",
-    "PublishEffect",
-    "RunEvent",
-    "RunEventHandler",
-    "RunToolEffect",
-    "SettledEvent",
-    "Signal",
-    "SnapshotEvent",
-    "StreamEndSignal",
-    "SubmitSignal",
-    "TextDeltaEvent",
-    "ThinkingDeltaEvent",
-    "ToolFinishedEvent",
-    "ToolSettledSignal",
-    "ToolStartedEvent",
+RunPhase: TypeAlias = Literal[
+    "idle", "invoking", "streaming", "dispatching", "compacting", "settled", "faulted"
 ]
+RunErrorKind: TypeAlias = Literal[
+    "model_failed", "tool_failed", "aborted", "compaction_failed", "turn_budget", "invalid_state"
+]
+ToolStage: TypeAlias = Literal["queued", "running", "done"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunError:
+    """Why a run faulted; *cause* is the exception or value behind it, for logs and never for the wire."""
+
+    kind: RunErrorKind
+    message: str
+    cause: Any = None
+
+
+def run_error(kind: RunErrorKind, message: str, cause: Any = None) -> RunError:
+    """Return a :class:`RunError`; the spelling of the seeds."""
+    return RunError(kind, message, cause)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingTool:
+    """One tool call of the current round that the model waits for."""
+
+    id: str
+    name: str
+    stage: ToolStage
+
+
+@dataclass(frozen=True, slots=True)
+class RunSnapshot:
+    """One run at one moment; never mutated.
+
+    ``messages`` is an immutable sequence that compares equal to a tuple of the same turns. ``stop`` is
+    why the newest model call ended, None while it streams: a reply cut at its output limit settles
+    with ``max_output``. ``call_usage`` is the usage that the newest model call reported so far, and is part
+    of ``usage_total``. ``queued`` are submits that wait for the next safe step, the oldest first.
+    """
+
+    run_id: str
+    session_id: str
+    phase: RunPhase
+    messages: Sequence[Turn]
+    pending: tuple[PendingTool, ...]
+    usage_total: Usage
+    model: str
+    error: RunError | None = None
+    stop: StopReason | None = None
+    call_usage: Usage | None = None
+    queued: tuple[tuple[Turn, ...], ...] = ()
+
 
 ModelInvoker: TypeAlias = Callable[[Conversation, StreamOptions], Channel]
 """The one seam to a model.
 
 Contract: returns at once; the channel yields its emissions in order, ends with a done or an error
-emission, and honours ``options.cancel`` within one emission. What it raises counts as an error emission.
+emission, and honours ``options.cancel`` within one emission. An exception counts as an error emission.
 """
 
 
@@ -55,7 +93,7 @@ class SubmitSignal:
 
 @dataclass(frozen=True, slots=True)
 class EmissionSignal:
-    """The model said something."""
+    """One emission of the model's stream."""
 
     kind: ClassVar[Literal["emission"]] = "emission"
     emission: Emission
@@ -131,7 +169,7 @@ class RunToolEffect:
 
 @dataclass(frozen=True, slots=True)
 class PersistEffect:
-    """Store what is new in *snapshot*."""
+    """Store the turns of *snapshot* that are not stored yet."""
 
     kind: ClassVar[Literal["persist"]] = "persist"
     snapshot: RunSnapshot
@@ -147,7 +185,7 @@ class CompactEffect:
 
 @dataclass(frozen=True, slots=True)
 class PublishEffect:
-    """Tell the subscribers."""
+    """Publish *event* to the subscribers."""
 
     kind: ClassVar[Literal["publish"]] = "publish"
     event: RunEvent
@@ -227,4 +265,38 @@ RunEvent: TypeAlias = (
 )
 
 RunEventHandler: TypeAlias = Callable[[RunEvent], None]
-"""A subscriber. Contract: returns soon; what it raises is swallowed."""
+"""A subscriber. Contract: returns soon; its exceptions are swallowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionNode:
+    """One immutable node of a stored conversation.
+
+    *id* is a hash of the other three; *parent* is None for a root; *created_at* is in epoch milliseconds.
+    """
+
+    id: str
+    parent: str | None
+    turn: Turn
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHead:
+    """Where a session stands: the node *leaf*, or nowhere yet."""
+
+    session_id: str
+    leaf: str | None
+
+
+class Migrator(Protocol):
+    """One step of a schema upgrade, applied to every record on load."""
+
+    @property
+    def id(self) -> str:
+        """The name of the step."""
+        ...
+
+    def upgrade(self, raw: dict[str, Any]) -> dict[str, Any]:
+        """Return *raw* in the next schema; a record that needs no change is returned as it is."""
+        ...

@@ -1,7 +1,7 @@
-"""Runs the tool calls of one round, a bounded number at a time, and yields outcomes as they come (R19).
+"""Rounds of tool calls: bounded, cancellable, each call with exactly one outcome, yielded as it comes.
 
-It is the owner of the tasks it starts: however a round ends, none of them is left behind. What a tool raises,
-returns wrongly or refuses to end never gets past its own outcome (failures B-R10, B-R15).
+The scheduler owns the tasks that it starts: however a round ends, none of them is left behind. A tool that
+raises, returns a wrong value or does not stop spoils nothing but its own outcome.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ DEFAULT_CONCURRENCY = 8
 """Calls of one round that run at the same time."""
 
 DEFAULT_GRACE_S = 1.0
-"""How long a cancelled tool may take to come to an end by itself."""
+"""How long a cancelled tool may take to end by itself."""
 
 _OVERDUE = "the tool did not stop when it was cancelled, and was ended by force"
 
 OnStart: TypeAlias = Callable[[Sequence[ToolCall]], None]
-"""Hears which calls are being started. Contract: returns soon, never raises."""
+"""Called with the calls that are being started. Contract: returns soon, never raises."""
 
 
 def create_scheduler(
@@ -41,10 +41,10 @@ def create_scheduler(
     """Return a scheduler over *runner*.
 
     Args:
-        runner: who runs a call.
+        runner: runs a call.
         concurrency: calls of a round at the same time, rounded down, at least 1.
         grace_s: seconds a cancelled call gets to end by itself, and once more to end by force.
-        on_start: hears which calls are being started.
+        on_start: called with the calls that are being started.
     """
     return Scheduler(runner, concurrency, grace_s=grace_s, on_start=on_start)
 
@@ -92,7 +92,7 @@ class Scheduler:
 
 
 class _Round:
-    """The calls of one round: those that wait, and the tasks of those that run."""
+    """The calls of one round: the waiting ones, and the tasks of the running ones."""
 
     def __init__(
         self, runner: ToolRunner, calls: Sequence[ToolCall], token: CancelToken, grace_s: float
@@ -116,7 +116,7 @@ class _Round:
         started = []
         while self._waiting and len(self._running) < limit and not self.token.cancelled:
             call = self._waiting.popleft()
-            task = asyncio.create_task(_run(self._runner, call, self.token.child()))
+            task = asyncio.create_task(_run_inside_task(self._runner, call, self.token.child()))
             task.add_done_callback(self._ended.put_nowait)
             self._running[task] = call
             started.append(call)
@@ -129,12 +129,13 @@ class _Round:
         task = await self._next_ended()
         if task is not None:
             call = self._running.pop(task)
-            return (ToolSettledSignal(call.id, _outcome(call, task)),)
+            return (ToolSettledSignal(call.id, _outcome_of(call, task)),)
         overdue = list(self._running.values())
         await self.close()
         return [ToolSettledSignal(call.id, _error(call, _OVERDUE)) for call in overdue]
 
     async def _next_ended(self) -> asyncio.Task[ToolOutcome] | None:
+        """Return the next task to end, or None when the grace of a cancelled round is over."""
         while True:
             if self._deadline is None and self.token.cancelled:
                 self._deadline = self._loop.time() + self._grace_s
@@ -147,7 +148,7 @@ class _Round:
                 return task
 
     async def close(self) -> None:
-        """End by force what still runs."""
+        """End every call that still runs by force."""
         self._unlisten()
         running = list(self._running)
         self._running.clear()
@@ -156,12 +157,13 @@ class _Round:
         await end_tasks(running, self._grace_s)
 
 
-async def _run(runner: ToolRunner, call: ToolCall, cancel: CancelToken) -> ToolOutcome:
+async def _run_inside_task(runner: ToolRunner, call: ToolCall, cancel: CancelToken) -> ToolOutcome:
+    """Run *call*; a runner that raises before it awaits raises inside the task of its call."""
     return await runner.run(call, cancel)
 
 
-def _outcome(call: ToolCall, task: asyncio.Task[ToolOutcome]) -> ToolOutcome:
-    """Return what *task* came to, under the id of the call it was started for."""
+def _outcome_of(call: ToolCall, task: asyncio.Task[ToolOutcome]) -> ToolOutcome:
+    """Return the outcome of *task* under the id of the call that it was started for."""
     if task.cancelled():
         return _error(call, "the tool was cancelled")
     if (error := task.exception()) is not None:

@@ -20,29 +20,29 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
-from sidecar.runtime.cadence import Draft, Transcript
+from sidecar.runtime.cadence import Draft, RunMessages
 from sidecar.runtime.contract import AgentConfig
 from sidecar.runtime.wire import build_conversation
 
 A, B, C = (UserTurn((TextBlock(text),)) for text in "abc")
 OPEN = AssistantTurn((TextBlock("Hello"),))
-DRAFT = Draft().folded(TextEmission("Hel")).folded(TextEmission("lo"))
+DRAFT = Draft().fold(TextEmission("Hel")).fold(TextEmission("lo"))
 RESULTS = ToolTurn((ToolResultBlock("c", "out", False),))
 
 CASES = [
-    pytest.param(Transcript.of(()), (), id="empty"),
-    pytest.param(Transcript.of((A, B)), (A, B), id="finished turns"),
-    pytest.param(Transcript.of((A, B)).with_open(DRAFT), (A, B, OPEN), id="an answer being written"),
-    pytest.param(Transcript.of((A,)).with_open(RESULTS), (A, RESULTS), id="a round of tools"),
-    pytest.param(Transcript.of(()).with_open(Draft()), (AssistantTurn(()),), id="a blank answer alone"),
+    pytest.param(RunMessages.of(()), (), id="empty"),
+    pytest.param(RunMessages.of((A, B)), (A, B), id="finished turns"),
+    pytest.param(RunMessages.of((A, B)).with_open(DRAFT), (A, B, OPEN), id="an answer being written"),
+    pytest.param(RunMessages.of((A,)).with_open(RESULTS), (A, RESULTS), id="a round of tools"),
+    pytest.param(RunMessages.of(()).with_open(Draft()), (AssistantTurn(()),), id="a blank answer alone"),
 ]
 
 
 @pytest.mark.parametrize(("transcript", "plain"), CASES)
-def test_it_equals_the_tuple_of_the_same_turns(transcript: Transcript, plain: tuple[Turn, ...]) -> None:
+def test_it_equals_the_tuple_of_the_same_turns(transcript: RunMessages, plain: tuple[Turn, ...]) -> None:
     assert transcript == plain
     assert plain == transcript
-    assert transcript == Transcript.of(plain)
+    assert transcript == RunMessages.of(plain)
     assert hash(transcript) == hash(plain)
     assert transcript != (*plain, C)
     assert transcript != (*plain[:-1], C)
@@ -50,7 +50,7 @@ def test_it_equals_the_tuple_of_the_same_turns(transcript: Transcript, plain: tu
 
 
 @pytest.mark.parametrize(("transcript", "plain"), CASES)
-def test_it_reads_like_the_tuple(transcript: Transcript, plain: tuple[Turn, ...]) -> None:
+def test_it_reads_like_the_tuple(transcript: RunMessages, plain: tuple[Turn, ...]) -> None:
     assert len(transcript) == len(plain)
     assert bool(transcript) is bool(plain)
     assert list(transcript) == list(plain)
@@ -59,11 +59,11 @@ def test_it_reads_like_the_tuple(transcript: Transcript, plain: tuple[Turn, ...]
     assert all(turn in transcript for turn in plain)
     assert C not in transcript
     assert (*transcript, C) == (*plain, C)
-    assert repr(transcript) == f"Transcript({plain!r})"
+    assert repr(transcript) == f"RunMessages({plain!r})"
 
 
 @pytest.mark.parametrize(("transcript", "plain"), CASES)
-def test_concatenation_gives_tuples(transcript: Transcript, plain: tuple[Turn, ...]) -> None:
+def test_concatenation_gives_tuples(transcript: RunMessages, plain: tuple[Turn, ...]) -> None:
     one: tuple[Turn, ...] = (C,)
     assert transcript + one == plain + one
     assert one + transcript == one + plain
@@ -74,7 +74,7 @@ def test_concatenation_gives_tuples(transcript: Transcript, plain: tuple[Turn, .
 @given(st.integers(0, 4), st.booleans(), st.slices(6))
 def test_slices_are_those_of_the_tuple(n_turns: int, has_open: bool, part: slice) -> None:
     turns: tuple[Turn, ...] = (A, B, C, A)[:n_turns]
-    transcript = Transcript.of(turns)
+    transcript = RunMessages.of(turns)
     if has_open:
         transcript, turns = transcript.with_open(DRAFT), (*turns, OPEN)
     assert transcript[part] == turns[part]
@@ -84,16 +84,16 @@ def test_slices_are_those_of_the_tuple(n_turns: int, has_open: bool, part: slice
 @pytest.mark.parametrize("index", [2, -3])
 def test_an_index_out_of_range_is_an_index_error(index: int) -> None:
     with pytest.raises(IndexError):
-        Transcript.of((A, B))[index]
+        RunMessages.of((A, B))[index]
 
 
 def test_a_transcript_is_taken_as_it_is() -> None:
-    transcript = Transcript.of((A,))
-    assert Transcript.of(transcript) is transcript
+    transcript = RunMessages.of((A,))
+    assert RunMessages.of(transcript) is transcript
 
 
 def test_versions_do_not_disturb_each_other() -> None:
-    root = Transcript.of((A,))
+    root = RunMessages.of((A,))
     left = root.with_turns((B,))
     right = root.with_turns((C,))
     versions = (root, left, right, left.with_turns((A,)))
@@ -101,24 +101,24 @@ def test_versions_do_not_disturb_each_other() -> None:
 
 
 def test_finishing_leaves_the_open_turn_out() -> None:
-    assert Transcript.of((A,)).with_open(DRAFT).with_turns((B,)) == (A, B)
+    assert RunMessages.of((A,)).with_open(DRAFT).with_turns((B,)) == (A, B)
 
 
 def test_its_outgoing_is_what_build_conversation_gives() -> None:
     call = AssistantTurn((ToolCallBlock("c", "ls", {}),))
-    transcript = Transcript.of((A,)).with_turns((call,)).with_turns((RESULTS, B))
+    transcript = RunMessages.of((A,)).with_turns((call,)).with_turns((RESULTS, B))
     sent = transcript.with_open(DRAFT).outgoing.turns()
     assert sent == build_conversation((A, call, RESULTS, B), AgentConfig(model="m")).turns
 
 
 @pytest.mark.parametrize(("transcript", "plain"), CASES)
-def test_it_survives_a_copy(transcript: Transcript, plain: tuple[Turn, ...]) -> None:
+def test_it_survives_a_copy(transcript: RunMessages, plain: tuple[Turn, ...]) -> None:
     copies: Sequence[object] = [copy.deepcopy(transcript), pickle.loads(pickle.dumps(transcript))]
     assert copies == [plain, plain]
 
 
 def test_it_matches_sequence_patterns() -> None:
-    match Transcript.of((A, B)):
+    match RunMessages.of((A, B)):
         case [first, *rest]:
             assert (first, rest) == (A, [B])
         case _:

@@ -1,4 +1,4 @@
-"""A tool box of plain functions: the fake for tests of agents. It asks nobody and checks nothing."""
+"""A tool box of plain functions, for tests of agents. It asks for no permission and checks nothing."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from sidecar._internal.cancel import CancelToken
 from sidecar.llmgateway.contract import ToolDescriptor
 from sidecar.runtime.contract import ToolCall, ToolOutcome, ToolRunner
 
-__all__ = ["FunctionTools", "ToolFunction"]
-
 ToolFunction: TypeAlias = Callable[[ToolCall, CancelToken], Awaitable[object]]
-"""One tool: what it returns is its output, or its whole outcome when that is what it returns."""
+"""One tool: returns its output, or its whole outcome."""
 
 
 class FunctionTools:

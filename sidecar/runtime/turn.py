@@ -1,17 +1,11 @@
-"""Turns the channel of one model call into signals (R18). It keeps no state and looks at no emission."""
+"""One model call as a stream of signals. It keeps no state and looks at no emission."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
 from sidecar.llmgateway.contract import Channel, emissions_of
-from sidecar.runtime.contract import (
-    EmissionSignal,
-    FaultSignal,
-    RunError,
-    Signal,
-    StreamEndSignal,
-)
+from sidecar.runtime.contract import EmissionSignal, FaultSignal, RunError, Signal, StreamEndSignal
 
 __all__ = ["drive_turn"]
 
