@@ -18,8 +18,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from sidecar.rooms import EventSource, MockAIProvider, Room, RoomContext, RoomEvent, TextContent
 from sidecar.rooms.knowledge import SessionEntry, SessionsSource, WorkspaceSource
-from sidecar.rooms.knowledge.ranking import telling_words
-from sidecar.rooms.knowledge.words import query_words
+from sidecar.rooms.knowledge.words import choose_ranking_words, query_words
 from sidecar.rooms.memory import MemoryResult, SlidingWindowMemory, SummarizingMemory
 from sidecar.rooms.memory.budget import MemoryLimits, MemoryLoad, fit_items, plan_cut
 from sidecar.rooms.memory.estimate import event_tokens
@@ -178,7 +177,7 @@ def test_workspace_index(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
 
     async def build() -> None:
         source.refresh()
-        await source.settled()
+        await source.wait_until_idle()
 
     async def steps() -> tuple[float, float, float, float]:
         start = time.perf_counter()
@@ -187,8 +186,8 @@ def test_workspace_index(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
         await build()
         drop_renewable_links = time.perf_counter()
         paths[0].write_text("parseTokenBudget")
-        source.changed(paths[0])
-        await source.settled()
+        source.note_change(paths[0])
+        await source.wait_until_idle()
         changed = time.perf_counter()
         asked = [await timed(query) for query in QUERIES * 9]
         return built - start, drop_renewable_links - built, changed - drop_renewable_links, median(asked)
@@ -228,7 +227,7 @@ def bare_query_seconds(database: Path) -> float:
             ).fetchone()[0]
             for word in query_words(query)
         }
-        match = " OR ".join(f'"{word}"' for word in telling_words(counts, n_rows, 5000))
+        match = " OR ".join(f'"{word}"' for word in choose_ranking_words(counts, n_rows, 5000))
         start = time.perf_counter()
         connection.execute(
             "SELECT rowid, rank FROM chunk WHERE chunk MATCH ? ORDER BY rank LIMIT 5", (match,)

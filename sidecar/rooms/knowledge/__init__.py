@@ -1,7 +1,6 @@
-"""Knowledge sources that hold something: the workspace's files, and what was said in stored conversations.
+"""Knowledge sources with an index: the files of a workspace, and the messages of stored sessions.
 
-Drivers over SQLite's full-text search. They list no files and read no store themselves; both are handed to
-them.
+Drivers over SQLite's full-text search. The lists of files and the stored sessions are their callers'.
 """
 
 from sidecar.rooms.knowledge.sessions import SessionEntry, SessionsSource

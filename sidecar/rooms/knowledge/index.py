@@ -1,28 +1,45 @@
-"""A full-text index in SQLite: documents in rooms, divided into chunks, ranked by BM25.
+"""A ranked full-text index in SQLite: documents in rooms, divided into chunks, ranked by BM25.
 
-Blocking, and for one thread: whoever uses it from an event loop does so through
-:class:`sidecar.rooms.knowledge.worker.IndexThread`. It holds nothing that cannot be made again, so an index
-that is broken or of another version is set aside and begun anew.
+The problem: thousands of files and messages must be searched before a prompt is answered, by several
+sessions, without blocking the event loop, and any of it may be lost without harm.
+
+- A document has a key that is its own within its room. It is stored as chunks of at most 60 lines in an FTS5
+  table with three columns: the text, the words inside its names, the title. Columns weigh 1, 0.5 and 2.
+- The row number of a chunk is its document's number followed by 16 bits of its own (document 7 has rows
+  458752, 458753, ...), so that ``id >> 16`` finds the document without a join, and the best chunk of each
+  document is a GROUP BY.
+- A search counts the rows of each word first, ranks by the rarest ones, and scales the ranks to 0 to 1 by the
+  best rank that these words could get, so that scores compare between indexes.
+- :class:`IndexThread` owns the connection: all work on an index is done by one thread, in the order it was
+  requested. An index that is broken or of another version is set aside and begun anew, and its owner is
+  notified to fill it again.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import sqlite3
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.rooms.knowledge.excerpts import Chunk, chunks, excerpt
-from sidecar.rooms.knowledge.ranking import comparable, telling_words
-from sidecar.rooms.knowledge.words import clean, hidden_words, query_words
-
-__all__ = ["Document", "Hit", "StaleIndex", "TextIndex", "is_broken", "open_index", "set_aside"]
+from sidecar.rooms.knowledge.words import (
+    TextChunk,
+    choose_ranking_words,
+    excerpt,
+    normalize_rank,
+    query_words,
+    split_chunks,
+    to_storable,
+    words_in_names,
+)
 
 APPLICATION_ID = 0x53434B49
 VERSION = 1
@@ -32,7 +49,6 @@ BUSY_TIMEOUT_S = 5.0
 EXCERPT_CHARS = 800
 # Ranking a row costs a microsecond or two, and a word that is in more rows than this says nothing.
 MAX_RANKED_ROWS = 5000
-# A chunk's row number is its document's, followed by the chunk's own 16 bits.
 CHUNK_BITS = 16
 MAX_CHUNKS = 1 << CHUNK_BITS
 
@@ -68,7 +84,10 @@ ORDER BY hit.score, document.created_at_ms DESC, document.id LIMIT ?
 """
 
 
-class StaleIndex(Exception):
+T = TypeVar("T")
+
+
+class StaleIndexError(Exception):
     """The index on disk was made by another version."""
 
 
@@ -83,23 +102,25 @@ class Document:
     created_at_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A document that was found, with the lines that were meant; *score* is 0 to 1."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexHit:
+    """A document that was found, with its best lines; *score* is 0 to 1."""
 
     room: str
     key: str
     title: str
     created_at_ms: int
-    chunk: Chunk
+    chunk: TextChunk
     score: float
 
 
 class TextIndex:
     """The index at *path*, or in memory for None; see :func:`open_index` for one that may be broken.
 
+    Blocking, and for one thread.
+
     Raises:
-        StaleIndex: it was made by another version.
+        StaleIndexError: it was made by another version.
         InvalidInput: *path* is a database that belongs to something else.
         sqlite3.Error: the file cannot be opened.
     """
@@ -114,6 +135,19 @@ class TextIndex:
             self._connection.close()
             raise
 
+    def _prepare(self, path: Path | None) -> None:
+        ((application_id,),) = self._rows("PRAGMA application_id")
+        ((version,),) = self._rows("PRAGMA user_version")
+        ((n_tables,),) = self._rows("SELECT count(*) FROM sqlite_master")
+        if n_tables and application_id != APPLICATION_ID:
+            raise InvalidInput(f"{path} is a database of something else; give the index a path of its own")
+        if n_tables and version != VERSION:
+            raise StaleIndexError(f"the index has version {version}; this program makes version {VERSION}")
+        self._rows("PRAGMA journal_mode = WAL")
+        self._rows("PRAGMA synchronous = NORMAL")
+        if not n_tables:
+            self._connection.executescript(SCHEMA)
+
     @contextmanager
     def batch(self) -> Iterator[None]:
         """Make all changes inside it or, when it is left by an exception, none."""
@@ -126,8 +160,8 @@ class TextIndex:
         self._connection.execute("COMMIT")
 
     def put(self, document: Document) -> bool:
-        """Take in *document* in place of what its key held; return False when that was the same already."""
-        title, text = clean(document.title), clean(document.text)
+        """Index *document* in place of the one under its key; return False when that was the same already."""
+        title, text = to_storable(document.title), to_storable(document.text)
         digest = hashlib.blake2b(f"{title}\0{text}".encode(), digest_size=16).digest()
         known = self._rows(
             "SELECT id, digest FROM document WHERE room = ? AND key = ?", document.room, document.key
@@ -140,18 +174,13 @@ class TextIndex:
             *(document.room, document.key, title, digest, document.created_at_ms),
         )
         ((new_id,),) = self._rows("SELECT last_insert_rowid()")
-        titles = " ".join((title, *hidden_words(title)))
+        titles = " ".join((title, *words_in_names(title)))
+        chunks = enumerate(islice(split_chunks(text), MAX_CHUNKS), start=new_id << CHUNK_BITS)
         self._connection.executemany(
             "INSERT INTO chunk (rowid, text, hidden, title, line) VALUES (?, ?, ?, ?, ?)",
             (
-                (
-                    (new_id << CHUNK_BITS) + number,
-                    chunk.text,
-                    " ".join(hidden_words(chunk.text)),
-                    titles,
-                    chunk.line,
-                )
-                for number, chunk in enumerate(islice(chunks(text), MAX_CHUNKS))
+                (row, chunk.text, " ".join(words_in_names(chunk.text)), titles, chunk.line)
+                for row, chunk in chunks
             ),
         )
         return True
@@ -161,7 +190,7 @@ class TextIndex:
         self._drop(self._rows("SELECT id FROM document WHERE room = ? AND key = ?", room, key))
 
     def drop_tree(self, room: str, key: str) -> None:
-        """Forget the document *key* of *room*, and those whose keys lie under it as under a folder."""
+        """Forget the document *key* of *room*, and all whose keys lie under it as under a folder."""
         self._drop(
             self._rows(
                 "SELECT id FROM document WHERE room = ? AND (key = ? OR key > ? AND key < ?)",
@@ -171,7 +200,7 @@ class TextIndex:
 
     def keep_only(self, room: str, keys: Collection[str]) -> None:
         """Forget the documents of *room* that are not among *keys*."""
-        kept = {clean(key) for key in keys}
+        kept = {to_storable(key) for key in keys}
         for key in self.keys(room) - kept:
             self.drop(room, key)
 
@@ -190,50 +219,44 @@ class TextIndex:
 
     def find(
         self, query: str, *, limit: int, room: str | None = None, exclude: Collection[str] = ()
-    ) -> list[Hit]:
-        """Return at most *limit* documents that say what *query* asks for, best first, each once.
+    ) -> list[IndexHit]:
+        """Return the documents that match *query*, best first, each once.
 
         Args:
-            query: what somebody wrote; its words are looked for, and those that are rare count most.
-            limit: how many, 1 or more.
-            room: where to look, None for everywhere.
+            query: free text; documents with any of its words match, and rare words count most.
+            limit: the most documents to return, 1 or more.
+            room: the room to search, None for all.
             exclude: keys of documents that are not to be found.
         """
-        within, values = _within(room, exclude)
+        counts = {
+            word: self._rows("SELECT count(*) FROM chunk WHERE chunk MATCH ?", f'"{word}"')[0][0]
+            for word in query_words(query)
+        }
         max_ranked = MAX_RANKED_ROWS if room is None else sys.maxsize
-        weights = telling_words(self._counts(query), self._row_count(), max_ranked)
+        weights = choose_ranking_words(counts, self._row_count(), max_ranked)
         if not weights:
             return []
         match = " OR ".join(f'"{word}"' for word in weights)
+        within, values = _scope(room, exclude)
         rows = self._rows(FIND.format(within=within), match, *values, MAX_RANKED_ROWS, limit)
-        return [
-            Hit(found_in, key, title, created_at_ms, self._excerpt(row, weights), comparable(score, weights))
-            for row, score, found_in, key, title, created_at_ms in rows
-        ]
+        hits: list[IndexHit] = []
+        for row, rank, found_in, key, title, created_at_ms in rows:
+            ((line, text),) = self._rows("SELECT line, text FROM chunk WHERE rowid = ?", row)
+            hits.append(
+                IndexHit(
+                    room=found_in,
+                    key=key,
+                    title=title,
+                    created_at_ms=created_at_ms,
+                    chunk=excerpt(TextChunk(line, text), weights, EXCERPT_CHARS),
+                    score=normalize_rank(rank, weights),
+                )
+            )
+        return hits
 
     def close(self) -> None:
         """Close the database."""
         self._connection.close()
-
-    def _prepare(self, path: Path | None) -> None:
-        ((application_id,),) = self._rows("PRAGMA application_id")
-        ((version,),) = self._rows("PRAGMA user_version")
-        ((n_tables,),) = self._rows("SELECT count(*) FROM sqlite_master")
-        if n_tables and application_id != APPLICATION_ID:
-            raise InvalidInput(f"{path} is a database of something else; give the index a path of its own")
-        if n_tables and version != VERSION:
-            raise StaleIndex(f"version {version} where {VERSION} is wanted")
-        self._rows("PRAGMA journal_mode = WAL")
-        self._rows("PRAGMA synchronous = NORMAL")
-        if not n_tables:
-            self._connection.executescript(SCHEMA)
-
-    def _counts(self, query: str) -> dict[str, int]:
-        """Return in how many rows each word of *query* occurs."""
-        return {
-            word: self._rows("SELECT count(*) FROM chunk WHERE chunk MATCH ?", f'"{word}"')[0][0]
-            for word in query_words(query)
-        }
 
     def _row_count(self) -> int:
         """Return how many rows there are, counted again only after a change."""
@@ -242,10 +265,6 @@ class TextIndex:
             self._counted_at = self._connection.total_changes
         return self._n_rows
 
-    def _excerpt(self, row: int, weights: Mapping[str, float]) -> Chunk:
-        ((line, text),) = self._rows("SELECT line, text FROM chunk WHERE rowid = ?", row)
-        return excerpt(Chunk(line, text), weights, EXCERPT_CHARS)
-
     def _drop(self, documents: Sequence[tuple[Any, ...]]) -> None:
         for document_id, *_ in documents:
             first = document_id << CHUNK_BITS
@@ -253,28 +272,46 @@ class TextIndex:
             self._rows("DELETE FROM document WHERE id = ?", document_id)
 
     def _rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        storable = tuple(clean(value) if isinstance(value, str) else value for value in values)
+        storable = tuple(to_storable(value) if isinstance(value, str) else value for value in values)
         return self._connection.execute(sql, storable).fetchall()
 
 
+def _scope(room: str | None, exclude: Collection[str]) -> tuple[str, tuple[str, ...]]:
+    """Return the condition that keeps a search to *room* and off *exclude*, and its values."""
+    conditions = [] if room is None else ["room = ?"]
+    if exclude:
+        conditions.append(f"key NOT IN ({', '.join('?' * len(exclude))})")
+    if not conditions:
+        return "", ()
+    chosen = f"AND rowid >> 16 IN (SELECT id FROM document WHERE {' AND '.join(conditions)})"
+    return chosen, (*(() if room is None else (room,)), *exclude)
+
+
 def open_index(path: Path | None) -> tuple[TextIndex, bool]:
-    """Open the index at *path*, and say whether an old one had to be set aside for it.
+    """Open the index at *path*, and return whether an old one had to be set aside for it.
 
     One of another version is removed. A broken file is kept beside it with the ending ``.broken``, for it may
-    not be an index at all.
+    not be an index at all. Folder and file are readable by their owner alone: they hold private text.
     """
     if path is None:
         return TextIndex(None), False
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        return TextIndex(path), False
-    except StaleIndex:
+        return _open_private(path), False
+    except StaleIndexError:
         path.unlink()
     except sqlite3.DatabaseError as error:
         if not is_broken(error):
             raise
         set_aside(path)
-    return TextIndex(path), True
+    return _open_private(path), True
+
+
+def _open_private(path: Path) -> TextIndex:
+    # SQLite gives its -wal and -shm files the mode of the database.
+    path.touch(mode=0o600)
+    path.chmod(0o600)
+    return TextIndex(path)
 
 
 def set_aside(path: Path) -> None:
@@ -285,18 +322,56 @@ def set_aside(path: Path) -> None:
 
 
 def is_broken(error: sqlite3.DatabaseError) -> bool:
-    """Return whether *error* says that the file itself is beyond use, not merely locked or out of reach."""
+    """Return whether *error* means that the file itself is beyond use, not merely locked or out of reach."""
     # Errors that Python itself raises, about a closed connection for instance, carry no code.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
     return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-def _within(room: str | None, exclude: Collection[str]) -> tuple[str, tuple[str, ...]]:
-    """Return the condition that keeps a search to *room* and off *exclude*, and its values."""
-    conditions = [] if room is None else ["room = ?"]
-    if exclude:
-        conditions.append(f"key NOT IN ({', '.join('?' * len(exclude))})")
-    if not conditions:
-        return "", ()
-    chosen = f"AND rowid >> 16 IN (SELECT id FROM document WHERE {' AND '.join(conditions)})"
-    return chosen, (*(() if room is None else (room,)), *exclude)
+class IndexThread:
+    """The thread of the index at *path* (None: in memory), which is opened when it is first needed.
+
+    SQLite connections belong to the thread that made them, and the event loop must never wait on a disk.
+
+    *on_lost* is called in the event loop when the content is gone and must be indexed again: the file was
+    broken or of another version. The work that met it was done on the new, empty index.
+    """
+
+    def __init__(self, path: Path | None, on_lost: Callable[[], None]) -> None:
+        self._path = path
+        self._on_lost = on_lost
+        self._index: TextIndex | None = None
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="knowledge-index")
+
+    async def call(self, work: Callable[[TextIndex], T]) -> T:
+        """Do *work* in the index's thread; return its result, or raise its exception."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor, self._run, work, loop)
+
+    async def close(self) -> None:
+        """Close the index after the work requested so far, and end the thread."""
+        await asyncio.get_running_loop().run_in_executor(self._executor, self._close_index)
+        self._executor.shutdown()
+
+    def _run(self, work: Callable[[TextIndex], T], loop: asyncio.AbstractEventLoop) -> T:
+        try:
+            return work(self._ensure_open(loop))
+        except sqlite3.DatabaseError as error:
+            if self._path is None or not is_broken(error):
+                raise
+            self._close_index()
+            set_aside(self._path)
+        loop.call_soon_threadsafe(self._on_lost)
+        return work(self._ensure_open(loop))
+
+    def _ensure_open(self, loop: asyncio.AbstractEventLoop) -> TextIndex:
+        if self._index is None:
+            self._index, lost = open_index(self._path)
+            if lost:
+                loop.call_soon_threadsafe(self._on_lost)
+        return self._index
+
+    def _close_index(self) -> None:
+        if self._index is not None:
+            self._index.close()
+            self._index = None

@@ -1,6 +1,6 @@
-"""The knowledge of a daemon, by folder: one index of each kind a folder, shared by the sessions there.
+"""The knowledge of a daemon, by folder: one index of each kind for a folder, shared by the sessions there.
 
-An index lives as long as somebody uses it; what it holds stays on disk. It decides nothing about when to
+An index lives as long as a session uses it; its content stays on disk. The library does not decide when to
 search.
 """
 
@@ -15,36 +15,37 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.rooms.events import RoomEvent
-from sidecar.rooms.knowledge.folder import FolderSource
-from sidecar.rooms.knowledge.past import PastSource, SessionArchive
-from sidecar.rooms.knowledge.sessions import SessionsSource
-from sidecar.rooms.knowledge.workspace import IndexProgress, WorkspaceSource
+from sidecar.rooms.knowledge.sessions import SessionArchive, SessionsIndex, SessionsSource
+from sidecar.rooms.knowledge.workspace import FolderSource, IndexProgress, WorkspaceSource
 from sidecar.rooms.source import KnowledgeResult, KnowledgeSource
 from sidecar.workspace.contract import WorkspacePort
-
-__all__ = ["SESSIONS", "WORKSPACE", "KnowledgeLibrary"]
 
 WORKSPACE: Final = "workspace"
 SESSIONS: Final = "sessions"
 
 MAX_EXCLUDED: Final = 20_000
-"""More events than this cannot be kept from being found in one search; the newest are."""
+"""One search can leave out so many events, the newest ones."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
-class _Shelf:
-    """The indices of one folder, and the sessions that use each."""
+class _FolderIndexes:
+    """The indexes of one folder, the sessions that use each, and the listeners of its progress."""
 
     files: FolderSource | None = None
-    past: PastSource | None = None
-    readers: dict[str, set[str]] = field(default_factory=lambda: {WORKSPACE: set(), SESSIONS: set()})
+    sessions: SessionsIndex | None = None
+    users: dict[str, set[str]] = field(default_factory=lambda: {WORKSPACE: set(), SESSIONS: set()})
     listeners: dict[str, Callable[[int, int], None]] = field(default_factory=dict)
+
+    def report(self, progress: IndexProgress) -> None:
+        """Pass the progress of the files on to all listeners."""
+        for listener in tuple(self.listeners.values()):
+            listener(progress.done, progress.total)
 
 
 class KnowledgeLibrary:
-    """The knowledge sources on offer. *home* is where indices are kept, None for memory."""
+    """The knowledge sources on offer. *home* is the folder of the indexes, None for memory."""
 
     names = (WORKSPACE, SESSIONS)
 
@@ -52,7 +53,7 @@ class KnowledgeLibrary:
         self._workspace = workspace
         self._archive = archive
         self._home = home
-        self._shelves: dict[Path, _Shelf] = {}
+        self._folders: dict[Path, _FolderIndexes] = {}
 
     async def open(
         self,
@@ -63,93 +64,93 @@ class KnowledgeLibrary:
         excluded_ids: Callable[[], Collection[str]],
         progress: Callable[[int, int], None],
     ) -> Sequence[KnowledgeSource]:
-        """Return the sources *names* for a session; what they lack is indexed in the background.
+        """Return the sources *names* for a session; missing content is indexed in the background.
 
         Args:
             sid: the session, to be named in :meth:`release`.
-            names: of the sources on offer.
-            roots: the session's folders, resolved; the first is where it works, and whose past it shares.
-            excluded_ids: the ids of events that need not be found, because the model sees them anyway.
-            What stands before the first full stop of an id is who spoke.
-            progress: is told of (done, total) files of all folders together. Contract: never raises.
+            names: names of sources on offer.
+            roots: the session's folders, resolved; the first is the working folder, and sessions of that
+                folder are searched.
+            excluded_ids: returns the ids of events that need not be found, because they are in the model's
+                view. The part of an id before the first full stop is the speaker.
+            progress: receives (done, total) files of all folders together. Contract: never raises.
         """
         sources: list[KnowledgeSource] = []
         if WORKSPACE in names:
-            told = _Totals(progress)
+            totals: dict[Path, tuple[int, int]] = {}
             for root in _outermost(roots):
-                files = await self._files(sid, root, told.of(root))
-                sources.append(_Files(files.source, shown_from=roots[0], root=root))
+                files = await self._open_files(sid, root, _sum_progress(totals, root, progress))
+                sources.append(_SessionFiles(files.source, is_own=root == roots[0]))
         if SESSIONS in names:
-            sources.append(_Past(self._past(sid, roots[0]).source, excluded_ids))
+            sources.append(_OtherSessions(self._open_sessions(sid, roots[0]).source, excluded_ids))
         return sources
 
     async def release(self, sid: str) -> None:
-        """Let go of what a session used; an index that nobody uses any more is closed."""
+        """Release the indexes of a session; one without any user left is closed."""
         closing: list[Callable[[], Awaitable[None]]] = []
-        for shelf in self._shelves.values():
-            shelf.listeners.pop(sid, None)
-            for readers in shelf.readers.values():
-                readers.discard(sid)
-            if shelf.files is not None and not shelf.readers[WORKSPACE]:
-                closing.append(shelf.files.close)
-                shelf.files = None
-            if shelf.past is not None and not shelf.readers[SESSIONS]:
-                closing.append(shelf.past.close)
-                shelf.past = None
+        for folder in self._folders.values():
+            folder.listeners.pop(sid, None)
+            for users in folder.users.values():
+                users.discard(sid)
+            if folder.files is not None and not folder.users[WORKSPACE]:
+                closing.append(folder.files.close)
+                folder.files = None
+            if folder.sessions is not None and not folder.users[SESSIONS]:
+                closing.append(folder.sessions.close)
+                folder.sessions = None
         for close in closing:
             await close()
 
     def is_in_use(self, folder: Path) -> bool:
-        """Whether somebody uses the past of *folder*; if not, the next start catches up with it."""
-        shelf = self._shelves.get(folder)
-        return shelf is not None and shelf.past is not None
+        """Return whether a session uses the sessions of *folder*; if not, the next start catches up."""
+        indexes = self._folders.get(folder)
+        return indexes is not None and indexes.sessions is not None
 
     def ingest(self, folder: Path, events: Sequence[RoomEvent]) -> None:
-        """Take in what was said in a session of *folder*, where somebody uses that folder's past."""
-        shelf = self._shelves.get(folder)
-        if shelf is not None and shelf.past is not None:
-            shelf.past.ingest(events)
+        """Index new messages of a session of *folder*, where that folder's sessions are in use."""
+        indexes = self._folders.get(folder)
+        if indexes is not None and indexes.sessions is not None:
+            indexes.sessions.ingest(events)
 
     def forget(self, sid: str) -> None:
-        """Forget a session that was deleted; where nobody uses its folder's past, the next start does."""
-        for shelf in self._shelves.values():
-            if shelf.past is not None:
-                shelf.past.forget(sid)
+        """Forget a session that was deleted; an index that is not in use forgets it at its next start."""
+        for folder in self._folders.values():
+            if folder.sessions is not None:
+                folder.sessions.forget(sid)
 
-    async def settled(self) -> None:
-        """Return when everything told so far is indexed."""
-        for shelf in tuple(self._shelves.values()):
-            if shelf.files is not None:
-                await shelf.files.settled()
-            if shelf.past is not None:
-                await shelf.past.settled()
+    async def wait_until_idle(self) -> None:
+        """Return when all content so far is indexed."""
+        for folder in tuple(self._folders.values()):
+            if folder.files is not None:
+                await folder.files.wait_until_idle()
+            if folder.sessions is not None:
+                await folder.sessions.wait_until_idle()
 
-    async def _files(self, sid: str, root: Path, progress: Callable[[int, int], None]) -> FolderSource:
-        shelf = self._shelf(root)
-        shelf.readers[WORKSPACE].add(sid)
-        shelf.listeners[sid] = progress
-        if shelf.files is None:
-
-            def tell(at: IndexProgress) -> None:
-                for listener in tuple(shelf.listeners.values()):
-                    listener(at.done, at.total)
-
-            shelf.files = FolderSource(
-                self._workspace, root, self._database(root, WORKSPACE), progress=tell, trouble=_note
+    async def _open_files(
+        self, sid: str, root: Path, on_progress: Callable[[int, int], None]
+    ) -> FolderSource:
+        folder = self._folders.setdefault(root, _FolderIndexes())
+        folder.users[WORKSPACE].add(sid)
+        folder.listeners[sid] = on_progress
+        if folder.files is None:
+            folder.files = FolderSource(
+                self._workspace,
+                root,
+                self._database(root, WORKSPACE),
+                on_progress=folder.report,
+                on_error=_log_gap,
             )
-            await shelf.files.start()
-        return shelf.files
+            await folder.files.start()
+        return folder.files
 
-    def _past(self, sid: str, folder: Path) -> PastSource:
-        shelf = self._shelf(folder)
-        shelf.readers[SESSIONS].add(sid)
-        if shelf.past is None:
-            shelf.past = PastSource(self._archive, folder, self._database(folder, SESSIONS), trouble=_note)
-            shelf.past.start()
-        return shelf.past
-
-    def _shelf(self, folder: Path) -> _Shelf:
-        return self._shelves.setdefault(folder, _Shelf())
+    def _open_sessions(self, sid: str, root: Path) -> SessionsIndex:
+        folder = self._folders.setdefault(root, _FolderIndexes())
+        folder.users[SESSIONS].add(sid)
+        if folder.sessions is None:
+            database = self._database(root, SESSIONS)
+            folder.sessions = SessionsIndex(self._archive, root, database, on_error=_log_gap)
+            folder.sessions.start()
+        return folder.sessions
 
     def _database(self, folder: Path, kind: str) -> Path | None:
         if self._home is None:
@@ -158,29 +159,12 @@ class KnowledgeLibrary:
         return self._home / f"{folder.name or 'root'}-{digest}" / f"{kind}.db"
 
 
-class _Totals:
-    """Adds up the progress of several folders."""
-
-    def __init__(self, tell: Callable[[int, int], None]) -> None:
-        self._tell = tell
-        self._known: dict[Path, tuple[int, int]] = {}
-
-    def of(self, root: Path) -> Callable[[int, int], None]:
-        """Return who is to be told of the folder *root*."""
-
-        def note(done: int, total: int) -> None:
-            self._known[root] = (done, total)
-            self._tell(sum(each[0] for each in self._known.values()), sum(e[1] for e in self._known.values()))
-
-        return note
-
-
-class _Files(KnowledgeSource):
+class _SessionFiles(KnowledgeSource):
     """A folder's files for one session: places are cited so that its tools find them."""
 
-    def __init__(self, source: WorkspaceSource, *, shown_from: Path, root: Path) -> None:
+    def __init__(self, source: WorkspaceSource, *, is_own: bool) -> None:
         self._source = source
-        self._is_own = root == shown_from
+        self._is_own = is_own
 
     @property
     def name(self) -> str:
@@ -191,12 +175,19 @@ class _Files(KnowledgeSource):
         self, query: str, *, room_id: str | None = None, limit: int = 5
     ) -> list[KnowledgeResult]:
         """Return files; those of another folder than the session's own by their whole path."""
-        found = await self._source.search(query, limit=limit)
-        return found if self._is_own else list(map(_with_whole_path, found))
+        results = await self._source.search(query, limit=limit)
+        if self._is_own:
+            return results
+        cited: list[KnowledgeResult] = []
+        for result in results:
+            _, _, text = result.content.partition("\n")
+            place = f"{result.metadata['path']}:{result.metadata['line']}"
+            cited.append(replace(result, content=f"{place}\n{text}" if text else place))
+        return cited
 
 
-class _Past(KnowledgeSource):
-    """A folder's conversations for one session, without what its model sees anyway."""
+class _OtherSessions(KnowledgeSource):
+    """A folder's sessions for one session, without the messages in its model's view."""
 
     def __init__(self, source: SessionsSource, excluded_ids: Callable[[], Collection[str]]) -> None:
         self._source = source
@@ -210,30 +201,35 @@ class _Past(KnowledgeSource):
     async def search(
         self, query: str, *, room_id: str | None = None, limit: int = 5
     ) -> list[KnowledgeResult]:
-        """Return what was said: by whom, when, and whether in this conversation."""
+        """Return messages, each with its speaker, its day, and whether it is from this conversation."""
         exclude = list(self._excluded_ids())[-MAX_EXCLUDED:]
-        found = await self._source.search(query, limit=limit, exclude=exclude)
-        return [_with_day(result, room_id) for result in found]
+        cited: list[KnowledgeResult] = []
+        for result in await self._source.search(query, limit=limit, exclude=exclude):
+            created_at = datetime.fromtimestamp(result.metadata["created_at_ms"] / 1000, UTC)
+            is_same = result.metadata["session_id"] == room_id
+            which = "this conversation" if is_same else "a conversation"
+            speaker = result.metadata["event_id"].partition(".")[0]
+            cited.append(replace(result, source=f"{which}, {speaker}, {created_at:%Y-%m-%d}"))
+        return cited
 
 
-def _with_whole_path(result: KnowledgeResult) -> KnowledgeResult:
-    _, _, text = result.content.partition("\n")
-    place = f"{result.metadata['path']}:{result.metadata['line']}"
-    return replace(result, content=f"{place}\n{text}" if text else place)
+def _sum_progress(
+    totals: dict[Path, tuple[int, int]], root: Path, on_progress: Callable[[int, int], None]
+) -> Callable[[int, int], None]:
+    """Return the listener for the folder *root*, which reports the sums over all folders in *totals*."""
 
+    def add(done: int, total: int) -> None:
+        totals[root] = (done, total)
+        on_progress(sum(each[0] for each in totals.values()), sum(each[1] for each in totals.values()))
 
-def _with_day(result: KnowledgeResult, room_id: str | None) -> KnowledgeResult:
-    said_at = datetime.fromtimestamp(result.metadata["created_at_ms"] / 1000, UTC)
-    which = "this conversation" if result.metadata["session_id"] == room_id else "a conversation"
-    speaker = result.metadata["event_id"].partition(".")[0]
-    return replace(result, source=f"{which}, {speaker}, {said_at:%Y-%m-%d}")
+    return add
 
 
 def _outermost(roots: Sequence[Path]) -> list[Path]:
-    """Return *roots*, each once, without those inside another one."""
+    """Return *roots*, each once, without any that is inside another one."""
     once = list(dict.fromkeys(roots))
     return [root for root in once if not any(root != each and root.is_relative_to(each) for each in once)]
 
 
-def _note(error: Exception) -> None:
+def _log_gap(error: Exception) -> None:
     _log.warning("a knowledge index has a gap: %s", type(error).__name__)

@@ -1,30 +1,33 @@
-"""A knowledge source over stored conversations: what was said before, in this session or in others.
+"""The sessions of a folder as a knowledge source: stored conversations, and the one that goes on now.
 
-It holds what its caller feeds it, and reads no store itself. What it answers is what was said, not what it
-means.
+:class:`SessionsSource` indexes the messages its caller adds. :class:`SessionsIndex` keeps one filled for a
+folder: at its start with the stored sessions that changed since they were indexed, later with new messages.
+It remembers when each session was indexed, so that a start costs only the changes. Neither reads a store;
+the archive is a port.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import json
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
-from sidecar.rooms.knowledge.index import Document, Hit, TextIndex
-from sidecar.rooms.knowledge.worker import IndexThread
+from sidecar.rooms.content import query_text
+from sidecar.rooms.events import RoomEvent
+from sidecar.rooms.knowledge.index import Document, IndexThread, TextIndex
 from sidecar.rooms.source import KnowledgeResult, KnowledgeSource
-
-__all__ = ["SessionEntry", "SessionsSource"]
 
 ENTRIES_PER_BATCH = 64
 
 
 class SessionEntry(NamedTuple):
-    """One message of a stored conversation; *node_id* is its own within the session."""
+    """One message of a stored session; *node_id* is its own within the session."""
 
     session_id: str
     node_id: str
@@ -33,15 +36,15 @@ class SessionEntry(NamedTuple):
 
 
 class SessionsSource(KnowledgeSource):
-    """Find what was said in the conversations that were fed to :meth:`add` or :meth:`index`.
+    """Find messages of the sessions that were given to :meth:`add` or :meth:`index`.
 
     Args:
-        database: where the index is kept between runs, None for memory.
-        scope: whether a room finds only what was said in it, or what was said anywhere. Rooms of several
-            people should find their own only.
-        on_lost: is told that the index was broken or outdated and is empty now, so that the caller feeds it
+        database: the path of the index between runs, None for memory.
+        scope: whether a room finds only its own messages, or those of all rooms. Rooms of several people
+            should find their own only.
+        on_lost: called when the index was broken or outdated and is empty now, so that the caller fills it
             again. Contract: never raises.
-        clock_ms: the time of what comes through :meth:`index`.
+        clock_ms: the time of messages that come through :meth:`index`.
     """
 
     def __init__(
@@ -62,18 +65,18 @@ class SessionsSource(KnowledgeSource):
         return "sessions"
 
     async def add(self, entries: Iterable[SessionEntry]) -> int:
-        """Take in *entries* and return how many were new or changed; the others cost next to nothing.
+        """Index *entries* and return how many were new or changed; the others cost next to nothing.
 
-        An entry replaces what was held under its session and node; one that says nothing takes it out.
+        An entry replaces the text under its session and node; an empty one removes it.
         """
         remaining = iter(entries)
         n_changed = 0
         while batch := list(islice(remaining, ENTRIES_PER_BATCH)):
-            n_changed += await self._thread.call(partial(_absorb, batch))
+            n_changed += await self._thread.call(partial(_put_entries, batch))
         return n_changed
 
     async def node_ids(self, session_id: str) -> frozenset[str]:
-        """Return the nodes held of a session, for a caller that wants to feed only what is missing."""
+        """Return the indexed nodes of a session, for a caller that wants to add only the missing ones."""
         return await self._thread.call(lambda index: index.keys(session_id))
 
     async def search(
@@ -84,22 +87,30 @@ class SessionsSource(KnowledgeSource):
         limit: int = 5,
         exclude: Collection[str] = (),
     ) -> list[KnowledgeResult]:
-        """Return at most *limit* messages for *query*, best first, newer ones first among equals.
+        """Return messages for *query*, best first, newer ones first among equals.
 
         Args:
-            query: what to look for.
-            room_id: the session that asks; the only one searched unless the scope is ``all``.
-            limit: how many.
-            exclude: nodes that are not to be found, such as those the model is shown anyway.
+            query: the words to look for.
+            room_id: the session of the search; the only one searched unless the scope is ``all``.
+            limit: the most results to return.
+            exclude: nodes that are not to be found, such as those in the model's view anyway.
         """
         room = room_id if self._scope == "room" else None
         hits = await self._thread.call(
             lambda index: index.find(query, limit=limit, room=room, exclude=exclude)
         )
-        return [_result(hit) for hit in hits]
+        return [
+            KnowledgeResult(
+                content=hit.chunk.text,
+                score=hit.score,
+                source="sessions",
+                metadata={"session_id": hit.room, "event_id": hit.key, "created_at_ms": hit.created_at_ms},
+            )
+            for hit in hits
+        ]
 
     async def index(self, content: str, metadata: Mapping[str, Any] | None = None) -> None:
-        """Take in *content* as ``metadata["event_id"]`` of ``metadata["room_id"]``."""
+        """Index *content* as ``metadata["event_id"]`` of ``metadata["room_id"]``."""
         given = metadata or {}
         event_id = given.get("event_id") or hashlib.blake2b(content.encode("utf-8", "replace")).hexdigest()
         await self.add([SessionEntry(given.get("room_id") or "", event_id, content, self._clock_ms())])
@@ -113,11 +124,11 @@ class SessionsSource(KnowledgeSource):
         await self._thread.call(lambda index: index.drop_room(room_id))
 
     async def close(self) -> None:
-        """Close the index; what it holds stays on disk."""
+        """Close the index; its content stays on disk."""
         await self._thread.close()
 
 
-def _absorb(batch: Sequence[SessionEntry], index: TextIndex) -> int:
+def _put_entries(batch: Sequence[SessionEntry], index: TextIndex) -> int:
     n_changed = 0
     with index.batch():
         for session_id, node_id, text, created_at_ms in batch:
@@ -128,10 +139,114 @@ def _absorb(batch: Sequence[SessionEntry], index: TextIndex) -> int:
     return n_changed
 
 
-def _result(hit: Hit) -> KnowledgeResult:
-    return KnowledgeResult(
-        content=hit.chunk.text,
-        score=hit.score,
-        source="sessions",
-        metadata={"session_id": hit.room, "event_id": hit.key, "created_at_ms": hit.created_at_ms},
-    )
+class SessionArchive(Protocol):
+    """The stored sessions of a daemon, for reading."""
+
+    async def sessions(self, folder: Path) -> Mapping[str, int]:
+        """Return the time of the last change of each session of *folder*, in epoch milliseconds, by id."""
+        ...
+
+    async def events(self, session_id: str) -> Sequence[RoomEvent]:
+        """Return the messages of a session, oldest first; an event's id is its own within the session."""
+        ...
+
+
+class SessionsIndex:
+    """The index of the sessions that work in *folder*, at *database*. Made and used on the event loop.
+
+    *on_error* receives the errors that kept sessions from being indexed. Contract: never raises.
+
+    Attributes:
+        source: the source to search.
+    """
+
+    def __init__(
+        self,
+        archive: SessionArchive,
+        folder: Path,
+        database: Path | None,
+        *,
+        on_error: Callable[[Exception], None],
+    ) -> None:
+        self._archive = archive
+        self._folder = folder
+        self._record = database.with_suffix(".fed.json") if database is not None else None
+        self._on_error = on_error
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.source = SessionsSource(database, scope="all", on_lost=self._index_all_again)
+
+    def start(self) -> None:
+        """Begin to index the stored sessions that changed; it goes on in the background."""
+        self._run(self._catch_up)
+
+    def ingest(self, events: Sequence[RoomEvent]) -> None:
+        """Index new messages, in the background."""
+        self._run(partial(self._add, events))
+
+    def forget(self, session_id: str) -> None:
+        """Forget a deleted session, in the background."""
+        self._run(partial(self.source.clear, session_id))
+
+    async def wait_until_idle(self) -> None:
+        """Return when all messages so far are indexed."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def close(self) -> None:
+        """Stop indexing, and close the index, which stays on disk."""
+        for task in self._tasks:
+            task.cancel()
+        await self.wait_until_idle()
+        await self.source.close()
+
+    def _index_all_again(self) -> None:
+        """Index everything again: the index was broken or outdated, and is empty now."""
+        self._write_record({})
+        self.start()
+
+    async def _catch_up(self) -> None:
+        stored, indexed_at = await self._archive.sessions(self._folder), self._read_record()
+        for session_id in indexed_at.keys() - stored.keys():
+            await self.source.clear(session_id)
+            del indexed_at[session_id]
+        for session_id, changed_at in stored.items():
+            if indexed_at.get(session_id) != changed_at:
+                await self._add(await self._archive.events(session_id))
+                indexed_at[session_id] = changed_at
+                self._write_record(indexed_at)
+
+    async def _add(self, events: Sequence[RoomEvent]) -> None:
+        await self.source.add(
+            SessionEntry(
+                event.room_id,
+                event.id,
+                query_text(event.content),
+                round(event.created_at.timestamp() * 1000),
+            )
+            for event in events
+        )
+
+    def _run(self, work: Callable[[], Awaitable[None]]) -> None:
+        async def contain_errors() -> None:
+            try:
+                await work()
+            except Exception as error:
+                # The next start indexes the rest: nothing was recorded as done.
+                self._on_error(error)
+
+        task = asyncio.create_task(contain_errors())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _read_record(self) -> dict[str, int]:
+        try:
+            found = json.loads(self._record.read_text("utf-8")) if self._record is not None else {}
+        except (OSError, ValueError):  # No record yet, or a broken one: everything is indexed again.
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _write_record(self, indexed_at: Mapping[str, int]) -> None:
+        if self._record is not None:
+            self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._record.touch(mode=0o600)
+            self._record.write_text(json.dumps(indexed_at), "utf-8")

@@ -1,34 +1,42 @@
-"""A knowledge source over the files of a workspace: code and prose, found by words, names and paths.
+"""The files of a folder as a knowledge source: code and text, found by words, names and paths.
 
-It reads what its caller lists and nothing else, so the caller's ignore rules hold; it never writes to the
-workspace. Listing, reading and indexing happen off the event loop, in small batches between which it answers.
+:class:`WorkspaceSource` indexes the files that its caller lists and nothing else, so the caller's ignore
+rules hold. :class:`FolderSource` is such a caller: it lists a folder by its ignore rules, reads unsaved
+buffers before files, and follows changes. Listing, reading and indexing happen off the event loop, in small
+batches; between them searches are answered. Neither writes to the folder.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from sidecar.rooms.knowledge.index import Document, Hit, TextIndex
-from sidecar.rooms.knowledge.worker import IndexThread
+from sidecar.rooms.knowledge.index import Document, IndexThread, TextIndex
 from sidecar.rooms.source import KnowledgeResult, KnowledgeSource
+from sidecar.workspace.coalesce import Coalescer
+from sidecar.workspace.contract import FileProblem, WorkspacePort
+from sidecar.workspace.ignore import IGNORE_FILES, IgnoreRules, walk
+from sidecar.workspace.project_files import read_project_text
 
-__all__ = ["IndexProgress", "ListFiles", "ReadFile", "WorkspaceSource"]
+FILES_PER_BATCH: Final = 32
+BINARY_PROBE_CHARS: Final = 8192
+ROOM: Final = ""
 
-FILES_PER_BATCH = 32
-BINARY_PROBE_CHARS = 8192
-ROOM = ""
+MAX_ENTRIES: Final = 100_000
+READ_LIMIT_BYTES: Final = 2_000_000
+SETTLE_S: Final = 0.5
+"""How long the changes of one file are gathered: a buffer changes with every key."""
 
 ListFiles: TypeAlias = Callable[[], Iterable[Path]]
 """Lists the files to index. Contract: may block; is called in a worker thread."""
 
 ReadFile: TypeAlias = Callable[[Path], str | None]
-"""Returns a file's text as it is now, None for what is gone, ignored or no text.
+"""Returns a file's current text, None for a missing, ignored or binary one.
 
 Contract: may block; is called in a worker thread; may raise, which costs only this file.
 """
@@ -36,7 +44,7 @@ Contract: may block; is called in a worker thread; may raise, which costs only t
 
 @dataclass(frozen=True, slots=True)
 class IndexProgress:
-    """How far a build is: *done* of *total* files; *failed* ones could not be read and keep the old text."""
+    """Progress of a build: *done* of *total* files; *failed* ones were unreadable and keep their text."""
 
     done: int
     total: int
@@ -44,8 +52,8 @@ class IndexProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """A file to look at again; *gone* says that there is nothing left to read."""
+class FileNotice:
+    """A file to index again; *gone* files are removed."""
 
     key: str
     path: Path
@@ -58,11 +66,11 @@ class WorkspaceSource(KnowledgeSource):
     Args:
         files: lists the files; see :data:`ListFiles`.
         read: reads one; see :data:`ReadFile`.
-        root: what paths are shown relative to, and searched by; None shows them as they are given.
-        database: where the index is kept between runs, None for memory.
+        root: the folder that shown and searched paths are relative to; None takes paths as they are given.
+        database: the path of the index between runs, None for memory.
         max_file_chars: a longer file is found by its path only.
-        on_progress: is told after each batch, in the event loop. Contract: never raises.
-        on_error: is told what kept files from being indexed. Contract: never raises.
+        on_progress: called after each batch, in the event loop. Contract: never raises.
+        on_error: receives the errors that kept files from being indexed. Contract: never raises.
     """
 
     def __init__(
@@ -84,8 +92,8 @@ class WorkspaceSource(KnowledgeSource):
         self._on_error = on_error
         self._thread = IndexThread(database, self.refresh)
         self._must_list = False
-        self._waiting: dict[str, Change] = {}
-        self._pump: asyncio.Task[None] | None = None
+        self._waiting: dict[str, FileNotice] = {}
+        self._worker: asyncio.Task[None] | None = None
         self._closed = False
 
     @property
@@ -94,124 +102,210 @@ class WorkspaceSource(KnowledgeSource):
         return "workspace"
 
     def refresh(self) -> None:
-        """List the files and index what differs, in the background. This begins the first build, too."""
+        """List the files and index the differences, in the background. This begins the first build, too."""
         self._must_list = True
-        self._start()
+        self._start_worker()
 
-    def changed(self, path: Path) -> None:
-        """Note that *path* is new or says something else now; it is read in the background."""
-        self._note(path, gone=False)
+    def note_change(self, path: Path) -> None:
+        """Have *path*, a new or changed file, indexed in the background."""
+        self._enqueue(path, gone=False)
 
-    def deleted(self, path: Path) -> None:
-        """Note that *path*, a file or a folder, is no more."""
-        self._note(path, gone=True)
+    def note_deletion(self, path: Path) -> None:
+        """Have *path*, a file or a folder that is gone, removed in the background."""
+        self._enqueue(path, gone=True)
 
-    async def settled(self) -> None:
-        """Return when nothing is left to be indexed, or something keeps it from going on."""
-        while self._pump is not None and not self._pump.done():
-            await asyncio.wait({self._pump})
+    async def wait_until_idle(self) -> None:
+        """Return when nothing is left to be indexed, or an error keeps it from going on."""
+        while self._worker is not None and not self._worker.done():
+            await asyncio.wait({self._worker})
 
     async def search(
         self, query: str, *, room_id: str | None = None, limit: int = 5
     ) -> list[KnowledgeResult]:
-        """Return at most *limit* files for *query*, best first: ``path:line``, then the lines from there.
+        """Return files, best first: ``path:line``, then the lines from there.
 
-        All rooms share the workspace. During a build, what is indexed so far is searched.
+        During a build, the files indexed so far are searched.
+
+        Args:
+            query: the words to look for.
+            room_id: not used; all rooms share the workspace.
+            limit: the most results to return.
         """
         hits = await self._thread.call(lambda index: index.find(query, limit=limit))
-        return [_result(hit) for hit in hits]
+        results: list[KnowledgeResult] = []
+        for hit in hits:
+            place = f"{hit.title}:{hit.chunk.line}"
+            content = f"{place}\n{hit.chunk.text}" if hit.chunk.text else place
+            metadata = {"path": hit.key, "line": hit.chunk.line}
+            results.append(KnowledgeResult(content, hit.score, "workspace", metadata))
+        return results
 
     async def close(self) -> None:
-        """Stop indexing and close the index; what it holds stays on disk."""
+        """Stop indexing and close the index; its content stays on disk."""
         self._closed = True
-        if self._pump is not None:
-            self._pump.cancel()
-            await asyncio.wait({self._pump})
+        if self._worker is not None:
+            self._worker.cancel()
+            await asyncio.wait({self._worker})
         await self._thread.close()
 
-    def _note(self, path: Path, *, gone: bool) -> None:
-        change = Change(path.as_posix(), path, gone)
-        self._waiting[change.key] = change
-        self._start()
+    def _enqueue(self, path: Path, *, gone: bool) -> None:
+        notice = FileNotice(path.as_posix(), path, gone)
+        self._waiting[notice.key] = notice
+        self._start_worker()
 
-    def _start(self) -> None:
-        if not self._closed and (self._pump is None or self._pump.done()):
-            self._pump = asyncio.create_task(self._work())
+    def _start_worker(self) -> None:
+        if not self._closed and (self._worker is None or self._worker.done()):
+            self._worker = asyncio.create_task(self._index_waiting())
 
-    async def _work(self) -> None:
-        try:
-            await self._drain()
-        except Exception as error:
-            # What is waiting goes on waiting: the next notice, or a refresh, tries again.
-            self._report(error)
-
-    async def _drain(self) -> None:
+    async def _index_waiting(self) -> None:
         done = failed = 0
-        while self._must_list or self._waiting:
-            if self._must_list:
-                await self._list()
-            batch = list(islice(self._waiting.values(), FILES_PER_BATCH))
-            failed += await self._thread.call(partial(self._absorb, batch))
-            for change in batch:
-                if self._waiting[change.key] is change:
-                    del self._waiting[change.key]
-            done += len(batch)
-            if self._on_progress is not None:
-                self._on_progress(IndexProgress(done, done + len(self._waiting), failed))
+        try:
+            while self._must_list or self._waiting:
+                if self._must_list:
+                    await self._enqueue_listed()
+                batch = list(islice(self._waiting.values(), FILES_PER_BATCH))
+                failed += await self._thread.call(partial(self._index_batch, batch))
+                for notice in batch:
+                    if self._waiting[notice.key] is notice:
+                        del self._waiting[notice.key]
+                done += len(batch)
+                if self._on_progress is not None:
+                    self._on_progress(IndexProgress(done, done + len(self._waiting), failed))
+        except Exception as error:
+            # The waiting files stay in the queue: the next notice, or a refresh, tries again.
+            if self._on_error is not None:
+                self._on_error(error)
 
-    async def _list(self) -> None:
-        """Set all listed files waiting, and forget those that are listed no more."""
+    async def _enqueue_listed(self) -> None:
+        """Put all listed files into the queue, and forget files that are listed no more."""
         self._must_list = False
         try:
             listed = {path.as_posix(): path for path in await asyncio.to_thread(lambda: list(self._files()))}
-            await self._thread.call(partial(_keep_only, listed.keys()))
+            await self._thread.call(lambda index: _forget_unlisted(listed, index))
         except BaseException:
             self._must_list = True
             raise
-        self._waiting.update((key, Change(key, path, gone=False)) for key, path in listed.items())
+        self._waiting.update((key, FileNotice(key, path, gone=False)) for key, path in listed.items())
 
-    def _absorb(self, batch: Sequence[Change], index: TextIndex) -> int:
+    def _index_batch(self, batch: Sequence[FileNotice], index: TextIndex) -> int:
         """Index *batch*, in the index's thread, and return how many files could not be read."""
-        texts: list[tuple[Change, str | None]] = []
-        for change in batch:
+        texts: list[tuple[FileNotice, str | None]] = []
+        for notice in batch:
             try:
-                texts.append((change, None if change.gone else self._read(change.path)))
+                texts.append((notice, None if notice.gone else self._read(notice.path)))
             except Exception:
-                # One unreadable file is counted, and keeps what was indexed of it; the others go on.
+                # One unreadable file is counted, and keeps its indexed text; the others go on.
                 continue
         with index.batch():
-            for change, text in texts:
-                if change.gone:
-                    index.drop_tree(ROOM, change.key)
+            for notice, text in texts:
+                if notice.gone:
+                    index.drop_tree(ROOM, notice.key)
                 elif text is None or "\0" in text[:BINARY_PROBE_CHARS]:
-                    index.drop(ROOM, change.key)
+                    index.drop(ROOM, notice.key)
                 else:
-                    index.put(Document(ROOM, change.key, self._shown(change.path), self._bounded(text)))
+                    path = notice.path
+                    if self._root is not None and path.is_relative_to(self._root):
+                        path = path.relative_to(self._root)
+                    bounded = text if len(text) <= self._max_file_chars else ""
+                    index.put(Document(ROOM, notice.key, path.as_posix(), bounded))
         return len(batch) - len(texts)
 
-    def _shown(self, path: Path) -> str:
-        if self._root is not None and path.is_relative_to(self._root):
-            return path.relative_to(self._root).as_posix()
-        return path.as_posix()
 
-    def _bounded(self, text: str) -> str:
-        return text if len(text) <= self._max_file_chars else ""
-
-    def _report(self, error: Exception) -> None:
-        if self._on_error is not None:
-            self._on_error(error)
-
-
-def _keep_only(keys: Collection[str], index: TextIndex) -> None:
+def _forget_unlisted(listed: Iterable[str], index: TextIndex) -> None:
     with index.batch():
-        index.keep_only(ROOM, keys)
+        index.keep_only(ROOM, list(listed))
 
 
-def _result(hit: Hit) -> KnowledgeResult:
-    place = f"{hit.title}:{hit.chunk.line}"
-    return KnowledgeResult(
-        content=f"{place}\n{hit.chunk.text}" if hit.chunk.text else place,
-        score=hit.score,
-        source="workspace",
-        metadata={"path": hit.key, "line": hit.chunk.line},
-    )
+class FolderSource:
+    """The folder *root*, a resolved path, indexed at *database*. Made and used on the event loop.
+
+    *on_progress* is called after each batch, *on_error* receives the errors that kept files from being
+    indexed; neither may raise.
+
+    Attributes:
+        source: the source to search.
+    """
+
+    def __init__(
+        self,
+        workspace: WorkspacePort,
+        root: Path,
+        database: Path | None,
+        *,
+        on_progress: Callable[[IndexProgress], None],
+        on_error: Callable[[Exception], None],
+        settle_s: float = SETTLE_S,
+    ) -> None:
+        self._workspace = workspace
+        self._root = root
+        self._rules = IgnoreRules(root)
+        self._buffers: dict[Path, str] = {}
+        self.source = WorkspaceSource(
+            self._list_files,
+            self._read_file,
+            root=root,
+            database=database,
+            on_progress=on_progress,
+            on_error=on_error,
+        )
+        self._changes = Coalescer(self._look_at, delay_s=settle_s)
+        self._disposers = (workspace.watch(root), workspace.on_change(self._on_change))
+
+    async def start(self) -> None:
+        """Begin to index the present files; it goes on in the background."""
+        for view in await self._workspace.open_views():
+            self._buffers[view.path] = view.text
+        self.source.refresh()
+
+    async def wait_until_idle(self) -> None:
+        """Return when every change so far is indexed."""
+        await self._changes.drain()
+        await self.source.wait_until_idle()
+
+    async def close(self) -> None:
+        """Stop following and close the index, which stays on disk."""
+        for dispose in self._disposers:
+            dispose()
+        await self._changes.close()
+        await self.source.close()
+
+    def _on_change(self, path: Path) -> None:
+        if path.is_relative_to(self._root) or self._root.is_relative_to(path):
+            self._changes.schedule(path)
+
+    async def _look_at(self, path: Path) -> None:
+        """Have the index look at *path* again: a file or a folder, there or gone."""
+        self._buffers.pop(path, None)
+        if path.name in IGNORE_FILES:
+            self._rules = IgnoreRules(self._root)
+            self.source.refresh()
+        try:
+            view = await self._workspace.view_project_file(path, (self._root,), limit_bytes=READ_LIMIT_BYTES)
+        except FileProblem as problem:
+            if problem.problem == "isDirectory":
+                self.source.refresh()
+            elif problem.problem in ("notFound", "outsideRoots"):
+                self.source.note_deletion(path)
+            else:
+                self.source.note_change(path)
+            return
+        if view.source == "buffer":
+            self._buffers[view.path] = view.text
+        self.source.note_change(view.path)
+
+    def _list_files(self) -> Iterable[Path]:
+        """List the files, in a worker thread."""
+        found = walk(self._root, self._root, cap=MAX_ENTRIES)
+        return [Path(entry.path) for entry in found if entry.is_file(follow_symlinks=False)]
+
+    def _read_file(self, path: Path) -> str | None:
+        """Return the text of *path*, in the index's thread; None for a missing, ignored or binary file."""
+        if self._rules.is_ignored(path):
+            return None
+        text = self._buffers.get(path)
+        if text is not None:
+            return text
+        try:
+            return read_project_text(path, (self._root,), READ_LIMIT_BYTES).text
+        except FileProblem:
+            return None

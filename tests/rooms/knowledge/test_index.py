@@ -1,10 +1,11 @@
-"""The index itself: what is found, how it is ranked, and what becomes of a broken file."""
+"""The index: which documents are found and how they rank, and a broken file is begun anew."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import sqlite3
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,10 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.rooms.knowledge.excerpts import chunks
-from sidecar.rooms.knowledge.index import VERSION, Document, TextIndex, is_broken, open_index
-from sidecar.rooms.knowledge.words import hidden_words
-from sidecar.rooms.knowledge.worker import IndexThread
+from sidecar.rooms.knowledge.index import VERSION, Document, IndexThread, TextIndex, is_broken, open_index
+from sidecar.rooms.knowledge.words import split_chunks, words_in_names
 
 
 @pytest.fixture
@@ -173,7 +172,7 @@ def test_a_room_is_searched_for_words_that_are_everywhere(index: TextIndex) -> N
 def test_the_version_stands_for_the_way_words_are_taken() -> None:
     """When this fails, raise VERSION and note the new sum: indexes on disk no longer fit."""
     sample = "def getUserName(user_id): return HTTPServer.検索機能(user_id)\n" * 100
-    taken = repr((hidden_words(sample), [tuple(chunk) for chunk in chunks(sample)]))
+    taken = repr((words_in_names(sample), [tuple(chunk) for chunk in split_chunks(sample)]))
     assert (VERSION, hashlib.sha256(taken.encode()).hexdigest()[:8]) == (1, "b4f04736")
 
 
@@ -265,6 +264,21 @@ def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="give the index a path of its own"):
         open_index(path)
     assert path.read_bytes() == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders of a profile are private by inheritance there")
+def test_an_index_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    """It holds the text of files and of conversations; an older one that others may read is closed."""
+    path = tmp_path / "folder" / "index.db"
+    for _ in range(2):
+        index, _lost = open_index(path)
+        with index.batch():
+            index.put(Document("r", "k", "t", "text"))
+        modes = {each.name: each.stat().st_mode & 0o777 for each in (path.parent, *path.parent.iterdir())}
+        index.close()
+        assert modes.pop("folder") == 0o700
+        assert set(modes.values()) == {0o600}
+        path.chmod(0o644)
 
 
 def test_what_cannot_be_opened_is_not_broken(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ class Bench:
         )
 
     async def search(self, sources: Sequence[KnowledgeSource], query: str) -> list[KnowledgeResult]:
-        await self.library.settled()
+        await self.library.wait_until_idle()
         return [found for source in sources for found in await source.search(query, room_id="s1")]
 
 

@@ -9,9 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.rooms.knowledge.excerpts import Chunk, chunks, excerpt
-from sidecar.rooms.knowledge.ranking import comparable, telling_words
-from sidecar.rooms.knowledge.words import MAX_QUERY_WORDS, clean, hidden_words, query_words
+from sidecar.rooms.knowledge.words import (
+    MAX_QUERY_WORDS,
+    TextChunk,
+    choose_ranking_words,
+    excerpt,
+    normalize_rank,
+    query_words,
+    split_chunks,
+    to_storable,
+    words_in_names,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +38,7 @@ from sidecar.rooms.knowledge.words import MAX_QUERY_WORDS, clean, hidden_words, 
 )
 def test_hidden_words(text: str, words: list[str]) -> None:
     """What the index would not see by itself."""
-    assert hidden_words(text) == words
+    assert words_in_names(text) == words
 
 
 @pytest.mark.parametrize(
@@ -59,14 +67,14 @@ def test_a_pasted_file_is_no_endless_query() -> None:
 @given(st.text(max_size=60))
 def test_clean_text_can_be_stored(text: str) -> None:
     """Encoded, and without NUL."""
-    assert b"\0" not in clean(text).encode("utf-8")
+    assert b"\0" not in to_storable(text).encode("utf-8")
 
 
 @given(st.text(st.sampled_from("ab\n \r漢"), max_size=300), st.integers(1, 3))
 def test_chunks_lose_nothing(text: str, scale: int) -> None:
     """Joined they are the text, and each begins at the line it says."""
     whole = text * scale * 20
-    divided = list(chunks(whole))
+    divided = list(split_chunks(whole))
     assert "\n".join(chunk.text for chunk in divided) == whole
     lines = whole.split("\n")
     assert all(lines[chunk.line - 1] == chunk.text.split("\n")[0] for chunk in divided)
@@ -75,7 +83,7 @@ def test_chunks_lose_nothing(text: str, scale: int) -> None:
 
 def test_a_very_long_line_is_divided() -> None:
     """All its chunks are of that line."""
-    assert [(chunk.line, len(chunk.text)) for chunk in chunks("a\n" + "x" * 13_000)] == [
+    assert [(chunk.line, len(chunk.text)) for chunk in split_chunks("a\n" + "x" * 13_000)] == [
         (1, 1),
         (2, 6000),
         (2, 6000),
@@ -103,7 +111,7 @@ def test_a_very_long_line_is_divided() -> None:
 )
 def test_excerpt(text: str, weights: Mapping[str, float], max_chars: int, shown: tuple[int, str]) -> None:
     """The lines that were meant, and the number of the first of them."""
-    assert excerpt(Chunk(10, text), weights, max_chars) == shown
+    assert excerpt(TextChunk(10, text), weights, max_chars) == shown
 
 
 @pytest.mark.parametrize(
@@ -124,7 +132,7 @@ def test_excerpt(text: str, weights: Mapping[str, float], max_chars: int, shown:
 )
 def test_telling_words(counts: Mapping[str, int], words: list[str]) -> None:
     """The rarer a word, the more it says."""
-    weights = telling_words(counts, 10_000, 5000)
+    weights = choose_ranking_words(counts, 10_000, 5000)
     assert list(weights) == words
     assert sorted(weights.values(), reverse=True) == list(weights.values())
     assert all(weight > 0 for weight in weights.values())
@@ -133,6 +141,6 @@ def test_telling_words(counts: Mapping[str, int], words: list[str]) -> None:
 @given(st.floats(-1e6, 10, allow_nan=False), st.dictionaries(st.text(max_size=3), st.floats(1e-6, 20)))
 def test_scores_compare(bm25: float, weights: Mapping[str, float]) -> None:
     """Always 0 to 1."""
-    score = comparable(bm25, weights)
+    score = normalize_rank(bm25, weights)
     assert 0.0 <= score <= 1.0
     assert math.isfinite(score)

@@ -56,7 +56,7 @@ class Files:
         )
         if build:
             source.refresh()
-            await source.settled()
+            await source.wait_until_idle()
         yield source
         await source.close()
 
@@ -118,10 +118,10 @@ async def test_changes_and_deletions_are_taken_in() -> None:
     async with files.source() as source:
         files.reads.clear()
         files.texts[ROOT / "a.py"] = "window"
-        source.changed(ROOT / "a.py")
-        source.deleted(ROOT / "b.py")
-        source.deleted(ROOT / "pkg")
-        await source.settled()
+        source.note_change(ROOT / "a.py")
+        source.note_deletion(ROOT / "b.py")
+        source.note_deletion(ROOT / "pkg")
+        await source.wait_until_idle()
         assert (await places(source, "parser"), await places(source, "window")) == ([], ["a.py:1"])
         assert files.reads == ["a.py"]
 
@@ -130,10 +130,10 @@ async def test_a_change_of_what_the_caller_ignores_is_ignored() -> None:
     """RetrievePlan it says so; there are no ignore rules here."""
     files = Files(a_py="parser")
     async with files.source() as source:
-        source.changed(ROOT / "node_modules" / "x.js")
+        source.note_change(ROOT / "node_modules" / "x.js")
         files.texts[ROOT / "a.py"] = None
-        source.changed(ROOT / "a.py")
-        await source.settled()
+        source.note_change(ROOT / "a.py")
+        await source.wait_until_idle()
         assert await places(source, "parser") == []
         assert await places(source, "node_modules") == []
 
@@ -146,7 +146,7 @@ async def test_refresh_reads_all_and_indexes_what_differs() -> None:
         del files.texts[ROOT / "odd\ud800.py"]
         files.texts[ROOT / "c.py"] = "parser"
         source.refresh()
-        await source.settled()
+        await source.wait_until_idle()
         assert sorted(await places(source, "parser")) == ["b.py:1", "c.py:1"]
 
 
@@ -182,7 +182,7 @@ async def test_a_broken_index_is_built_again(tmp_path: Path) -> None:
     path.write_bytes(b"garbage" * 999)
     async with files.source(build=False, database=path) as source:
         while not await places(source, "parser"):
-            await source.settled()
+            await source.wait_until_idle()
         assert await places(source, "parser") == ["a.py:1"]
 
 
@@ -205,7 +205,7 @@ async def test_it_answers_while_it_is_built() -> None:
     search = asyncio.create_task(source.search("parser", limit=99))
     gate.set()
     assert 32 <= len(await search) <= 64
-    await source.settled()
+    await source.wait_until_idle()
     assert len(await source.search("parser", limit=99)) == 64
     await source.close()
 
@@ -221,10 +221,10 @@ async def test_what_could_not_be_listed_is_tried_again() -> None:
 
     source = WorkspaceSource(failing, files.read, root=ROOT, on_error=files.errors.append)
     source.refresh()
-    await source.settled()
+    await source.wait_until_idle()
     assert [str(error) for error in files.errors] == ["gone"]
-    source.changed(ROOT / "b.py")
-    await source.settled()
+    source.note_change(ROOT / "b.py")
+    await source.wait_until_idle()
     assert await places(source, "parser") == ["a.py:1"]
     await source.close()
 
@@ -247,12 +247,12 @@ async def test_a_file_that_changes_while_it_is_read_is_read_again() -> None:
 
     def change() -> None:
         files.texts[ROOT / "a.py"] = "window"
-        source.changed(ROOT / "a.py")
+        source.note_change(ROOT / "a.py")
         noted.set()
 
     steps.append(change)
     source.refresh()
-    await source.settled()
+    await source.wait_until_idle()
     assert (await places(source, "parser"), await places(source, "window")) == ([], ["a.py:1"])
     await source.close()
 
@@ -263,6 +263,6 @@ async def test_close_ends_the_build() -> None:
     source = WorkspaceSource(files.list, files.read, root=ROOT)
     source.refresh()
     await source.close()
-    source.changed(ROOT / "a.py")
-    await source.settled()
+    source.note_change(ROOT / "a.py")
+    await source.wait_until_idle()
     assert len(files.reads) < 200

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.rooms.knowledge import IndexProgress
-from sidecar.rooms.knowledge.folder import FolderSource
+from sidecar.rooms.knowledge.workspace import FolderSource
 from sidecar.workspace.contract import TextChange
 from sidecar.workspace.workspace import Workspace
 
@@ -33,8 +33,8 @@ class Bench:
             self.workspace,
             root,
             None,
-            progress=self.progress.append,
-            trouble=self.troubles.append,
+            on_progress=self.progress.append,
+            on_error=self.troubles.append,
             settle_s=0,
         )
 
@@ -50,7 +50,7 @@ class Bench:
 
     async def find(self, query: str) -> list[str]:
         """``path:line`` of each find, once everything told is indexed."""
-        await self.folder.settled()
+        await self.folder.wait_until_idle()
         return [find.content.partition("\n")[0] for find in await self.folder.source.search(query)]
 
 
