@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from sidecar._internal.errors import SidecarError
 from sidecar.conductor.branching import before_prompts
 from sidecar.conductor.changes import Changes
-from sidecar.conductor.contract import Compaction, ConfigOption, Plan, UsageBy
+from sidecar.conductor.contract import Compaction, Plan, UsageBy
 from sidecar.conductor.core import Core
 from sidecar.conductor.options import Options
 from sidecar.conductor.slash import COMMANDS, SlashCommand
@@ -43,16 +43,16 @@ class Commands:
         self._changes = changes
         self._options = options
         self._handlers: dict[str, _Handler] = {
-            "compact": self._compact,
-            "preview": self._preview,
-            "uncompact": self._uncompact,
-            "context": self._context,
-            "fork": self._fork,
-            "rewind": self._rewind,
-            "model": lambda rest: self._choose("model", rest),
-            "engine": lambda rest: self._choose("engine", rest),
-            "status": self._status,
-            "help": self._help,
+            "compact": self.compact,
+            "preview": self.preview,
+            "uncompact": self.uncompact,
+            "context": self.context,
+            "fork": self.fork,
+            "rewind": self.rewind,
+            "model": lambda rest: self.choose("model", rest),
+            "engine": lambda rest: self.choose("engine", rest),
+            "status": self.status,
+            "help": self.help,
         }
 
     async def run(self, command: SlashCommand) -> str:
@@ -63,23 +63,30 @@ class Commands:
         try:
             return await self._handlers[command.name](command.rest)
         except SidecarError as error:
-            return _sentence("; ".join(filter(None, (error.message, error.hint))))
+            text = "; ".join(filter(None, (error.message, error.hint)))
+            return f"{text[0].upper()}{text[1:].rstrip('.')}."
 
-    async def _compact(self, rest: str) -> str:
-        engine, instructions = self._split_engine(rest)
+    async def compact(self, rest: str) -> str:
+        """Compact with the engine that *rest* begins with, or else the session's own; instructions follow."""
+        word, _, after = rest.partition(" ")
+        has_engine = word in self._core.deps.engines
+        engine, instructions = (word, after.strip()) if has_engine else (self._core.info.engine, rest)
         ask = self._core.ask(force=True, instructions=instructions or None)
         return _describe_result(await self._changes.compact(self._core.deps.new_id(), engine, ask))
 
-    async def _preview(self, rest: str) -> str:
+    async def preview(self, rest: str) -> str:
+        """Describe what a compaction with the engine *rest* would do."""
         engine = self._core.engine_name(rest or None)
         return _describe_plan(self._core.compactor.preview(engine, self._core.ask(force=True)))
 
-    async def _uncompact(self, _rest: str) -> str:
+    async def uncompact(self, _rest: str) -> str:
+        """Undo the newest compaction."""
         undone = await self._changes.undo(None, force=False)
         size = f"{undone.post_count} turns, about {undone.post_tokens or 0:,} tokens"
         return f"The compaction is undone: {size}."
 
-    async def _context(self, _rest: str) -> str:
+    async def context(self, _rest: str) -> str:
+        """Describe the fill level of the window, and the origin of its tokens."""
         usage = self._core.usage(detail=True)
         source = "as counted by the provider" if usage.source == "provider" else "estimated"
         lines = [f"{usage.used:,} of {usage.window:,} tokens ({usage.pct:g} %), {source}."]
@@ -89,43 +96,41 @@ class Commands:
         lines += [f"- {_PARTS[name]}: {tokens:,}" for name, tokens in parts.items() if tokens]
         return "\n".join(lines)
 
-    async def _fork(self, _rest: str) -> str:
+    async def fork(self, _rest: str) -> str:
+        """Fork the session at its head."""
         sid = await self._core.host.fork_of(self._core.info.sid)
         return f"Session {sid} continues from here; this session stays as it is."
 
-    async def _rewind(self, rest: str) -> str:
-        moved = await self._changes.rewind(self._node_to_go_to(rest))
+    async def rewind(self, rest: str) -> str:
+        """Rewind to the node *rest*, or by so many prompts; by one prompt without an argument."""
+        history = self._core.history
+        node: str | None = rest
+        if not rest or (rest.isdecimal() and len(rest) <= _MAX_COUNT_DIGITS):
+            node = before_prompts(history.turns, history.node_ids, int(rest or 1))
+        moved = await self._changes.rewind(node)
         return f"Removed {len(moved.removed)} turns; {_size(len(self._core.history.turns))}"
 
-    async def _choose(self, config_id: str, rest: str) -> str:
+    async def choose(self, config_id: str, rest: str) -> str:
+        """Set the option *config_id* to *rest*, or show it without an argument."""
         if rest:
             await self._options.prepare(config_id, rest)
             self._options.choose(config_id, rest)
-        return _describe_option(next(option for option in self._options.all() if option.id == config_id))
+        option = next(option for option in self._options.all() if option.id == config_id)
+        others = ", ".join(choice.value for choice in option.options if choice.value != option.current_value)
+        return f"{option.name}: {option.current_value}." + (f" Other choices: {others}." if others else "")
 
-    async def _status(self, _rest: str) -> str:
+    async def status(self, _rest: str) -> str:
+        """Describe the settings and the size of the session."""
         core, info = self._core, self._core.info
         options = (f"- {option.name.lower()}: {option.current_value}" for option in self._options.all())
         lines = [f"Session {info.sid} in {info.cwd}: {_size(len(core.history.turns))}", *options]
         lines.append(f"- compactions: {len(core.compactor.compactions)}")
         return "\n".join(lines)
 
-    async def _help(self, _rest: str) -> str:
+    async def help(self, _rest: str) -> str:
+        """List the commands."""
         shown = [(f"/{each.name} {each.hint or ''}".strip(), each.description) for each in COMMANDS]
         return "\n".join(f"- {usage}: {description}" for usage, description in shown)
-
-    def _split_engine(self, rest: str) -> tuple[str, str]:
-        """Return the engine that *rest* begins with, or else the session's own, and the text behind it."""
-        word, _, after = rest.partition(" ")
-        if word in self._core.deps.engines:
-            return word, after.strip()
-        return self._core.info.engine, rest
-
-    def _node_to_go_to(self, rest: str) -> str | None:
-        if rest and not (rest.isdecimal() and len(rest) <= _MAX_COUNT_DIGITS):
-            return rest
-        history = self._core.history
-        return before_prompts(history.turns, history.node_ids, int(rest or 1))
 
 
 def _describe_result(done: Compaction) -> str:
@@ -160,14 +165,5 @@ def _describe_plan(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def _describe_option(option: ConfigOption) -> str:
-    others = ", ".join(choice.value for choice in option.options if choice.value != option.current_value)
-    return f"{option.name}: {option.current_value}." + (f" Other choices: {others}." if others else "")
-
-
 def _size(n_turns: int) -> str:
     return f"the conversation has {n_turns} turns." if n_turns else "the conversation is empty."
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:].rstrip('.')}."

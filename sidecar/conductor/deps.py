@@ -1,4 +1,4 @@
-"""Dependencies: what the sessions of a hub are given, and what the compactor is given by its session.
+"""Dependencies of a session and of its compactor.
 
 Values only; ``boot`` names the concrete implementations.
 """
@@ -21,12 +21,14 @@ from sidecar.workspace.contract import WorkspacePort
 
 @dataclass(frozen=True, slots=True)
 class SessionDeps:
-    """What every session of a hub stands on; times in milliseconds or seconds as named.
+    """The dependencies of every session of a hub; a suffix names the unit of a time.
 
-    *toolbox* builds the tools of one session from its context maker and observer, *tool_servers* what runs
-    the servers that clients name for it. *resolve* makes a path that the model wrote absolute. A model call
-    that says nothing for *model_idle_timeout_s* seconds has failed; a knowledge source that finds nothing for
-    *knowledge_timeout_s* seconds is not waited for.
+    Attributes:
+        toolbox: makes the tools of one session, from its context maker and its observer.
+        tool_servers: makes the runner of the tool servers that clients name for a session.
+        resolve: makes a path of the model absolute.
+        model_idle_timeout_s: a model call without an emission for this time has failed.
+        knowledge_timeout_s: a knowledge source that takes longer is not waited for.
     """
 
     models: Models
@@ -48,10 +50,13 @@ class SessionDeps:
 
 @dataclass(frozen=True, slots=True)
 class CompactorDeps:
-    """What the compactor is given by its session; the callables return the values of the moment.
+    """The dependencies of a compactor; the callables return the values of the moment.
 
-    *engine_input* returns the conversation as it is now, weighed; *own_engine* the name of the session's
-    engine. *reseat* gives the agent another conversation. *uri_of* returns the URI of a path the model wrote.
+    Attributes:
+        engine_input: returns the conversation, weighed.
+        own_engine: returns the name of the session's engine.
+        reseat: gives the agent another conversation.
+        uri_of: returns the URI of a path that the model wrote.
     """
 
     engine_input: Callable[[], EngineInput]

@@ -1,4 +1,4 @@
-"""Knowledge of one session: the sources that are searched before an answer, and what sessions add to them.
+"""Knowledge of one session: the sources to search before an answer, and the turns that sessions add to them.
 
 The results of a search are one message in the next model call, right before the newest prompt, and are never
 stored. Every settled turn is added to the library, which makes it searchable for later sessions. The sources
@@ -166,7 +166,7 @@ class Knowledge:
         return bool(self._sources)
 
     async def open(self, names: Collection[str]) -> None:
-        """Open the sources *names* in place of those that are open."""
+        """Close the open sources, and open the sources *names*."""
         if self._sources:
             await self.aclose()
         if names:

@@ -100,7 +100,12 @@ class EventLog:
         size = _size_of(data)
         self._sizes.append(size)
         self._n_chars += size
-        self._track_turn(event)
+        # A turn that never ran settles without having begun.
+        if event.data.kind in _LAST_OF_TURN:
+            if event.turn_id == self._running:
+                self._running = None
+        elif event.turn_id not in (None, self._running):
+            self._running, self._running_from = event.turn_id, event.seq
         if len(self._events) >= self._sweep_at or self._n_chars >= self._sweep_at_chars:
             self._sweep()
         for follower in tuple(self._followers):
@@ -125,14 +130,6 @@ class EventLog:
                 self._followers.remove(wake)
 
         return stop
-
-    def _track_turn(self, event: Event) -> None:
-        """Track the running turn and its first event; a turn that never ran settles without having begun."""
-        if event.data.kind in _LAST_OF_TURN:
-            if event.turn_id == self._running:
-                self._running = None
-        elif event.turn_id not in (None, self._running):
-            self._running, self._running_from = event.turn_id, event.seq
 
     def _sweep(self) -> None:
         sizes = dict(zip(self._seqs, self._sizes, strict=True))

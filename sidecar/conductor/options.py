@@ -73,7 +73,7 @@ class Options:
         )
 
     async def prepare(self, config_id: str, value: str) -> None:
-        """Do what takes time for a choice, before :meth:`choose` makes it."""
+        """Do the slow part of a choice, such as fetching a model card; :meth:`choose` makes the choice."""
         if config_id == "model":
             await self._core.deps.models.ready(value)
 
@@ -88,7 +88,10 @@ class Options:
             case "engine":
                 self._core.info = replace(self._core.info, engine=self._core.engine_name(value))
             case "knowledge":
-                self._choose_knowledge(value)
+                offered = [choice.value for option in self._knowledge() for choice in option.options]
+                chosen = _one_of(value, tuple(offered))
+                names = () if chosen == _NO_SOURCE else tuple(chosen.split(_SEPARATOR))
+                self._core.info = replace(self._core.info, knowledge=names)
             case "thinking":
                 self._core.info = replace(self._core.info, thinking=_one_of(value, self._levels()))
             case "permissions":
@@ -109,12 +112,6 @@ class Options:
         chosen = tuple(name for name in names if name in self._core.info.knowledge)
         options = tuple(_as_choice(_join_sources(each)) for each in sets)
         return (ConfigOption("knowledge", "Knowledge", "_knowledge", _join_sources(chosen), options),)
-
-    def _choose_knowledge(self, value: str) -> None:
-        offered = [choice.value for option in self._knowledge() for choice in option.options]
-        chosen = _one_of(value, tuple(offered))
-        names = () if chosen == _NO_SOURCE else tuple(chosen.split(_SEPARATOR))
-        self._core.info = replace(self._core.info, knowledge=names)
 
     def _levels(self) -> tuple[str, ...]:
         """Return the thinking levels of the session's model: only the default for one that cannot think."""

@@ -89,7 +89,11 @@ class PermissionBroker:
         self, clients: Sequence[ClientPort], request: PermissionRequest
     ) -> tuple[str, str]:
         """Return the id of the chosen option, and the client that chose it."""
-        questions = [asyncio.ensure_future(_answer_of(client, request)) for client in clients]
+
+        async def put(client: ClientPort) -> tuple[PermissionAnswer, str]:
+            return await client.request_permission(request), client.name
+
+        questions = [asyncio.ensure_future(put(client)) for client in clients]
         try:
             async with asyncio.timeout(self.timeout_ms / 1000):
                 for question in asyncio.as_completed(questions):
@@ -104,7 +108,3 @@ class PermissionBroker:
                 open_question.cancel()
             await asyncio.gather(*questions, return_exceptions=True)
         return "cancelled", "no client"
-
-
-async def _answer_of(client: ClientPort, request: PermissionRequest) -> tuple[PermissionAnswer, str]:
-    return await client.request_permission(request), client.name

@@ -1,4 +1,4 @@
-"""Ports: what sessions and their hub need from other rooms, as Protocols.
+"""Ports: the Protocols by which sessions and their hub use other rooms.
 
 A front end implements :class:`ClientPort`, the gateway :class:`Models`, the tool kernel
 :class:`SessionTools`, the store :class:`StorePort`, and the hub :class:`SessionHost` for its sessions.
@@ -41,7 +41,7 @@ class ClientPort(Protocol):
         ...
 
     def permission_resolved(self, sid: str, permission_id: str, outcome: str, by: str) -> None:
-        """Notify the client that a question was answered or has expired, and by whom."""
+        """Notify the client of the outcome of a question, which *by* decided."""
         ...
 
     def sessions_changed(self) -> None:
@@ -127,7 +127,7 @@ class SessionTools(ToolBox, Protocol):
     """The tools of one session."""
 
     def offer_also(self, tools: Sequence[Tool]) -> None:
-        """Offer *tools* beside the built-in ones from now on; they replace those of an earlier call."""
+        """Offer *tools* beside the built-in ones, in place of the tools of an earlier call."""
         ...
 
     def describe(self, call: ToolCall) -> ToolActivity:

@@ -1,7 +1,7 @@
 """The queue of one session, and the jobs in it: prompts, compactions and changes of the conversation.
 
 One job runs and the others wait in order, so no job ever runs beside another. A job carries a future for
-everything that its caller may wait for; what it does is the session's business.
+each result that its caller may wait for. The queue knows nothing of the work itself.
 """
 
 from __future__ import annotations

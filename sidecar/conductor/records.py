@@ -1,4 +1,4 @@
-"""Records: what a session's file stores beside its nodes, as frozen values and as JSON objects.
+"""Records of a session's file, beside its nodes: frozen values to JSON objects and back.
 
 A record is one JSON object with a ``type``. A file may be damaged or written by another version, so a record
 is validated here, when it is read, and nowhere after. Nothing here touches the disk.

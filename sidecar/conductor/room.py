@@ -198,18 +198,14 @@ def _results(unit: Sequence[Turn]) -> dict[str, ToolResultBlock]:
 
 
 def _content_of(unit: Sequence[Turn]) -> EventContent:
-    parts = tuple(_parts(unit))
-    return parts[0] if len(parts) == 1 else CompositeContent(parts or (TextContent(""),))
-
-
-def _parts(unit: Sequence[Turn]) -> Iterator[EventContent]:
-    """Yield the contents of *unit*, each result together with its call."""
-    results = _results(unit)
-    called = _calls(unit)
+    """Return the content of an event with the turns *unit*, each result together with its call."""
+    results, called = _results(unit), _calls(unit)
+    parts: list[EventContent] = []
     for turn in unit:
         for block in turn.blocks:
             if not isinstance(block, ToolResultBlock) or block.call_id not in called:
-                yield from _content(block, results)
+                parts.extend(_content(block, results))
+    return parts[0] if len(parts) == 1 else CompositeContent(tuple(parts) or (TextContent(""),))
 
 
 def _content(block: Block, results: Mapping[str, ToolResultBlock]) -> Iterator[EventContent]:

@@ -1,7 +1,7 @@
 """Session events: the activity of an agent and its tools in the session's log, and one-time notices.
 
 Deltas are collected for 33 ms or 4 KiB, but the first one of a burst is appended at once. An event is
-appended only after every delta before it. Nothing here decides what a session does.
+appended only after every delta before it. This module makes no decision about the session.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from sidecar.capabilities.contract import Diff, Location, ToolActivity
+from sidecar.capabilities.contract import Location, ToolActivity
 from sidecar.conductor.content import turn_content
 from sidecar.conductor.events import (
     DiffContent,
@@ -116,14 +116,18 @@ class SessionEvents:
             case ThinkingDeltaEvent(delta=delta):
                 self._collect(ThinkingDelta, delta)
             case SnapshotEvent(snapshot=snapshot):
-                self._on_snapshot(snapshot)
+                if snapshot.phase == "dispatching":
+                    self._finish_message(snapshot)
+                if snapshot.phase == "invoking":
+                    self._message_open = True
+                self.set_phase(snapshot.phase)
             case SettledEvent(snapshot=snapshot) | FaultedEvent(snapshot=snapshot):
                 self._finish_message(snapshot)
             case ToolFinishedEvent():
                 self._emit_tool_without_activity(event)
 
     def on_tool(self, activity: ToolActivity) -> None:
-        """Emit what a tool reports."""
+        """Emit the report of a tool."""
         self._started_calls.add(activity.call_id)
         match activity.phase:
             case "started":
@@ -168,13 +172,6 @@ class SessionEvents:
         if self._pending:
             self.flush()
             self._timer = self._later(COLLECT_S, self._on_timer)
-
-    def _on_snapshot(self, snapshot: RunSnapshot) -> None:
-        if snapshot.phase == "dispatching":
-            self._finish_message(snapshot)
-        if snapshot.phase == "invoking":
-            self._message_open = True
-        self.set_phase(snapshot.phase)
 
     def _finish_message(self, snapshot: RunSnapshot) -> None:
         """Emit the answer that has just ended as one message."""
@@ -281,13 +278,9 @@ def tool_finished(activity: ToolActivity) -> ToolFinished:
         activity.output,
         activity.is_error,
         tuple(map(_location, activity.locations)),
-        tuple(map(_diff, activity.diffs)),
+        tuple(DiffContent(str(diff.path), diff.old_text, diff.new_text) for diff in activity.diffs),
     )
 
 
 def _location(location: Location) -> ToolLocation:
     return ToolLocation(str(location.path), location.line)
-
-
-def _diff(diff: Diff) -> DiffContent:
-    return DiffContent(str(diff.path), diff.old_text, diff.new_text)

@@ -47,7 +47,7 @@ async def test_a_prompt_waits_for_the_servers_and_has_their_tools(make_stage: An
     assert [(done.name, done.is_error) for done in of_kind(session, ToolFinished)] == [("mcp__a__x", False)]
 
 
-async def test_tools_that_come_and_go_are_weighed_and_shown_as_they_are(make_stage: Any) -> None:
+async def test_each_request_shows_and_counts_the_tools_of_that_moment(make_stage: Any) -> None:
     stage = await make_stage([[Say("one")], [Say("two")]])
     session = await stage.session()
     (servers,) = stage.servers
@@ -73,14 +73,14 @@ async def test_a_turn_that_waits_for_servers_can_be_stopped(make_stage: Any) -> 
     assert [end.stop_reason for end in of_kind(session, Settled)] == ["cancelled", "end_turn"]
 
 
-async def test_what_a_server_tells_is_a_notice(make_stage: Any) -> None:
+async def test_a_message_of_a_server_is_a_notice(make_stage: Any) -> None:
     stage = await make_stage()
     session = await stage.session(servers=(A,))
     stage.servers[0].host.tell("The tool server 'a' has ended", "exit code 1")
     assert of_kind(session, Notice) == [Notice("warning", "The tool server 'a' has ended", "exit code 1")]
 
 
-async def test_secrets_are_not_stored_and_a_loaded_session_says_what_it_lacks(make_stage: Any) -> None:
+async def test_secrets_are_not_stored_and_a_loaded_session_names_missing_servers(make_stage: Any) -> None:
     stage = await make_stage([[Say("one")], [Say("two")], [Say("three")]])
     session = await stage.session(servers=(A, B))
     stage.servers[0].may_go_on.set()
@@ -111,7 +111,7 @@ async def test_a_client_that_loads_a_session_names_its_servers_again(make_stage:
     assert of_kind(loaded, Notice) == []
 
 
-async def test_who_loads_a_session_in_memory_adds_servers_and_takes_none_away(make_stage: Any) -> None:
+async def test_loading_a_session_in_memory_adds_servers_and_removes_none(make_stage: Any) -> None:
     stage = await make_stage()
     session = await stage.session(servers=(A, B))
     other_a, c = StdioServer("a", "/bin/other"), StdioServer("c", "/bin/c")

@@ -1,4 +1,4 @@
-"""Slash commands: a turn that settles, told to clients, unseen by the model."""
+"""Slash commands: each is a turn with an answer, unseen by the model."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ async def test_an_interrupt_stops_a_compaction_by_command(make_stage: Any) -> No
     assert session.history.turns == turns
 
 
-async def test_context_says_how_full_the_window_is(make_stage: Any) -> None:
+async def test_context_shows_the_fill_level_of_the_window(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage)
     told = await say(stage, session, "/context")
     usage = session.usage()
@@ -156,7 +156,7 @@ async def test_fork_begins_another_session(make_stage: Any) -> None:
         pytest.param("/rewind 3", 0, id="all of them"),
     ],
 )
-async def test_rewind_takes_prompts_back(make_stage: Any, command: str, n_left: int) -> None:
+async def test_rewind_removes_prompts(make_stage: Any, command: str, n_left: int) -> None:
     stage, session = await a_long_talk(make_stage)
     turns = list(session.history.turns)
     told = await say(stage, session, command)
@@ -205,7 +205,7 @@ async def test_model_and_engine_are_shown_and_chosen(make_stage: Any) -> None:
     assert session.info.model == "offline-1"
 
 
-async def test_status_says_how_the_session_is_set_up(make_stage: Any) -> None:
+async def test_status_shows_the_settings(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage)
     assert (await say(stage, session, "/status")).splitlines() == [
         f"Session {session.sid} in {stage.folder}: the conversation has 6 turns.",

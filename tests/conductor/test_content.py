@@ -63,7 +63,9 @@ def test_content_to_prompt(item: Mapping[str, Any], block: Block) -> None:
         ),
     ],
 )
-def test_content_is_refused_with_the_place(content: tuple[Mapping[str, Any], ...], message: str) -> None:
+def test_a_refusal_names_the_place_in_the_content(
+    content: tuple[Mapping[str, Any], ...], message: str
+) -> None:
     with pytest.raises(InvalidInput) as caught:
         content_to_prompt(content)
     assert caught.value.message == message

@@ -1,4 +1,4 @@
-"""All sessions together: forks, titles, archive, removal; what is read without loading; who listens."""
+"""The hub: forks, titles, archive, removal, reading without loading, and notifications of its clients."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def summary(stage: Any, sid: str) -> Any:
     return found
 
 
-async def test_a_fork_goes_on_from_where_the_other_stands_and_leaves_it_alone(make_stage: Any) -> None:
+async def test_a_fork_continues_from_the_head_and_does_not_change_the_original(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage, title="Parser")
     await session.choose("permissions", "allowAll")
     before = session.snapshot()
@@ -57,7 +57,7 @@ async def test_a_fork_is_stored_from_its_first_moment(make_stage: Any) -> None:
     assert metas[forked.sid] == "Other way"
 
 
-async def test_a_fork_may_begin_earlier_and_elsewhere(make_stage: Any) -> None:
+async def test_a_fork_may_begin_at_an_earlier_node_and_in_another_folder(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage)
     other = stage.folder / "sub"
     other.mkdir()
@@ -68,7 +68,7 @@ async def test_a_fork_may_begin_earlier_and_elsewhere(make_stage: Any) -> None:
     assert forked.context_files() == (), "what its turns never read it has not read"
 
 
-async def test_a_session_need_not_be_loaded_to_be_forked(make_stage: Any) -> None:
+async def test_a_stored_session_is_forked_without_loading_it(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage)
     turns = list(session.history.turns)
     await stage.hub.close(session.sid)
@@ -84,7 +84,7 @@ async def test_a_fork_of_an_empty_session_is_empty(make_stage: Any) -> None:
     assert (list(forked.history.turns), forked.info.parent) == ([], session.sid)
 
 
-async def test_a_fork_of_what_is_kept_nowhere_is_kept_nowhere(make_stage: Any) -> None:
+async def test_a_fork_of_an_ephemeral_session_is_ephemeral(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage, ephemeral=True)
     forked = await stage.hub.fork(ForkOf(session.sid))
     assert forked.info.ephemeral
@@ -101,7 +101,9 @@ async def test_a_fork_of_what_is_kept_nowhere_is_kept_nowhere(make_stage: Any) -
     ],
     ids=["an unknown session", "an unknown node", "a folder that is none"],
 )
-async def test_a_fork_of_nothing_is_refused(make_stage: Any, wanted: Any, error: type[Exception]) -> None:
+async def test_a_fork_of_an_unknown_session_or_node_is_refused(
+    make_stage: Any, wanted: Any, error: type[Exception]
+) -> None:
     stage, session = await a_talk(make_stage)
     with pytest.raises(error):
         await stage.hub.fork(wanted(session.sid))
@@ -155,7 +157,7 @@ async def test_a_stored_session_is_read_without_loading_it(make_stage: Any) -> N
     assert await stage.hub.compactions(session.sid) == ()
 
 
-async def test_every_client_hears_when_the_list_changes(make_stage: Any) -> None:
+async def test_every_client_is_notified_when_the_list_changes(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage)
     client = FakeClient()
     stage.hub.audience.join(client)

@@ -1,4 +1,4 @@
-"""What a session asks of knowledge sources, shows its model of the finds, and tells them."""
+"""Knowledge of a session: searches before an answer, the message with the results, and ingested turns."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def notices(session: Session) -> list[str]:
     ]
 
 
-async def test_finds_stand_right_before_the_prompt_and_are_never_stored(make_stage: Any) -> None:
+async def test_the_results_precede_the_prompt_and_are_never_stored(make_stage: Any) -> None:
     library = FakeLibrary()
     stage = await make_stage([[Say("one")], [Say("two")]], library=library)
     session = await stage.session(knowledge=("workspace",))
@@ -88,7 +88,7 @@ async def test_finds_stand_right_before_the_prompt_and_are_never_stored(make_sta
     assert library.opened == [(session.sid, ("workspace",), (stage.folder,))]
 
 
-async def test_a_prompt_is_asked_for_once_however_many_calls_answer_it(make_stage: Any) -> None:
+async def test_a_prompt_is_searched_for_once_for_all_its_model_calls(make_stage: Any) -> None:
     library = FakeLibrary()
     rounds = [[Call("read", {"path": "a.py"})], [Call("read", {"path": "a.py"})], [Say("done")]]
     stage = await make_stage(rounds, tools=[READ], library=library)
@@ -125,7 +125,7 @@ async def test_without_a_source_no_search_is_made(make_stage: Any) -> None:
     assert library.opened == []
 
 
-async def test_an_unknown_source_is_refused_with_those_on_offer(make_stage: Any) -> None:
+async def test_an_unknown_source_is_refused_with_the_known_ones(make_stage: Any) -> None:
     stage = await make_stage([], library=FakeLibrary())
     with pytest.raises(InvalidInput, match="no knowledge source 'web'") as caught:
         await stage.session(knowledge=("web",))
@@ -193,7 +193,7 @@ async def test_a_failed_source_loses_its_results_and_nothing_else(make_stage: An
     assert "secret words" not in str(session.log.after(0, limit=1000))
 
 
-async def test_a_turn_that_is_stopped_while_a_source_is_asked_ends(make_stage: Any) -> None:
+async def test_a_turn_can_be_stopped_during_a_search(make_stage: Any) -> None:
     stage = await make_stage([[Say("one")]], library=FakeLibrary(SlowSource()))
     session = await stage.session(knowledge=("workspace",))
     started = await session.submit(({"type": "text", "text": "where is it?"},))
@@ -220,7 +220,7 @@ async def test_each_turn_is_ingested_once_with_its_author(make_stage: Any) -> No
     assert {event.room_id for event in library.ingested} == {session.sid}
 
 
-async def test_an_ephemeral_session_tells_nothing(make_stage: Any) -> None:
+async def test_an_ephemeral_session_ingests_nothing(make_stage: Any) -> None:
     library = FakeLibrary()
     stage = await make_stage([[Say("one")]], library=library)
     await stage.ask(await stage.session(ephemeral=True), "between us")
@@ -303,7 +303,7 @@ def user(text: str) -> UserTurn:
         pytest.param([AssistantTurn(())], 0, id="first where there is no prompt"),
     ],
 )
-def test_where_finds_are_put(turns: list[Turn], place: int) -> None:
+def test_the_results_are_inserted_before_the_newest_prompt(turns: list[Turn], place: int) -> None:
     found = user(KNOWLEDGE_MARK)
     assert with_knowledge(turns, found) == (*turns[:place], found, *turns[place:])
     assert with_knowledge(turns, None) == tuple(turns)

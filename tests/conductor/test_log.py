@@ -1,4 +1,4 @@
-"""The event log: numbers without gaps, readers with cursors, bounded, and careful what it drops."""
+"""The event log: numbers without gaps, readers with cursors, and a bounded size."""
 
 from __future__ import annotations
 
@@ -99,9 +99,7 @@ FINISHED = ToolFinished("t", "bash", "Run", "execute", "out", False)
         pytest.param(NOTICE, Message("m", ()), False, id="no delta is restated by nothing"),
     ],
 )
-def test_a_delta_goes_when_what_it_is_part_of_is_told_whole(
-    delta: Payload, whole: Payload, goes: bool
-) -> None:
+def test_a_delta_is_forgotten_once_an_event_supersedes_it(delta: Payload, whole: Payload, goes: bool) -> None:
     log = make_log()
     fill(log, 10, delta)
     log.append(whole)
@@ -109,7 +107,7 @@ def test_a_delta_goes_when_what_it_is_part_of_is_told_whole(
     assert kept(log)[0] == (11 if goes else 1)
 
 
-def test_what_was_told_whole_before_is_not_restated() -> None:
+def test_an_earlier_whole_event_does_not_supersede_later_deltas() -> None:
     log = make_log()
     log.append(Message("m", ()))
     log.append(TextDelta("m", "x"))
@@ -130,7 +128,7 @@ def test_a_reader_that_keeps_up_misses_no_delta() -> None:
     assert n_seen == cursor
 
 
-def test_deltas_that_nothing_restates_go_when_they_are_old() -> None:
+def test_old_deltas_are_forgotten_although_no_event_supersedes_them() -> None:
     """A command that tells its progress for hours costs no more than one of minutes."""
     log = make_log()
     fill(log, 10 * KEEP_DELTAS, ToolProgress("t", "x"), "turn")
@@ -138,7 +136,7 @@ def test_deltas_that_nothing_restates_go_when_they_are_old() -> None:
     assert kept(log)[-1] == log.seq
 
 
-def test_other_events_go_only_when_very_old() -> None:
+def test_other_events_are_forgotten_only_when_very_old() -> None:
     log = make_log()
     fill(log, 3 * KEEP_EVENTS)
     assert KEEP_EVENTS <= len(kept(log)) < 1.5 * KEEP_EVENTS
@@ -154,7 +152,7 @@ def test_other_events_go_only_when_very_old() -> None:
         pytest.param(Faulted("turn", "modelFailed", "no", None, USAGE, 0), False, id="once it has failed"),
     ],
 )
-def test_nothing_of_the_running_turn_goes(ends: Settled | Faulted | None, stays: bool) -> None:
+def test_events_of_the_running_turn_are_kept(ends: Settled | Faulted | None, stays: bool) -> None:
     log = make_log()
     log.append(NOTICE, "before")
     log.append(NOTICE, "turn")
@@ -177,8 +175,8 @@ BIG = [
 
 @pytest.mark.parametrize("payload", BIG)
 @pytest.mark.parametrize("running", [False, True], ids=["settled turns", "the running turn"])
-def test_few_large_events_count_as_many(payload: Payload, running: bool) -> None:
-    """Field 1, complaint 18: a log bounded by count alone grows without bound."""
+def test_the_log_is_bounded_by_its_text_too(payload: Payload, running: bool) -> None:
+    """A log that is bounded by the number of events alone grows without bound."""
     log = make_log()
     fill(log, 300, payload, "turn" if running else None)
     assert kept(log)[-1] == 300
@@ -192,7 +190,7 @@ payloads = st.sampled_from([TextDelta("m", "x"), Message("m", ()), ToolProgress(
 
 
 @given(st.lists(st.tuples(payloads, st.integers(1, 1_500)), max_size=8))
-def test_whatever_is_told_only_deltas_are_ever_missing(told: list[tuple[Payload, int]]) -> None:
+def test_a_short_log_forgets_only_deltas(told: list[tuple[Payload, int]]) -> None:
     log = make_log()
     everything = [payload for payload, n in told for _ in range(n)]
     for payload in everything:

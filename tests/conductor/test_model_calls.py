@@ -1,4 +1,4 @@
-"""A model may take its time, but not for ever."""
+"""Model calls of a session: the idle timeout."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def heard(emissions: AsyncIterator[Emission]) -> list[Emission]:
     return [emission async for emission in emissions]
 
 
-async def test_what_is_said_in_time_passes_as_it_is() -> None:
+async def test_emissions_in_time_pass_unchanged() -> None:
     async def speak() -> AsyncIterator[Emission]:
         yield TextEmission("a")
         await asyncio.sleep(0)
@@ -31,7 +31,7 @@ async def test_what_is_said_in_time_passes_as_it_is() -> None:
     assert await heard(aiter(channel)) == [TextEmission("a"), TextEmission("b")], "it can be read again"
 
 
-async def test_silence_ends_the_call_and_says_how_long_it_was() -> None:
+async def test_the_idle_timeout_ends_the_call_and_names_its_length() -> None:
     closed: list[bool] = []
 
     async def fall_silent() -> AsyncIterator[Emission]:
@@ -49,7 +49,7 @@ async def test_silence_ends_the_call_and_says_how_long_it_was() -> None:
 
 
 @pytest.mark.parametrize("error", [TimeoutError("the socket's own"), RuntimeError("boom")])
-async def test_what_the_call_raises_is_not_taken_for_silence(error: Exception) -> None:
+async def test_an_error_of_the_call_is_not_taken_for_the_idle_timeout(error: Exception) -> None:
     async def fail() -> AsyncIterator[Emission]:
         yield TextEmission("a")
         raise error
@@ -58,7 +58,7 @@ async def test_what_the_call_raises_is_not_taken_for_silence(error: Exception) -
         await heard(aiter(with_idle_timeout(channel_of(fail), PATIENT_S)))
 
 
-async def test_who_stops_listening_ends_the_call() -> None:
+async def test_closing_the_channel_ends_the_call() -> None:
     closed: list[bool] = []
 
     async def speak() -> AsyncIterator[Emission]:
@@ -74,7 +74,7 @@ async def test_who_stops_listening_ends_the_call() -> None:
     assert closed == [True]
 
 
-async def test_a_silent_model_faults_the_turn_and_the_next_one_runs(make_stage: Any) -> None:
+async def test_an_idle_model_faults_the_turn_and_the_next_one_runs(make_stage: Any) -> None:
     stage = await make_stage([[Say("par"), Hang()], [Say("two")]], model_idle_timeout_s=0.01)
     session = await stage.session()
     failed = await stage.ask(session, "1")

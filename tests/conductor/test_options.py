@@ -60,7 +60,7 @@ async def test_the_options_are_listed_with_their_current_values(make_stage: Any)
     ("config_id", "value"),
     [("model", "offline-1"), ("engine", "none"), ("thinking", "high"), ("permissions", "allowEdits")],
 )
-async def test_a_choice_is_told_whole(make_stage: Any, config_id: str, value: str) -> None:
+async def test_a_choice_emits_all_options(make_stage: Any, config_id: str, value: str) -> None:
     stage = await make_stage()
     let_think(stage)
     session = await stage.session()
@@ -83,9 +83,7 @@ async def test_a_choice_is_told_whole(make_stage: Any, config_id: str, value: st
         ("colour", "red", "invalidParams"),
     ],
 )
-async def test_what_cannot_be_chosen_is_refused_and_told_nobody(
-    make_stage: Any, config_id: str, value: str, kind: str
-) -> None:
+async def test_a_refused_choice_emits_nothing(make_stage: Any, config_id: str, value: str, kind: str) -> None:
     stage = await make_stage()
     session = await stage.session()
     with pytest.raises(SidecarError) as raised:
@@ -105,7 +103,7 @@ async def test_a_model_chosen_during_a_turn_answers_the_next_one(make_stage: Any
     assert [call.options.thinking for call in stage.model.calls] == [None, "low"]
 
 
-async def test_choices_are_kept_but_not_the_leave_to_change_things(make_stage: Any) -> None:
+async def test_choices_are_stored_except_the_permission_mode(make_stage: Any) -> None:
     stage = await make_stage()
     let_think(stage)
     session = await stage.session()

@@ -60,18 +60,18 @@ async def test_an_answer_decides(answer: PermissionAnswer, allowed: bool) -> Non
     assert await broker_of(FakeClient(answer=answer)).ask(ASK, "t1") is allowed
 
 
-async def test_nobody_to_ask_is_a_no() -> None:
+async def test_without_a_client_the_question_is_rejected() -> None:
     assert await broker_of().ask(ASK, "t1") is False
 
 
-async def test_silence_until_the_deadline_is_a_no_and_is_told() -> None:
+async def test_a_question_without_an_answer_expires_and_listeners_are_notified() -> None:
     client = FakeClient()
     assert await broker_of(client, timeout_ms=10).ask(ASK, "t1") is False
     assert client.resolved == [("expired", "timeout")]
     assert client.was_cancelled
 
 
-async def test_a_question_that_is_given_up_is_told_to_all_who_follow() -> None:
+async def test_listeners_are_notified_when_a_question_is_cancelled() -> None:
     """Field 1, complaint 16: a question nobody waits for must not stay on a screen."""
     client, observer = FakeClient(), FakeClient("observer")
     asking = asyncio.ensure_future(broker_of(client, observer).ask(ASK, "t1"))
@@ -92,7 +92,7 @@ async def test_the_first_answer_decides_for_all_clients() -> None:
     assert slow.was_cancelled
 
 
-async def test_always_is_remembered_for_its_scope_only() -> None:
+async def test_allow_always_holds_for_its_scope_only() -> None:
     client = FakeClient(answer=selected("allow_always"))
     broker = broker_of(client)
     await broker.ask(ASK, "t1")
@@ -102,7 +102,7 @@ async def test_always_is_remembered_for_its_scope_only() -> None:
     assert [request.subject.detail for request in client.requests] == ["make", "rm -r x"]
 
 
-async def test_the_question_says_what_where_and_until_when() -> None:
+async def test_the_question_holds_subject_diffs_and_deadline() -> None:
     client = FakeClient(answer=selected("reject_once"))
     await broker_of(client).ask(ASK, "t1")
     request = client.requests[0]
@@ -132,13 +132,13 @@ async def test_a_mode_allows_without_asking(mode: PermissionMode, allowed: tuple
     assert len(client.requests) == len(asks) - len(allowed)
 
 
-async def test_who_only_listens_is_not_asked_but_told() -> None:
+async def test_an_observer_is_notified_but_receives_no_question() -> None:
     controller, observer = FakeClient(answer=selected("allow_once")), FakeClient("observer")
     assert await broker_of(observer, controller).ask(ASK, "t1")
     assert (observer.requests, observer.resolved) == ([], [("allow_once", "editor")])
 
 
-async def test_without_a_controller_nobody_allows() -> None:
+async def test_without_a_controller_the_question_is_rejected() -> None:
     observer = FakeClient("observer")
     assert not await broker_of(observer).ask(ASK, "t1")
     assert observer.resolved == []

@@ -1,4 +1,4 @@
-"""Prompts that wait, are edited, taken out, or meant for the running turn."""
+"""Prompts that wait, are edited, removed, or steered into the running turn."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_waiting_prompts_are_listed_edited_and_removed(make_stage: Any) ->
     assert asked(session) == ["1", "2, but better"]
 
 
-async def test_a_prompt_that_begins_waits_no_more(make_stage: Any) -> None:
+async def test_a_prompt_leaves_the_queue_when_it_begins(make_stage: Any) -> None:
     stage, session, _ = await at_work(make_stage, [Say("two")])
     second = await session.submit(text("2"))
     (item,) = session.prompts.items()
@@ -77,7 +77,7 @@ async def test_a_waiting_prompt_may_become_a_command(make_stage: Any) -> None:
     assert (await second.outcome).text.startswith("Compaction engine: windowBudget.")
 
 
-async def test_what_runs_or_is_over_is_no_item_of_the_queue(make_stage: Any) -> None:
+async def test_a_running_or_ended_prompt_is_not_in_the_queue(make_stage: Any) -> None:
     _, session, _ = await at_work(make_stage)
     with pytest.raises(ItemNotFound, match=r"no prompt .* waits"):
         session.prompts.remove("x")
@@ -103,7 +103,7 @@ async def test_steering_enters_the_turn_it_was_meant_for(make_stage: Any) -> Non
     assert asked(session) == ["1", "2"]
 
 
-async def test_steering_no_turn_in_particular_is_for_the_one_that_runs(make_stage: Any) -> None:
+async def test_steering_without_a_turn_id_enters_the_running_turn(make_stage: Any) -> None:
     stage, session, first = await at_work(make_stage, [Say("two")])
     assert session.prompts.steer(text("2"), None) == SteerResult("injected", first.turn_id)
     stage.model.gate("go").set()
@@ -112,7 +112,7 @@ async def test_steering_no_turn_in_particular_is_for_the_one_that_runs(make_stag
         session.prompts.steer(text("3"), None)
 
 
-async def test_steering_a_turn_that_is_over_begins_another(make_stage: Any) -> None:
+async def test_steering_a_turn_that_has_ended_begins_another(make_stage: Any) -> None:
     stage, session, first = await at_work(make_stage, [Say("two")])
     stage.model.gate("go").set()
     await first.outcome
@@ -136,7 +136,7 @@ async def test_steering_never_enters_a_turn_it_was_not_meant_for(make_stage: Any
 @pytest.mark.parametrize(
     "words", [text("/help"), text("3")], ids=["a command", "a turn that is being stopped"]
 )
-async def test_what_cannot_enter_any_more_waits(make_stage: Any, words: Content) -> None:
+async def test_a_prompt_that_cannot_enter_the_turn_waits(make_stage: Any, words: Content) -> None:
     stage, session, first = await at_work(make_stage, [Say("two")])
     if words == text("3"):
         session.interrupt(None, "keep")
@@ -153,7 +153,7 @@ async def test_steering_a_turn_that_waits_is_queued_behind_it(make_stage: Any) -
     assert [item.input for item in session.prompts.items()] == [text("2"), text("3")]
 
 
-async def test_an_idempotency_key_answers_with_the_same_node(make_stage: Any) -> None:
+async def test_an_idempotency_key_returns_the_same_receipt(make_stage: Any) -> None:
     stage = await make_stage([[Say("one")]])
     session = await stage.session()
     first = await session.submit(text("1"), idempotency_key="k")
@@ -163,7 +163,7 @@ async def test_an_idempotency_key_answers_with_the_same_node(make_stage: Any) ->
     assert first.user_node_id is not None
 
 
-async def test_a_key_of_a_prompt_that_was_refused_is_free(make_stage: Any) -> None:
+async def test_a_refused_prompt_does_not_use_up_its_idempotency_key(make_stage: Any) -> None:
     stage = await make_stage([[Say("one")]])
     session = await stage.session()
     with pytest.raises(InvalidInput):

@@ -1,4 +1,4 @@
-"""One job at a time, in order, whatever becomes of one."""
+"""The queue: one job at a time, in order, whatever the fate of one job."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_jobs_run_one_after_another_and_urgent_ones_first() -> None:
     assert (work.log, work.n_done, work.queue.is_busy) == (["wait", "x", "y", "a", "b"], 5, False)
 
 
-async def test_a_job_that_raises_takes_none_of_the_others_with_it(
+async def test_a_failed_job_does_not_stop_the_jobs_behind_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It cannot happen; when it does the daemon goes on."""

@@ -1,4 +1,4 @@
-"""What comes back from a file: whole values, and nothing of a damaged record."""
+"""Records of a file: whole values, and None for a damaged record."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ COMPACTION = Compaction(
 
 
 @pytest.mark.parametrize("value", [INFO, COMPACTION], ids=["meta", "compaction"])
-def test_a_record_comes_back_as_it_was(value: Any) -> None:
+def test_a_record_round_trips(value: Any) -> None:
     """A later version's fields are left out."""
     record = to_record("meta", value)
     assert from_record(type(value), record | {"of_a_later_version": 1}) == value
@@ -60,7 +60,7 @@ def test_a_damaged_record_is_none(damage: dict[str, Any]) -> None:
     assert from_record(SessionInfo, to_record("meta", INFO) | damage) is None
 
 
-def test_half_a_character_where_a_known_word_should_stand() -> None:
+def test_a_lone_surrogate_in_a_literal_makes_the_record_none() -> None:
     assert from_record(Compaction, to_record("compaction", COMPACTION) | {"trigger": "\ud800"}) is None
 
 
@@ -94,12 +94,12 @@ async def damaged(make_stage: Any, **fields: Any) -> tuple[Any, str, SessionInfo
     return stage, sid, info
 
 
-async def test_the_record_before_a_damaged_one_counts(make_stage: Any) -> None:
+async def test_the_record_before_a_damaged_one_is_used(make_stage: Any) -> None:
     stage, sid, info = await damaged(make_stage, cwd=None)
     assert (await stage.hub.load(sid)).session.info == info
 
 
-async def test_a_damaged_session_costs_the_list_nothing_but_itself(make_stage: Any) -> None:
+async def test_the_list_leaves_out_a_damaged_session_only(make_stage: Any) -> None:
     stage, sid, _ = await damaged(make_stage, updated_at=None)
     other = await stage.session(title="Lexer")
     assert [each.title for each in await stage.hub.list()] == ["Lexer"]

@@ -1,4 +1,4 @@
-"""A session as a room: one event for what is said at once, its source, and the way back."""
+"""A session as a room: the events of its turns, their sources, and the turns of an event."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def room_of(turns: list[Turn], participants: Participants | None = None) -> Sess
         pytest.param([results("1"), user("a")], [0, 1], id="results of nobody"),
     ],
 )
-def test_an_event_is_what_is_said_at_once(turns: list[Turn], starts: list[int]) -> None:
+def test_turns_are_grouped_into_events(turns: list[Turn], starts: list[int]) -> None:
     room = room_of(turns)
     assert room.starts == starts
     assert [turn for event in room.events for turn in turns_of(event)] == turns
@@ -110,11 +110,11 @@ def test_each_event_names_its_source() -> None:
         ),
     ],
 )
-def test_what_an_answer_says(blocks: tuple[Block, ...], content: object) -> None:
+def test_the_content_of_an_answer(blocks: tuple[Block, ...], content: object) -> None:
     assert room_of([AssistantTurn(blocks)]).events[0].content == content
 
 
-def test_a_result_stands_with_its_call() -> None:
+def test_a_result_is_in_the_content_of_its_call() -> None:
     call = AssistantTurn((ToolCallBlock("1", "ls", {}), ToolCallBlock("2", "rm", {})))
     answers = ToolTurn((ToolResultBlock("2", "no", is_error=True), ToolResultBlock("1", {"files": 3})))
     assert room_of([call, answers]).events[0].content == CompositeContent(
@@ -125,12 +125,12 @@ def test_a_result_stands_with_its_call() -> None:
     )
 
 
-def test_an_image_weighs_what_an_image_weighs_however_large_it_is() -> None:
+def test_the_weight_of_an_image_does_not_depend_on_its_size() -> None:
     large = UserTurn((ImageBlock("image/png", "A" * 1_000_000),))
     assert 1000 <= room_of([large]).before[-1] <= 1050
 
 
-def test_only_what_is_new_is_taken_in() -> None:
+def test_sync_adds_only_new_turns() -> None:
     turns: list[Turn] = [user("a"), said("b", "1")]
     room = room_of(turns)
     first = room.events[0]
@@ -157,7 +157,7 @@ def test_the_newest_prompt(turns: list[Turn], prompt: int | None) -> None:
 # Shortened events.
 
 
-def test_an_event_that_is_shown_whole_is_sent_as_its_own_turns() -> None:
+def test_a_whole_event_is_sent_as_its_own_turns() -> None:
     turns: list[Turn] = [said("b", "1"), results("1")]
     room = room_of(turns)
     shown = room.turns_to_send(room.events[0])
@@ -187,7 +187,7 @@ def test_a_shortened_event_keeps_calls_and_results_and_is_made_once() -> None:
         pytest.param(ToolResultBlock("1", {"rows": ["x" * 9000]}), "output", id="a result that is no text"),
     ],
 )
-def test_what_can_be_cut(block: Block, kept: str) -> None:
+def test_long_texts_are_cut(block: Block, kept: str) -> None:
     turn = AssistantTurn((block,))
     (short,) = shorten_turns((turn,), lambda turns: len(str(turns)) // 4, 200)
     text = str(getattr(short.blocks[0], kept))
@@ -222,7 +222,7 @@ def conversations(draw: Any) -> list[Turn]:
 
 @settings(max_examples=40)
 @given(conversations(), st.integers(60, 2000))
-def test_any_conversation_comes_back_whole_or_shortened_to_measure(turns: list[Turn], most: int) -> None:
+def test_any_conversation_is_sent_whole_or_shortened_to_the_limit(turns: list[Turn], most: int) -> None:
     growing: list[Turn] = []
     room = SessionRoom()
     for turn in turns:

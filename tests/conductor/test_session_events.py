@@ -1,4 +1,4 @@
-"""The events: each thing told once, in order, deltas gathered."""
+"""Session events: each one emitted once, in order, with deltas collected."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_the_first_delta_goes_out_at_once_and_the_next_ones_together() -> None:
     assert told(log) == [Phase("streaming"), TextDelta("t.0", "a"), TextDelta("t.0", "bc")]
 
 
-def test_a_full_gathering_does_not_wait_for_the_clock() -> None:
+def test_a_full_collection_is_emitted_before_the_timer() -> None:
     events, log, _ = make()
     events.on_run_event(TextDeltaEvent("a"))
     events.on_run_event(TextDeltaEvent("x" * COLLECT_CHARS))
@@ -111,7 +111,7 @@ def test_a_delta_that_is_not_text_is_refused_and_leaves_nothing_behind() -> None
     assert told(log) == [Phase("streaming"), TextDelta("t.0", "b")]
 
 
-def test_a_quiet_clock_is_not_rung_again() -> None:
+def test_the_timer_stops_when_no_delta_has_come() -> None:
     events, _, clock = make()
     events.on_run_event(TextDeltaEvent("a"))
     clock.ring()
@@ -127,7 +127,7 @@ def test_thinking_and_text_are_never_mixed() -> None:
     assert told(log)[1:] == [ThinkingDelta("t.0", "hm"), ThinkingDelta("t.0", "m"), TextDelta("t.0", "yes")]
 
 
-def test_the_message_restates_the_answer_after_its_deltas_and_once() -> None:
+def test_one_message_holds_the_whole_answer_after_its_deltas() -> None:
     events, log, _ = make()
     events.on_run_event(TextDeltaEvent("ye"))
     events.on_run_event(TextDeltaEvent("s"))
@@ -140,7 +140,7 @@ def test_the_message_restates_the_answer_after_its_deltas_and_once() -> None:
     ]
 
 
-def test_an_answer_that_came_without_deltas_is_told_all_the_same() -> None:
+def test_an_answer_without_deltas_is_emitted_as_a_message() -> None:
     events, log, _ = make()
     events.on_run_event(SnapshotEvent(IDLE))
     events.on_run_event(SettledEvent(with_answer("yes")))
@@ -154,7 +154,7 @@ def test_an_answer_that_came_without_deltas_is_told_all_the_same() -> None:
         pytest.param((ToolTurn(()),), id="after a round of tools"),
     ],
 )
-def test_a_model_that_failed_without_a_word_restates_no_older_answer(since: tuple[Turn, ...]) -> None:
+def test_a_call_that_failed_at_once_does_not_repeat_an_older_answer(since: tuple[Turn, ...]) -> None:
     events, log, _ = make()
     said = with_answer("I look", "dispatching")
     events.on_run_event(TextDeltaEvent("I look"))
@@ -194,7 +194,7 @@ def test_a_call_that_never_reached_a_tool_still_has_its_pair_of_events() -> None
     ]
 
 
-def test_a_phase_is_told_when_it_changes() -> None:
+def test_a_phase_is_emitted_when_it_changes() -> None:
     events, log, _ = make()
     events.set_phase("invoking")
     events.set_phase("invoking")
