@@ -1,34 +1,26 @@
-"""One ACP client from its first byte: the handshake, and everything else once there is somebody to ask.
+"""The connection of one ACP client: its handshake, and the way of its messages once there is a client.
 
-``initialize`` is answered before sessions, models and tools are loaded: an editor waits for that answer with
-its window open.
+Serving the only client of a process stands here, too.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from sidecar._internal.errors import SidecarError
 from sidecar.acp.handshake import AcpProfile, AgentInfo, profile_of, welcome
 from sidecar.protocol.errors import RequestRefused, acp_code
 from sidecar.protocol.framing import LineDecoder, frame_with_newline
 from sidecar.protocol.jsonrpc import Id
-from sidecar.service.contract import Answer, Backend, OpenBackend
-from sidecar.transport.lifetime import ExitReason
-from sidecar.transport.peer import Dialect, Limits, Peer
+from sidecar.service.contract import Answer, OpenBackend
+from sidecar.service.frontend import LAST_ANSWERS_S, FrontendConnection
+from sidecar.transport.lifetime import ExitReason, Lifetime, supervise
+from sidecar.transport.peer import Dialect, Limits
 from sidecar.transport.streams import ByteStream
 
 if TYPE_CHECKING:
     from sidecar.acp.client import AcpClient
-
-__all__ = ["AcpConnection", "AcpOptions"]
-
-_LAST_ANSWERS_S: Final = 0.25
-"""How long requests may still be answered after the end of input, as in ``printf ... | sidecar acp``."""
 
 _DIALECT: Final = Dialect(
     LineDecoder,
@@ -40,12 +32,12 @@ _DIALECT: Final = Dialect(
 
 @dataclass(frozen=True, slots=True)
 class AcpOptions:
-    """What the composition root gives to every ACP connection.
+    """The options of every ACP connection of a daemon.
 
     Attributes:
-        info: what the daemon says of itself.
-        open_backend: called with ``_meta.sidecar`` of ``initialize``, again when it failed.
-        limits: what one connection may cost.
+        info: the description of the agent that clients receive.
+        open_backend: called with ``_meta.sidecar`` of ``initialize``, and again when it failed.
+        limits: the limits of one connection.
     """
 
     info: AgentInfo
@@ -53,56 +45,31 @@ class AcpOptions:
     limits: Limits = field(default_factory=Limits)
 
 
-class AcpConnection:
-    """A :class:`~sidecar.transport.peer.Frontend`, and what serves it; one for each client."""
+class AcpConnection(FrontendConnection["AcpClient"]):
+    """The connection of one ACP client."""
 
     def __init__(self, stream: ByteStream, options: AcpOptions) -> None:
+        super().__init__(stream, _DIALECT, options.limits, options.open_backend)
         self._options = options
-        self._peer = Peer(stream, _DIALECT, self, options.limits)
         self._profile: AcpProfile | None = None
-        self._backend: Backend | None = None
-        self._client: AcpClient | None = None
-
-    def start(self) -> None:
-        """Begin to listen."""
-        self._peer.start()
 
     async def wait_ended(self) -> ExitReason:
         """Return once the client has closed the connection; the protocol has no other way to end it."""
         await self._peer.wait_ended()
-        await self._peer.wait_answered(_LAST_ANSWERS_S)
+        await self._peer.wait_answered(LAST_ANSWERS_S)
         return ExitReason("the client closed the connection", 0)
 
-    def announce_end(self, reason: str, in_s: float) -> None:
-        """Tell a client that is still there that the process will end, and take nothing more from it."""
-        if self._client is not None and not self._peer.is_over:
-            self._client.announce_end(reason, round(in_s * 1000))
-        self._peer.stop_accepting()
-
-    async def settle(self) -> None:
-        """Let the service settle, if it was ever asked anything."""
-        if self._backend is not None:
-            await self._backend.service.aclose()
-
-    async def aclose(self, seconds: float) -> None:
-        """Leave the service, answer what is open, flush, let go; in about *seconds*."""
-        if self._client is not None:
-            self._client.leave()
-        await self._peer.aclose(seconds)
-
-    # What the peer tells.
-
     def handle_request(self, method: str, params: Any, request_id: Id) -> Answer | Awaitable[Answer]:
-        """Answer one request, if it may be asked now."""
+        """Answer one request, if it is allowed now. Raises SidecarError, now or when awaited."""
         if method == "initialize":
             return self._initialize(params)
         if self._profile is None:
             hint = "send initialize first"
             raise RequestRefused("notInitialized", f"{method!r} came before initialize", hint=hint)
-        return self._open(self._profile).handle_request(method, params, request_id)
+        return self._open().handle_request(method, params, request_id)
 
     def handle_notification(self, method: str, params: Any) -> None:
-        """Take one notification; before there is a client there is nothing to say."""
+        """Handle one notification; before there is a client all are ignored."""
         if self._client is None:
             return
         if method == "$/cancel_request":
@@ -111,7 +78,7 @@ class AcpConnection:
             self._client.handle_notification(method, params)
 
     def on_answered(self, method: str, request_id: Id, error_kind: str | None) -> None:
-        """Learn that a request was answered; nobody is told."""
+        """Do nothing: the protocol has no trace."""
 
     def _initialize(self, params: Any) -> Answer:
         if self._profile is not None:
@@ -119,25 +86,32 @@ class AcpConnection:
         info = self._options.info
         profile = profile_of(params, info.server.faces)
         if profile.options:
-            self._open(profile)  # before the answer, which is a refusal if they are wrong
+            self._open_backend(profile.options)  # before the answer, which refuses wrong options
         self._profile = profile
-        said = welcome(info, self._options.limits, profile.version)
-        return Answer(said, lambda: self._open_soon(profile))
+        return Answer(welcome(info, self._options.limits, profile.version), self._open_soon)
 
-    def _open_soon(self, profile: AcpProfile) -> None:
-        """Load everything once the answer is out, while the client is busy with it."""
-        asyncio.get_running_loop().call_soon(self._open_ahead, profile)
+    def _make_client(self) -> AcpClient:
+        from sidecar.acp.client import AcpClient  # not above: it loads everything that a session needs
 
-    def _open_ahead(self, profile: AcpProfile) -> None:
-        """Open before anything is asked; what fails now fails again, and is told, when something is."""
-        if not self._peer.is_over:
-            with suppress(SidecarError):
-                self._open(profile)
+        assert self._profile is not None
+        backend = self._open_backend(self._profile.options)
+        return AcpClient(self._peer, self._profile, backend)
 
-    def _open(self, profile: AcpProfile) -> AcpClient:
-        if self._client is None:
-            from sidecar.acp.client import AcpClient  # not before: it loads what a session is made of
 
-            backend = self._backend = self._backend or self._options.open_backend(profile.options)
-            self._client = AcpClient(self._peer, profile, backend.service, backend.workspace)
-        return self._client
+async def serve_acp(stream: ByteStream, options: AcpOptions, lifetime: Lifetime) -> int:
+    """Serve the one client that this process belongs to, and return the exit code.
+
+    The service ends with the client. A daemon with several clients makes an :class:`AcpConnection` for each
+    instead, over one backend.
+
+    Args:
+        stream: the client.
+        options: the options of the connection.
+        lifetime: ends the process.
+
+    Returns:
+        0 when the client closed its end.
+    """
+    connection = AcpConnection(stream, options)
+    connection.start()
+    return await supervise(lifetime, connection, connection.settle)

@@ -1,6 +1,6 @@
-"""The client's files, asked for and written with ``fs/*`` where it offers that: its unsaved text comes first.
+"""The files of a client that offers ``fs/*``: reads see its unsaved text, and writes go through it.
 
-A client that leaves one question unanswered for too long is not asked again: a read must not hang on it.
+A client that leaves a read unanswered for too long is not asked again, so that reads do not hang on it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ import logging
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from sidecar.acp.handshake import AcpProfile
 from sidecar.transport.peer import Peer, PeerGone, PeerRefused
 from sidecar.workspace.contract import Dispose, FileOracle, WorkspacePort
-
-__all__ = ["ClientFiles"]
 
 _log = logging.getLogger("sidecar.acp")
 
@@ -26,7 +24,7 @@ _WRITE_S: Final = 30.0
 
 
 class ClientFiles:
-    """What one client offers for the folders of its sessions. *read_s*: how long a read may take."""
+    """The files of one client in the folders of its sessions; a read may take *read_s* seconds."""
 
     def __init__(
         self, peer: Peer, profile: AcpProfile, workspace: WorkspacePort, *, read_s: float = _READ_S
@@ -35,11 +33,11 @@ class ClientFiles:
         self._profile = profile
         self._workspace = workspace
         self._read_s = read_s
-        self._is_mute = False
+        self._is_unresponsive = False
         self._offers: dict[str, list[Dispose]] = {}
 
     def offer(self, sid: str, folders: Iterable[str]) -> None:
-        """Offer the workspace this client's say over the files in the *folders* of a session."""
+        """Let the workspace read and write the files in the *folders* of a session through this client."""
         if not (self._profile.reads_files or self._profile.writes_files):
             return
         self.withdraw(sid)
@@ -50,40 +48,36 @@ class ClientFiles:
         self._offers[sid] = [self._workspace.offer(Path(folder), oracle) for folder in folders]
 
     def withdraw(self, sid: str) -> None:
-        """Take the offers of a session back."""
+        """End the offers for a session."""
         for dispose in self._offers.pop(sid, ()):
             dispose()
 
     def close(self) -> None:
-        """Take every offer back: the client is gone."""
+        """End every offer: the client is gone."""
         for sid in tuple(self._offers):
             self.withdraw(sid)
 
     async def _read(self, sid: str, path: Path) -> str | None:
-        if self._is_mute:
+        if self._is_unresponsive:
             return None
-        asked = {"sessionId": sid, "path": str(path)}
+        params = {"sessionId": sid, "path": str(path)}
         try:
             async with asyncio.timeout(self._read_s):
-                reply = await self._peer.request("fs/read_text_file", asked)
+                reply = await self._peer.request("fs/read_text_file", params)
         except TimeoutError:
             _log.warning("the client did not answer fs/read_text_file and is not asked again")
-            self._is_mute = True
+            self._is_unresponsive = True
             return None
         except (PeerRefused, PeerGone):
             return None
-        return _content(reply)
+        content = reply.get("content") if isinstance(reply, Mapping) else None
+        return content if isinstance(content, str) else None
 
     async def _write(self, sid: str, path: Path, text: str) -> bool:
-        wanted = {"sessionId": sid, "path": str(path), "content": text}
+        params = {"sessionId": sid, "path": str(path), "content": text}
         try:
             async with asyncio.timeout(_WRITE_S):
-                await self._peer.request("fs/write_text_file", wanted)
+                await self._peer.request("fs/write_text_file", params)
         except (TimeoutError, PeerRefused, PeerGone):
             return False
         return True
-
-
-def _content(reply: Any) -> str | None:
-    content = reply.get("content") if isinstance(reply, Mapping) else None
-    return content if isinstance(content, str) else None

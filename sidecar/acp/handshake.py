@@ -1,7 +1,7 @@
-"""``initialize`` of the Agent Client Protocol: what a client says of itself, and what it is told.
+"""``initialize`` of the Agent Client Protocol: the capabilities of a client, and the answer of the agent.
 
-Loads nothing of a session: the answer goes out before anything heavy does. What a client declares in a shape
-nobody knows counts as not declared, as the protocol's schema asks.
+Loads nothing of a session, because the answer is sent before anything heavy is loaded. As the protocol's
+schema asks, a capability in an unknown shape counts as not declared.
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.protocol.handshake import ClientFeatures, ServerInfo, advertise, parse_client_features
 from sidecar.transport.peer import Limits
 
-__all__ = ["ACP_DRAFT", "ACP_VERSION", "AcpProfile", "AgentInfo", "profile_of", "welcome"]
-
 ACP_VERSION: Final = 1
-"""The version spoken here, and the answer to a client that asks for any other."""
+"""The version spoken here, and the answer to a client that requests any other."""
 
 ACP_DRAFT: Final = 2
-"""The version that is a draft still; where it is switched on it is the newest one spoken."""
+"""The version that is still a draft; where it is switched on it is the newest one spoken."""
 
 _STEERING: Final = {"supported": True}
 _SESSION_METHODS: Final = ("list", "resume", "close", "delete", "fork", "additionalDirectories")
@@ -28,10 +26,12 @@ _SESSION_METHODS: Final = ("list", "resume", "close", "delete", "fork", "additio
 
 @dataclass(frozen=True, slots=True)
 class AgentInfo:
-    """What the daemon says of itself: *server*, as on its other face, and its *title* for people.
+    """The description of the agent that clients receive.
 
-    The draft is spoken where ``acp2`` is one of its faces. *reaches_mcp*: it can use servers of the Model
-    Context Protocol that run elsewhere.
+    Attributes:
+        title: its name for people.
+        server: the description of the daemon; the draft is spoken if ``acp2`` is one of its faces.
+        reaches_mcp: whether it can use servers of the Model Context Protocol that run elsewhere.
     """
 
     title: str
@@ -39,11 +39,11 @@ class AgentInfo:
     reaches_mcp: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AcpProfile:
-    """One client's capabilities, and the *version* of the protocol to speak with it.
+    """The capabilities of one client, and the *version* of the protocol to speak with it.
 
-    *wishes* is None for a client that knows the Agent Client Protocol alone; one of ours declares itself in
+    *features* is None for a client that knows the Agent Client Protocol alone; one of ours declares them in
     ``clientCapabilities._meta.sidecar``. *options* is ``_meta.sidecar`` of the request, for the daemon.
     """
 
@@ -54,17 +54,17 @@ class AcpProfile:
     reads_files: bool
     writes_files: bool
     runs_commands: bool
-    wishes: ClientFeatures | None
+    features: ClientFeatures | None
     options: Mapping[str, Any]
 
 
 def profile_of(params: Any, faces: Collection[str] = ()) -> AcpProfile:
-    """Return what the params of ``initialize`` say of a client. Raises InvalidInput without a version.
+    """Return the profile that the params of ``initialize`` declare. Raises InvalidInput without a version.
 
-    *faces* are those of the daemon.
+    The draft is chosen only if ``acp2`` is one of the daemon's *faces*.
 
-    >>> said = {"protocolVersion": 2, "clientCapabilities": {"fs": {"readTextFile": True}}}
-    >>> profile_of(said).reads_files, profile_of(said, ["acp1", "acp2"]).version
+    >>> params = {"protocolVersion": 2, "clientCapabilities": {"fs": {"readTextFile": True}}}
+    >>> profile_of(params).reads_files, profile_of(params, ["acp1", "acp2"]).version
     (True, 2)
     """
     if not isinstance(params, Mapping) or type(params.get("protocolVersion")) is not int:
@@ -82,18 +82,26 @@ def profile_of(params: Any, faces: Collection[str] = ()) -> AcpProfile:
         reads_files=not is_draft and files.get("readTextFile") is True,
         writes_files=not is_draft and files.get("writeTextFile") is True,
         runs_commands=not is_draft and declared.get("terminal") is True,
-        wishes=parse_client_features(_object(declared, "_meta").get("sidecar")),
+        features=parse_client_features(_object(declared, "_meta").get("sidecar")),
         options=_object(_object(params, "_meta"), "sidecar"),
     )
 
 
 def welcome(info: AgentInfo, limits: Limits, version: int) -> dict[str, Any]:
-    """Return the answer to ``initialize``: what this agent is and can, in the words of *version*."""
+    """Return the answer to ``initialize``.
+
+    Args:
+        info: the description of the agent.
+        limits: the limits of the connection, which clients are told.
+        version: the version of the protocol that the answer is in.
+    """
     server = info.server
     named = {"name": server.name, "title": info.title, "version": server.version}
-    said = advertise(server, max_message_bytes=limits.max_body_bytes, max_in_flight=limits.max_in_flight)
+    advertised = advertise(
+        server, max_message_bytes=limits.max_body_bytes, max_in_flight=limits.max_in_flight
+    )
     if version == ACP_DRAFT:
-        capabilities = {"session": _draft_session(info), "_meta": {"sidecar": said}}
+        capabilities = {"session": _draft_session(info), "_meta": {"sidecar": advertised}}
         return {
             "protocolVersion": version,
             "info": named,
@@ -109,16 +117,16 @@ def welcome(info: AgentInfo, limits: Limits, version: int) -> dict[str, Any]:
             "mcpCapabilities": {"http": info.reaches_mcp, "sse": info.reaches_mcp},
             "sessionCapabilities": {name: {} for name in _SESSION_METHODS},
             "auth": {},
-            "_meta": {"sidecar": said, "steering": _STEERING},
+            "_meta": {"sidecar": advertised, "steering": _STEERING},
         },
         "authMethods": [],
-        # Where clients look for it today.
+        # Some clients look for it here.
         "_meta": {"steering": _STEERING},
     }
 
 
 def _draft_session(info: AgentInfo) -> dict[str, Any]:
-    """Return what a session can; the methods every session has are not named."""
+    """Return the capabilities of a session; methods that every session has are not listed."""
     servers = ("stdio", "http") if info.reaches_mcp else ()
     return {
         "prompt": {"image": {}, "embeddedContext": {}},

@@ -1,4 +1,4 @@
-"""The params of ACP requests, read field by field. What is needed and does not fit raises InvalidInput."""
+"""Read the params of ACP requests by field. A required field that is missing or wrong raises InvalidInput."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sidecar._internal.errors import InvalidInput
-
-__all__ = ["content", "extras", "fields", "optional_text", "session_id", "text", "texts", "tool_servers"]
 
 _SERVER_TYPES: Final = (None, "stdio", "http", "sse")
 
@@ -36,12 +34,12 @@ def text(params: Mapping[str, Any], name: str) -> str:
 
 
 def session_id(params: Mapping[str, Any]) -> str:
-    """Return the session a request is about."""
+    """Return the session that a request names."""
     return text(params, "sessionId")
 
 
 def content(params: Mapping[str, Any]) -> list[Any]:
-    """Return the content blocks of a prompt; the session looks into them."""
+    """Return the content blocks of a prompt; the session checks each block."""
     value = params.get("prompt")
     if not isinstance(value, list):
         raise InvalidInput("params.prompt must be an array of content blocks")
@@ -49,7 +47,7 @@ def content(params: Mapping[str, Any]) -> list[Any]:
 
 
 def extras(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what a client asks for beyond the protocol, such as a model: ``_meta.sidecar``."""
+    """Return ``_meta.sidecar``: wishes beyond the protocol, such as a model."""
     meta = params.get("_meta")
     found = meta.get("sidecar") if isinstance(meta, Mapping) else None
     return found if isinstance(found, Mapping) else {}
@@ -61,13 +59,13 @@ def optional_text(params: Mapping[str, Any], name: str) -> str | None:
 
 
 def texts(params: Mapping[str, Any], name: str) -> list[str]:
-    """Return the strings of the list *name*; the schema asks to leave out what is none, and not to fail."""
+    """Return the strings of the list *name*; as the schema asks, other values are skipped."""
     value = params.get(name)
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
 def tool_servers(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``mcpServers`` as a param where the client gave them, without those of a type unknown here."""
+    """Return ``mcpServers`` as a param if the client sent it, without servers of an unknown type."""
     value = params.get("mcpServers")
     if not isinstance(value, list):
         return {}

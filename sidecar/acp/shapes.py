@@ -1,21 +1,14 @@
-"""Small shapes of the Agent Client Protocol that more than one message has. Pure."""
+"""Small shapes of the Agent Client Protocol that several messages share. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
-__all__ = [
-    "Update",
-    "WireEvent",
-    "commands_update",
-    "iso_time",
-    "mode_option",
-    "mode_state",
-    "text_block",
-    "usage_update",
-]
+_TOOL_KINDS: Final = frozenset(
+    ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
+)
 
 Update: TypeAlias = dict[str, Any]
 """The ``update`` of one ``session/update``."""
@@ -27,6 +20,21 @@ WireEvent: TypeAlias = Mapping[str, Any]
 def text_block(text: str) -> dict[str, str]:
     """Return a content block of *text*."""
     return {"type": "text", "text": text}
+
+
+def text_content(text: str) -> dict[str, Any]:
+    """Return *text* as content of a tool call."""
+    return {"type": "content", "content": text_block(text)}
+
+
+def diff_content(diff: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a change of a file as content of a tool call."""
+    return {"type": "diff", **{key: diff[key] for key in ("path", "oldText", "newText") if key in diff}}
+
+
+def tool_kind(kind: str) -> str:
+    """Return *kind* if the protocol knows it, else ``other``."""
+    return kind if kind in _TOOL_KINDS else "other"
 
 
 def iso_time(ms: int) -> str:
@@ -45,9 +53,9 @@ def mode_option(options: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | Non
 
 
 def mode_state(options: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return the config option of category ``mode`` as session modes, for clients older than options.
+    """Return the config option of category ``mode`` as session modes, for clients that know no options.
 
-    None when there is no such option.
+    Returns None when there is no such option.
     """
     mode = mode_option(options)
     if mode is None:
@@ -60,7 +68,7 @@ def mode_state(options: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
 
 
 def usage_update(usage: Mapping[str, Any]) -> Update:
-    """Return how full the window is; where the figure comes from is in ``_meta``."""
+    """Return the update of how full the window is; the source of the figure is in ``_meta``."""
     update: Update = {"sessionUpdate": "usage_update", "used": usage["used"], "size": usage["window"]}
     if (cost := usage.get("cost")) is not None:
         update["cost"] = {"amount": cost, "currency": "USD"}
@@ -68,11 +76,13 @@ def usage_update(usage: Mapping[str, Any]) -> Update:
 
 
 def commands_update(commands: Sequence[Mapping[str, Any]]) -> Update:
-    """Return the slash commands on offer."""
-    return {"sessionUpdate": "available_commands_update", "availableCommands": list(map(_command, commands))}
-
-
-def _command(command: Mapping[str, Any]) -> dict[str, Any]:
-    shown = {"name": command["name"], "description": command["description"]}
-    hint = command.get("hint")
-    return shown if hint is None else {**shown, "input": {"hint": hint}}
+    """Return the update of the slash commands on offer."""
+    shown = [
+        {
+            "name": command["name"],
+            "description": command["description"],
+            **({"input": {"hint": command["hint"]}} if command.get("hint") is not None else {}),
+        }
+        for command in commands
+    ]
+    return {"sessionUpdate": "available_commands_update", "availableCommands": shown}

@@ -1,67 +1,56 @@
-"""One ACP connection as the service sees it: events become updates, questions requests to the client.
+"""The sink of an ACP client: events become updates, and permission questions become requests to it.
 
-A client that knows the Agent Client Protocol alone gets none of our own notifications. Progress is what the
-updates show already.
+A client that knows the Agent Client Protocol alone gets none of our own notifications. There is no progress,
+because the updates show it already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from sidecar.acp.handshake import AcpProfile
-from sidecar.acp.permission import ask_permission, may_go_on
-from sidecar.acp.shapes import Update, WireEvent
+from sidecar.acp.shapes import Update
 from sidecar.acp.version import ProtocolVersion, UpdateMapper
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.log import EventLog
 from sidecar.protocol.codec import event_to_wire
 from sidecar.protocol.jsonrpc import encode_notification
 from sidecar.service.contract import ProgressSink
+from sidecar.service.permission import ask_permission, selected_id
 from sidecar.transport.feed import FeedItem, Gap, Projection
 from sidecar.transport.peer import Peer
-
-__all__ = ["AcpSink"]
-
-_EVENT: Final = "sidecar/event"
 
 
 @dataclass(frozen=True, slots=True)
 class _Followed:
     log: EventLog
-    teller: UpdateMapper
+    mapper: UpdateMapper
 
 
 class AcpSink:
     """A :class:`~sidecar.service.contract.ClientSink` over *peer*.
 
     Attributes:
-        client_id: what the service calls the connection, once it is connected.
+        client_id: the name that the service gives the connection, once it is connected.
     """
 
-    def __init__(self, peer: Peer, profile: AcpProfile, edition: ProtocolVersion) -> None:
-        self._peer = peer
-        self._profile = profile
-        self._edition = edition
+    def __init__(self, peer: Peer, profile: AcpProfile, version: ProtocolVersion) -> None:
+        self.face = version.face
+        self.client_name = profile.name
         self.client_id: str | None = None
+        self._peer = peer
+        self._outbox = peer.outbox
+        self._profile = profile
+        self._version = version
         self._followed: dict[str, _Followed] = {}
-        self._past = edition.teller(profile, None)
-
-    @property
-    def face(self) -> str:
-        """Which edition of the protocol is spoken."""
-        return self._edition.face
-
-    @property
-    def client_name(self) -> str:
-        """What the client calls itself."""
-        return self._profile.name
+        self._past_mapper = version.mapper(profile, None)
 
     def load(self) -> tuple[int, int]:
-        """Return the requests being answered and the bytes on their way out."""
-        return self._peer.requests_open, self._peer.outbox.unsent_bytes
+        """Return the number of open requests and the number of bytes that wait to be sent."""
+        return self._peer.requests_open, self._outbox.unsent_bytes
 
     def log(self, sid: str) -> EventLog | None:
         """Return the log of a session that the client follows, None for any other."""
@@ -69,78 +58,79 @@ class AcpSink:
         return None if followed is None else followed.log
 
     def follow(self, log: EventLog, after_seq: int) -> None:
-        """Project the events of *log* after *after_seq* to the client, from now on; again only moves on."""
+        """Send the events of *log* after *after_seq*, from now on; a second call only moves forward."""
         followed = self._followed.get(log.sid)
         if followed is None or followed.log is not log:
-            followed = self._followed[log.sid] = _Followed(
-                log, self._edition.teller(self._profile, self.client_id)
-            )
-        teller = followed.teller
-        projection = Projection(teller.kinds.__contains__, partial(self._encode, teller))
-        self._peer.outbox.follow(log, after_seq, projection)
+            followed = _Followed(log, self._version.mapper(self._profile, self.client_id))
+            self._followed[log.sid] = followed
+        mapper = followed.mapper
+        projection = Projection(mapper.kinds.__contains__, partial(self._encode, mapper))
+        self._outbox.follow(log, after_seq, projection)
 
     def unfollow(self, sid: str) -> None:
-        """Stop projecting the events of *sid*."""
+        """Stop sending the events of *sid*."""
         self._followed.pop(sid, None)
-        self._peer.outbox.unfollow(sid)
+        self._outbox.unfollow(sid)
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """Send one notification, in order with everything else, if the client knows it and wants it.
 
-        An event that comes this way is one of a past that is told again.
+        An event that comes this way belongs to a past that is replayed.
         """
-        if method == _EVENT:
-            self._tell(params["sid"], self._past.updates(params))
+        if method == "sidecar/event":
+            self._send_updates(params["sid"], self._past_mapper.updates(params))
         elif self._knows(method):
-            self._peer.outbox.put_state(encode_notification(f"_{method}", params))
+            self._outbox.put_state(encode_notification(f"_{method}", params))
 
-    def update(self, sid: str, update: Update) -> None:
-        """Send one update of a session."""
-        self._peer.outbox.put(_encode_update(sid, update))
-
-    def runs_in(self, sid: str, call_id: str, terminal_id: str) -> None:
-        """Show that a call of session *sid* runs in a terminal of the client's."""
+    def show_terminal(self, sid: str, call_id: str, terminal_id: str) -> None:
+        """Show that a tool call of session *sid* runs in a terminal of the client."""
         followed = self._followed.get(sid)
         if followed is not None:
-            self._tell(sid, followed.teller.runs_in(call_id, terminal_id))
+            self._send_updates(sid, followed.mapper.terminal_updates(call_id, terminal_id))
 
     async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:
-        """Put the question to the user; ``cancelled`` when there is nobody to ask."""
+        """Ask the user; the answer is ``cancelled`` when nobody can be asked."""
+
+        def chosen_id(reply: Any) -> object:
+            return selected_id(reply.get("outcome") if isinstance(reply, Mapping) else None)
+
         followed = self._followed.get(request.sid)
-        teller = self._past if followed is None else followed.teller
-        self._tell(request.sid, teller.asked())
-        may = False
+        mapper = self._past_mapper if followed is None else followed.mapper
+        self._send_updates(request.sid, mapper.question_updates())
+        is_allowed = False
         try:
-            answer = await ask_permission(self._peer, self._edition.question(request), request)
-            may = may_go_on(answer, request)
+            params = self._version.question(request)
+            method = "session/request_permission"
+            answer = await ask_permission(self._peer, method, params, request, chosen_id)
+            chosen = (option.kind for option in request.options if option.option_id == answer.option_id)
+            is_allowed = next(chosen, "").startswith("allow")
             return answer
         finally:
-            self._tell(request.sid, teller.answered(request, may=may))
+            self._send_updates(request.sid, mapper.answer_updates(request, is_allowed=is_allowed))
 
     def progress(self, token: str | int | None) -> ProgressSink:
         """Return a progress that shows nothing."""
         return NullProgress()
 
     def send_part(self, token: str | int, value: dict[str, Any], *, is_last: bool) -> bool:
-        """Send nothing: the protocol has no word for parts of results."""
+        """Send nothing: the protocol has no partial results."""
         return True
 
-    def _tell(self, sid: str, updates: Iterable[Update]) -> None:
+    def _send_updates(self, sid: str, updates: Iterable[Update]) -> None:
         for update in updates:
-            self.update(sid, update)
+            self._outbox.put(_encode_update(sid, update))
 
-    def _encode(self, teller: UpdateMapper, item: FeedItem) -> Iterable[bytes]:
+    def _encode(self, mapper: UpdateMapper, item: FeedItem) -> Iterable[bytes]:
         if not isinstance(item, Gap):
-            event: WireEvent = event_to_wire(item)
-            return [_encode_update(item.sid, update) for update in teller.updates(event)]
+            return [_encode_update(item.sid, update) for update in mapper.updates(event_to_wire(item))]
         if not self._knows("sidecar/gap"):
             return ()
         gap = {"sid": item.sid, "from": item.first, "to": item.last, "reason": item.reason}
         return (encode_notification("_sidecar/gap", gap),)
 
     def _knows(self, method: str) -> bool:
-        """Whether the client speaks our protocol too, and wants notifications of *method*."""
-        return self._profile.wishes is not None and method not in self._profile.wishes.opt_out
+        """Return whether the client speaks our protocol too, and wants notifications of *method*."""
+        return self._profile.features is not None and method not in self._profile.features.opt_out
 
 
 def _encode_update(sid: str, update: Update) -> bytes:
@@ -148,16 +138,16 @@ def _encode_update(sid: str, update: Update) -> bytes:
 
 
 class NullProgress:
-    """A :class:`~sidecar.service.contract.ProgressSink` nobody sees."""
+    """A :class:`~sidecar.service.contract.ProgressSink` that shows nothing."""
 
     def begin(self, title: str, *, cancellable: bool) -> None:
-        """Show nothing."""
+        """Do nothing."""
 
     def on_cancel(self, cancel: Callable[[], object]) -> None:
-        """Never cancel."""
+        """Do nothing."""
 
     def report(self, message: str, percentage: int | None = None) -> None:
-        """Show nothing."""
+        """Do nothing."""
 
     def end(self, message: str) -> None:
-        """Show nothing."""
+        """Do nothing."""

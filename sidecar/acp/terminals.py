@@ -1,7 +1,7 @@
-"""The client's terminals, for commands where it offers ``terminal/*``: its user sees them run.
+"""The terminals of a client that offers ``terminal/*``: commands run in them, and its user sees them run.
 
-Where the client makes no terminal after all, the daemon runs the command by itself. A terminal is released
-whatever happens, and what runs in it ends with it; no command is ever run twice.
+If the client makes no terminal, the daemon runs the command itself. A terminal is always released, and that
+ends the command in it; no command ever runs twice.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from sidecar._internal.async_cancel import cancel_future
 from sidecar._internal.cancel import CancelToken
@@ -18,19 +18,22 @@ from sidecar.acp.handshake import AcpProfile
 from sidecar.capabilities.contract import RunInTerminal, TerminalCommand, TerminalEnd
 from sidecar.transport.peer import Peer, PeerGone, PeerRefused
 
-__all__ = ["ClientTerminals"]
+EndReason: TypeAlias = Literal["exited", "timeout", "cancelled"]
 
 _FAILURES: Final = (PeerRefused, PeerGone, TimeoutError)
 _LOST: Final = "[the client's terminal was lost]\n"
 _ANSWER_S: Final = 2.0
-"""How long the client may take for what it need not wait for itself."""
+"""How long the client may take to answer, except for the end of a command."""
 
 
 class ClientTerminals:
-    """What one client lends its sessions; nothing, where its *profile* has no terminals.
+    """The terminals that one client lends its sessions; none if its profile has none.
 
-    *lend* hands a terminal to a session and returns what takes it back; *show* tells the client which call
-    ``(sid, call_id, terminal_id)`` runs in a terminal.
+    Args:
+        peer: the client.
+        profile: its capabilities.
+        lend: lends a session a way to run commands, and returns the function that ends that.
+        show: takes ``(sid, call_id, terminal_id)`` and shows the user that a call runs in a terminal.
     """
 
     def __init__(
@@ -52,13 +55,13 @@ class ClientTerminals:
             self._lent[sid] = self._lend(sid, partial(self._run, sid))
 
     def withdraw(self, sid: str) -> None:
-        """Take them back."""
+        """End the offer to session *sid*."""
         take_back = self._lent.pop(sid, None)
         if take_back is not None:
             take_back()
 
     def close(self) -> None:
-        """The client is gone, and its terminals with it."""
+        """End every offer: the client is gone, and its terminals with it."""
         for sid in tuple(self._lent):
             self.withdraw(sid)
 
@@ -68,32 +71,41 @@ class ClientTerminals:
             return None
         try:
             self._show(sid, command.call_id, terminal_id)
-            reason = await self._until_over(sid, terminal_id, command.timeout_s, cancel)
+            reason = await self._wait_for_exit(sid, terminal_id, command.timeout_s, cancel)
             if reason != "exited":
-                await self._ask("kill", sid, terminal_id)
-            return _end(await self._ask("output", sid, terminal_id), reason)
+                await self._request("kill", sid, terminal_id)
+            return _terminal_end(await self._request("output", sid, terminal_id), reason)
         except _FAILURES:
-            # It has been run, in whole or in part: whatever became of it, it is not run again.
+            # The command has run, at least in part: it must not run again.
             return TerminalEnd(_LOST, None, "exited")
         finally:
             with suppress(*_FAILURES):
-                await asyncio.shield(self._ask("release", sid, terminal_id))
+                await asyncio.shield(self._request("release", sid, terminal_id))
 
     async def _create(self, sid: str, command: TerminalCommand) -> str | None:
+        program, *arguments = command.argv
+        params = {
+            "sessionId": sid,
+            "command": program,
+            "args": arguments,
+            "cwd": str(command.cwd),
+            "env": [{"name": name, "value": value} for name, value in command.environment.items()],
+            "outputByteLimit": command.max_output_bytes,
+        }
         try:
             async with asyncio.timeout(_ANSWER_S):
-                made = await self._peer.request("terminal/create", _wanted(sid, command))
+                made = await self._peer.request("terminal/create", params)
         except _FAILURES:
             return None
         terminal_id = made.get("terminalId") if isinstance(made, Mapping) else None
         return terminal_id if isinstance(terminal_id, str) else None
 
-    async def _until_over(
+    async def _wait_for_exit(
         self, sid: str, terminal_id: str, timeout_s: float, cancel: CancelToken
-    ) -> Literal["exited", "timeout", "cancelled"]:
-        """Wait for the command, but no longer than it may take."""
-        where = {"sessionId": sid, "terminalId": terminal_id}
-        waiting = asyncio.ensure_future(self._peer.request("terminal/wait_for_exit", where))
+    ) -> EndReason:
+        """Wait for the end of the command, at most *timeout_s* and until it is cancelled."""
+        params = {"sessionId": sid, "terminalId": terminal_id}
+        waiting = asyncio.ensure_future(self._peer.request("terminal/wait_for_exit", params))
         try:
             with cancel_future(cancel) as cancelled:
                 done, _ = await asyncio.wait(
@@ -107,29 +119,18 @@ class ClientTerminals:
             return "exited"
         return "cancelled" if cancelled in done else "timeout"
 
-    async def _ask(self, verb: str, sid: str, terminal_id: str) -> Any:
-        where = {"sessionId": sid, "terminalId": terminal_id}
+    async def _request(self, verb: str, sid: str, terminal_id: str) -> Any:
+        params = {"sessionId": sid, "terminalId": terminal_id}
         async with asyncio.timeout(_ANSWER_S):
-            return await self._peer.request(f"terminal/{verb}", where)
+            return await self._peer.request(f"terminal/{verb}", params)
 
 
-def _wanted(sid: str, command: TerminalCommand) -> dict[str, Any]:
-    program, *arguments = command.argv
-    return {
-        "sessionId": sid,
-        "command": program,
-        "args": arguments,
-        "cwd": str(command.cwd),
-        "env": [{"name": name, "value": value} for name, value in command.environment.items()],
-        "outputByteLimit": command.max_output_bytes,
-    }
-
-
-def _end(told: Any, reason: Literal["exited", "timeout", "cancelled"]) -> TerminalEnd:
-    said: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
-    status = said.get("exitStatus")
+def _terminal_end(reply: Any, reason: EndReason) -> TerminalEnd:
+    """Return the end of a command, with the output and exit code of the client's *reply* as far as valid."""
+    fields: Mapping[str, Any] = reply if isinstance(reply, Mapping) else {}
+    status = fields.get("exitStatus")
     code = status.get("exitCode") if isinstance(status, Mapping) else None
-    output = said.get("output")
+    output = fields.get("output")
     return TerminalEnd(
         output if isinstance(output, str) else "", code if isinstance(code, int) else None, reason
     )

@@ -1,7 +1,9 @@
-"""Events of a session as ``session/update``: one table, kind of event by kind of event (protocol 4.4).
+"""Map events of a session to ``session/update`` of version 1: one row of a table for each kind of event.
 
-Takes events as the wire has them, and gives updates. It translates and leaves out; it never makes anything
-up. An event with ``seq`` 0 is from the past of a session that is being loaded: it is told whole.
+A mapper takes events as the wire has them, translates them and leaves out what the protocol has no word for;
+it never invents anything. An event with ``seq`` 0 is from the past of a session that is being loaded, and is
+mapped whole. The events that a client cannot show stay visible to those that look for them, in
+``_meta.sidecar``.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from sidecar.acp.compaction_updates import CompactionUpdates
+from sidecar.acp.call_updates import CompactionUpdates, ToolUpdates, restored_update
 from sidecar.acp.shapes import (
     Update,
     WireEvent,
@@ -19,19 +21,22 @@ from sidecar.acp.shapes import (
     text_block,
     usage_update,
 )
-from sidecar.acp.tool_updates import ToolUpdates, restored_update
 from sidecar.conductor.contract import PermissionRequest
 from sidecar.service.streaming import StreamedText
-
-__all__ = ["FirstUpdateMapper", "aside", "info_update", "notice_of", "plan_entries"]
 
 _CHUNKS: Final = {"text": "agent_message_chunk", "thinking": "agent_thought_chunk"}
 _PRIORITIES: Final = frozenset(("high", "medium", "low"))
 _STATUSES: Final = frozenset(("pending", "in_progress", "completed"))
 
 
-class FirstUpdateMapper:
-    """Tells one session to the client *client_id*, which takes *notices* and *compactions* as such or not."""
+class UpdateMapperV1:
+    """An :class:`~sidecar.acp.version.UpdateMapper` of one session.
+
+    Args:
+        notices: whether the client takes notices.
+        compactions: whether the client takes updates of compactions.
+        client_id: the client, which knows its own prompts; None for the replay of the past.
+    """
 
     def __init__(self, *, notices: bool, compactions: bool, client_id: str | None = None) -> None:
         self.takes_notices = notices
@@ -42,57 +47,57 @@ class FirstUpdateMapper:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds of events that say anything; a turn's end is told by the answer to its prompt."""
+        """The kinds of events that have updates; the end of a turn has none, but answers its prompt."""
         return _KINDS
 
     def updates(self, event: WireEvent) -> Iterable[Update]:
-        """Return what *event* says to the client; nothing for most of what only our own clients know."""
-        tell = _TABLE.get(event["kind"])
-        return () if tell is None else tell(self, event)
+        """Return the updates of *event*; none for kinds that only our own clients know."""
+        row = _TABLE.get(event["kind"])
+        return () if row is None else row(self, event)
 
-    def runs_in(self, call_id: str, terminal_id: str) -> Iterable[Update]:
-        """Return what shows a call in a terminal of the client's."""
-        return (self.tools.runs_in(call_id, terminal_id),)
+    def terminal_updates(self, call_id: str, terminal_id: str) -> Iterable[Update]:
+        """Return the update that shows a tool call in a terminal of the client."""
+        return (self.tools.show_terminal(call_id, terminal_id),)
 
-    def asked(self) -> Iterable[Update]:
-        """Return nothing: the question says that it is asked."""
+    def question_updates(self) -> Iterable[Update]:
+        """Return nothing: the question shows by itself."""
         return ()
 
-    def answered(self, request: PermissionRequest, *, may: bool) -> Iterator[Update]:
-        """Return that the call goes on if it *may*."""
-        if may:
+    def answer_updates(self, request: PermissionRequest, *, is_allowed: bool) -> Iterator[Update]:
+        """Yield that the call continues, if the user allowed it."""
+        if is_allowed:
             call_id = request.subject.tool_call_id
             yield {"sessionUpdate": "tool_call_update", "toolCallId": call_id, "status": "in_progress"}
 
 
 def plan_entries(event: WireEvent) -> list[dict[str, Any]]:
-    """Return the entries of a plan, in the words of the protocol."""
+    """Return the entries of a plan; unknown priorities and statuses become the protocol's default."""
     return [
         {
             "content": entry["content"],
-            "priority": _one_of(entry["priority"], _PRIORITIES, "medium"),
-            "status": _one_of(entry["status"], _STATUSES, "pending"),
+            "priority": entry["priority"] if entry["priority"] in _PRIORITIES else "medium",
+            "status": entry["status"] if entry["status"] in _STATUSES else "pending",
         }
         for entry in event["data"]["entries"]
     ]
 
 
 def notice_of(event: WireEvent) -> dict[str, Any]:
-    """Return what ``fileStale``, ``retry`` and ``notice`` say to a user."""
+    """Return the notice of ``fileStale``, ``retry`` or ``notice`` for a user."""
     severity, title, description = _NOTICES[event["kind"]](event["data"])
-    said: dict[str, Any] = {"severity": severity, "title": title}
-    return said | ({"description": description} if description else {}) | {"_meta": _aside_meta(event)}
+    notice: dict[str, Any] = {"severity": severity, "title": title}
+    return notice | ({"description": description} if description else {}) | {"_meta": _event_meta(event)}
 
 
-def aside(event: WireEvent) -> Iterator[Update]:
-    """What the protocol has no word for is there for who looks for it."""
-    yield {"sessionUpdate": "session_info_update", "_meta": _aside_meta(event)}
+def as_meta(event: WireEvent) -> Update:
+    """Return an event that the protocol has no word for as ``_meta`` of an otherwise empty update."""
+    return {"sessionUpdate": "session_info_update", "_meta": _event_meta(event)}
 
 
-def info_update(event: WireEvent) -> Iterator[Update]:
-    """Tell a session's title and when it was last at work."""
+def info_update(event: WireEvent) -> Update:
+    """Return a session's title and the time of its last activity."""
     data = event["data"]
-    yield {
+    return {
         "sessionUpdate": "session_info_update",
         "title": data["title"] or None,
         "updatedAt": iso_time(data["updatedAt"]),
@@ -100,108 +105,41 @@ def info_update(event: WireEvent) -> Iterator[Update]:
     }
 
 
-def _user_message(teller: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
-    """A client knows its own prompts; those of the past are told, and those of others."""
+def _event_meta(event: WireEvent) -> dict[str, Any]:
+    return {"sidecar": {event["kind"]: event["data"]}}
+
+
+def _user_message(mapper: UpdateMapperV1, event: WireEvent) -> Iterator[Update]:
+    """Yield prompts of the past and of other clients; a client knows its own prompts."""
     source = event["data"].get("source")
-    if event["seq"] == 0 or (source is not None and source["clientId"] != teller.client_id):
+    if event["seq"] == 0 or (source is not None and source["clientId"] != mapper.client_id):
         for block in event["data"]["content"]:
             yield _chunk("user_message_chunk", block, event["data"].get("nodeId"))
 
 
-def _delta(kind: str) -> Callable[[FirstUpdateMapper, WireEvent], tuple[Update, ...]]:
+def _delta(kind: str) -> Callable[[UpdateMapperV1, WireEvent], tuple[Update, ...]]:
     update = _CHUNKS[kind]
 
-    def tell(teller: FirstUpdateMapper, event: WireEvent) -> tuple[Update, ...]:
+    def row(mapper: UpdateMapperV1, event: WireEvent) -> tuple[Update, ...]:
         message_id, delta = event["data"]["messageId"], event["data"]["delta"]
-        teller.streamed.add(message_id, kind, delta)
+        mapper.streamed.add(message_id, kind, delta)
         return ({"sessionUpdate": update, "content": text_block(delta), "messageId": message_id},)
 
-    return tell
+    return row
 
 
-def _message(teller: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
-    """Deltas have told a message already, mostly."""
+def _message(mapper: UpdateMapperV1, event: WireEvent) -> Iterator[Update]:
+    """Yield a whole message, or in a followed session only the parts that its deltas have not brought."""
     message_id, content = event["data"]["messageId"], event["data"]["content"]
     if event["seq"] != 0:
-        content = [*_rest(teller.streamed, message_id, content), *_without_text(content)]
+        missing: list[Mapping[str, Any]] = []
+        for kind in ("thinking", "text"):
+            whole = "".join(block["text"] for block in content if block["type"] == kind)
+            if rest := mapper.streamed.missing(message_id, kind, whole):
+                missing.append({"type": kind, "text": rest})
+        content = [*missing, *(block for block in content if block["type"] not in _CHUNKS)]
     for block in content:
         yield _chunk(_CHUNKS.get(block["type"], "agent_message_chunk"), block, message_id)
-
-
-def _rest(
-    streamed: StreamedText, message_id: str, content: Iterable[Mapping[str, Any]]
-) -> Iterator[Mapping[str, Any]]:
-    blocks = list(content)
-    for kind in ("thinking", "text"):
-        whole = "".join(block["text"] for block in blocks if block["type"] == kind)
-        if rest := streamed.missing(message_id, kind, whole):
-            yield {"type": kind, "text": rest}
-
-
-def _without_text(content: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    return (block for block in content if block["type"] not in _CHUNKS)
-
-
-def _tool_started(teller: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
-    yield teller.tools.started(event)
-
-
-def _tool_progress(teller: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
-    yield teller.tools.progress(event)
-
-
-def _tool_finished(teller: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
-    yield teller.tools.finished(event)
-
-
-def _plan(_: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
-    yield {"sessionUpdate": "plan", "entries": plan_entries(event)}
-
-
-def _usage(_: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
-    yield usage_update(event["data"])
-
-
-def _compaction(teller: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
-    yield teller.compactions.told(event)
-
-
-def _summary_delta(teller: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
-    update = teller.compactions.summary(event)
-    if update is not None:
-        yield update
-
-
-def _rehydrated(_: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
-    yield restored_update(event)
-
-
-def _notice(teller: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
-    """A client that takes no notices must not be sent any; what they say is there for who looks for it."""
-    if teller.takes_notices:
-        yield {"sessionUpdate": "notice", **notice_of(event)}
-    else:
-        yield from aside(event)
-
-
-def _aside(_: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
-    return aside(event)
-
-
-def _config(_: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
-    options = event["data"]["configOptions"]
-    yield {"sessionUpdate": "config_option_update", "configOptions": options}
-    modes = mode_state(options)
-    if modes is not None:
-        yield {"sessionUpdate": "current_mode_update", "currentModeId": modes["currentModeId"]}
-
-
-def _commands(_: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
-    yield commands_update(event["data"]["commands"])
-
-
-def _info(_: FirstUpdateMapper, event: WireEvent) -> Iterator[Update]:
-    return info_update(event)
 
 
 def _chunk(update: str, block: Mapping[str, Any], message_id: str | None) -> Update:
@@ -210,50 +148,64 @@ def _chunk(update: str, block: Mapping[str, Any], message_id: str | None) -> Upd
     return chunk if message_id is None else chunk | {"messageId": message_id}
 
 
-def _one_of(word: str, known: frozenset[str], otherwise: str) -> str:
-    return word if word in known else otherwise
+def _summary_delta(mapper: UpdateMapperV1, event: WireEvent) -> tuple[Update, ...]:
+    update = mapper.compactions.add_summary(event)
+    return () if update is None else (update,)
 
 
-def _aside_meta(event: WireEvent) -> dict[str, Any]:
-    return {"sidecar": {event["kind"]: event["data"]}}
+def _notice(mapper: UpdateMapperV1, event: WireEvent) -> tuple[Update, ...]:
+    """Return a notice, or for a client that takes none its ``_meta`` alone."""
+    if mapper.takes_notices:
+        return ({"sessionUpdate": "notice", **notice_of(event)},)
+    return (as_meta(event),)
 
 
-def _stale(data: Mapping[str, Any]) -> tuple[str, str, str]:
-    what = "is gone" if data.get("nowHash") is None else "has changed"
-    return "info", f"A file {what} since it was read", data["uri"]
+def _config(_: UpdateMapperV1, event: WireEvent) -> Iterator[Update]:
+    options = event["data"]["configOptions"]
+    yield {"sessionUpdate": "config_option_update", "configOptions": options}
+    modes = mode_state(options)
+    if modes is not None:
+        yield {"sessionUpdate": "current_mode_update", "currentModeId": modes["currentModeId"]}
 
 
-def _retry(data: Mapping[str, Any]) -> tuple[str, str, str]:
+def _stale_notice(data: Mapping[str, Any]) -> tuple[str, str, str]:
+    change = "is gone" if data.get("nowHash") is None else "has changed"
+    return "info", f"A file {change} since it was read", data["uri"]
+
+
+def _retry_notice(data: Mapping[str, Any]) -> tuple[str, str, str]:
     title = f"The model did not answer; trying again in {data['delayMs'] / 1000:g} s"
     return "warning", title, f"{data['error']} ({data['attempt']} of {data['max']})"
 
 
-def _plain(data: Mapping[str, Any]) -> tuple[str, str, str]:
-    return data["severity"], data["title"], data.get("description", "")
+_NOTICES: Final[dict[str, Callable[[Mapping[str, Any]], tuple[str, str, str]]]] = {
+    "fileStale": _stale_notice,
+    "retry": _retry_notice,
+    "notice": lambda data: (data["severity"], data["title"], data.get("description", "")),
+}
+"""By kind of event, its severity, title and description."""
 
-
-_NOTICES: Final = {"fileStale": _stale, "retry": _retry, "notice": _plain}
-_TABLE: Final[dict[str, Callable[[FirstUpdateMapper, WireEvent], Iterable[Update]]]] = {
+_TABLE: Final[dict[str, Callable[[UpdateMapperV1, WireEvent], Iterable[Update]]]] = {
     "userMessage": _user_message,
     "textDelta": _delta("text"),
     "thinkingDelta": _delta("thinking"),
     "message": _message,
-    "toolStarted": _tool_started,
-    "toolProgress": _tool_progress,
-    "toolFinished": _tool_finished,
-    "plan": _plan,
-    "usage": _usage,
-    "compaction": _compaction,
+    "toolStarted": lambda mapper, event: (mapper.tools.start(event),),
+    "toolProgress": lambda mapper, event: (mapper.tools.add_output(event),),
+    "toolFinished": lambda mapper, event: (mapper.tools.finish(event),),
+    "plan": lambda _, event: ({"sessionUpdate": "plan", "entries": plan_entries(event)},),
+    "usage": lambda _, event: (usage_update(event["data"]),),
+    "compaction": lambda mapper, event: (mapper.compactions.update(event),),
     "compactionSummaryDelta": _summary_delta,
-    "rehydrated": _rehydrated,
+    "rehydrated": lambda _, event: (restored_update(event),),
     "fileStale": _notice,
     "retry": _notice,
     "notice": _notice,
-    "queue": _aside,
-    "headMoved": _aside,
+    "queue": lambda _, event: (as_meta(event),),
+    "headMoved": lambda _, event: (as_meta(event),),
     "configChanged": _config,
-    "commandsChanged": _commands,
-    "infoChanged": _info,
+    "commandsChanged": lambda _, event: (commands_update(event["data"]["commands"]),),
+    "infoChanged": lambda _, event: (info_update(event),),
 }
 
 _KINDS: Final = frozenset(_TABLE)

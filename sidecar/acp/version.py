@@ -1,88 +1,110 @@
-"""What differs between the editions of the protocol that one agent speaks, gathered in one value.
+"""The differences between the versions of the protocol that one agent speaks, gathered in one value.
 
-A connection speaks one of them from its handshake to its end, and asks nowhere else which.
+A connection speaks one version from its handshake to its end; no other module compares version numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from sidecar.acp.handshake import ACP_DRAFT, AcpProfile
-from sidecar.acp.permission import question
-from sidecar.acp.prompts import answer_at_the_end, taken_back
-from sidecar.acp.sessions import Ask, Sessions
-from sidecar.acp.shapes import Update, WireEvent
-from sidecar.acp.updates import FirstUpdateMapper
+from sidecar.acp.prompts import PromptAnswer, answer_at_end, cancelled_answer
+from sidecar.acp.sessions import Request, Sessions
+from sidecar.acp.shapes import Update, WireEvent, diff_content, text_content
+from sidecar.acp.updates import UpdateMapperV1
 from sidecar.conductor.contract import PermissionRequest
-from sidecar.conductor.events import Event
-
-__all__ = ["ProtocolVersion", "UpdateMapper", "version_of"]
+from sidecar.protocol.codec import to_wire
 
 
 class UpdateMapper(Protocol):
-    """Tells one session to one client."""
+    """Maps the events of one session to updates for one client."""
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds of events that say anything to the client."""
+        """The kinds of events that have updates."""
         ...
 
     def updates(self, event: WireEvent) -> Iterable[Update]:
-        """Return what *event* says to the client."""
+        """Return the updates of *event*."""
         ...
 
-    def runs_in(self, call_id: str, terminal_id: str) -> Iterable[Update]:
-        """Return what shows a call in a terminal of the client's."""
+    def terminal_updates(self, call_id: str, terminal_id: str) -> Iterable[Update]:
+        """Return the updates that show a tool call in a terminal of the client."""
         ...
 
-    def asked(self) -> Iterable[Update]:
-        """Return what is to be told when the user is asked something."""
+    def question_updates(self) -> Iterable[Update]:
+        """Return the updates that come before a permission question."""
         ...
 
-    def answered(self, request: PermissionRequest, *, may: bool) -> Iterable[Update]:
-        """Return what is to be told when the user has answered, or need not any more."""
+    def answer_updates(self, request: PermissionRequest, *, is_allowed: bool) -> Iterable[Update]:
+        """Return the updates that come after the answer to a question, or after it was withdrawn."""
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProtocolVersion:
-    """One edition.
+    """One version of the protocol.
 
     Attributes:
-        face: its name among the faces of the daemon.
-        teller: tells a session to a client of that profile, which the service calls by that id.
-        sessions: answers the methods of sessions.
-        question: the params of a permission request.
-        prompt_answer: ``(event, turn_id)`` to the result of a prompt, None where *event* does not answer it;
-            raises SidecarError.
-        taken_back: the result of a prompt that was cancelled before anything was done; or raises.
-        steers: whether a client may put words into a running turn by a method of its own.
+        face: the name that the daemon gives it, ``acp1`` or ``acp2``.
+        mapper: makes the mapper of a session for a client of that profile and client id; the id is None for
+            the replay of the past.
+        sessions: makes the handlers of session methods.
+        question: makes the params of a permission request.
+        prompt_answer: reads the result of a prompt from the events.
+        withdrawn_answer: makes the result of a prompt that was cancelled before it began; or raises.
+        steers: whether a client may add a message to a running turn by a method of its own.
     """
 
     face: str
-    teller: Callable[[AcpProfile, str | None], UpdateMapper]
-    sessions: Callable[[Ask], Sessions]
+    mapper: Callable[[AcpProfile, str | None], UpdateMapper]
+    sessions: Callable[[Request], Sessions]
     question: Callable[[PermissionRequest], dict[str, Any]]
-    prompt_answer: Callable[[Event, str], dict[str, Any] | None]
-    taken_back: Callable[[], dict[str, Any]]
+    prompt_answer: PromptAnswer
+    withdrawn_answer: Callable[[], dict[str, Any]]
     steers: bool
 
 
 def version_of(profile: AcpProfile) -> ProtocolVersion:
-    """Return the edition that was agreed on."""
+    """Return the version that the handshake has agreed on."""
     if profile.version == ACP_DRAFT:
-        from sidecar.acp.draft import DRAFT  # not before: hardly anybody speaks it yet
+        from sidecar.acp.draft import DRAFT  # not above: few clients speak it yet
 
         return DRAFT
-    return _FIRST
+    return _V1
 
 
-def _teller(profile: AcpProfile, client_id: str | None) -> FirstUpdateMapper:
-    return FirstUpdateMapper(
+def permission_meta(request: PermissionRequest) -> dict[str, Any]:
+    """Return the fields of a question that only our own clients know."""
+    return {"sidecar": {"permissionId": request.permission_id, "expiresAt": request.expires_at}}
+
+
+def _v1_mapper(profile: AcpProfile, client_id: str | None) -> UpdateMapperV1:
+    return UpdateMapperV1(
         notices=profile.takes_notices, compactions=profile.takes_compactions, client_id=client_id
     )
 
 
-_FIRST = ProtocolVersion("acp1", _teller, Sessions, question, answer_at_the_end, taken_back, steers=True)
+def _v1_question(request: PermissionRequest) -> dict[str, Any]:
+    subject = request.subject
+    shown = [diff_content(diff) for diff in subject.diffs] or [text_content(subject.detail)]
+    call = {"toolCallId": subject.tool_call_id, "title": request.title, "status": "pending", "content": shown}
+    return {
+        "sessionId": request.sid,
+        "toolCall": call,
+        "options": to_wire(request.options),
+        "_meta": permission_meta(request),
+    }
+
+
+_V1: Final = ProtocolVersion(
+    face="acp1",
+    mapper=_v1_mapper,
+    sessions=Sessions,
+    question=_v1_question,
+    prompt_answer=answer_at_end,
+    withdrawn_answer=cancelled_answer,
+    steers=True,
+)

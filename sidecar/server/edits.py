@@ -22,7 +22,7 @@ def edit_applier(peer: Peer, profile: ClientProfile, encoding: PositionEncoding)
     """Return the function that edits the client's open buffers, None when the client takes no edits."""
     if profile.applies_edits:
         method = "workspace/applyEdit"
-    elif profile.wishes is not None and profile.wishes.applies_edits:
+    elif profile.features is not None and profile.features.applies_edits:
         method = "sidecar/edit/apply"
     else:
         return None

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientProfile:
-    """The capabilities of one client; *wishes* is None when it knows the Language Server Protocol alone."""
+    """The capabilities of one client; *features* is None when it knows the Language Server Protocol alone."""
 
     name: str
-    wishes: ClientFeatures | None
+    features: ClientFeatures | None
     shows_progress: bool
     shows_messages: bool
     applies_edits: bool
@@ -37,12 +37,12 @@ class ClientProfile:
 
         Every editor has it, though not all declare it. A client of ours has it only when it declares it.
         """
-        return self.wishes is None or self.shows_messages
+        return self.features is None or self.shows_messages
 
     @property
     def may_be_given_progress(self) -> bool:
         """Whether to show work that the client gave no token for; a client of ours sees it by the events."""
-        return self.wishes is None and self.shows_progress
+        return self.features is None and self.shows_progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def profile_of(params: types.InitializeParams) -> ClientProfile:
     experimental = capabilities.experimental
     return ClientProfile(
         name=params.client_info.name if params.client_info else "",
-        wishes=parse_client_features(
+        features=parse_client_features(
             experimental.get("sidecar") if isinstance(experimental, Mapping) else None
         ),
         shows_progress=bool(window.work_done_progress),

@@ -44,8 +44,8 @@ class LspSink:
         self._profile = profile
         self._progress = progress
         self._projection = Projection(_PLAIN_KINDS.__contains__, _as_messages)
-        if (wishes := profile.wishes) is not None:
-            self._projection = Projection(wishes.wants_kind, _as_events, wishes.coalesce_s)
+        if (features := profile.features) is not None:
+            self._projection = Projection(features.wants_kind, _as_events, features.coalesce_s)
 
     def load(self) -> tuple[int, int]:
         """Return the number of open requests and the number of bytes that wait to be sent."""
@@ -63,20 +63,20 @@ class LspSink:
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """Send one notification, in order with everything else, if the client knows it and wants it."""
-        wishes = self._profile.wishes
-        if wishes is None:
+        features = self._profile.features
+        if features is None:
             is_wanted = not method.startswith("sidecar/")
         elif method == "sidecar/event":
-            is_wanted = wishes.wants_kind(params["kind"])
+            is_wanted = features.wants_kind(params["kind"])
         else:
-            is_wanted = method not in wishes.opt_out
+            is_wanted = method not in features.opt_out
         if is_wanted:
             self._outbox.put_state(encode_notification(method, params))
 
     async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:
         """Ask the user, by our own request or with the editor's buttons; ``cancelled`` without either."""
-        wishes = self._profile.wishes
-        if wishes is not None and wishes.asks_permission:
+        features = self._profile.features
+        if features is not None and features.asks_permission:
             method = "sidecar/permission/request"
             return await ask_permission(self._peer, method, to_wire(request), request, selected_id)
         if not self._profile.may_be_asked:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fake_panel import FAKE_AGENT, FakePanel, fake_agent
-from sidecar.acp.draft.shapes import diff_content
-from sidecar.acp.draft.updates import DraftUpdateMapper
+from sidecar.acp.draft.updates import DraftUpdateMapper, diff_changes
 from sidecar.acp.handshake import AgentInfo
-from sidecar.acp.updates import FirstUpdateMapper
+from sidecar.acp.updates import UpdateMapperV1
 from sidecar.protocol.methods import EVENTS
 from sidecar.protocol.schema_prose import ACP_UPDATES
 
@@ -326,7 +325,7 @@ def state(name: str) -> dict[str, str]:
     ],
 )
 def test_a_change_of_a_file(old: str | None, operation: str, patch: str | None) -> None:
-    content = diff_content({"path": "/p/a.py", "oldText": old, "newText": "y"})
+    content = diff_changes({"path": "/p/a.py", "oldText": old, "newText": "y"})
     assert content.get("patch", {}).get("text") == patch
     changes = [{"operation": operation, "path": "/p/a.py", "fileType": "text"}]
     assert (content["type"], content["changes"]) == ("diff", changes)
@@ -338,7 +337,7 @@ def test_the_page_of_the_protocol_knows_what_is_told() -> None:
         return {kind for row in rows for kind in re.findall(r"`(\w+)`", row[0])}
 
     assert told_in(0) == set(EVENTS)
-    assert told_in(1) - {"settled", "faulted"} == FirstUpdateMapper(notices=False, compactions=False).kinds
+    assert told_in(1) - {"settled", "faulted"} == UpdateMapperV1(notices=False, compactions=False).kinds
     assert told_in(2) == DraftUpdateMapper().kinds
 
 

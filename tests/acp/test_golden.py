@@ -15,8 +15,8 @@ from fake_service import QUESTION
 from sidecar._internal.errors import InvalidInput
 from sidecar.acp.handshake import profile_of
 from sidecar.acp.params import content, session_id, text, texts
-from sidecar.acp.tool_updates import diff_content, text_content
-from sidecar.acp.updates import FirstUpdateMapper
+from sidecar.acp.shapes import diff_content, text_content
+from sidecar.acp.updates import UpdateMapperV1
 from sidecar.conductor.content import content_to_prompt
 from sidecar.workspace.contract import FileProblem
 
@@ -34,7 +34,7 @@ def golden(material: Path) -> dict[str, Any]:
 def told(kind: str, /, seq: int = 1, **data: Any) -> dict[str, Any]:
     """Return what an event says to a client."""
     event = {"sid": "s", "seq": seq, "at": 0, "kind": kind, "data": data}
-    return next(iter(FirstUpdateMapper(notices=False, compactions=False).updates(event)))
+    return next(iter(UpdateMapperV1(notices=False, compactions=False).updates(event)))
 
 
 def read_prompt(message: Any) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from fake_panel import FAKE_AGENT, FakePanel
 from sidecar.acp.handshake import AcpProfile, profile_of
 from sidecar.protocol.handshake import ClientFeatures, advertise
 
-NOBODY = AcpProfile(1, "", False, False, False, False, False, None, {})
+NOBODY = profile_of({"protocolVersion": 1})
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 65535, -1])
@@ -98,7 +99,7 @@ async def test_there_is_one_handshake(panel: FakePanel) -> None:
         ),
         pytest.param(
             {"clientCapabilities": {"_meta": {"sidecar": {"protocol": 1}}}},
-            {"wishes": ClientFeatures()},
+            {"features": ClientFeatures()},
             id="a client of ours",
         ),
         pytest.param(
@@ -108,9 +109,24 @@ async def test_there_is_one_handshake(panel: FakePanel) -> None:
 )
 def test_what_a_client_declares(said: dict[str, Any], expected: dict[str, Any]) -> None:
     found = profile_of({"protocolVersion": 1, **said})
-    assert {name: getattr(found, name) for name in AcpProfile.__slots__} == {
-        name: expected.get(name, getattr(NOBODY, name)) for name in AcpProfile.__slots__
-    }
+    assert found == replace(NOBODY, **expected)
+
+
+def test_a_client_that_declares_nothing_has_nothing() -> None:
+    assert (
+        AcpProfile(
+            version=1,
+            name="",
+            takes_notices=False,
+            takes_compactions=False,
+            reads_files=False,
+            writes_files=False,
+            runs_commands=False,
+            features=None,
+            options={},
+        )
+        == NOBODY
+    )
 
 
 async def test_the_backend_is_opened_once_the_answer_is_out(panel: FakePanel) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.acp.prompts import Prompts, answer_at_the_end, taken_back
+from sidecar.acp.prompts import Prompts, answer_at_end, cancelled_answer
 from sidecar.conductor.contract import ContextUsage
 from sidecar.conductor.events import Faulted, Message, Settled
 from sidecar.conductor.log import EventLog
@@ -29,7 +29,7 @@ class Scene:
         self.interrupted: list[dict[str, Any]] = []
         self.started: list[asyncio.Future[Answer]] = []
         self._news = asyncio.Event()
-        self.prompts = Prompts(self._ask, self.interrupted.append, answer_at_the_end, taken_back)
+        self.prompts = Prompts(self._ask, self.interrupted.append, answer_at_end, cancelled_answer)
 
     async def _ask(self, method: str, params: dict[str, Any]) -> Answer:
         assert method == "sidecar/turn/start"
@@ -39,7 +39,7 @@ class Scene:
         return await self.started[-1]
 
     def begin(self, request_id: int) -> asyncio.Future[Answer]:
-        return asyncio.ensure_future(self.prompts.begin(request_id, self.log, {"input": ["hi"]}))
+        return asyncio.ensure_future(self.prompts.start(request_id, self.log, {"input": ["hi"]}))
 
     async def sent(self, n: int) -> None:
         """Return once the n-th prompt is with the session."""

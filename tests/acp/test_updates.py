@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.acp.updates import FirstUpdateMapper
+from sidecar.acp.updates import UpdateMapperV1
 
 CheckTold = Callable[[Mapping[str, Any]], None]
 
@@ -72,7 +72,7 @@ def think(update: str, status: str, mark: dict[str, Any], data: dict[str, Any], 
 def check(
     check_told: CheckTold, events: list[Any], expected: list[Any], *, notices: bool, compactions: bool
 ) -> None:
-    teller = FirstUpdateMapper(notices=notices, compactions=compactions)
+    teller = UpdateMapperV1(notices=notices, compactions=compactions)
     told = [update for each in events for update in teller.updates(each)]
     assert told == expected
     for update in told:
@@ -447,7 +447,7 @@ def test_the_table_knows_every_kind_but_those_that_an_answer_tells() -> None:
     others = {"notice", "fileStale", "retry"}
     assert (
         told - {"phase", "settled", "faulted", "_new"} | others
-        == FirstUpdateMapper(notices=False, compactions=False).kinds
+        == UpdateMapperV1(notices=False, compactions=False).kinds
     )
 
 
@@ -574,7 +574,7 @@ def test_a_client_that_takes_compactions(
 
 
 def test_the_output_shown_of_a_running_call_is_bounded() -> None:
-    teller = FirstUpdateMapper(notices=False, compactions=False)
+    teller = UpdateMapperV1(notices=False, compactions=False)
     line = "x" * 1000
     for _ in range(50):
         (told,) = teller.updates(event("toolProgress", toolCallId="t1", content=line))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sidecar.acp.updates import FirstUpdateMapper
+from sidecar.acp.updates import UpdateMapperV1
 from sidecar.conductor.events import Event, TextDelta
 from sidecar.protocol.codec import event_to_wire
 from sidecar.protocol.jsonrpc import encode_notification
@@ -55,7 +55,7 @@ def test_start_to_initialize(arguments: list[str], starts: Starts, benchmark: An
 
 
 def told(events: Sequence[Event]) -> Iterator[bytes]:
-    teller = FirstUpdateMapper(notices=False, compactions=False)
+    teller = UpdateMapperV1(notices=False, compactions=False)
     for event in events:
         for update in teller.updates(event_to_wire(event)):
             yield encode_notification("session/update", {"sessionId": event.sid, "update": update})

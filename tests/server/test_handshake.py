@@ -332,7 +332,7 @@ def test_the_profile_of_a_client_with_every_capability() -> None:
     )
     profile = ClientProfile(
         name="Everything",
-        wishes=None,
+        features=None,
         shows_progress=True,
         shows_messages=True,
         applies_edits=True,

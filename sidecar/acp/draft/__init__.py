@@ -1,4 +1,4 @@
-"""The second edition of the protocol, a draft that moves; spoken where it is switched on and asked for."""
+"""The second version of the protocol, a changing draft; spoken where it is switched on and requested."""
 
 from sidecar.acp.draft.version import DRAFT
 

@@ -1,78 +1,73 @@
-"""Events of a session as ``session/update`` of the draft: one table, kind of event by kind of event.
+"""Map events of a session to ``session/update`` of the draft: one row of a table for each kind of event.
 
-Takes events as the wire has them, and gives updates. Keeps nothing but which turn was told to be running. An
-event with ``seq`` 0 is from the past of a session that is being loaded.
+A mapper takes events as the wire has them and returns updates; its only state is the turn that it has
+reported as running. An event with ``seq`` 0 is from the past of a session that is being loaded. The shapes
+that the draft spells in its own way are at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import unified_diff
 from typing import Any, Final
 
-from sidecar.acp.draft.shapes import commands, config_options, tool_content
-from sidecar.acp.shapes import Update, WireEvent, text_block, usage_update
-from sidecar.acp.tool_updates import restored_update, text_content, tool_kind
-from sidecar.acp.updates import aside, info_update, notice_of, plan_entries
+from sidecar.acp.call_updates import restored_update
+from sidecar.acp.shapes import Update, WireEvent, text_block, text_content, tool_kind, usage_update
+from sidecar.acp.updates import as_meta, info_update, notice_of, plan_entries
 from sidecar.conductor.contract import PermissionRequest
 from sidecar.protocol.errors import acp_code
 
-__all__ = ["DraftUpdateMapper", "message_id"]
-
-_COMPACTION_STATUSES: Final = frozenset(("in_progress", "failed", "cancelled"))
 _OUT_OF_REQUESTS: Final = "turnBudget"
+_MAX_PATCH_CHARS: Final = 200_000
+"""Longer texts are shown as changed, without a patch: computing it would take too long."""
 
 
 class DraftUpdateMapper:
-    """Tells one session to one client."""
+    """An :class:`~sidecar.acp.version.UpdateMapper` of one session."""
 
     def __init__(self) -> None:
         self._running: str | None = None
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds of events that say anything to the client."""
+        """The kinds of events that have updates."""
         return _KINDS
 
     def updates(self, event: WireEvent) -> Iterator[Update]:
-        """Return what *event* says to the client."""
+        """Yield the updates of *event*."""
         kind, turn_id = event["kind"], event.get("turnId")
         if kind in _ENDS:
-            yield from self._ended(event)
+            # A prompt that is removed from the queue ends, too, while another one is being answered.
+            if self._running is not None and self._running == turn_id:
+                self._running = None
+                yield _idle(event)
             return
         if turn_id is not None and self._running is None:
             self._running = turn_id
             yield _state("running")
-        if (tell := _TABLE.get(kind)) is not None:
-            yield from tell(event)
+        if (row := _TABLE.get(kind)) is not None:
+            yield from row(event)
 
-    def runs_in(self, call_id: str, terminal_id: str) -> Iterable[Update]:
-        """Return nothing: clients have no terminals to lend any more."""
+    def terminal_updates(self, call_id: str, terminal_id: str) -> Iterable[Update]:
+        """Return nothing: in the draft clients have no terminals to lend."""
         return ()
 
-    def asked(self) -> Iterator[Update]:
-        """Return that the session waits for its user."""
+    def question_updates(self) -> Iterator[Update]:
+        """Yield that the session waits for its user."""
         if self._running is not None:
             yield _state("requires_action")
 
-    def answered(self, request: PermissionRequest, *, may: bool) -> Iterator[Update]:
-        """Return that the session goes on, and with it the call if it *may*."""
-        if may:
+    def answer_updates(self, request: PermissionRequest, *, is_allowed: bool) -> Iterator[Update]:
+        """Yield that the session continues, and with it the call if the user allowed it."""
+        if is_allowed:
             call_id = request.subject.tool_call_id
             yield {"sessionUpdate": "tool_call_update", "toolCallId": call_id, "status": "in_progress"}
         if self._running is not None:
             yield _state("running")
 
-    def _ended(self, event: WireEvent) -> Iterator[Update]:
-        """A prompt that is taken out of the queue ends, too, while another one is being answered."""
-        if self._running in (None, event["turnId"]):
-            was_told = self._running is not None
-            self._running = None
-            if was_told:
-                yield _idle(event)
-
 
 def message_id(node_id: str | None, turn_id: str | None, seq: int) -> str:
-    """Return the id of a prompt; one that is no part of the stored conversation is named by its event."""
+    """Return the id of a prompt: its node, or for a prompt that is not stored its turn and event."""
     return node_id or f"{turn_id}.{seq}"
 
 
@@ -93,8 +88,8 @@ def _idle(event: WireEvent) -> Update:
 
 def _user_message(event: WireEvent) -> Iterator[Update]:
     data = event["data"]
-    named = message_id(data.get("nodeId"), event.get("turnId"), event["seq"])
-    yield {"sessionUpdate": "user_message", "messageId": named, "content": data["content"]}
+    name = message_id(data.get("nodeId"), event.get("turnId"), event["seq"])
+    yield {"sessionUpdate": "user_message", "messageId": name, "content": data["content"]}
 
 
 def _text_delta(event: WireEvent) -> Iterator[Update]:
@@ -105,33 +100,29 @@ def _text_delta(event: WireEvent) -> Iterator[Update]:
 
 def _thinking_delta(event: WireEvent) -> Iterator[Update]:
     data = event["data"]
-    content = text_block(data["delta"])
-    yield {
-        "sessionUpdate": "agent_thought_chunk",
-        "messageId": _thought(data["messageId"]),
-        "content": content,
-    }
+    name, content = _thought_id(data["messageId"]), text_block(data["delta"])
+    yield {"sessionUpdate": "agent_thought_chunk", "messageId": name, "content": content}
 
 
 def _message(event: WireEvent) -> Iterator[Update]:
-    """Restate an answer whole, in place of its chunks."""
-    named, content = event["data"]["messageId"], event["data"]["content"]
+    """Yield an answer whole, which replaces its chunks."""
+    name, content = event["data"]["messageId"], event["data"]["content"]
     thoughts = [text_block(block["text"]) for block in content if block["type"] == "thinking"]
-    said = [block for block in content if block["type"] != "thinking"]
+    others = [block for block in content if block["type"] != "thinking"]
     if thoughts:
-        yield {"sessionUpdate": "agent_thought", "messageId": _thought(named), "content": thoughts}
-    if said:
-        yield {"sessionUpdate": "agent_message", "messageId": named, "content": said}
+        yield {"sessionUpdate": "agent_thought", "messageId": _thought_id(name), "content": thoughts}
+    if others:
+        yield {"sessionUpdate": "agent_message", "messageId": name, "content": others}
 
 
-def _thought(named: str) -> str:
-    """The reasoning of an answer is a message of its own."""
-    return f"{named}.thought"
+def _thought_id(answer_id: str) -> str:
+    """Return the id of the reasoning of an answer, which is a message of its own."""
+    return f"{answer_id}.thought"
 
 
 def _tool_started(event: WireEvent) -> Iterator[Update]:
     data = event["data"]
-    update = _call(data) | {"status": "in_progress"}
+    update = _tool_call(data) | {"status": "in_progress"}
     yield update | ({"rawInput": data["input"]} if "input" in data else {})
 
 
@@ -149,10 +140,10 @@ def _tool_finished(event: WireEvent) -> Iterator[Update]:
     data = event["data"]
     shown = tool_content(data.get("diffs", ()), data.get("content"))
     status = "failed" if data["isError"] else "completed"
-    yield _call(data) | {"status": status, "content": shown, "rawOutput": data.get("content")}
+    yield _tool_call(data) | {"status": status, "content": shown, "rawOutput": data.get("content")}
 
 
-def _call(data: Mapping[str, Any]) -> Update:
+def _tool_call(data: Mapping[str, Any]) -> Update:
     return {
         "sessionUpdate": "tool_call_update",
         "toolCallId": data["toolCallId"],
@@ -163,25 +154,16 @@ def _call(data: Mapping[str, Any]) -> Update:
     }
 
 
-def _plan(event: WireEvent) -> Iterator[Update]:
-    """A session has one plan."""
-    plan = {"type": "items", "planId": f"plan-{event['sid']}", "entries": plan_entries(event)}
-    yield {"sessionUpdate": "plan_update", "plan": plan}
-
-
-def _usage(event: WireEvent) -> Iterator[Update]:
-    yield usage_update(event["data"])
-
-
 def _compaction(event: WireEvent) -> Iterator[Update]:
-    """What came to nothing and what was undone is completed, with no summary: there is no word for either."""
+    """Yield a compaction; one that did nothing or was undone is completed, without a summary."""
     data = event["data"]
-    status = data["status"] if data["status"] in _COMPACTION_STATUSES else "completed"
+    is_known = data["status"] in ("in_progress", "failed", "cancelled")
+    status = data["status"] if is_known else "completed"
     update: Update = {"sessionUpdate": "compaction_update", "compactionId": data["compactionId"]}
     update |= {"status": status, "_meta": {"sidecar": data}}
     if status == "completed":
-        is_made = data["status"] == "completed" and data.get("summary")
-        update["summary"] = [text_block(data["summary"])] if is_made else None
+        has_summary = data["status"] == "completed" and data.get("summary")
+        update["summary"] = [text_block(data["summary"])] if has_summary else None
     if status == "failed":
         update["error"] = data.get("error") or "the compaction failed"
     yield update
@@ -197,8 +179,10 @@ def _summary_delta(event: WireEvent) -> Iterator[Update]:
     }
 
 
-def _rehydrated(event: WireEvent) -> Iterator[Update]:
-    yield restored_update(event) | {"sessionUpdate": "tool_call_update"}
+def _plan(event: WireEvent) -> Iterator[Update]:
+    """Yield the plan of a session, which has one."""
+    plan = {"type": "items", "planId": f"plan-{event['sid']}", "entries": plan_entries(event)}
+    yield {"sessionUpdate": "plan_update", "plan": plan}
 
 
 def _notice(event: WireEvent) -> Iterator[Update]:
@@ -211,18 +195,57 @@ def _config(event: WireEvent) -> Iterator[Update]:
 
 
 def _commands(event: WireEvent) -> Iterator[Update]:
-    offered = commands(event["data"]["commands"])
-    yield {"sessionUpdate": "available_commands_update", "availableCommands": offered}
+    commands = []
+    for command in event["data"]["commands"]:
+        shown = {"type": "command", "name": command["name"], "description": command["description"]}
+        if (hint := command.get("hint")) is not None:
+            shown["input"] = {"type": "text", "hint": hint}
+        commands.append(shown)
+    yield {"sessionUpdate": "available_commands_update", "availableCommands": commands}
 
 
-def _nothing(_: WireEvent) -> Iterable[Update]:
-    """It says only that a turn is running."""
-    return ()
+def config_options(options: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the options of a session.
+
+    >>> config_options([{"id": "model", "name": "Model"}])
+    [{'configId': 'model', 'name': 'Model'}]
+    """
+    return [
+        {"configId": option["id"], **{name: option[name] for name in option if name != "id"}}
+        for option in options
+    ]
+
+
+def tool_content(diffs: Sequence[Mapping[str, Any]], output: object) -> list[dict[str, Any]]:
+    """Return the content of a tool call: its changes of files if it made any, else its output."""
+    if diffs:
+        return [diff_changes(diff) for diff in diffs]
+    return [text_content(output)] if isinstance(output, str) and output else []
+
+
+def diff_changes(diff: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a change of a file, with a patch unless the texts are long."""
+    path, old, new = diff["path"], diff.get("oldText"), diff["newText"]
+    operation = "add" if old is None else "modify"
+    content = {"type": "diff", "changes": [{"operation": operation, "path": path, "fileType": "text"}]}
+    if len(old or "") + len(new) > _MAX_PATCH_CHARS:
+        return content
+    return content | {"patch": {"format": "git_patch", "text": _git_patch(path, old, new)}}
+
+
+def _git_patch(path: str, old: str | None, new: str) -> str:
+    name = path.replace("\\", "/").lstrip("/")
+    head = f"diff --git a/{name} b/{name}\n" + ("new file mode 100644\n" if old is None else "")
+    before, after = (old or "").splitlines(keepends=True), new.splitlines(keepends=True)
+    source = "/dev/null" if old is None else f"a/{name}"
+    lines = unified_diff(before, after, source, f"b/{name}")
+    no_newline = "\\ No newline at end of file\n"
+    return head + "".join(line if line.endswith("\n") else f"{line}\n{no_newline}" for line in lines)
 
 
 _ENDS: Final = frozenset(("settled", "faulted"))
 _TABLE: Final[dict[str, Callable[[WireEvent], Iterable[Update]]]] = {
-    "phase": _nothing,
+    "phase": lambda _: (),  # it shows only that a turn is running
     "userMessage": _user_message,
     "textDelta": _text_delta,
     "thinkingDelta": _thinking_delta,
@@ -231,17 +254,17 @@ _TABLE: Final[dict[str, Callable[[WireEvent], Iterable[Update]]]] = {
     "toolProgress": _tool_progress,
     "toolFinished": _tool_finished,
     "plan": _plan,
-    "usage": _usage,
+    "usage": lambda event: (usage_update(event["data"]),),
     "compaction": _compaction,
     "compactionSummaryDelta": _summary_delta,
-    "rehydrated": _rehydrated,
+    "rehydrated": lambda event: (restored_update(event) | {"sessionUpdate": "tool_call_update"},),
     "fileStale": _notice,
     "retry": _notice,
     "notice": _notice,
-    "queue": aside,
-    "headMoved": aside,
+    "queue": lambda event: (as_meta(event),),
+    "headMoved": lambda event: (as_meta(event),),
     "configChanged": _config,
     "commandsChanged": _commands,
-    "infoChanged": info_update,
+    "infoChanged": lambda event: (info_update(event),),
 }
 _KINDS: Final = frozenset(_TABLE) | _ENDS

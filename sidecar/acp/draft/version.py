@@ -1,25 +1,61 @@
-"""What is special about the draft: a prompt is answered once it has its place, and updates tell the rest.
+"""The differences of the draft: a prompt is answered once it has its place, and updates report the rest.
 
-Client files, terminals and modes are gone from it; what it has in common with the first edition is there.
+Files and terminals of the client and modes are gone from it. One method resumes a session, with or without
+its past. Everything that is as in version 1 stands there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sidecar.acp.draft.sessions import DraftSessions
-from sidecar.acp.draft.shapes import tool_content
-from sidecar.acp.draft.updates import DraftUpdateMapper, message_id
-from sidecar.acp.permission import meta
-from sidecar.acp.version import ProtocolVersion
+from sidecar._internal.errors import InvalidInput
+from sidecar.acp.draft.updates import DraftUpdateMapper, config_options, message_id, tool_content
+from sidecar.acp.sessions import Handler, Sessions
+from sidecar.acp.version import ProtocolVersion, permission_meta
 from sidecar.conductor.contract import PermissionRequest
 from sidecar.conductor.events import Event, Faulted, Settled, UserMessage
 from sidecar.conductor.queue import TurnFault
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.errors import RequestCancelled
+from sidecar.service.contract import Answer
 from sidecar.service.handlers.turn import TurnFailed
 
-__all__ = ["DRAFT"]
+
+class DraftSessions(Sessions):
+    """The session methods of one client."""
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return the handlers by method."""
+        return {
+            "auth/login": self.authenticate,
+            "auth/logout": self.log_out,
+            "session/new": self.new,
+            "session/resume": self.resume,
+            "session/fork": self.fork,
+            "session/list": self.list,
+            "session/set_config_option": self.set_config_option,
+        }
+
+    async def log_out(self, _params: Mapping[str, Any]) -> Answer:
+        """Answer ``auth/logout``, which changes nothing because nobody has to log in."""
+        return Answer({})
+
+    async def resume(self, params: Mapping[str, Any]) -> Answer:
+        """Answer ``session/resume``, after the whole past where the client requests it."""
+        start = params.get("replayFrom")
+        if start is None:
+            return await super().resume(params)
+        if not isinstance(start, Mapping) or start.get("type") != "start":
+            raise InvalidInput("unknown replayFrom", hint='send {"type": "start"}, or leave it out')
+        return await self.load(params)
+
+    def options(self, options: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+        """Return config options in the shape of the draft."""
+        return config_options(options)
+
+    def modes(self, options: Sequence[Mapping[str, Any]]) -> None:
+        """Return None: a mode is a config option."""
 
 
 def _question(request: PermissionRequest) -> dict[str, Any]:
@@ -31,12 +67,12 @@ def _question(request: PermissionRequest) -> dict[str, Any]:
         "title": request.title,
         "subject": {"type": "tool_call", "toolCall": call},
         "options": to_wire(request.options),
-        "_meta": meta(request),
+        "_meta": permission_meta(request),
     }
 
 
 def _prompt_answer(event: Event, turn_id: str) -> dict[str, Any] | None:
-    """Return the place of a prompt in the conversation once it has one. Raises what speaks against that."""
+    """Return the place of a prompt in the conversation. Raises SidecarError for a prompt that gets none."""
     if event.turn_id != turn_id:
         return None
     match event.data:
@@ -45,20 +81,20 @@ def _prompt_answer(event: Event, turn_id: str) -> dict[str, Any] | None:
         case Faulted(error_kind=kind, message=message):
             raise TurnFailed(event.sid, turn_id, TurnFault(kind, message))
         case Settled():
-            return _taken_back()
+            return _withdrawn_answer()
     return None
 
 
-def _taken_back() -> dict[str, Any]:
-    raise RequestCancelled("the prompt was taken back before it entered the conversation")
+def _withdrawn_answer() -> dict[str, Any]:
+    raise RequestCancelled("the prompt was withdrawn before it entered the conversation")
 
 
 DRAFT: Final = ProtocolVersion(
     face="acp2",
-    teller=lambda _profile, _client_id: DraftUpdateMapper(),
+    mapper=lambda _profile, _client_id: DraftUpdateMapper(),
     sessions=DraftSessions,
     question=_question,
     prompt_answer=_prompt_answer,
-    taken_back=_taken_back,
+    withdrawn_answer=_withdrawn_answer,
     steers=False,
 )

@@ -1,0 +1,161 @@
+"""Tool calls and compactions as updates, and restored files, which are shown as a call that read them.
+
+A tool call is a ``tool_call`` and the ``tool_call_update`` messages that change it. A compaction is a
+``compaction_update`` where the client takes those, else a tool call of kind ``think``. The protocol has no
+word for a compaction that did nothing or was undone: for every client these are completed tool calls. Pure,
+except that the output of running tools and the compactions in progress are collected here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sidecar.acp.shapes import Update, WireEvent, diff_content, text_block, text_content, tool_kind
+from sidecar.workspace.uris import uri_to_path
+
+_SHOWN_CHARS: Final = 16_000
+"""How much of a running tool's output is shown: its end."""
+
+_COMPACTION_TITLE: Final = "Compact conversation"
+_META_VERSION: Final = 1
+
+
+class ToolUpdates:
+    """The tool calls of one session; an update replaces everything that a call shows."""
+
+    def __init__(self) -> None:
+        self._output: dict[str, str] = {}
+        self._terminals: dict[str, dict[str, Any]] = {}
+
+    def start(self, event: WireEvent) -> Update:
+        """Return the beginning of a call."""
+        data = event["data"]
+        update = _tool_call("tool_call", data) | {"status": "in_progress"}
+        return update | ({"rawInput": data["input"]} if "input" in data else {})
+
+    def show_terminal(self, call_id: str, terminal_id: str) -> Update:
+        """Return a call that shows the client's terminal, which shows the output."""
+        shown = self._terminals[call_id] = {"type": "terminal", "terminalId": terminal_id}
+        return {"sessionUpdate": "tool_call_update", "toolCallId": call_id, "content": [shown]}
+
+    def add_output(self, event: WireEvent) -> Update:
+        """Return a call with its output so far, or with the end of it."""
+        call_id = event["data"]["toolCallId"]
+        shown = (self._output.get(call_id, "") + event["data"]["content"])[-_SHOWN_CHARS:]
+        self._output[call_id] = shown
+        update: Update = {"sessionUpdate": "tool_call_update", "toolCallId": call_id}
+        return update | {"status": "in_progress", "content": [text_content(shown)]}
+
+    def finish(self, event: WireEvent) -> Update:
+        """Return the end of a call: its changes of files if it made any, else its terminal or its output."""
+        data = event["data"]
+        self._output.pop(data["toolCallId"], None)
+        terminal = self._terminals.pop(data["toolCallId"], None)
+        output = data.get("content")
+        content = [diff_content(diff) for diff in data.get("diffs", ())]
+        if not content and terminal:
+            content = [terminal]
+        elif not content and isinstance(output, str) and output:
+            content = [text_content(output)]
+        update = _tool_call("tool_call_update", data) | {"content": content, "rawOutput": output}
+        return update | {"status": "failed" if data["isError"] else "completed"}
+
+
+def _tool_call(update: str, data: Mapping[str, Any]) -> Update:
+    return {
+        "sessionUpdate": update,
+        "toolCallId": data["toolCallId"],
+        "title": data["title"],
+        "kind": tool_kind(data["kind"]),
+        "locations": list(data.get("locations", ())),
+        "_meta": {"sidecar": {"tool": data["name"]}},
+    }
+
+
+def restored_update(event: WireEvent) -> Update:
+    """Return restored files as one completed call that read them."""
+    files, missing = event["data"]["files"], event["data"].get("missing", ())
+    names = [str(uri_to_path(file["uri"]) or file["uri"]) for file in files]
+    lines = [*names, *(f"{uri} cannot be read any more" for uri in missing)]
+    return {
+        "sessionUpdate": "tool_call",
+        "toolCallId": f"restored-{event['sid']}-{event['seq']}",
+        "title": f"Read {len(names)} {'file' if len(names) == 1 else 'files'} again",
+        "kind": "read",
+        "status": "completed",
+        "locations": [{"path": name} for name in names],
+        "content": [text_content("\n".join(lines))] if lines else [],
+        "_meta": {"sidecar": {"rehydrated": event["data"]}},
+    }
+
+
+class CompactionUpdates:
+    """The compactions of one session, for a client that *takes_updates* or not."""
+
+    def __init__(self, *, takes_updates: bool) -> None:
+        self._takes_updates = takes_updates
+        self._running: set[str] = set()
+
+    def update(self, event: WireEvent) -> Update:
+        """Return the state of a compaction."""
+        data = event["data"]
+        status, compaction_id = data["status"], data["compactionId"]
+        was_running = compaction_id in self._running
+        if status == "in_progress":
+            self._running.add(compaction_id)
+        else:
+            self._running.discard(compaction_id)
+        if self._takes_updates and (was_running or status not in ("noop", "undone")):
+            return _compaction_update(data)
+        return _compaction_call(data, is_new=not was_running)
+
+    def add_summary(self, event: WireEvent) -> Update | None:
+        """Return more of a summary, None for a client that sees it only when it is whole."""
+        if not self._takes_updates:
+            return None
+        data = event["data"]
+        update: Update = {"sessionUpdate": "compaction_summary_chunk", "compactionId": data["compactionId"]}
+        return update | {"content": text_block(data["delta"])}
+
+
+def _compaction_update(data: Mapping[str, Any]) -> Update:
+    status = data["status"]
+    is_known = status in ("in_progress", "failed", "cancelled")
+    update: Update = {
+        "sessionUpdate": "compaction_update",
+        "compactionId": data["compactionId"],
+        "status": status if is_known else "completed",
+        "_meta": _compaction_meta(data),
+    }
+    if status == "completed" and data.get("summary"):
+        update["summary"] = [text_block(data["summary"])]
+    if status == "failed":
+        update["error"] = data.get("error") or "the compaction failed"
+    return update
+
+
+def _compaction_call(data: Mapping[str, Any], *, is_new: bool) -> Update:
+    """Return a compaction as a call; undoing it is a call of its own, later in the client's timeline."""
+    status = data["status"]
+    shown = data.get("summary") if status == "completed" else data.get("error") or data.get("reason")
+    call_status = {"in_progress": "in_progress", "failed": "failed", "cancelled": "failed"}
+    is_undone = status == "undone"
+    return {
+        "sessionUpdate": "tool_call" if is_new else "tool_call_update",
+        "toolCallId": f"{'undo' if is_undone else 'compaction'}-{data['compactionId']}",
+        "title": f"{_COMPACTION_TITLE}: undone" if is_undone else _COMPACTION_TITLE,
+        "kind": "think",
+        "status": call_status.get(status, "completed"),
+        "content": [text_content(shown)] if shown else [],
+        "_meta": _compaction_meta(data),
+    }
+
+
+def _compaction_meta(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the marker that other agents use for compactions, and the whole record."""
+    marker: dict[str, Any] = {"version": _META_VERSION}
+    marker["trigger"] = "manual" if data["trigger"] in ("manual", "undo") else "automatic"
+    names = ("preTokens", "postTokens", "durationMs", "error")
+    marker |= {name: data[name] for name in names if data.get(name) is not None}
+    return {"contextCompaction": marker, "sidecar": data}
