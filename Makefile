@@ -8,13 +8,17 @@ BIN := $(VENV)/bin
 endif
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-typescript lint bench fuzz format clean
+.PHONY: demo test quick test-typescript reference lint bench fuzz format clean
 
 demo: $(READY)
 	$(BIN)/sidecar demo
 
 test: $(READY)
 	$(BIN)/python -m pytest -q -n auto
+
+# The suite without the tests that start processes; under a minute.
+quick: $(READY)
+	$(BIN)/python -m pytest -q -n auto -m "not e2e and not processes"
 
 # Apart from the suite, which fetches nothing from npm.
 test-typescript: $(READY)
@@ -28,6 +32,10 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 sidecar clients/python/sidecar_client
 	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin sidecar clients/python/sidecar_client
+
+# Plays a session again, then writes REFERENCE.md and the types of the TypeScript client.
+reference: $(READY)
+	$(BIN)/python tests/support/reference_page.py
 
 bench: $(READY)
 	$(BIN)/python -m pytest -q tests/benchmarks -o addopts="" --import-mode=importlib --benchmark-disable-gc -s

@@ -1,4 +1,7 @@
-"""Shared setup of the tests: impossible states raise, the user's own files stay out of it.
+"""Shared setup of the tests: impossible states raise, and the user's own files are never touched.
+
+A test that starts a process is marked ``e2e`` (the real daemon) or ``processes`` (anything else), so that
+``make quick`` can leave it out. A test without the mark fails when it starts one.
 
 Properties are tried with the same cases each time; ``--hypothesis-profile=search`` looks for new ones.
 """
@@ -6,7 +9,9 @@ Properties are tried with the same cases each time; ``--hypothesis-profile=searc
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,3 +31,36 @@ def state_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("INDUSAGI_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+_started: list[str] = []
+"""The programs that the running test has started."""
+
+_LOOK_UPS = {"ldconfig", "gcc", "cc", "objdump", "ld", "uname", "lsb_release"}
+"""Programs by which the standard library and the SDKs find libraries and the name of the system."""
+
+
+def _record_process(event: str, arguments: tuple[object, ...]) -> None:
+    if event in ("subprocess.Popen", "os.fork", "os.posix_spawn"):
+        program = str(arguments[0]) if arguments else event
+        if Path(program).name not in _LOOK_UPS:
+            _started.append(program)
+
+
+sys.addaudithook(_record_process)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Forget the processes of the test before."""
+    _started.clear()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Fail a test that started a process and is not marked for it."""
+    is_marked = item.get_closest_marker("e2e") or item.get_closest_marker("processes")
+    if _started and not is_marked:
+        pytest.fail(
+            f"starts {_started[0]}; mark the test or its module with pytest.mark.processes", pytrace=False
+        )

@@ -201,6 +201,7 @@ def test_the_memory_facade_is_empty() -> None:
     assert [name for name in vars(sidecar.memory) if not name.startswith("__")] == ["annotations"]
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("module", "unloaded"),
     [

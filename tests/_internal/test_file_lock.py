@@ -34,6 +34,7 @@ def test_one_holder_at_a_time(tmp_path: Path) -> None:
         lock.release()
 
 
+@pytest.mark.processes
 def test_a_holder_that_is_killed_holds_nothing(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     command = [sys.executable, "-c", HOLDER, str(path)]

@@ -400,6 +400,7 @@ async def test_closing_a_session_at_work_ends_its_turn_first(drafted: Stage) -> 
     assert (await until_idle(drafted))["stopReason"] == "cancelled"
 
 
+@pytest.mark.processes
 async def test_a_question_makes_the_session_wait_for_its_user(drafted: Stage) -> None:
     call = {"toolCall": {"name": "bash", "input": {"command": "echo hi"}, "id": "c"}}
     sid = await drafted.session([call], [{"text": "done"}])

@@ -118,6 +118,7 @@ async def test_a_question_whose_time_is_up_is_taken_back(panel: FakePanel) -> No
     assert (await panel.call("$/cancel_request"))["params"] == {"requestId": call["id"]}
 
 
+@pytest.mark.processes
 async def test_the_answer_decides_what_is_done(stage: Stage) -> None:
     for option, status in (("allow_once", "completed"), ("reject_once", "failed")):
         sid = await stage.session(BASH, DONE)
@@ -141,6 +142,7 @@ async def test_the_call_is_told_before_the_question_about_it(stage: Stage) -> No
     assert (await stage.panel.answer(1))["result"]["stopReason"] == "end_turn"
 
 
+@pytest.mark.processes
 async def test_two_panels_are_asked_and_the_first_answer_counts(stage: Stage) -> None:
     sid = await stage.session(BASH, DONE)
     first = stage.panel

@@ -87,6 +87,7 @@ async def test_a_command_ends_with_its_turn(stage: Stage, monkeypatch: pytest.Mo
     assert (await panel.answer(1))["result"]["stopReason"] == "cancelled"
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("made", [None, {}, {"terminalId": 3}], ids=["an error", "nothing", "no name"])
 async def test_without_a_terminal_the_daemon_runs_it(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, made: Any

@@ -80,6 +80,7 @@ def test_a_file_that_says_nothing_is_told(held: DaemonPaths, text: str) -> None:
         connect(held)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("command", "said"),
     [

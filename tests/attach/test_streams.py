@@ -126,6 +126,7 @@ async def test_nobody_else_does(wire: Wire, hello: bytes, exit_code: int | None)
     assert await wire.heard() == b""
 
 
+@pytest.mark.processes
 async def test_the_connection_ends_with_the_process_it_is_for(wire: Wire) -> None:
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", "input()", stdin=pipe)
@@ -136,6 +137,7 @@ async def test_the_connection_ends_with_the_process_it_is_for(wire: Wire) -> Non
     await process.wait()
 
 
+@pytest.mark.processes
 async def test_a_process_that_is_gone_already_ends_it_at_once(wire: Wire) -> None:
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
     await process.wait()

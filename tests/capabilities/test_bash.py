@@ -14,7 +14,7 @@ from sidecar.capabilities.contract import PermissionAsk
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX shells")
+pytestmark = [pytest.mark.processes, pytest.mark.skipif(os.name == "nt", reason="POSIX shells")]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ import pytest
 from sidecar.capabilities import grep
 from sidecar.capabilities.grep import GREP
 
+pytestmark = pytest.mark.processes
+
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk
 

@@ -21,7 +21,7 @@ from sidecar.capabilities.processes import ChildEnd, ChildSpec, run_child, with_
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Life
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX process groups")
+pytestmark = [pytest.mark.processes, pytest.mark.skipif(os.name == "nt", reason="POSIX process groups")]
 
 
 class Child:

@@ -55,6 +55,7 @@ async def test_a_tool_refuses_arguments_that_it_does_not_know_how_to_take(tool: 
     assert failure.startswith(f"{tool.descriptor.name}: bad arguments:")
 
 
+@pytest.mark.processes
 @every_tool
 async def test_a_tool_that_may_change_something_asks_first(tool: Tool, desk: Desk) -> None:
     desk.answer = False

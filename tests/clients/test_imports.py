@@ -12,6 +12,8 @@ import pytest
 
 import sidecar_client
 
+pytestmark = pytest.mark.processes
+
 FILES = sorted(Path(sidecar_client.__file__).parent.glob("*.py"))
 
 

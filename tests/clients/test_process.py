@@ -12,6 +12,8 @@ import pytest
 
 from sidecar_client import ConnectionLost, ProtocolViolation, SidecarClient
 
+pytestmark = pytest.mark.processes
+
 PROGRAM = Path(__file__).with_name("fake_daemon.py")
 
 

@@ -73,6 +73,7 @@ def client(script: ScriptedDaemon) -> Iterator[SidecarClient]:
         yield client
 
 
+@pytest.mark.processes
 def test_a_process_runs_and_ends() -> None:
     with SidecarClient.spawn(COMMAND) as client:
         assert client.request("echo", {"a": [1]}) == {"a": [1]}
@@ -81,6 +82,7 @@ def test_a_process_runs_and_ends() -> None:
     assert client.exit_code == 0
 
 
+@pytest.mark.processes
 def test_a_process_that_does_not_start_leaves_no_thread() -> None:
     with pytest.raises(ConnectionLost, match="cannot start"):
         SidecarClient.spawn(["no-such-program"]).__enter__()

@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.processes
+
 PROGRAM = """
 import logging
 from sidecar.commands.logs import log_to_stderr

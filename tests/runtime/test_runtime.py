@@ -58,6 +58,7 @@ BOTH = (
 )
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("first", BOTH)
 def test_cadence_is_the_function_whatever_is_imported_first(first: str) -> None:
     code = [
@@ -69,6 +70,7 @@ def test_cadence_is_the_function_whatever_is_imported_first(first: str) -> None:
     _run("\n".join(code))
 
 
+@pytest.mark.processes
 def test_the_contract_comes_without_an_event_loop() -> None:
     _run("import sys, sidecar.runtime.contract\nassert 'asyncio' not in sys.modules")
 

@@ -99,6 +99,7 @@ async def test_a_service_that_does_not_settle_is_left() -> None:
     await asyncio.sleep(0)
 
 
+@pytest.mark.processes
 async def test_a_client_s_process_that_is_gone_ends_the_serving() -> None:
     served = SupervisedConnection(FakeService())
     process = await asyncio.create_subprocess_exec("true")

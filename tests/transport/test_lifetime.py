@@ -15,6 +15,8 @@ import pytest
 
 from sidecar.transport.lifetime import ExitReason, Lifetime, supervise
 
+pytestmark = pytest.mark.processes
+
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals and processes")
 
 

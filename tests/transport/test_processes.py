@@ -12,6 +12,8 @@ import pytest
 
 from sidecar.transport.processes import is_alive, is_process_id, wait_for_process
 
+pytestmark = pytest.mark.processes
+
 PARENT = """
 import subprocess, sys
 child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=sys.stdin)

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.processes
+
 PROGRAM = """
 import os, subprocess, sys
 from sidecar.transport.stdio import take_stdio

@@ -72,6 +72,7 @@ CASES = [
 ]
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 @pytest.mark.parametrize("rules", CASES)
 def test_as_git_sees_it(tmp_path: Path, rules: dict[str, str]) -> None:

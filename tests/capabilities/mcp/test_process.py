@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.capabilities.mcp.conftest import Rig
 
 pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX process groups")
+pytestmark = [pytest.mark.processes, pytest.mark.skipif(os.name == "nt", reason="POSIX process groups")]
 
 TOOLS = 15
 

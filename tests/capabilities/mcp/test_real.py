@@ -20,6 +20,8 @@ from sidecar.capabilities.contract import Tool
 from sidecar.capabilities.mcp import HttpServer, McpServer, StdioServer
 from sidecar.service.contract import Backend
 
+pytestmark = pytest.mark.processes
+
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk
     from tests.capabilities.mcp.conftest import Rig

@@ -81,10 +81,12 @@ def run(program: str, *arguments: str) -> Any:
     return json.loads(found.stdout)
 
 
+@pytest.mark.processes
 def test_nothing_is_imported_before_it_is_called() -> None:
     assert run(IMPORTS) == []
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     "api", ["openai-chat", "openai-responses", "anthropic-messages", "google-generate", "pydantic-ai"]
 )

@@ -178,6 +178,7 @@ async def _damage(folder: Path, damages: list[tuple[int, bytes]]) -> None:
     assert again.head == journal.head
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 def test_kill_9_leaves_every_turn_that_was_acknowledged(tmp_path: Path) -> None:
     """The child tells each turn after it is stored, and is killed at some point; all it told are there."""

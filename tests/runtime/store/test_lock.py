@@ -59,6 +59,7 @@ HOLD = (
 )
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 def test_another_process_is_named_and_its_lock_ends_with_its_life(
     store: SessionStore, tmp_path: Path
