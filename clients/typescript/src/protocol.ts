@@ -16,7 +16,7 @@ export interface AttachResult {
   gap?: EventRange;
 }
 
-/** The client that a prompt came from: its connection, and what it calls itself. */
+/** The client that sent a prompt: the id of its connection, and its own name for itself. */
 export interface Author {
   clientId: string;
   name: string;
@@ -46,14 +46,14 @@ export interface ClosingNotification {
   inMs: number;
 }
 
-/** A slash command; `hint` says what may follow it. */
+/** A slash command; `hint` describes its arguments. */
 export interface CommandInfo {
   name: string;
   description: string;
   hint?: string;
 }
 
-/** The slash commands on offer, whole. */
+/** The slash commands on offer, complete. */
 export interface CommandsChanged {
   commands: CommandInfo[];
 }
@@ -139,7 +139,7 @@ export interface CompactUndoResult {
   seq: number;
 }
 
-/** One compaction, from its start to its outcome; tokens are the engine's own. `info` counts tokens and turns before and after, says whether a turn was split and an earlier summary updated, and has what the engine keeps besides. */
+/** One compaction, from its start to its end. Tokens are counted by the engine. `info` holds the numbers of tokens and turns before and after, whether a turn was split, whether an earlier summary was updated, and the engine's own entries. */
 export interface Compaction {
   compactionId: string;
   engine: string;
@@ -165,25 +165,25 @@ export interface Compaction {
   info?: Record<string, unknown>;
 }
 
-/** More of the digest while a model writes it. */
+/** More of the summary while a model writes it. */
 export interface CompactionSummaryDelta {
   compactionId: string;
   delta: string;
 }
 
-/** The session's knobs, whole. */
+/** The session's config options, complete. */
 export interface ConfigChanged {
   configOptions: ConfigOption[];
 }
 
-/** One value a config option may take. */
+/** One value of a config option. */
 export interface ConfigChoice {
   value: string;
   name: string;
   description?: string;
 }
 
-/** One knob of a session, in the shape of the Agent Client Protocol. */
+/** One config option of a session, in the shape of the Agent Client Protocol. */
 export interface ConfigOption {
   id: string;
   name: string;
@@ -209,7 +209,7 @@ export interface ContextDropResult {
   seq: number;
 }
 
-/** A file the model has read. `stale`: it is no longer what was read. `inWindow`: the model still sees it. `turnsAgo`: how many prompts came after the one for which it was read, None where the conversation does not hold that read. */
+/** A file that the model has read. Attributes: stale: whether the file changed since. in_window: whether the model still sees the text. turns_ago: the number of prompts after the one for which the file was read, None when the read is not part of the conversation. */
 export interface ContextFile {
   uri: string;
   hash: string;
@@ -227,7 +227,7 @@ export interface ContextFilesResult {
   files: ContextFile[];
 }
 
-/** How full the window is: `used` counts the next request, never a cumulative sum. `source` is `provider` only when `used` rests on a figure a provider reported; `pct` is of `window`. */
+/** The fill level of the window: `used` is the size of the next request, never a sum over requests. `source` is `provider` when `used` is based on a figure that the provider reported. `pct` is the share of `window` in percent. */
 export interface ContextUsage {
   used: number;
   window: number;
@@ -248,7 +248,7 @@ export interface ContextUsageParams {
   detail?: boolean;
 }
 
-/** Where the kept part begins; `nodeId` is None before anything is stored. */
+/** The first turn that is kept; `nodeId` is None while nothing is stored. */
 export interface Cut {
   nodeId: string | null;
   index: number;
@@ -261,7 +261,7 @@ export interface DiffContent {
   newText: string;
 }
 
-/** What a compaction folds away; `nodes` are ids, oldest first. */
+/** The turns that a compaction folds away; `nodes` are their ids, oldest first. */
 export interface Dropped {
   count: number;
   tokens: number;
@@ -283,7 +283,7 @@ export interface EditApplyResult {
 export interface Empty {
 }
 
-/** What one engine's own meter says: `used` of `limit` tokens. */
+/** The reading of an engine's own meter: `used` of `limit` tokens. */
 export interface EngineView {
   used: number;
   limit: number;
@@ -305,7 +305,7 @@ export interface EventRange {
   to: number;
 }
 
-/** The turn is over and failed; always the last event of its turn. */
+/** The turn failed; always the last event of its turn. */
 export interface Faulted {
   turnId: string;
   kind: string;
@@ -315,12 +315,12 @@ export interface Faulted {
   durationMs: number;
 }
 
-/** A file told stale is so no more: it is again what was read, was read anew, or is forgotten. */
+/** A stale file is no longer stale: it has its old text again, was read again, or is forgotten. */
 export interface FileFresh {
   uri: string;
 }
 
-/** A file the model has read is no longer what it read; `nowHash` is None when it was deleted. */
+/** A file changed after the model had read it; `nowHash` is None when it was deleted. */
 export interface FileStale {
   uri: string;
   readHash: string;
@@ -368,7 +368,7 @@ export interface Gate {
   over: boolean;
 }
 
-/** The conversation ends elsewhere, by a rewind or a drop; `removed` are the nodes it held until then. */
+/** The head moved by a rewind or a drop; `removed` are the nodes that left the conversation. */
 export interface HeadChanged {
   head: string | null;
   removed: string[];
@@ -402,7 +402,7 @@ export interface InterruptResult {
   returned?: Record<string, unknown>[][];
 }
 
-/** What a compaction leaves as it is. */
+/** The turns that a compaction leaves unchanged. */
 export interface Kept {
   count: number;
   tokens: number;
@@ -446,7 +446,7 @@ export interface Message {
   content: Record<string, unknown>[];
 }
 
-/** Old tool results blanked in what is kept, and the tokens that frees. */
+/** The old tool results that are blanked in the kept turns, and the tokens that this frees. */
 export interface Microcompact {
   blanked: number;
   tokens: number;
@@ -458,7 +458,7 @@ export interface NamedValue {
   value: string;
 }
 
-/** Why nothing would be, or was, done. */
+/** The reason why a compaction does nothing. */
 export interface NoOp {
   reason: string;
 }
@@ -472,7 +472,7 @@ export interface NodeView {
   createdAt: number;
 }
 
-/** Something the user should know. */
+/** A message for the user. */
 export interface Notice {
   severity: "info" | "warning" | "error";
   title: string;
@@ -485,14 +485,14 @@ export interface PermissionAnswer {
   optionId?: string;
 }
 
-/** One answer the user may give. */
+/** One answer that the user may choose. */
 export interface PermissionOption {
   optionId: string;
   name: string;
   kind: "allow_once" | "allow_always" | "reject_once" | "reject_always";
 }
 
-/** A question to the user; unanswered by `expiresAt` it counts as rejected. */
+/** A question to the user. Without an answer by `expiresAt` it counts as rejected. */
 export interface PermissionRequest {
   sid: string;
   turnId: string | null;
@@ -512,7 +512,7 @@ export interface PermissionResolvedNotification {
   by: string;
 }
 
-/** What the question is about; `type` is `toolCall`, `command` or `path`. */
+/** The subject of a question; `type` is `toolCall`, `command` or `path`. */
 export interface PermissionSubject {
   type: string;
   toolCallId: string;
@@ -526,7 +526,7 @@ export interface Phase {
   phase: string;
 }
 
-/** What a compaction would do. Made without a model call. */
+/** The plan of a compaction, made without a model call. */
 export interface Plan {
   planId: string;
   expectHead: string | null;
@@ -542,7 +542,7 @@ export interface Plan {
   prompt?: string;
 }
 
-/** The model's todo list, whole. */
+/** The model's todo list, complete. */
 export interface PlanChanged {
   entries: PlanItem[];
 }
@@ -554,13 +554,13 @@ export interface PlanItem {
   priority: string;
 }
 
-/** The size after the compaction, about; `pct` is of the window. */
+/** The estimated size after the compaction; `pct` is the share of the window in percent. */
 export interface Projected {
   tokens: number;
   pct: number;
 }
 
-/** The prompts that wait, whole. */
+/** The prompts that wait, complete. */
 export interface QueueChanged {
   items: QueueItem[];
 }
@@ -578,7 +578,7 @@ export interface QueueEditParams {
   input: Record<string, unknown>[];
 }
 
-/** A prompt that waits for its turn; `input` is its content as it was given. */
+/** A prompt that waits; `input` is its content as the client wrote it. */
 export interface QueueItem {
   itemId: string;
   turnId: string;
@@ -597,7 +597,7 @@ export interface QueueResult {
   seq: number;
 }
 
-/** A dropped read that would come back; `stale` when its file has changed since. */
+/** A file that would be restored; `stale` when it changed after the model had read it. */
 export interface RehydrateCandidate {
   uri: string;
   tokens: number;
@@ -627,13 +627,13 @@ export interface RehydrateRunResult {
   seq: number;
 }
 
-/** Files came back into the conversation as they are now. */
+/** Files were restored into the conversation with their current text. */
 export interface Rehydrated {
   files: RestoredFile[];
   missing: string[];
 }
 
-/** A file that came back after a compaction, as it was at that moment. */
+/** A file that was restored into the conversation, as it was at that moment. */
 export interface RestoredFile {
   uri: string;
   hash: string;
@@ -641,7 +641,7 @@ export interface RestoredFile {
   tokens: number;
 }
 
-/** A model call failed and is tried again after `delayMs`. */
+/** A model call failed and is repeated after `delayMs`. */
 export interface Retry {
   attempt: number;
   max: number;
@@ -780,7 +780,7 @@ export interface SessionRewindResult {
   seq: number;
 }
 
-/** A session at one moment: what a client needs to draw it before it follows the events after `seq`. */
+/** A session at one moment: a client shows this, then follows the events after `seq`. */
 export interface SessionSnapshot {
   sid: string;
   cwd: string;
@@ -867,19 +867,19 @@ export interface StatusResult {
   lastErrors: string[];
 }
 
-/** More of the answer `messageId`; the `message` event restates it whole. */
+/** More of the answer `messageId`; the `message` event holds all of it. */
 export interface TextDelta {
   messageId: string;
   delta: string;
 }
 
-/** More of the reasoning in `messageId`; the `message` event restates it whole. */
+/** More of the reasoning in `messageId`; the `message` event holds all of it. */
 export interface ThinkingDelta {
   messageId: string;
   delta: string;
 }
 
-/** Tokens of one call or of many added up, as the provider reported them. */
+/** The tokens of one call, or the sum over many calls, as the provider reported them. */
 export interface TokenCounts {
   input: number;
   output: number;
@@ -985,7 +985,7 @@ export interface TurnSteerResult {
   seq: number;
 }
 
-/** Where the tokens of the next request come from. */
+/** The tokens of the next request by their origin. */
 export interface UsageBy {
   system: number;
   toolDefs: number;
@@ -998,7 +998,7 @@ export interface UsageBy {
   files: number;
 }
 
-/** A prompt entered the conversation; `content` is as it was given. `source` is who wrote it, None for one of the past that is told again. */
+/** A prompt entered the conversation; `content` is as its client wrote it. `source` is the author, None for a prompt of the past that is replayed. */
 export interface UserMessage {
   nodeId: string | null;
   content: Record<string, unknown>[];
