@@ -18,7 +18,7 @@ from sidecar._internal.env import env_name, indusagi_home
 from sidecar.attach.paths import AttachError, DaemonPaths
 from sidecar.commands.daemon import run_with_daemon
 from sidecar.commands.terminal import Screen
-from sidecar.llmgateway.findings import look_around
+from sidecar.llmgateway.diagnostics import diagnose_models
 from sidecar.protocol.messages import StatusResult
 from sidecar_client import SidecarClient, SidecarClientError
 
@@ -84,9 +84,9 @@ def _look_at_state(report: _Report, home: Path) -> None:
 
 def _look_at_models(report: _Report, home: Path) -> None:
     """Say which models can be asked from here, and what to set for others."""
-    for finding in asyncio.run(look_around(home, Path.cwd())):
+    for finding in asyncio.run(diagnose_models(home, Path.cwd())):
         tell = report.found if finding.is_well else report.trouble
-        tell(finding.about, finding.said)
+        tell(finding.subject, finding.text)
 
 
 def _look_at_shared(report: _Report, paths: DaemonPaths) -> None:

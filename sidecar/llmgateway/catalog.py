@@ -1,16 +1,29 @@
-"""What is known of models before they are called: a catalogue of cards, and the built-in one.
+"""Model cards: a catalogue of them, the built-in one, and the published ones.
 
-A catalogue is a value. Cards of the user's configuration make a new one; nothing is ever registered globally.
+A catalogue is a value: cards of the user's configuration make a new one, nothing is registered globally.
+
+Published cards come from the package ``genai-prices``, completed by the table of families; without the
+package from the table alone. The first look-up imports the package, which takes some tenths of a second: the
+event loop looks up in a thread. Nothing here uses the network, and nothing raises.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Final
 
-from sidecar.llmgateway.contract import CostSheet, ModelCard
+from sidecar.llmgateway.contract import CostSheet, Modality, ModelCard
+from sidecar.llmgateway.families import Family, family_of, is_of_family
+from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, Providers, parse_name
 
-__all__ = ["BUILT_IN", "MOCK_CARD", "OFFLINE_CARD", "Catalog", "get_card"]
+__all__ = ["BUILT_IN", "MOCK_CARD", "OFFLINE_CARD", "Catalog", "card_of", "get_card", "published_card"]
+
+_OUTPUT_SHARE: Final = 4
+_MAX_OUTPUT: Final = 32_768
+"""The longest answer of a model with only a known window: a quarter of the window, and at most this."""
 
 _FREE: Final = CostSheet(input_per_mtok=0.0, output_per_mtok=0.0)
 
@@ -72,7 +85,7 @@ BUILT_IN: Final = Catalog((OFFLINE_CARD, MOCK_CARD))
 
 
 def get_card(model_id: str) -> ModelCard | None:
-    """Return the card of *model_id*, built in or published, or None (facts 1.1). Never raises.
+    """Return the card of *model_id*, built in or published, or None. Never raises.
 
     *model_id* is a plain id or ``provider:model``. The first one that is not built in costs an import of
     some tenths of a second.
@@ -80,10 +93,87 @@ def get_card(model_id: str) -> ModelCard | None:
     >>> get_card("mock-1").max_output_tokens, get_card("nobody-1")
     (4096, None)
     """
-    built_in = BUILT_IN.get(model_id)
-    if built_in is not None:
-        return built_in
-    # Imported on first use: the contract's importers should not pay for a price list.
-    from sidecar.llmgateway.published import published_card
+    return BUILT_IN.get(model_id) or published_card(model_id)
 
-    return published_card(model_id)
+
+def published_card(name: str, providers: Providers = PROVIDERS_BY_NAME) -> ModelCard | None:
+    """Return the published card of *name*, ``provider:model`` or a plain id, or None."""
+    parts = parse_name(name)
+    if parts.provider is not None:
+        provider = providers.get(parts.provider)
+        return card_of(name, provider, parts.model) if provider is not None else None
+    # A plain id: the model is served by the company that makes it.
+    found, family = _find(name, None), family_of(name)
+    vendor = family.vendor if family is not None and is_of_family(name, family) else None
+    serving = found.provider if found is not None else vendor
+    by_name = (each for each in PROVIDERS_BY_NAME.values() if each.published_as == serving)
+    provider = next(by_name, None) if serving is not None else None
+    return None if provider is None else _card(name, provider, name, found, family)
+
+
+def card_of(name: str, provider: Provider, model: str) -> ModelCard | None:
+    """Return the card of *model* as *provider* serves it, under the id *name*, or None."""
+    found = _find(model, provider.published_as) if provider.published_as else None
+    family = family_of(model)
+    if found is None and (family is None or not is_of_family(model, family)):
+        return None
+    return _card(name, provider, model, found, family)
+
+
+@dataclass(frozen=True, slots=True)
+class _Published:
+    """The package's entry of a model."""
+
+    provider: str
+    display_name: str | None
+    window: int | None
+    cost: CostSheet
+
+
+def _find(model: str, published_as: str | None) -> _Published | None:
+    """Return the entry of *model*, of any provider when *published_as* is None."""
+    try:
+        from genai_prices.data_snapshot import get_snapshot
+
+        provider, found = get_snapshot().find_provider_model(model, None, published_as, None)
+        prices = found.get_prices(datetime.now(UTC))
+        cost = CostSheet(
+            _price(prices.input_mtok) or 0.0,
+            _price(prices.output_mtok) or 0.0,
+            _price(prices.cache_read_mtok),
+            _price(prices.cache_write_mtok),
+        )
+    except Exception:
+        # The package is missing, does not know the model, or has changed: in each case nothing is published.
+        return None
+    return _Published(provider.id, found.name, found.context_window, cost)
+
+
+def _price(price: Any) -> float | None:
+    """Return the price of the first tier."""
+    base = getattr(price, "base", price)
+    return float(base) if isinstance(base, Decimal | int | float) else None
+
+
+def _card(
+    name: str, provider: Provider, model: str, found: _Published | None, family: Family | None
+) -> ModelCard | None:
+    window = found.window if found is not None else None
+    if family is not None:
+        reserved = family.max_output if family.reserves_output else 0
+        window = (window or family.window) - reserved
+    if not window:
+        return None
+    modalities: tuple[Modality, ...] = ("text", "image") if family and family.images else ("text",)
+    return ModelCard(
+        name,
+        provider.id,
+        provider.api,
+        (found.display_name if found is not None else None) or model,
+        context_window=window,
+        max_output_tokens=family.max_output if family else min(window // _OUTPUT_SHARE, _MAX_OUTPUT),
+        modalities=modalities,
+        reasoning=family is not None and family.reasoning,
+        cost=found.cost if found is not None else CostSheet(0.0, 0.0),
+        wire_id=model,
+    )

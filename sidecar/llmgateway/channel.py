@@ -1,6 +1,6 @@
-"""One model call as a stream: channels that can be read again, and what a stream adds up to (facts 1.1).
+"""Channels: the streams of model calls, how they are made, read, folded into a reply, and combined.
 
-Nothing here calls a model; it wraps, drains and folds what one yields.
+Nothing here knows a model or a provider.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from typing import Any, TypeAlias
 from sidecar.llmgateway.contract import (
     Block,
     Channel,
+    Conversation,
     DoneEmission,
     Emission,
     ErrorEmission,
     Reply,
     StopEmission,
     StopReason,
+    StreamOptions,
     TextBlock,
     TextEmission,
     ThinkingBlock,
@@ -32,7 +34,8 @@ from sidecar.llmgateway.contract import (
     gateway_error,
 )
 
-__all__ = ["ChannelFactory", "channel_of", "collect_reply", "fold_reply"]
+Invoke: TypeAlias = Callable[[Conversation, StreamOptions], Channel]
+"""Calls a model. Contract: that of ``ModelInvoker`` in ``sidecar.runtime.contract``."""
 
 ChannelFactory: TypeAlias = Callable[[], AsyncIterator[Emission]]
 """Starts one model call. Contract: takes no arguments and returns a fresh iterator each time."""
@@ -54,8 +57,8 @@ def channel_of(factory: ChannelFactory) -> Channel:
 async def collect_reply(channel: Channel, *, model: str = "") -> Reply:
     """Drain *channel* and return its reply.
 
-    The first done emission decides; without one the deltas are folded. *model* names the reply where
-    the stream does not.
+    The first done emission decides; without one the deltas are folded. *model* names the reply when the
+    stream does not.
 
     Raises:
         GatewayError: that of an error emission, or ``transport`` when the channel yields nothing.
@@ -69,16 +72,16 @@ async def collect_reply(channel: Channel, *, model: str = "") -> Reply:
             if isinstance(emission, DoneEmission):
                 break
     if not seen:
-        raise gateway_error("transport", "the model's stream ended before it said anything; try again")
+        raise gateway_error("transport", "the model's stream ended before its first word; try again")
     return fold_reply(model, seen)
 
 
 def fold_reply(model: str, emissions: Iterable[Emission]) -> Reply:
-    """Return what *emissions* add up to: thinking, then text, then calls in the order they opened.
+    """Return the reply of *emissions*: thinking, then text, then calls in the order they opened.
 
-    The last usage wins. Empty arguments become ``{}``, malformed ones stay raw text. A done emission
-    stands for everything streamed before it, the signatures of its thinking included (failure B-R24).
-    An error emission ends the fold with the stop reason ``aborted`` or ``error``.
+    The last usage counts. Empty arguments become ``{}``, malformed ones stay raw text. A done emission
+    replaces everything streamed before it, so that the signatures of its thinking are kept. An error
+    emission ends the fold with the stop reason ``aborted`` or ``error``.
 
     >>> fold_reply("m", [TextEmission("Hel"), TextEmission("lo")]).blocks
     (TextBlock(text='Hello'),)
@@ -86,8 +89,11 @@ def fold_reply(model: str, emissions: Iterable[Emission]) -> Reply:
     fold = _Fold()
     for emission in emissions:
         match emission:
-            case DoneEmission():
-                return _finished(model, emission, fold)
+            case DoneEmission(reply=Reply() as reply):
+                return reply
+            case DoneEmission(reply=turn, usage=usage):
+                has_calls = any(isinstance(block, ToolCallBlock) for block in turn.blocks)
+                return Reply(model, turn.blocks, usage or fold.usage, _stop(fold.stop, has_calls))
             case ErrorEmission(error=error):
                 fold.stop = "aborted" if error.kind == "aborted" else "error"
                 break
@@ -136,13 +142,6 @@ class _Fold:
         return (*prose, *calls)
 
 
-def _finished(model: str, done: DoneEmission, fold: _Fold) -> Reply:
-    if isinstance(done.reply, Reply):
-        return done.reply
-    has_calls = any(isinstance(block, ToolCallBlock) for block in done.reply.blocks)
-    return Reply(model, done.reply.blocks, done.usage or fold.usage, _stop(fold.stop, has_calls))
-
-
 def _stop(stop: StopReason, has_calls: bool) -> StopReason:
     return "tool_calls" if has_calls and stop == "complete" else stop
 
@@ -154,3 +153,28 @@ def _parsed(raw: str) -> Any:
         return json.loads(raw)
     except (ValueError, RecursionError):
         return raw
+
+
+def with_fallback(first: Invoke, second: Invoke) -> Invoke:
+    """Return an invoker that calls *second* when *first* fails, unless the call was cancelled.
+
+    The emissions of *first* are held back until it is done, so it is for answers that nobody watches.
+    """
+
+    async def emissions(conversation: Conversation, options: StreamOptions) -> AsyncIterator[Emission]:
+        held: list[Emission] = []
+        try:
+            held = [emission async for emission in first(conversation, options)]
+        except Exception:
+            # A stream that breaks is a failure like any other.
+            held = []
+        last = held[-1] if held else None
+        was_aborted = isinstance(last, ErrorEmission) and last.error.kind == "aborted"
+        if isinstance(last, DoneEmission) or was_aborted:
+            for emission in held:
+                yield emission
+            return
+        async for emission in second(conversation, options):
+            yield emission
+
+    return lambda conversation, options: channel_of(lambda: emissions(conversation, options))

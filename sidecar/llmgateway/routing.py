@@ -1,21 +1,23 @@
-"""From the name of a model to who serves it and what is known of it, under the user's settings.
+"""Routes: the provider and the card of a model by its name, under the user's settings.
 
-A name that can be served may still have no card: nothing is known of its window then. Looking a name up never
-raises, and asks nobody.
+A name that can be served may still have no card: its window is unknown then. A look-up never raises, and uses
+no network.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sidecar.llmgateway.config import CostEntry, ModelEntry, ModelSettings
+from sidecar._internal.env import indusagi_home
+from sidecar.llmgateway.catalog import card_of, published_card
+from sidecar.llmgateway.channel import Invoke
+from sidecar.llmgateway.config import ModelEntry, ModelSettings
 from sidecar.llmgateway.contract import CostSheet, Modality, ModelCard
+from sidecar.llmgateway.credentials import Credentials, system_keyring
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, parse_name
-from sidecar.llmgateway.published import card_of, published_card
-
-__all__ = ["Route", "Routes"]
+from sidecar.llmgateway.providers import ProviderModels
 
 _OUTPUT_SHARE: Final = 4
 _MAX_OUTPUT: Final = 32_768
@@ -25,7 +27,7 @@ _NO_ENTRY: Final = ModelEntry()
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The model *model* of *provider*, under the name it was asked for."""
+    """The model *model* of *provider*, under the *name* that the user wrote."""
 
     name: str
     provider: Provider
@@ -33,7 +35,7 @@ class Route:
 
     @property
     def bare_card(self) -> ModelCard:
-        """What a call needs to know at least; window and limit are 0, for unknown."""
+        """The card of a model without one; window and limit are 0, for unknown."""
         return ModelCard(
             self.name,
             self.provider.id,
@@ -49,7 +51,7 @@ class Route:
 
 
 class Routes:
-    """The names that can be served. *windows* are those that servers told, by route; shared and growing."""
+    """The names that can be served. *windows* are those that servers published, by route; it may grow."""
 
     def __init__(
         self, settings: ModelSettings | None = None, windows: Mapping[Route, int] | None = None
@@ -57,34 +59,33 @@ class Routes:
         self._settings = settings or ModelSettings()
         self._windows = windows if windows is not None else {}
         self._providers = {**PROVIDERS_BY_NAME, **self._settings.providers}
-        # A session asks for its card at every turn; a price list is searched once for each name.
+        # A session looks up its card at every turn; a price list is searched once for each name.
         self._found: dict[str, Route | None] = {}
         self._published: dict[Route, ModelCard | None] = {}
 
     def find(self, name: str) -> Route | None:
-        """Return who serves *name*, or None when nobody is known to.
+        """Return the route of *name*, or None when no provider serves it.
 
         >>> Routes().find("ollama:qwen3:8b").model, Routes().find("nobody:x")
         ('qwen3:8b', None)
         """
-        if name not in self._found:
-            self._found[name] = self._find(name)
-        return self._found[name]
-
-    def _find(self, name: str) -> Route | None:
-        parts = parse_name(name)
+        if name in self._found:
+            return self._found[name]
+        parts, found = parse_name(name), None
         entry = self._settings.models.get(name, _NO_ENTRY)
         provider = self._providers.get(entry.provider or parts.provider or "")
         if provider is not None:
             model = entry.name or (parts.model if parts.provider == provider.id else name)
-            return Route(name, provider, model)
-        published = published_card(name) if parts.provider is None and entry.provider is None else None
-        if published is None:
-            return None
-        return Route(name, self._providers[published.provider], entry.name or published.wire_id)
+            found = Route(name, provider, model)
+        elif parts.provider is None and entry.provider is None:
+            published = published_card(name)
+            if published is not None:
+                found = Route(name, self._providers[published.provider], entry.name or published.wire_id)
+        self._found[name] = found
+        return found
 
     def card(self, name: str) -> ModelCard | None:
-        """Return what is known of *name*: from the user first, then the server, then what is published."""
+        """Return the card of *name*: by the user's settings, then the server, then the published prices."""
         route = self.find(name)
         if route is None:
             return None
@@ -100,20 +101,35 @@ class Routes:
             most = card.max_output_tokens if card is not None else _MAX_OUTPUT
             limit = min(most, max(1, window // _OUTPUT_SHARE))
             card = replace(known, context_window=window, max_output_tokens=limit)
-        return _as_told(card, entry)
+        modalities: tuple[Modality, ...] = ("text", "image") if entry.images else ("text",)
+        cost = entry.cost
+        return replace(
+            card,
+            max_output_tokens=entry.max_output_tokens or card.max_output_tokens,
+            reasoning=card.reasoning if entry.reasoning is None else entry.reasoning,
+            modalities=card.modalities if entry.images is None else modalities,
+            cost=CostSheet(cost.input, cost.output, cost.cache_read, cost.cache_write) if cost else card.cost,
+        )
 
 
-def _as_told(card: ModelCard, entry: ModelEntry) -> ModelCard:
-    """Return *card* with what the user says of the model."""
-    seen: tuple[Modality, ...] = ("text", "image") if entry.images else ("text",)
-    return replace(
-        card,
-        max_output_tokens=entry.max_output_tokens or card.max_output_tokens,
-        reasoning=card.reasoning if entry.reasoning is None else entry.reasoning,
-        modalities=card.modalities if entry.images is None else seen,
-        cost=_cost(entry.cost) if entry.cost is not None else card.cost,
-    )
+def open_once(model: str | ModelCard) -> tuple[Invoke, Callable[[], Awaitable[None]]] | None:
+    """Return an invoker for *model*, a name or a card, with the user's own key, for a single call.
 
+    Blocks for as long as a price list takes to load.
 
-def _cost(cost: CostEntry) -> CostSheet:
-    return CostSheet(cost.input, cost.output, cost.cache_read, cost.cache_write)
+    Returns:
+        The invoker, and how to close its connection on the event loop of the call; None when no provider
+        serves *model*.
+    """
+    if isinstance(model, ModelCard):
+        card, provider = model, PROVIDERS_BY_NAME.get(model.provider)
+    else:
+        routes = Routes()
+        route = routes.find(model)
+        if route is None:
+            return None
+        card, provider = routes.card(model) or route.bare_card, route.provider
+    if provider is None:
+        return None
+    models = ProviderModels(Credentials(indusagi_home(), system_keyring()))
+    return models.invoker(card, provider), models.aclose

@@ -32,10 +32,10 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.credentials import Credentials
 from sidecar.llmgateway.names import Provider
-from sidecar.llmgateway.providers import Serving
-from sidecar.llmgateway.providers.adapter import Adapter, Ask, Connected, Place
-from sidecar.llmgateway.providers.fitting import WireRules, fit
-from sidecar.llmgateway.providers.serving import _ADAPTERS
+from sidecar.llmgateway.providers import ProviderModels
+from sidecar.llmgateway.providers.adapter import Adapter, Endpoint, ModelCall, SdkClient
+from sidecar.llmgateway.providers.sanitize import WireRules, sanitize
+from sidecar.llmgateway.providers.serving import ADAPTERS
 
 SERVER = """
 import asyncio, sys
@@ -66,11 +66,11 @@ def test_an_adapter_reads_at_four_fifths_of_its_sdks_own_rate(
     async def measure(base: str) -> tuple[float, float]:
         url = f"{base}/v1" if api.startswith("openai") else base
         provider = Provider("fake", api, url, key_env=("FAKE_KEY",))
-        serving = Serving(Credentials())
-        place = Place(provider, url, Credentials().find(provider))
-        adapter: Adapter[Any, Any] = _ADAPTERS[api]()
+        serving = ProviderModels(Credentials())
+        place = Endpoint(provider, url, Credentials().find(provider))
+        adapter: Adapter[Any, Any] = ADAPTERS[api]()
         connected = await asyncio.to_thread(adapter.connect, place)
-        request = adapter.request(Ask(HELLO, StreamOptions(), _card(api), place))
+        request = adapter.request(ModelCall(HELLO, StreamOptions(), _card(api), place))
         ours = serving.invoker(_card(api), provider)
         options = StreamOptions(cancel=CancelToken())
         sdk_s, our_s = [], []
@@ -94,17 +94,19 @@ def test_mending_a_sound_conversation_costs_little_beside_sending_it(
 ) -> None:
     """Against the request it is for: 2,000 turns of a session with tools."""
     conversation = Conversation(tuple(turn for n in range(500) for turn in _round(n)))
-    adapter = _ADAPTERS["openai-chat"]()
-    place = Place(Provider("fake", "openai-chat"))
+    adapter = ADAPTERS["openai-chat"]()
+    place = Endpoint(Provider("fake", "openai-chat"))
     rules: WireRules = adapter.rules
 
     def measure() -> tuple[float, float]:
         fitting, sending = [], []
         for _ in range(ROUNDS):
             began = process_time()
-            fitted = fit(conversation, rules)
+            fitted = sanitize(conversation, rules)
             middle = process_time()
-            request = adapter.request(Ask(fitted.conversation, StreamOptions(), _card("openai-chat"), place))
+            request = adapter.request(
+                ModelCall(fitted.conversation, StreamOptions(), _card("openai-chat"), place)
+            )
             json.dumps(request).encode()
             fitting.append(middle - began)
             sending.append(process_time() - middle)
@@ -144,7 +146,7 @@ async def _seconds(work: Callable[[], Awaitable[int]]) -> float:
     return process_time() - began
 
 
-async def _drain_sdk(adapter: Adapter[Any, Any], connected: Connected[Any], request: dict[str, Any]) -> int:
+async def _drain_sdk(adapter: Adapter[Any, Any], connected: SdkClient[Any], request: dict[str, Any]) -> int:
     async with adapter.open(connected.client, request) as chunks:
         return await _drain(aiter(chunks))
 

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from sidecar.commands import doctor
-from sidecar.llmgateway.findings import Finding
+from sidecar.llmgateway.diagnostics import Diagnostic
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A state directory, no model to look for, and no daemon to start."""
 
-    async def look_around(_home: Path, _folder: Path) -> tuple[Finding, ...]:
-        return (Finding("model", "offline-1"),)
+    async def diagnose_models(_home: Path, _folder: Path) -> tuple[Diagnostic, ...]:
+        return (Diagnostic("model", "offline-1"),)
 
     monkeypatch.setenv("INDUSAGI_HOME", str(tmp_path))
-    monkeypatch.setattr(doctor, "look_around", look_around)
+    monkeypatch.setattr(doctor, "diagnose_models", diagnose_models)
     monkeypatch.setattr(doctor, "run_with_daemon", lambda main, cwd: 0)
     return tmp_path
 
@@ -40,10 +40,10 @@ def test_all_is_well(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_finding_of_the_models_that_is_not_well_is_told(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def look_around(_home: Path, _folder: Path) -> tuple[Finding, ...]:
-        return (Finding("keys", "can be read by others", is_well=False), Finding("model", "x"))
+    async def diagnose_models(_home: Path, _folder: Path) -> tuple[Diagnostic, ...]:
+        return (Diagnostic("keys", "can be read by others", is_well=False), Diagnostic("model", "x"))
 
-    monkeypatch.setattr(doctor, "look_around", look_around)
+    monkeypatch.setattr(doctor, "diagnose_models", diagnose_models)
     check(capsys, "keys\tcan be read by others", "model\tx", code=1)
 
 

@@ -178,7 +178,7 @@ async def test_rewind_to_a_node(make_stage: Any) -> None:
         pytest.param("/rewind nowhere", "Session 'id1' has no node 'nowhere'; ", id="an unknown node"),
         pytest.param(
             "/model steam",
-            "No model 'steam': nobody is known to serve it; known models: scripted-1",
+            "No model 'steam': no provider serves it; known models: scripted-1",
             id="an unknown model",
         ),
         pytest.param("/engine steam", "No engine 'steam'; known engines:", id="an unknown engine"),

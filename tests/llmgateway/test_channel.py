@@ -102,13 +102,13 @@ def test_an_error_ends_the_fold_and_shows_in_the_stop_reason(kind: str, stop: St
     check([TextEmission("a"), ErrorEmission(error), TextEmission("b")], TextBlock("a"), stop=stop)
 
 
-def test_b_r24_thinking_signatures_survive_the_fold() -> None:
+def test_thinking_signatures_survive_the_fold() -> None:
     blocks = (ThinkingBlock("t", signature="sig"), TextBlock("x"))
     done = DoneEmission(AssistantTurn(blocks), usage=Usage(3, 4))
     check((ThinkingEmission("t"), TextEmission("x"), done), *blocks, usage=Usage(3, 4), stop="complete")
 
 
-def test_c1_a_done_turn_takes_usage_and_stop_from_the_stream() -> None:
+def test_a_done_turn_takes_usage_and_stop_from_the_stream() -> None:
     turn = AssistantTurn((ToolCallBlock("c1", "read", {}),))
     emissions: list[Emission] = [UsageEmission(Usage(3, 4)), DoneEmission(turn)]
     check(emissions, *turn.blocks, usage=Usage(3, 4), stop="tool_calls")
@@ -142,7 +142,7 @@ async def test_collect_raises_the_error_of_the_stream() -> None:
 
 
 async def test_collect_raises_transport_on_an_empty_stream() -> None:
-    with pytest.raises(GatewayError, match="before it said anything") as caught:
+    with pytest.raises(GatewayError, match="before its first word") as caught:
         await collect_reply(channel())
     assert caught.value.kind == "transport"
 

@@ -10,6 +10,7 @@ import pytest
 from sidecar._internal.cancel import CancelToken
 from sidecar.llmgateway import collect_reply, stream
 from sidecar.llmgateway.catalog import MOCK_CARD
+from sidecar.llmgateway.channel import Invoke
 from sidecar.llmgateway.contract import (
     Conversation,
     ErrorEmission,
@@ -21,7 +22,7 @@ from sidecar.llmgateway.contract import (
     UserTurn,
     gateway_error,
 )
-from sidecar.llmgateway.gateway import PROVIDERS, Invoke
+from sidecar.llmgateway.gateway import PROVIDERS
 
 HELLO = Conversation((UserTurn((TextBlock("hello"),)),))
 

@@ -68,8 +68,8 @@ def test_the_settings_name_the_default_and_the_environment_another(
         ("openai:gpt-5", None),
         ("gpt-5", None),
         ("ollama:anything-at-all", None),
-        ("nobody-1", "nobody is known to serve it"),
-        ("nobody:x", "nobody is known to serve it"),
+        ("nobody-1", "no provider serves it"),
+        ("nobody:x", "no provider serves it"),
     ],
 )
 def test_which_names_can_be_tried(tmp_path: Path, name: str, why: str | None) -> None:

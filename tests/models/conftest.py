@@ -23,7 +23,7 @@ from sidecar.conductor.queue import TurnOutcome
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.config import from_environment, read_settings
 from sidecar.llmgateway.credentials import Credentials
-from sidecar.llmgateway.providers import Patience, Retrying, Serving
+from sidecar.llmgateway.providers import ProviderModels, RetryDeps, RetryPolicy
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
 from sidecar.protocol.codec import event_to_wire
 
@@ -154,8 +154,10 @@ def on_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StageMaker:
                 pauses.append(seconds)
 
             keys = Credentials(home)
-            serving = Serving(keys, Retrying(Patience(max_attempts=3), noted, lambda: 1.0))
-            setup = ModelSetup(keys, serving, read_settings(home), from_environment())
+            serving = ProviderModels(keys, RetryDeps(RetryPolicy(max_attempts=3), noted, lambda: 1.0))
+            setup = ModelSetup(
+                credentials=keys, served=serving, base=read_settings(home), upper=from_environment()
+            )
             daemon = build(home, models=ModelRegistry(setup=setup))
             try:
                 yield Stage(daemon, folder, home, fakes, pauses)

@@ -108,13 +108,13 @@ async def test_the_prefix_that_stays_is_marked_for_the_cache(on_stage: Any) -> N
     for earlier, later in pairwise(sent):
         assert later["system"] == earlier["system"]
         assert later["tools"] == earlier["tools"]
-        prefix = unmarked(earlier["messages"])
-        assert unmarked(later["messages"])[: len(prefix)] == prefix
+        prefix = without_mark(earlier["messages"])
+        assert without_mark(later["messages"])[: len(prefix)] == prefix
         marked = [index for index, each in enumerate(later["messages"]) if "cache_control" in str(each)]
         assert len(prefix) - 1 in marked
 
 
-def unmarked(value: Any) -> Any:
+def without_mark(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: unmarked(item) for name, item in value.items() if name != "cache_control"}
-    return [unmarked(item) for item in value] if isinstance(value, list) else value
+        return {name: without_mark(item) for name, item in value.items() if name != "cache_control"}
+    return [without_mark(item) for item in value] if isinstance(value, list) else value

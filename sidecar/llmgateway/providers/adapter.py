@@ -1,6 +1,6 @@
-"""What an adapter is: the only place that sees its SDK, in six small pieces. Protocols and values.
+"""The interface of an adapter, the only place that sees its SDK. Protocols and values.
 
-No type of an SDK gets past an adapter: what goes in and comes out are the gateway's own values.
+No type of an SDK leaves an adapter: its arguments and results are the gateway's own values.
 """
 
 from __future__ import annotations
@@ -13,23 +13,21 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from sidecar.llmgateway.contract import Conversation, ModelCard, StreamOptions
 from sidecar.llmgateway.credentials import Key
 from sidecar.llmgateway.names import Provider
-from sidecar.llmgateway.providers.assembling import Assembly, Emissions
-from sidecar.llmgateway.providers.failures import Failure
-from sidecar.llmgateway.providers.fitting import WireRules
-
-__all__ = ["Adapter", "Ask", "Connected", "Place", "Reader", "Request"]
+from sidecar.llmgateway.providers.assembly import Assembly, Emissions
+from sidecar.llmgateway.providers.failures import ProviderFailure
+from sidecar.llmgateway.providers.sanitize import WireRules
 
 ClientT = TypeVar("ClientT")
 ChunkT = TypeVar("ChunkT")
 ChunkT_contra = TypeVar("ChunkT_contra", contravariant=True)
 
-Request: TypeAlias = dict[str, Any]
-"""The arguments of one SDK call; JSON values."""
+SdkArguments: TypeAlias = dict[str, Any]
+"""The keyword arguments of one SDK call; JSON values."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a provider is reached, and with which key. *base_url* None is the provider's own address."""
+class Endpoint:
+    """The address of a provider and the key used there; *base_url* None is the provider's own address."""
 
     provider: Provider
     base_url: str | None = None
@@ -37,25 +35,25 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Connected(Generic[ClientT]):
-    """An SDK's client. *close* gives up its connections."""
+class SdkClient(Generic[ClientT]):
+    """The client of an SDK; *close* ends its connections."""
 
     client: ClientT
     close: Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """One call: what is asked, of which model, at which place. *card* may have a window of 0, for unknown."""
+class ModelCall:
+    """One call of a model; the window of *card* may be 0, for unknown."""
 
     conversation: Conversation
     options: StreamOptions
     card: ModelCard
-    place: Place
+    endpoint: Endpoint
 
 
-class Reader(Protocol[ChunkT_contra]):
-    """Reads the pieces of one stream."""
+class ChunkReader(Protocol[ChunkT_contra]):
+    """A reader of the chunks of one stream."""
 
     @property
     def assembly(self) -> Assembly:
@@ -64,11 +62,11 @@ class Reader(Protocol[ChunkT_contra]):
 
     @property
     def is_complete(self) -> bool:
-        """Whether the provider has said that the answer is over."""
+        """Whether the provider has marked the end of the answer."""
         ...
 
     def read(self, chunk: ChunkT_contra) -> Emissions:
-        """Return what *chunk* says. May raise anything for a piece that makes no sense."""
+        """Return the emissions of *chunk*. May raise any exception for a malformed one."""
         ...
 
 
@@ -77,25 +75,27 @@ class Adapter(Protocol[ClientT, ChunkT]):
 
     @property
     def rules(self) -> WireRules:
-        """What the provider takes."""
+        """The limits of the provider."""
         ...
 
-    def connect(self, place: Place) -> Connected[ClientT]:
-        """Import the SDK and make its client, with everything that a first call would import. Blocks."""
+    def connect(self, endpoint: Endpoint) -> SdkClient[ClientT]:
+        """Import the SDK, with everything that a first call would import, and make its client. Blocks."""
         ...
 
-    def request(self, ask: Ask) -> Request:
-        """Return the call that says *ask*, whose conversation fits the rules."""
+    def request(self, call: ModelCall) -> SdkArguments:
+        """Return the arguments of *call*, whose conversation keeps the rules."""
         ...
 
-    def open(self, client: ClientT, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ChunkT]]:
+    def open(
+        self, client: ClientT, request: SdkArguments
+    ) -> AbstractAsyncContextManager[AsyncIterator[ChunkT]]:
         """Return the stream of one call; leaving it closes the connection unless it was read to its end."""
         ...
 
-    def reader(self) -> Reader[ChunkT]:
+    def reader(self) -> ChunkReader[ChunkT]:
         """Return a reader for one stream."""
         ...
 
-    def failure(self, error: Exception) -> Failure | None:
-        """Return what the provider said in *error*, None when it is no error of the SDK."""
+    def failure(self, error: Exception) -> ProviderFailure | None:
+        """Return the provider's report in *error*, None when it is not an error of the SDK."""
         ...

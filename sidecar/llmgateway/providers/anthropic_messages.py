@@ -1,7 +1,11 @@
 """Anthropic's messages format over the ``anthropic`` SDK.
 
 The prefix that stays the same from call to call is marked for the prompt cache: tools and system, the newest
-message of the user's, and the one before it.
+message of the user, and the one before it.
+
+The generations of Claude differ in how a request asks them to think. Older models are given a budget of
+tokens; newer ones think as far as they need, and are told how much effort to make. Some cannot be told not to
+think, some refuse sampling knobs. A model that is not listed is treated as a new one.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from sidecar.llmgateway.contract import (
     StopReason,
     TextBlock,
     ThinkingBlock,
+    ThinkingLevel,
     ToolCallBlock,
     ToolResultBlock,
     Turn,
@@ -25,27 +30,26 @@ from sidecar.llmgateway.contract import (
     gateway_error,
 )
 from sidecar.llmgateway.credentials import how_to_set
-from sidecar.llmgateway.providers.adapter import Ask, Connected, Place, Request
-from sidecar.llmgateway.providers.assembling import Assembly, Emissions
-from sidecar.llmgateway.providers.claude import takes_sampling, thinking_of
-from sidecar.llmgateway.providers.failures import Failure
-from sidecar.llmgateway.providers.fitting import WireRules
-from sidecar.llmgateway.providers.signatures import REDACTED, is_anthropic, unmarked
-from sidecar.llmgateway.providers.texts import json_text, sendable
-from sidecar.llmgateway.providers.usage import token_count
+from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall, SdkArguments, SdkClient
+from sidecar.llmgateway.providers.assembly import Assembly, Emissions
+from sidecar.llmgateway.providers.failures import ProviderFailure
+from sidecar.llmgateway.providers.fields import (
+    REDACTED_MARK,
+    encodable,
+    is_anthropic_signature,
+    json_text,
+    token_count,
+    without_mark,
+)
+from sidecar.llmgateway.providers.sanitize import WireRules
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
-    from anthropic.types import ContentBlock, MessageDeltaUsage, RawContentBlockDelta, RawMessageStreamEvent
-    from anthropic.types import Usage as AnyUsage
+    from anthropic.types import MessageDeltaUsage, RawMessageStreamEvent
+    from anthropic.types import Usage as AnthropicUsage
 
-__all__ = ["AnthropicMessages"]
-
-_RULES: Final = WireRules(
-    takes_signature=is_anthropic, max_name_chars=128, max_image_bytes=5 * 1024 * 1024, max_images=100
-)
 _MAX_TOKENS: Final = 32_000
-"""The longest answer asked for when nobody says; the API wants a figure."""
+"""The longest answer asked for when a call sets no limit; the API wants a figure."""
 _UNKNOWN_MAX_TOKENS: Final = 8_192
 _CACHED: Final = {"type": "ephemeral"}
 _STOPS: Final[Mapping[str, StopReason]] = {
@@ -59,43 +63,65 @@ _STOPS: Final[Mapping[str, StopReason]] = {
 }
 _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 
+_BUDGETED: Final = (
+    "claude-3-7",
+    "claude-opus-4-0",
+    "claude-opus-4-1",
+    "claude-opus-4-2",
+    "claude-opus-4-5",
+    "claude-sonnet-4-0",
+    "claude-sonnet-4-2",
+    "claude-sonnet-4-5",
+    "claude-haiku-4-5",
+)
+_UNVERSIONED: Final = ("claude-opus-4", "claude-sonnet-4")
+_THINKS_ALWAYS: Final = ("claude-fable-5", "claude-mythos", "claude-opus-5-5")
+_BETWEEN_TOOLS: Final = "claude-sonnet-5-5"
+_SAMPLES: Final = (*_BUDGETED, "claude-3", "claude-opus-4-6", "claude-sonnet-4-6")
+_BUDGETS: Final[Mapping[ThinkingLevel, int]] = {"low": 2_048, "medium": 10_000, "high": 16_384, "max": 32_768}
+_LEAST_ANSWER: Final = 1_024
+_LEAST_BUDGET: Final = 1_024
+
 
 class AnthropicMessages:
     """The adapter."""
 
-    rules = _RULES
+    rules = WireRules(
+        takes_signature=is_anthropic_signature,
+        max_name_chars=128,
+        max_image_bytes=5 * 1024 * 1024,
+        max_images=100,
+    )
 
-    def connect(self, place: Place) -> Connected[AsyncAnthropic]:
+    def connect(self, endpoint: Endpoint) -> SdkClient[AsyncAnthropic]:
         """Return the SDK's client; without a key of ours it looks for credentials of its own."""
         # Imported here, in the thread that connects: it takes more than a second.
         from anthropic import AsyncAnthropic, CredentialsError
 
-        key = place.key.value if place.key is not None else None
+        key = endpoint.key.value if endpoint.key is not None else None
         try:
-            client = AsyncAnthropic(api_key=key, base_url=place.base_url, max_retries=0)
+            client = AsyncAnthropic(api_key=key, base_url=endpoint.base_url, max_retries=0)
             has_credentials = bool(client.api_key or client.auth_token or client.credentials)
         except CredentialsError:
             has_credentials = False
         if not has_credentials:
-            name = place.provider.id
-            raise gateway_error("auth", f"no key for {name}; {how_to_set(place.provider)}", provider=name)
+            name = endpoint.provider.id
+            raise gateway_error("auth", f"no key for {name}; {how_to_set(endpoint.provider)}", provider=name)
         # It loads its types when first looked at.
         _ = client.messages
-        return Connected(client, client.close)
+        return SdkClient(client, client.close)
 
-    def request(self, ask: Ask) -> Request:
+    def request(self, call: ModelCall) -> SdkArguments:
         """Return the arguments of ``messages.create``."""
-        conversation, options, model = ask.conversation, ask.options, ask.card.wire_id
-        max_tokens = options.max_output_tokens or min(
-            ask.card.max_output_tokens or _UNKNOWN_MAX_TOKENS, _MAX_TOKENS
-        )
-        request: Request = {
-            "model": model,
-            "max_tokens": max_tokens,
-            "messages": _with_cache_marks(list(_messages(conversation.turns))),
-        }
+        conversation, options, model = call.conversation, call.options, call.card.wire_id
+        longest = min(call.card.max_output_tokens or _UNKNOWN_MAX_TOKENS, _MAX_TOKENS)
+        max_tokens = options.max_output_tokens or longest
+        messages = list(anthropic_messages(conversation.turns))
+        for message in [message for message in messages if message["role"] == "user"][-2:]:
+            message["content"][-1]["cache_control"] = _CACHED
+        request: SdkArguments = {"model": model, "max_tokens": max_tokens, "messages": messages}
         if conversation.system:
-            text = sendable(conversation.system)
+            text = encodable(conversation.system)
             request["system"] = [{"type": "text", "text": text, "cache_control": _CACHED}]
         if conversation.tools:
             request["tools"] = [
@@ -104,8 +130,8 @@ class AnthropicMessages:
             ]
             if options.tool_choice:
                 request["tool_choice"] = {"type": _CHOICES[options.tool_choice]}
-        if options.thinking and ask.card.reasoning and options.tool_choice != "required":
-            request |= thinking_of(model, options.thinking, max_tokens)
+        if options.thinking and call.card.reasoning and options.tool_choice != "required":
+            request |= thinking_arguments(model, options.thinking, max_tokens)
         if "thinking" not in request and takes_sampling(model):
             # The SDK has no arguments for them any more; the models that take them still do.
             knobs = {"temperature": options.temperature, "top_p": options.top_p}
@@ -114,7 +140,7 @@ class AnthropicMessages:
 
     @asynccontextmanager
     async def open(
-        self, client: AsyncAnthropic, request: Request
+        self, client: AsyncAnthropic, request: SdkArguments
     ) -> AsyncIterator[AsyncIterator[RawMessageStreamEvent]]:
         """Stream one message."""
         stream = await client.messages.create(stream=True, **request)
@@ -127,19 +153,19 @@ class AnthropicMessages:
         """Return a reader for one stream."""
         return _Reader()
 
-    def failure(self, error: Exception) -> Failure | None:
-        """Return what Anthropic said in *error*."""
+    def failure(self, error: Exception) -> ProviderFailure | None:
+        """Return Anthropic's report in *error*."""
         import anthropic
 
         if isinstance(error, anthropic.APIStatusError):
             # An error in the middle of a stream bears the status of the stream, which was fine.
             status = error.status_code if error.status_code >= 400 else None
-            said = error.api_message or error.message
-            return Failure(said, status, error.type or "api_error", dict(error.response.headers))
+            message = error.api_message or error.message
+            return ProviderFailure(message, status, error.type or "api_error", dict(error.response.headers))
         if isinstance(error, anthropic.APIConnectionError):
-            return Failure(f"{error.message} {error.__cause__ or ''}".strip())
+            return ProviderFailure(f"{error.message} {error.__cause__ or ''}".strip())
         if isinstance(error, anthropic.CredentialsError):
-            return Failure(str(error), code="authentication_error")
+            return ProviderFailure(str(error), code="authentication_error")
         return None
 
 
@@ -147,63 +173,54 @@ class _Reader:
     def __init__(self) -> None:
         self.assembly = Assembly()
         self.is_complete = False
-        self._given: dict[int, object] = {}
+        self._whole_inputs: dict[int, object] = {}
+        """By its index, the input of a call that came whole with its start, as proxies send it."""
 
     def read(self, chunk: RawMessageStreamEvent) -> Emissions:
+        assembly = self.assembly
         match chunk.type:
-            case "content_block_delta":
-                return self._delta(chunk.index, chunk.delta)
             case "content_block_start":
-                return self._start(chunk.index, chunk.content_block)
+                block = chunk.content_block
+                match block.type:
+                    case "text":
+                        return assembly.text(block.text)
+                    case "thinking":
+                        assembly.open_thinking()
+                        return assembly.thinking(block.thinking)
+                    case "redacted_thinking":
+                        assembly.open_thinking()
+                        assembly.sign(f"{REDACTED_MARK}{block.data}")
+                    case "tool_use":
+                        self._whole_inputs[chunk.index] = block.input
+                        return assembly.call(chunk.index, block.id, block.name)
+            case "content_block_delta":
+                delta = chunk.delta
+                match delta.type:
+                    case "text_delta":
+                        return assembly.text(delta.text)
+                    case "input_json_delta":
+                        return assembly.arguments(chunk.index, delta.partial_json)
+                    case "thinking_delta":
+                        return assembly.thinking(delta.thinking)
+                    case "signature_delta":
+                        assembly.sign(delta.signature)
             case "content_block_stop":
-                return self._stop(chunk.index)
+                whole = self._whole_inputs.pop(chunk.index, None)
+                if whole and not assembly.has_arguments(chunk.index):
+                    return assembly.arguments(chunk.index, json_text(whole))
             case "message_start":
-                self._count(chunk.message.usage)
+                self._update_usage(chunk.message.usage)
             case "message_delta":
-                self._count(chunk.usage)
+                self._update_usage(chunk.usage)
                 if chunk.delta.stop_reason:
-                    self.assembly.stop = _STOPS.get(chunk.delta.stop_reason, "complete")
+                    assembly.stop = _STOPS.get(chunk.delta.stop_reason, "complete")
             case "message_stop":
                 self.is_complete = True
-        # Events of kinds that come later are nothing we need.
+        # Events of kinds that come later are not needed.
         return ()
 
-    def _delta(self, index: int, delta: RawContentBlockDelta) -> Emissions:
-        match delta.type:
-            case "text_delta":
-                return self.assembly.text(delta.text)
-            case "input_json_delta":
-                return self.assembly.arguments(index, delta.partial_json)
-            case "thinking_delta":
-                return self.assembly.thinking(delta.thinking)
-            case "signature_delta":
-                self.assembly.sign(delta.signature)
-        return ()
-
-    def _start(self, index: int, block: ContentBlock) -> Emissions:
-        match block.type:
-            case "text":
-                return self.assembly.text(block.text)
-            case "thinking":
-                self.assembly.open_thinking()
-                return self.assembly.thinking(block.thinking)
-            case "redacted_thinking":
-                self.assembly.open_thinking()
-                self.assembly.sign(f"{REDACTED}{block.data}")
-            case "tool_use":
-                self._given[index] = block.input
-                return self.assembly.call(index, block.id, block.name)
-        return ()
-
-    def _stop(self, index: int) -> Emissions:
-        """Take the arguments that came whole with the start of a call, as proxies send them."""
-        given = self._given.pop(index, None)
-        if not given or self.assembly.has_arguments(index):
-            return ()
-        return self.assembly.arguments(index, json_text(given))
-
-    def _count(self, usage: AnyUsage | MessageDeltaUsage) -> None:
-        """Take over what is told; later figures are sums, not additions."""
+    def _update_usage(self, usage: AnthropicUsage | MessageDeltaUsage) -> None:
+        """Replace the figures that *usage* has; they are totals, not additions."""
         known = self.assembly.usage or Usage(0, 0)
         self.assembly.usage = Usage(
             token_count(getattr(usage, "input_tokens", None)) or known.input_tokens,
@@ -213,8 +230,8 @@ class _Reader:
         )
 
 
-def _messages(turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
-    """Yield messages whose roles alternate: results of tools are the user's, before what the user says."""
+def anthropic_messages(turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
+    """Yield messages whose roles alternate; a user message has its tool results first."""
     for is_assistant, group in groupby(turns, lambda turn: isinstance(turn, AssistantTurn)):
         content = [part for turn in group for block in turn.blocks if (part := _part(block)) is not None]
         while is_assistant and content and "thinking" in content[-1]["type"]:
@@ -229,8 +246,8 @@ def _part(block: Block) -> dict[str, Any] | None:
     match block:
         case TextBlock(text=text):
             return {"type": "text", "text": text}
-        case ThinkingBlock(text=text, signature=signature) if signature is not None:
-            encrypted = unmarked(signature, REDACTED)
+        case ThinkingBlock(text=text, signature=str() as signature):
+            encrypted = without_mark(signature, REDACTED_MARK)
             if encrypted is not None:
                 return {"type": "redacted_thinking", "data": encrypted}
             return {"type": "thinking", "thinking": text, "signature": signature}
@@ -244,9 +261,37 @@ def _part(block: Block) -> dict[str, Any] | None:
     return None
 
 
-def _with_cache_marks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return *messages*, marked behind what the next call will send again."""
-    asked = [message for message in messages if message["role"] == "user"]
-    for message in asked[-2:]:
-        message["content"][-1]["cache_control"] = _CACHED
-    return messages
+def thinking_arguments(model: str, level: ThinkingLevel, max_tokens: int) -> dict[str, Any]:
+    """Return the part of a request that sets how far *model* thinks.
+
+    Args:
+        model: its name at Anthropic.
+        level: how far it is to think.
+        max_tokens: the limit of the whole answer, which a budget must leave room in.
+
+    >>> thinking_arguments("claude-opus-4-6", "max", 8_000)["output_config"]
+    {'effort': 'max'}
+    >>> thinking_arguments("claude-sonnet-4-5", "low", 8_000)["thinking"]["budget_tokens"]
+    2048
+    >>> thinking_arguments("claude-sonnet-4-5", "off", 8_000)
+    {}
+    """
+    if model.startswith(_BUDGETED) or model in _UNVERSIONED:
+        budget = min(_BUDGETS.get(level, 0), max_tokens - _LEAST_ANSWER)
+        if budget < _LEAST_BUDGET:
+            return {}
+        return {"thinking": {"type": "enabled", "budget_tokens": budget}}
+    if level == "off":
+        if model.startswith(_THINKS_ALWAYS):
+            return {}
+        return {"thinking": {"type": "between_tools" if model.startswith(_BETWEEN_TOOLS) else "disabled"}}
+    return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": level}}
+
+
+def takes_sampling(model: str) -> bool:
+    """Whether *model* takes a temperature.
+
+    >>> takes_sampling("claude-sonnet-4-5"), takes_sampling("claude-opus-5")
+    (True, False)
+    """
+    return model.startswith(_SAMPLES) or model in _UNVERSIONED

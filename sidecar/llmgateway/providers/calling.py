@@ -1,7 +1,13 @@
 """One model of one provider as an invoker: the same course of a call for every provider.
 
-Mend the conversation, get a client, open the stream, read it to its end; try again where nothing was shown
-yet; end in exactly one done or error emission. What differs between providers is the adapter's.
+A call sanitizes the conversation, gets a client, opens the stream and reads it to its end. It is retried
+while nothing was emitted, and ends in exactly one done or error emission. Everything that differs between
+providers is in their adapters.
+
+Cancelling. A call waits for bytes inside an SDK. To end that wait, the waiting task is cancelled at just that
+point, as ``asyncio.timeout`` does it, so that the SDK closes the connection on its way out. A task for each
+chunk would be slower, and an SDK must be closed by the task that opened it. The invariant: outside of a wait
+of :class:`CancelScope` the task is never cancelled, and a cancellation of ours never leaves ``run`` as one.
 """
 
 from __future__ import annotations
@@ -13,8 +19,10 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Final, Generic, ParamSpec, TypeVar
 
+from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import log_fault
 from sidecar.llmgateway.channel import channel_of
 from sidecar.llmgateway.contract import (
@@ -29,16 +37,13 @@ from sidecar.llmgateway.contract import (
     gateway_error,
 )
 from sidecar.llmgateway.credentials import Key, how_to_set
-from sidecar.llmgateway.providers.adapter import Adapter, Ask
-from sidecar.llmgateway.providers.assembling import MalformedAnswerError
-from sidecar.llmgateway.providers.connecting import Clients
-from sidecar.llmgateway.providers.failures import Failure, as_error, is_stale_thinking
-from sidecar.llmgateway.providers.fitting import fit
-from sidecar.llmgateway.providers.interrupting import Interrupted, Interrupter
-from sidecar.llmgateway.providers.patience import Patience
+from sidecar.llmgateway.providers.adapter import Adapter, ModelCall
+from sidecar.llmgateway.providers.assembly import MalformedAnswerError
+from sidecar.llmgateway.providers.clients import ClientPool
+from sidecar.llmgateway.providers.failures import ProviderFailure, is_stale_thinking, to_gateway_error
+from sidecar.llmgateway.providers.sanitize import sanitize
 
-__all__ = ["ProviderModel", "Retrying"]
-
+T = TypeVar("T")
 ClientT = TypeVar("ClientT")
 ChunkT = TypeVar("ChunkT")
 P = ParamSpec("P")
@@ -49,125 +54,239 @@ _WIRE_MODULES: Final = frozenset({"httpx", "httpcore", "h", "anyio", "aiohttp", 
 
 
 @dataclass(frozen=True, slots=True)
-class Retrying:
-    """How failed calls are tried again. *sleep* takes seconds, *chance* returns a number in 0..1."""
+class RetryPolicy:
+    """The limits of retrying; times in milliseconds.
 
-    patience: Patience = field(default_factory=Patience)
+    Attributes:
+        max_attempts: how often a call is made at most.
+        first_ms: the first pause, about; each further one is twice as long.
+        longest_ms: the longest pause of our own.
+        longest_asked_ms: the longest pause that is made because a server asks for it; when it asks for a
+            longer one, the call fails and the user learns why.
+    """
+
+    max_attempts: int = 6
+    first_ms: int = 500
+    longest_ms: int = 30_000
+    longest_asked_ms: int = 120_000
+
+    def pause_ms(self, attempt: int, error: GatewayError, chance: float) -> int | None:
+        """Return the pause after a failed attempt, or None to give up.
+
+        Args:
+            attempt: the number of the attempt that failed: 1, 2, ...
+            error: its failure.
+            chance: in 0..1; spreads clients that failed together over half of the pause.
+
+        >>> from sidecar.llmgateway.contract import gateway_error
+        >>> RetryPolicy().pause_ms(3, gateway_error("http", "busy", status=503), chance=1.0)
+        2000
+        """
+        if not error.retryable or attempt >= self.max_attempts:
+            return None
+        pause = min(self.longest_ms, self.first_ms * 2 ** (attempt - 1))
+        jittered = int(pause * (1 + chance) / 2)
+        if error.retry_after_ms is None:
+            return jittered
+        if error.retry_after_ms > self.longest_asked_ms:
+            return None
+        return max(error.retry_after_ms, jittered)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryDeps:
+    """The retry policy and its collaborators. *sleep* takes seconds, *chance* returns a number in 0..1."""
+
+    policy: RetryPolicy = field(default_factory=RetryPolicy)
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     chance: Callable[[], float] = random.random
+
+
+class CallCancelledError(Exception):
+    """The token of the call was cancelled before or during a wait."""
+
+
+class CancelScope:
+    """The waits of one call under one *token*; None never cancels. A context manager.
+
+    The token may be cancelled from any thread.
+    """
+
+    def __init__(self, token: CancelToken | None) -> None:
+        self._token = token
+        self._waiting: asyncio.Task[object] | None = None
+        self._was_cancelled = False
+        self._dispose: Callable[[], None] | None = None
+
+    def __enter__(self) -> CancelScope:
+        loop = asyncio.get_running_loop()
+
+        def cancel_wait() -> None:
+            if self._waiting is not None and not self._was_cancelled:
+                self._was_cancelled = True
+                self._waiting.cancel()
+
+        def on_cancel() -> None:
+            loop.call_soon_threadsafe(cancel_wait)
+
+        if self._token is not None:
+            self._dispose = self._token.add_callback(on_cancel)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._dispose is not None:
+            self._dispose()
+
+    async def run(self, work: Awaitable[T]) -> T:
+        """Return the result of *work*. Raises CallCancelledError once the token is cancelled."""
+        if self._token is None:
+            return await work
+        task = asyncio.current_task()
+        if task is None or self._token.cancelled:
+            # Closed, so that Python does not warn of a coroutine that was never awaited.
+            close = getattr(work, "close", None)
+            if close is not None:
+                close()
+            raise CallCancelledError
+        before = task.cancelling()
+        self._waiting = task
+        try:
+            result = await work
+        except asyncio.CancelledError:
+            if self._was_cancelled and task.uncancel() <= before:
+                raise CallCancelledError from None
+            raise
+        finally:
+            self._waiting = None
+        if self._was_cancelled:
+            # The work swallowed the cancellation; it must not reach the caller's next wait.
+            task.uncancel()
+            raise CallCancelledError
+        return result
 
 
 class ProviderModel(Generic[ClientT, ChunkT]):
     """The model of *card*, called through *adapter*; a ``ModelInvoker`` of ``sidecar.runtime.contract``.
 
-    It never raises, and honours cancel at once wherever it waits. Signatures that the provider has refused
-    are remembered, so that a conversation whose beginning was condensed costs one refusal, not one a call.
+    It never raises, and cancels at once wherever it waits. Signatures that the provider has refused are
+    remembered: a conversation whose beginning was condensed costs one refusal, not one for each call.
     """
 
     def __init__(
         self,
         card: ModelCard,
         adapter: Adapter[ClientT, ChunkT],
-        clients: Clients[ClientT],
-        retrying: Retrying | None = None,
+        clients: ClientPool[ClientT],
+        retries: RetryDeps | None = None,
     ) -> None:
         self._card = card
         self._adapter = adapter
         self._clients = clients
-        self._retrying = retrying or Retrying()
-        self._refused: frozenset[str] = frozenset()
-        self._told: set[str] = set()
+        self._retries = retries or RetryDeps()
+        self._refused_signatures: frozenset[str] = frozenset()
+        self._logged_repairs: set[str] = set()
 
     def __call__(self, conversation: Conversation, options: StreamOptions) -> Channel:
         """Return the channel of one call; reading it again makes the call again."""
         return channel_of(lambda: self._call(conversation, options))
 
     async def _call(self, conversation: Conversation, options: StreamOptions) -> AsyncIterator[Emission]:
-        attempt, shown = 0, False
-        with Interrupter(options.cancel) as waits:
+        attempt, has_emitted = 0, False
+        with CancelScope(options.cancel) as scope:
             try:
                 while True:
                     attempt += 1
                     try:
-                        async with aclosing(self._attempt(conversation, options, waits)) as emissions:
+                        async with aclosing(self._attempt(conversation, options, scope)) as emissions:
                             async for emission in emissions:
-                                shown = True
+                                has_emitted = True
                                 yield emission
                         return
                     except GatewayError as error:
                         failed = error
-                    # What was shown or acted on cannot be taken back: then the failure is the end.
-                    if shown or not await self._may_repeat(attempt, failed, options, waits):
+                    # An emission may have been shown or acted on; after one the failure is final.
+                    if has_emitted or not await self._wait_to_retry(attempt, failed, options, scope):
                         yield ErrorEmission(failed)
                         return
-            except Interrupted:
+            except CallCancelledError:
                 name = self._card.provider
                 yield ErrorEmission(gateway_error("aborted", "the call was cancelled", provider=name))
 
     async def _attempt(
-        self, conversation: Conversation, options: StreamOptions, waits: Interrupter
+        self, conversation: Conversation, options: StreamOptions, scope: CancelScope
     ) -> AsyncGenerator[Emission, None]:
-        """Yield what one request comes to. Raises GatewayError for whatever goes wrong, or Interrupted."""
-        fitted = self._fit(conversation, options)
-        reader, place, failed = self._adapter.reader(), None, None
+        """Yield the emissions of one request. Raises GatewayError for any failure, or CallCancelledError."""
+        reader, key, failed, sent = self._adapter.reader(), None, None, conversation
         try:
-            place, connected = await waits.run(self._clients.get(options.api_key))
-            request = self._adapter.request(Ask(fitted, options, self._card, place))
+            sane = sanitize(
+                conversation,
+                self._adapter.rules,
+                sees_images="image" in self._card.modalities,
+                refused=self._refused_signatures,
+            )
+            sent = sane.conversation
+            for repair in sane.repairs:
+                self._report_repair(options, repair)
+            endpoint, connected = await scope.run(self._clients.get(options.api_key))
+            key = endpoint.key
+            request = self._adapter.request(ModelCall(sent, options, self._card, endpoint))
             async with AsyncExitStack() as stack:
                 opening = self._adapter.open(connected.client, request)
-                chunks = aiter(await waits.run(stack.enter_async_context(opening)))
+                chunks = aiter(await scope.run(stack.enter_async_context(opening)))
                 while True:
                     try:
-                        chunk = await waits.run(anext(chunks))
+                        chunk = await scope.run(anext(chunks))
                     except StopAsyncIteration:
                         break
                     for emission in reader.read(chunk):
                         yield emission
-        except (GatewayError, Interrupted):
+        except (GatewayError, CallCancelledError):
             raise
         except Exception as error:
-            failed = self._error(error, place.key if place is not None else None)
+            failed = self._gateway_error(error, key)
         if failed is not None:
             # Raised out here: an error of the SDK holds the request, and with it the key and the prompt.
-            self._refuse_thinking(failed, fitted, options)
+            self._forget_refused_thinking(failed, sent, options)
             raise failed
         if not reader.is_complete:
             name = self._card.provider
             raise gateway_error("transport", f"{name} hung up in the middle of an answer", provider=name)
-        for emission in reader.assembly.ending(self._card.id):
+        for emission in reader.assembly.finish(self._card.id):
             yield emission
 
-    def _fit(self, conversation: Conversation, options: StreamOptions) -> Conversation:
-        fitted = fit(
-            conversation,
-            self._adapter.rules,
-            sees_images="image" in self._card.modalities,
-            refused=self._refused,
-        )
-        for repair in fitted.repairs:
-            self._tell_repair(options, repair)
-        return fitted.conversation
-
-    def _error(self, error: Exception, key: Key | None) -> GatewayError:
-        """Return what went wrong as the error a call ends with."""
+    def _gateway_error(self, error: Exception, key: Key | None) -> GatewayError:
         name = self._card.provider
         try:
             failure = self._adapter.failure(error)
-            if failure is None and _is_of_the_wire(error):
-                failure = Failure(str(error) or type(error).__name__)
+            package = type(error).__module__.partition(".")[0].rstrip("0123456789")
+            if failure is None and (isinstance(error, OSError) or package in _WIRE_MODULES):
+                # From below the SDK: a connection that broke, a time that ran out.
+                failure = ProviderFailure(str(error) or type(error).__name__)
             if failure is not None:
-                hint, secret = how_to_set(self._clients.provider), key.value if key is not None else None
-                address = self._clients.base_url
-                return as_error(failure, name, hint=hint, address=address, key=secret, now_s=time.time())
+                return to_gateway_error(
+                    failure,
+                    name,
+                    hint=how_to_set(self._clients.provider),
+                    address=self._clients.base_url,
+                    key=key.value if key is not None else None,
+                    now_s=time.time(),
+                )
         except Exception as malformed:
-            # The report of the failure is itself of no known shape.
+            # The report of the failure has an unknown shape itself.
             error = malformed
         _log.debug("an answer of %s cannot be understood", name, exc_info=error)
         found = str(error) if isinstance(error, MalformedAnswerError) else type(error).__name__
         return gateway_error("parse", f"the answer of {name} cannot be understood ({found})", provider=name)
 
-    def _refuse_thinking(self, failed: GatewayError, sent: Conversation, options: StreamOptions) -> None:
-        """Send the reasoning of *sent* no more, when that is what the provider refused; then try again."""
+    def _forget_refused_thinking(
+        self, failed: GatewayError, sent: Conversation, options: StreamOptions
+    ) -> None:
+        """Send the reasoning of *sent* no more if the provider refused it; the call is retried then."""
         signatures = frozenset(
             block.signature
             for turn in sent.turns
@@ -175,44 +294,40 @@ class ProviderModel(Generic[ClientT, ChunkT]):
             if isinstance(block, ThinkingBlock) and block.signature is not None
         )
         if signatures and is_stale_thinking(failed):
-            self._refused |= signatures
+            self._refused_signatures |= signatures
             failed.retryable = True
-            self._tell_repair(options, "earlier reasoning was left out, since what precedes it has changed")
+            self._report_repair(
+                options, "earlier reasoning was left out, because the turns before it changed"
+            )
 
-    def _tell_repair(self, options: StreamOptions, repair: str) -> None:
-        # A conversation that stays broken is mended at every call; the log says it once.
-        level = logging.DEBUG if repair in self._told else logging.WARNING
-        self._told.add(repair)
-        _log.log(level, "mended a conversation for %s: %s", self._card.provider, repair)
+    def _report_repair(self, options: StreamOptions, repair: str) -> None:
+        # A broken conversation is repaired at every call, and logged once.
+        level = logging.DEBUG if repair in self._logged_repairs else logging.WARNING
+        self._logged_repairs.add(repair)
+        _log.log(level, "repaired a conversation for %s: %s", self._card.provider, repair)
         if options.on_repair is not None:
-            _quietly(options.on_repair, repair)
+            _call_listener(options.on_repair, repair)
 
-    async def _may_repeat(
-        self, attempt: int, failed: GatewayError, options: StreamOptions, waits: Interrupter
+    async def _wait_to_retry(
+        self, attempt: int, failed: GatewayError, options: StreamOptions, scope: CancelScope
     ) -> bool:
         """Wait until the call may be made again; False when it may not."""
         if failed.kind == "auth":
             self._clients.forget(options.api_key)
-        patience = self._retrying.patience
-        pause_ms = patience.pause_ms(attempt, failed, self._retrying.chance())
+        policy = self._retries.policy
+        pause_ms = policy.pause_ms(attempt, failed, self._retries.chance())
         if pause_ms is None:
             return False
         _log.info("attempt %d failed (%s), next one in %d ms", attempt, failed.kind, pause_ms)
         if options.on_retry is not None:
-            _quietly(options.on_retry, attempt, patience.max_attempts, pause_ms, failed)
-        await waits.run(self._retrying.sleep(pause_ms / 1000))
+            _call_listener(options.on_retry, attempt, policy.max_attempts, pause_ms, failed)
+        await scope.run(self._retries.sleep(pause_ms / 1000))
         return True
 
 
-def _is_of_the_wire(error: Exception) -> bool:
-    """Whether *error* comes from below the SDK: a connection that broke, a time that ran out."""
-    package = type(error).__module__.partition(".")[0].rstrip("0123456789")
-    return isinstance(error, OSError) or package in _WIRE_MODULES
-
-
-def _quietly(listener: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+def _call_listener(listener: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
     try:
         listener(*args, **kwargs)
     except Exception as error:
-        # A call never depends on who watches it.
+        # A call never depends on its listeners.
         log_fault("a listener of a model call", error)

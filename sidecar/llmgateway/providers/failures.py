@@ -1,7 +1,7 @@
-"""From what a provider answered to a typed error: its kind, whether and when to try again, what to do. Pure.
+"""Typed errors for the failures of providers: the kind, whether and when to retry, the next step. Pure.
 
 SDKs raise classes of their own; an adapter takes the plain values out of them, and everything else is decided
-here, the same for every provider. No key gets into a message.
+here, in the same way for every provider. No key gets into a message.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from typing import Final
 
 from sidecar._internal.secrets import MASK, mask_secrets
 from sidecar.llmgateway.contract import GatewayError, GatewayErrorKind
-
-__all__ = ["NOT_SET_UP", "Failure", "as_error", "is_stale_thinking", "retry_after_ms", "window_in"]
 
 _MESSAGE_CHARS: Final = 500
 _OVERFLOW_STATUS: Final = frozenset({None, 400, 413, 422, 500})
@@ -46,7 +44,7 @@ _WINDOW: Final = re.compile(
 )
 _QUOTA: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_error"})
 NOT_SET_UP: Final = "not_set_up"
-"""The code of what is missing on this machine before a provider can be asked."""
+"""The code of a failure on this machine: something is missing before the provider can be called."""
 
 _BY_CODE: Final[Mapping[str, tuple[GatewayErrorKind, int | None]]] = {
     "authentication_error": ("auth", 401),
@@ -61,14 +59,19 @@ _BY_CODE: Final[Mapping[str, tuple[GatewayErrorKind, int | None]]] = {
     "invalid_prompt": ("http", 400),
     NOT_SET_UP: ("unsupported", None),
 }
-"""What an error amounts to that has no status of its own: mostly one in the middle of a stream."""
+"""The kind and status of an error without a status of its own, most often one in the middle of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """What a provider said when it failed.
+class ProviderFailure:
+    """The report of a provider about its failure.
 
-    *code* is its own word for it; *status* is None when there was no answer.
+    Attributes:
+        message: its sentence.
+        status: the HTTP status, None when there was no answer.
+        code: its own name for the failure.
+        headers: the headers of the answer.
+        retry_after_ms: the pause that it asks for elsewhere than in a header.
     """
 
     message: str
@@ -78,8 +81,8 @@ class Failure:
     retry_after_ms: int | None = None
 
 
-def as_error(
-    failure: Failure,
+def to_gateway_error(
+    failure: ProviderFailure,
     provider: str,
     *,
     hint: str = "",
@@ -87,38 +90,57 @@ def as_error(
     key: str | None = None,
     now_s: float = 0.0,
 ) -> GatewayError:
-    """Return *failure* as the error a call ends with.
+    """Return the error with which a call ends after *failure*.
 
     Args:
-        provider: who failed.
-        hint: what to do about a key that is missing or refused.
-        address: where the provider is reached, None for its own place.
-        key: the key that was used, to be taken out of the message.
-        now_s: the time, for a server that asks to be left alone until another one.
+        provider: the id of the provider that failed.
+        hint: the next step for a key that is missing or refused.
+        address: the address of the provider, None for its own.
+        key: the key that was used, to be masked in the message.
+        now_s: the time in seconds since 1970, for a server that names the time of the next attempt.
     """
-    kind, status = _kind(failure)
-    is_overflow = _is_overflow(failure)
-    said = _said(failure, key)
-    asked = failure.retry_after_ms
-    wait = asked if asked is not None else retry_after_ms(failure.headers, now_s)
+    status = failure.status
+    kind: GatewayErrorKind
+    if status is None or status < 400:
+        kind, status = _BY_CODE.get(failure.code, ("http" if failure.code else "transport", None))
+    elif status in (401, 403):
+        kind = "auth"
+    elif status == 404:
+        kind = "unsupported"
+    else:
+        kind = "rate_limit" if status == 429 else "http"
+    is_overflow = failure.status in _OVERFLOW_STATUS and (
+        failure.code in _OVERFLOW_CODES or _OVERFLOW.search(failure.message) is not None
+    )
+    if address is not None and kind in ("transport", "unsupported"):
+        place = mask_secrets(f"{provider} ({address})")
+    else:
+        place = provider
+    reason = _masked(failure.message, key)
+    if is_overflow:
+        number = f" {status}" if status is not None else ""
+        message = f"the conversation does not fit the model's window ({place}{number}): {reason}"
+    else:
+        message = _message(kind, place, status, reason, hint)
+    pause = failure.retry_after_ms
     return GatewayError(
         kind,
-        _sentence(kind, _placed(provider, kind, address), status, said, hint, is_overflow=is_overflow),
+        message,
         status=status,
         provider=provider,
         retryable=False if failure.code in _QUOTA else None,
-        retry_after_ms=wait,
+        retry_after_ms=pause if pause is not None else retry_after_ms(failure.headers, now_s),
         is_overflow=is_overflow,
-        window_tokens=window_in(failure.message) if is_overflow else None,
+        window_tokens=window_tokens_in(failure.message) if is_overflow else None,
     )
 
 
-def window_in(message: str) -> int | None:
-    """Return the window in tokens that *message*, a refusal of what does not fit, tells of, or None.
+def window_tokens_in(message: str) -> int | None:
+    """Return the window in tokens that *message*, the refusal of a long conversation, names, or None.
 
-    >>> window_in("This model's maximum context length is 8192 tokens. You requested 9000 tokens.")
+    >>> window_tokens_in("This model's maximum context length is 8192 tokens. You requested 9000 tokens.")
     8192
-    >>> window_in("the request (9000 tokens) exceeds the available context size (4096 tokens)")
+    >>> window_tokens_in("the request (9000 tokens) exceeds the available context size (4096 tokens)")
     4096
     """
     found = _WINDOW.search(message)
@@ -126,7 +148,7 @@ def window_in(message: str) -> int | None:
 
 
 def retry_after_ms(headers: Mapping[str, str], now_s: float) -> int | None:
-    """Return how long the server asks to be left alone, or None when it does not ask.
+    """Return the pause that a server asks for in *headers*, or None when it asks for none.
 
     >>> retry_after_ms({"retry-after": "1.5"}, 0.0), retry_after_ms({}, 0.0)
     (1500, None)
@@ -145,60 +167,34 @@ def retry_after_ms(headers: Mapping[str, str], now_s: float) -> int | None:
 
 
 def is_stale_thinking(error: GatewayError) -> bool:
-    """Whether the provider refuses earlier reasoning: its signature does not fit what now precedes it."""
-    said = error.message.lower()
-    if "encrypted content" in said or "encrypted_content" in said or "thought signature" in said:
+    """Whether the provider refuses earlier reasoning: its signature does not fit the turns before it."""
+    message = error.message.lower()
+    if "encrypted content" in message or "encrypted_content" in message or "thought signature" in message:
         return error.status == 400
     return (
-        error.status == 400 and "thinking" in said and ("signature" in said or "cannot be modified" in said)
+        error.status == 400
+        and "thinking" in message
+        and ("signature" in message or "cannot be modified" in message)
     )
 
 
-def _kind(failure: Failure) -> tuple[GatewayErrorKind, int | None]:
-    status = failure.status
-    if status is None or status < 400:
-        return _BY_CODE.get(failure.code, ("http" if failure.code else "transport", None))
-    if status in (401, 403):
-        return "auth", status
-    if status == 404:
-        return "unsupported", status
-    return ("rate_limit" if status == 429 else "http"), status
+def _masked(message: str, key: str | None) -> str:
+    """Return *message* as one line of bounded length without secrets."""
+    reason = message if not key else message.replace(key, MASK)
+    reason = mask_secrets(" ".join(reason.split()))
+    return reason if len(reason) <= _MESSAGE_CHARS else reason[: _MESSAGE_CHARS - 1] + "…"
 
 
-def _is_overflow(failure: Failure) -> bool:
-    if failure.status not in _OVERFLOW_STATUS:
-        return False
-    return failure.code in _OVERFLOW_CODES or _OVERFLOW.search(failure.message) is not None
-
-
-def _said(failure: Failure, key: str | None) -> str:
-    said = failure.message if not key else failure.message.replace(key, MASK)
-    said = mask_secrets(" ".join(said.split()))
-    return said if len(said) <= _MESSAGE_CHARS else said[: _MESSAGE_CHARS - 1] + "…"
-
-
-def _placed(provider: str, kind: GatewayErrorKind, address: str | None) -> str:
-    """Return *provider*, with where it was looked for when it cannot be reached or does not know a model."""
-    is_about_place = kind in ("transport", "unsupported") and address is not None
-    return mask_secrets(f"{provider} ({address})") if is_about_place else provider
-
-
-def _sentence(
-    kind: GatewayErrorKind, provider: str, status: int | None, said: str, hint: str, *, is_overflow: bool
-) -> str:
-    number = f" {status}" if status is not None else ""
-    if is_overflow:
-        return f"the conversation does not fit the model's window ({provider}{number}): {said}"
+def _message(kind: GatewayErrorKind, place: str, status: int | None, reason: str, hint: str) -> str:
     match kind:
         case "auth":
-            text = f"{provider} does not accept the key ({status}): {said}" if status else said
-            text = f"{text}; {hint}" if hint else text
+            text = f"{place} does not accept the key ({status}): {reason}" if status else reason
+            return f"{text}; {hint}" if hint else text
         case "unsupported" if status is None:
-            text = f"{provider} cannot be asked: {said}"
+            return f"{place} cannot be called: {reason}"
         case "unsupported":
-            text = f"{provider} has no such model or address ({status}): {said}"
+            return f"{place} has no such model or address ({status}): {reason}"
         case "transport":
-            text = f"{provider} cannot be reached, or hung up: {said}"
+            return f"{place} cannot be reached, or hung up: {reason}"
         case _:
-            text = f"{provider} answered{number}: {said}"
-    return text
+            return f"{place} answered{f' {status}' if status is not None else ''}: {reason}"

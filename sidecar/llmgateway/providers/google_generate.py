@@ -1,7 +1,7 @@
 """Google's generate format over the ``google-genai`` SDK.
 
-A thought signature goes back on the very part it came on: that of a call stands before the call, that of text
-behind the text. A call that was made by another model gets the signature which Google names for that case.
+A thought signature goes back on the part on which it came: that of a call stands before the call, that of
+text behind the text. A call of another model gets the signature that Google names for that case.
 """
 
 from __future__ import annotations
@@ -31,24 +31,23 @@ from sidecar.llmgateway.contract import (
     gateway_error,
 )
 from sidecar.llmgateway.credentials import how_to_set
-from sidecar.llmgateway.providers.adapter import Ask, Connected, Place, Request
-from sidecar.llmgateway.providers.assembling import Assembly, Emissions
-from sidecar.llmgateway.providers.failures import Failure
-from sidecar.llmgateway.providers.fitting import WireRules
-from sidecar.llmgateway.providers.signatures import GOOGLE, unmarked
-from sidecar.llmgateway.providers.texts import json_text, sendable, sendable_json
-from sidecar.llmgateway.providers.usage import usage_of
+from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall, SdkArguments, SdkClient
+from sidecar.llmgateway.providers.assembly import Assembly, Emissions
+from sidecar.llmgateway.providers.failures import ProviderFailure
+from sidecar.llmgateway.providers.fields import (
+    GOOGLE_MARK,
+    encodable,
+    encodable_json,
+    json_text,
+    usage_of,
+    without_mark,
+)
+from sidecar.llmgateway.providers.sanitize import WireRules
 
 if TYPE_CHECKING:
     from google.genai import Client
-    from google.genai.types import Candidate, GenerateContentResponse, Part
+    from google.genai.types import GenerateContentResponse, Part
 
-__all__ = ["GoogleGenerate"]
-
-_RULES: Final = WireRules(
-    takes_signature=lambda signature: signature.startswith(GOOGLE),
-    image_types=frozenset({"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}),
-)
 _TIMEOUT_MS: Final = 600_000
 _OF_TEXT: Final = "text:"
 _FOREIGN: Final = b"skip_thought_signature_validator"
@@ -72,33 +71,42 @@ _BUDGETS: Final[Mapping[ThinkingLevel, int]] = {"low": 2_048, "medium": 8_192, "
 class GoogleGenerate:
     """The adapter."""
 
-    rules = _RULES
+    rules = WireRules(
+        takes_signature=lambda signature: signature.startswith(GOOGLE_MARK),
+        image_types=frozenset({"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}),
+    )
 
-    def connect(self, place: Place) -> Connected[Client]:
+    def connect(self, endpoint: Endpoint) -> SdkClient[Client]:
         """Return the SDK's client; without a key of ours it looks for credentials of its own."""
         # Imported here, in the thread that connects: it takes most of a second.
         from google.genai import Client, types
 
+        async def remember(response: _Response) -> None:
+            opened = _OPENED.get()
+            if opened is not None:
+                opened.append(response)
+
         http = types.HttpOptions(
-            base_url=place.base_url,
+            base_url=endpoint.base_url,
             timeout=_TIMEOUT_MS,
             retry_options=types.HttpRetryOptions(attempts=1),
-            async_client_args={"event_hooks": {"response": [_remember]}},
+            async_client_args={"event_hooks": {"response": [remember]}},
         )
         try:
-            client = Client(api_key=place.key.value if place.key is not None else None, http_options=http)
+            key = endpoint.key.value if endpoint.key is not None else None
+            client = Client(api_key=key, http_options=http)
         except ValueError:
-            name = place.provider.id
-            message = f"no key for {name}; {how_to_set(place.provider)}"
+            name = endpoint.provider.id
+            message = f"no key for {name}; {how_to_set(endpoint.provider)}"
             raise gateway_error("auth", message, provider=name) from None
         # Both build their types when first used.
         types.GenerateContentConfig(tools=[], system_instruction="")
         types.GenerateContentResponse.model_validate({"candidates": [{"content": {"parts": [{"text": ""}]}}]})
-        return Connected(client, client.aio.aclose)
+        return SdkClient(client, client.aio.aclose)
 
-    def request(self, ask: Ask) -> Request:
+    def request(self, call: ModelCall) -> SdkArguments:
         """Return the arguments of ``models.generate_content_stream``."""
-        conversation, options, model = ask.conversation, ask.options, ask.card.wire_id
+        conversation, options, model = call.conversation, call.options, call.card.wire_id
         config: dict[str, Any] = {
             "max_output_tokens": options.max_output_tokens,
             "temperature": options.temperature,
@@ -106,7 +114,7 @@ class GoogleGenerate:
             "automatic_function_calling": {"disable": True},
         }
         if conversation.system:
-            config["system_instruction"] = sendable(conversation.system)
+            config["system_instruction"] = encodable(conversation.system)
         if conversation.tools:
             declared = [
                 {
@@ -120,14 +128,14 @@ class GoogleGenerate:
             if options.tool_choice:
                 mode = _MODES[options.tool_choice]
                 config["tool_config"] = {"function_calling_config": {"mode": mode}}
-        if options.thinking and ask.card.reasoning:
-            config["thinking_config"] = _thinking(model, options.thinking)
+        if options.thinking and call.card.reasoning:
+            config["thinking_config"] = thinking_config(model, options.thinking)
         set_knobs = {name: value for name, value in config.items() if value is not None}
-        return {"model": model, "contents": list(_contents(conversation.turns)), "config": set_knobs}
+        return {"model": model, "contents": list(google_contents(conversation.turns)), "config": set_knobs}
 
     @asynccontextmanager
     async def open(
-        self, client: Client, request: Request
+        self, client: Client, request: SdkArguments
     ) -> AsyncIterator[AsyncIterator[GenerateContentResponse]]:
         """Stream one answer."""
         opened: list[_Response] = []
@@ -142,19 +150,19 @@ class GoogleGenerate:
         """Return a reader for one stream."""
         return _Reader()
 
-    def failure(self, error: Exception) -> Failure | None:
-        """Return what Google said in *error*."""
+    def failure(self, error: Exception) -> ProviderFailure | None:
+        """Return Google's report in *error*."""
         from google.genai import errors
 
         if not isinstance(error, errors.APIError):
             return None
-        message = error.message or str(error.details)
+        message, details = error.message or str(error.details), str(error.details)
         # A wrong key is a bad request here.
         status = 401 if "API key" in message and error.code == 400 else error.code
         headers = getattr(error.response, "headers", None) or {}
-        return Failure(
-            message, status, error.status or "", dict(headers), retry_after_ms=_asked_pause_ms(error.details)
-        )
+        pause = re.search(r"'retryDelay': '([\d.]+)s'", details)
+        pause_ms = int(float(pause[1]) * 1000) if pause else None
+        return ProviderFailure(message, status, error.status or "", dict(headers), pause_ms)
 
 
 class _Response(Protocol):
@@ -162,14 +170,8 @@ class _Response(Protocol):
 
 
 _OPENED: Final[ContextVar[list[_Response] | None]] = ContextVar("opened", default=None)
-"""The HTTP responses of the call at hand. The SDK gives no way to close them, and leaves them open when the
+"""The HTTP responses of the running call. The SDK offers no way to close them, and leaves them open when the
 stream fails."""
-
-
-async def _remember(response: _Response) -> None:
-    opened = _OPENED.get()
-    if opened is not None:
-        opened.append(response)
 
 
 class _Reader:
@@ -191,40 +193,39 @@ class _Reader:
             return ()
         candidate = chunk.candidates[0]
         parts = candidate.content.parts if candidate.content is not None else None
-        said: Emissions = ()
-        for part in parts or ():
-            said = (*said, *self._part(part))
-        self._finish(candidate)
-        return said
+        emissions = [emission for part in parts or () for emission in self._part(part)]
+        if candidate.finish_reason is not None:
+            reason = str(getattr(candidate.finish_reason, "value", candidate.finish_reason))
+            if reason in _BROKEN:
+                message = f"google's model made a call that cannot be read ({reason})"
+                raise GatewayError("parse", message, provider="google", retryable=True)
+            self.is_complete = True
+            self.assembly.stop = _STOPS.get(reason, "error")
+        return emissions
 
     def _part(self, part: Part) -> Emissions:
         signature = base64.b64encode(part.thought_signature).decode() if part.thought_signature else None
         if part.function_call is not None:
             if signature:
-                self.assembly.sign(f"{GOOGLE}{signature}")
+                self.assembly.sign(f"{GOOGLE_MARK}{signature}")
             call = part.function_call
             self._n_calls += 1
             key = self._n_calls
-            said = self.assembly.call(key, call.id or f"call_{uuid4().hex[:16]}", call.name or "")
-            return (*said, *self.assembly.arguments(key, json_text(call.args or {})))
+            opened = self.assembly.call(key, call.id or f"call_{uuid4().hex[:16]}", call.name)
+            return (*opened, *self.assembly.arguments(key, json_text(call.args or {})))
         text = part.text or ""
-        said = self.assembly.thinking(text) if part.thought else self.assembly.text(text)
+        emissions = self.assembly.thinking(text) if part.thought else self.assembly.text(text)
         if signature:
-            self.assembly.sign(f"{GOOGLE}{_OF_TEXT}{signature}")
-        return said
-
-    def _finish(self, candidate: Candidate) -> None:
-        if candidate.finish_reason is None:
-            return
-        reason = str(getattr(candidate.finish_reason, "value", candidate.finish_reason))
-        if reason in _BROKEN:
-            found = f"google's model made a call that cannot be read ({reason})"
-            raise GatewayError("parse", found, provider="google", retryable=True)
-        self.is_complete = True
-        self.assembly.stop = _STOPS.get(reason, "error")
+            self.assembly.sign(f"{GOOGLE_MARK}{_OF_TEXT}{signature}")
+        return emissions
 
 
-def _thinking(model: str, level: ThinkingLevel) -> dict[str, Any]:
+def thinking_config(model: str, level: ThinkingLevel) -> dict[str, Any]:
+    """Return the part of a request that sets how far *model* thinks: a budget for 2.5, a level since.
+
+    >>> thinking_config("gemini-2.5-pro", "off"), thinking_config("gemini-3-pro", "max")["thinking_level"]
+    ({'include_thoughts': False, 'thinking_budget': 128}, 'HIGH')
+    """
     shown = {"include_thoughts": level != "off"}
     if "gemini-2.5" in model:
         least = 128 if "pro" in model else 0
@@ -232,25 +233,19 @@ def _thinking(model: str, level: ThinkingLevel) -> dict[str, Any]:
     return shown | {"thinking_level": _LEVELS.get(level, "HIGH")}
 
 
-def _asked_pause_ms(details: object) -> int | None:
-    """Return how long the error's own details ask to be left alone, None when they do not."""
-    found = re.search(r"'retryDelay': '([\d.]+)s'", str(details))
-    return int(float(found[1]) * 1000) if found else None
-
-
-def _contents(turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
+def google_contents(turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
     """Yield contents whose roles alternate."""
     names = {
         block.id: block.name for turn in turns for block in turn.blocks if isinstance(block, ToolCallBlock)
     }
     for is_model, group in groupby(turns, lambda turn: isinstance(turn, AssistantTurn)):
         blocks = [block for turn in group for block in turn.blocks]
-        parts = list(_said(blocks) if is_model else _given(blocks, names))
+        parts = list(_model_parts(blocks) if is_model else _user_parts(blocks, names))
         if parts:
             yield {"role": "model" if is_model else "user", "parts": parts}
 
 
-def _given(blocks: Sequence[Block], names: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+def _user_parts(blocks: Sequence[Block], names: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     for block in blocks:
         match block:
             case TextBlock(text=text):
@@ -258,7 +253,7 @@ def _given(blocks: Sequence[Block], names: Mapping[str, str]) -> Iterator[dict[s
             case ImageBlock(media_type=media_type, data_base64=data):
                 yield {"inline_data": {"mime_type": media_type, "data": base64.b64decode(data)}}
             case ToolResultBlock(call_id=call_id, output=output, is_error=is_error):
-                response = {"error" if is_error else "output": sendable_json(output)}
+                response = {"error" if is_error else "output": encodable_json(output)}
                 yield {
                     "function_response": {
                         "id": call_id,
@@ -268,29 +263,25 @@ def _given(blocks: Sequence[Block], names: Mapping[str, str]) -> Iterator[dict[s
                 }
 
 
-def _said(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
+def _model_parts(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
     waiting: bytes | None = None
     needs_signature = True
     for block in blocks:
         match block:
             case TextBlock(text=text):
                 yield {"text": text}
-            case ThinkingBlock(signature=signature) if signed := unmarked(signature or "", GOOGLE):
+            case ThinkingBlock(signature=signature) if signed := without_mark(signature, GOOGLE_MARK):
                 of_text = signed.startswith(_OF_TEXT)
-                proof = _decoded(signed.removeprefix(_OF_TEXT))
+                try:
+                    proof = base64.b64decode(signed.removeprefix(_OF_TEXT), validate=True)
+                except binascii.Error:
+                    proof = b""
                 if of_text and proof:
                     yield {"text": "", "thought_signature": proof}
-                waiting = None if of_text else proof
+                waiting = None if of_text else proof or None
             case ToolCallBlock(id=call_id, name=name, input=value):
                 part: dict[str, Any] = {"function_call": {"id": call_id, "name": name, "args": value}}
                 if waiting or needs_signature:
                     part["thought_signature"] = waiting or _FOREIGN
                 waiting, needs_signature = None, False
                 yield part
-
-
-def _decoded(signed: str) -> bytes | None:
-    try:
-        return base64.b64decode(signed, validate=True)
-    except binascii.Error:
-        return None

@@ -1,12 +1,12 @@
-"""OpenAI's chat format, which most servers speak, local ones among them; over the ``openai`` SDK.
+"""OpenAI's chat format, the one that most other servers speak as well; over the ``openai`` SDK.
 
-Reasoning goes back only to the server that gave it, in the field it came in, and only while the question it
-belongs to is being answered.
+Reasoning goes back only to the server that sent it, in the field in which it came, and only until the prompt
+that it belongs to is answered.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
+    Emission,
     ImageBlock,
     StopReason,
     TextBlock,
@@ -21,29 +22,22 @@ from sidecar.llmgateway.contract import (
     ToolCallBlock,
     ToolResultBlock,
     Turn,
-    Usage,
     UserTurn,
 )
 from sidecar.llmgateway.providers import openai_sdk
-from sidecar.llmgateway.providers.adapter import Ask, Connected, Place, Request
-from sidecar.llmgateway.providers.assembling import Assembly, Emissions, MalformedAnswerError
-from sidecar.llmgateway.providers.failures import Failure
-from sidecar.llmgateway.providers.fitting import WireRules
-from sidecar.llmgateway.providers.signatures import CHAT, unmarked
-from sidecar.llmgateway.providers.texts import json_text, sendable
-from sidecar.llmgateway.providers.usage import usage_of
+from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall, SdkArguments, SdkClient
+from sidecar.llmgateway.providers.assembly import Assembly, Emissions, MalformedAnswerError
+from sidecar.llmgateway.providers.failures import ProviderFailure
+from sidecar.llmgateway.providers.fields import CHAT_MARK, encodable, json_text, usage_of, without_mark
+from sidecar.llmgateway.providers.sanitize import WireRules
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
-    from openai.types import CompletionUsage
     from openai.types.chat import ChatCompletionChunk
     from openai.types.chat.chat_completion_chunk import ChoiceDelta, ChoiceDeltaToolCall
 
-__all__ = ["OpenAIChat"]
-
-_RULES: Final = WireRules(takes_signature=lambda signature: signature.startswith(CHAT), max_id_chars=40)
 _REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
-_IN_CONTENT: Final = f"{CHAT}content"
+_IN_CONTENT: Final = f"{CHAT_MARK}content"
 """The signature of reasoning that came as parts of the content, as Mistral's models stream it."""
 
 _STOPS: Final[dict[str, StopReason]] = {
@@ -58,18 +52,18 @@ _STOPS: Final[dict[str, StopReason]] = {
 class OpenAIChat:
     """The adapter."""
 
-    rules = _RULES
+    rules = WireRules(takes_signature=lambda signature: signature.startswith(CHAT_MARK), max_id_chars=40)
 
-    def connect(self, place: Place) -> Connected[AsyncOpenAI]:
+    def connect(self, endpoint: Endpoint) -> SdkClient[AsyncOpenAI]:
         """Return the SDK's client."""
-        return openai_sdk.connect(place)
+        return openai_sdk.connect(endpoint)
 
-    def request(self, ask: Ask) -> Request:
+    def request(self, call: ModelCall) -> SdkArguments:
         """Return the arguments of ``chat.completions.create``."""
-        conversation, options, official = ask.conversation, ask.options, openai_sdk.is_official(ask.place)
-        request: Request = {
-            "model": ask.card.wire_id,
-            "messages": list(_messages(conversation.system, conversation.turns)),
+        conversation, options = call.conversation, call.options
+        request: SdkArguments = {
+            "model": call.card.wire_id,
+            "messages": list(chat_messages(conversation.system, conversation.turns)),
             "stream_options": {"include_usage": True},
         }
         if conversation.tools:
@@ -87,17 +81,17 @@ class OpenAIChat:
             request |= {"tool_choice": options.tool_choice} if options.tool_choice else {}
         if options.max_output_tokens:
             # Other servers know only the older of the two names.
-            name = "max_completion_tokens" if official else "max_tokens"
+            name = "max_completion_tokens" if openai_sdk.is_official(call.endpoint) else "max_tokens"
             request[name] = options.max_output_tokens
         knobs = {"temperature": options.temperature, "top_p": options.top_p}
         request |= {name: value for name, value in knobs.items() if value is not None}
-        if options.thinking and ask.card.reasoning:
-            request["reasoning_effort"] = openai_sdk.effort_of(ask.card.wire_id, options.thinking)
+        if options.thinking and call.card.reasoning:
+            request["reasoning_effort"] = openai_sdk.effort_of(call.card.wire_id, options.thinking)
         return request
 
     @asynccontextmanager
     async def open(
-        self, client: AsyncOpenAI, request: Request
+        self, client: AsyncOpenAI, request: SdkArguments
     ) -> AsyncIterator[AsyncIterator[ChatCompletionChunk]]:
         """Stream one completion."""
         stream = await client.chat.completions.create(stream=True, **request)
@@ -110,8 +104,8 @@ class OpenAIChat:
         """Return a reader for one stream."""
         return _Reader()
 
-    def failure(self, error: Exception) -> Failure | None:
-        """Return what the server said in *error*."""
+    def failure(self, error: Exception) -> ProviderFailure | None:
+        """Return the server's report in *error*."""
         return openai_sdk.failure_of(error)
 
 
@@ -122,118 +116,110 @@ class _Reader:
         self._open: dict[int, tuple[int, str]] = {}
 
     def read(self, chunk: ChatCompletionChunk) -> Emissions:
-        if chunk.usage is not None:
-            self.assembly.usage = _usage(chunk.usage)
+        if (usage := chunk.usage) is not None:
+            details = getattr(usage, "prompt_tokens_details", None)
+            self.assembly.usage = usage_of(
+                getattr(usage, "prompt_tokens", None),
+                getattr(usage, "completion_tokens", None),
+                cache_read=getattr(details, "cached_tokens", None),
+                cache_write=getattr(details, "cache_write_tokens", None),
+            )
         if not chunk.choices:
             return ()
         choice = chunk.choices[0]
-        # The SDK checks nothing: what its types call required may be missing.
+        # The SDK checks nothing: a field that its types call required may be missing.
         delta: ChoiceDelta | None = choice.delta
-        said = self._delta(delta) if delta is not None else ()
+        emissions = list(self._delta(delta)) if delta is not None else []
         if choice.finish_reason:
             self.is_complete = True
             if self.assembly.stop != "refusal":
                 self.assembly.stop = _STOPS.get(choice.finish_reason, "complete")
-        return said
+        return emissions
 
-    def _delta(self, delta: ChoiceDelta) -> Emissions:
-        assembly = self.assembly
-        said = self._reasoning(delta.model_extra) if delta.model_extra else ()
+    def _delta(self, delta: ChoiceDelta) -> Iterator[Emission]:
+        assembly, extra = self.assembly, delta.model_extra or {}
+        for field in _REASONING_FIELDS:
+            if isinstance(extra.get(field), str) and extra[field]:
+                yield from assembly.thinking(extra[field], f"{CHAT_MARK}{field}")
+                break
         if delta.content:
-            said = (*said, *self._content(delta.content, assembly.text))
+            yield from self._content(delta.content, assembly.text)
         if delta.refusal:
             assembly.stop = "refusal"
-            said = (*said, *assembly.text(delta.refusal))
+            yield from assembly.text(delta.refusal)
         for call in delta.tool_calls or ():
-            said = (*said, *self._call(call))
-        return said
+            yield from self._call(call)
 
-    def _content(self, content: object, add: Callable[[object], Emissions]) -> Emissions:
+    def _content(self, content: object, add: Callable[[object], Emissions]) -> Iterator[Emission]:
         """Add *content* by *add*: text, or a list of parts with thinking among them, as Mistral sends it."""
         if not isinstance(content, list):
-            return add(content)
-        said: Emissions = ()
+            yield from add(content)
+            return
         for part in content:
             match part:
                 case {"type": "text", "text": text}:
-                    said = (*said, *add(text))
+                    yield from add(text)
                 case {"type": "thinking", "thinking": thinking}:
-                    said = (
-                        *said,
-                        *self._content(thinking, partial(self.assembly.thinking, signature=_IN_CONTENT)),
-                    )
+                    yield from self._content(thinking, partial(self.assembly.thinking, signature=_IN_CONTENT))
                 case {"type": "reference"}:
                     continue
                 case _:
                     raise MalformedAnswerError("a part of the content is of no known type")
-        return said
 
-    def _reasoning(self, extra: Mapping[str, object]) -> Emissions:
-        for field in _REASONING_FIELDS:
-            text = extra.get(field)
-            if isinstance(text, str) and text:
-                return self.assembly.thinking(text, f"{CHAT}{field}")
-        return ()
-
-    def _call(self, call: ChoiceDeltaToolCall) -> Emissions:
+    def _call(self, call: ChoiceDeltaToolCall) -> Iterator[Emission]:
         name = call.function.name if call.function else None
-        key = self._key(call.index or 0, call.id or "", is_named=bool(name))
-        said = self.assembly.call(key, key[1], name)
+        index, call_id = call.index or 0, call.id or ""
+        key = self._open.get(index)
+        if key is None or (name and call_id not in ("", key[1])):
+            # Some servers number all parallel calls 0: another id with a name is another call.
+            key = self._open[index] = (index, call_id)
+        yield from self.assembly.call(key, key[1], name)
         arguments: object = call.function.arguments if call.function else None
         # Some servers send the object that others send as its text.
         text = json_text(arguments) if isinstance(arguments, dict) else arguments
-        return (*said, *self.assembly.arguments(key, text))
-
-    def _key(self, index: int, call_id: str, *, is_named: bool) -> tuple[int, str]:
-        """Return what tells a call from the others; some servers number all parallel calls 0."""
-        known = self._open.get(index)
-        if known is None or (is_named and call_id not in ("", known[1])):
-            known = self._open[index] = (index, call_id)
-        return known
+        yield from self.assembly.arguments(key, text)
 
 
-def _usage(usage: CompletionUsage) -> Usage:
-    details = getattr(usage, "prompt_tokens_details", None)
-    return usage_of(
-        getattr(usage, "prompt_tokens", 0),
-        getattr(usage, "completion_tokens", 0),
-        cache_read=getattr(details, "cached_tokens", 0),
-        cache_write=getattr(details, "cache_write_tokens", 0),
-    )
-
-
-def _messages(system: str | None, turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
+def chat_messages(system: str | None, turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
+    """Yield the messages of a conversation; reasoning only after the newest prompt."""
     if system:
-        yield {"role": "system", "content": sendable(system)}
+        yield {"role": "system", "content": encodable(system)}
     newest_prompt = max((i for i, turn in enumerate(turns) if isinstance(turn, UserTurn)), default=0)
     for index, turn in enumerate(turns):
         match turn:
             case UserTurn(blocks=blocks):
-                yield {"role": "user", "content": _content(blocks)}
+                yield {"role": "user", "content": _user_content(blocks)}
             case AssistantTurn(blocks=blocks):
-                yield _assistant(blocks, with_reasoning=index > newest_prompt)
+                yield _assistant_message(blocks, with_reasoning=index > newest_prompt)
             case _:
-                yield from _results(turn.blocks)
+                results = [block for block in turn.blocks if isinstance(block, ToolResultBlock)]
+                for block in results:
+                    yield {"role": "tool", "tool_call_id": block.call_id, "content": json_text(block.output)}
+                # Everything else that a tool returned, such as images, follows as the user's.
+                shown = [block for block in turn.blocks if not isinstance(block, ToolResultBlock)]
+                if shown:
+                    yield {"role": "user", "content": _user_content(shown)}
 
 
-def _content(blocks: Sequence[Block]) -> str | list[dict[str, Any]]:
-    """Return *blocks* as plain text where they are that: small servers take nothing else."""
+def _user_content(blocks: Sequence[Block]) -> str | list[dict[str, Any]]:
+    """Return text blocks alone as plain text: small servers take nothing else."""
     texts = [block.text for block in blocks if isinstance(block, TextBlock)]
     if len(texts) == len(blocks):
         return "\n\n".join(texts)
-    return [part for block in blocks if (part := _part(block)) is not None]
+    parts: list[dict[str, Any]] = []
+    for block in blocks:
+        match block:
+            case TextBlock(text=text):
+                parts.append({"type": "text", "text": text})
+            case ImageBlock(media_type=media_type, data_base64=data):
+                url = f"data:{media_type};base64,{data}"
+                parts.append({"type": "image_url", "image_url": {"url": url}})
+            case _:
+                continue
+    return parts
 
 
-def _part(block: Block) -> dict[str, Any] | None:
-    match block:
-        case TextBlock(text=text):
-            return {"type": "text", "text": text}
-        case ImageBlock(media_type=media_type, data_base64=data):
-            return {"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}}
-    return None
-
-
-def _assistant(blocks: Sequence[Block], *, with_reasoning: bool) -> dict[str, Any]:
+def _assistant_message(blocks: Sequence[Block], *, with_reasoning: bool) -> dict[str, Any]:
     text = "".join(block.text for block in blocks if isinstance(block, TextBlock))
     message: dict[str, Any] = {"role": "assistant", "content": text or None}
     calls = [
@@ -248,23 +234,14 @@ def _assistant(blocks: Sequence[Block], *, with_reasoning: bool) -> dict[str, An
     if calls:
         message["tool_calls"] = calls
     parts: list[dict[str, Any]] = []
-    for block in blocks if with_reasoning else ():
-        field = unmarked(block.signature or "", CHAT) if isinstance(block, ThinkingBlock) else None
-        if field in _REASONING_FIELDS and isinstance(block, ThinkingBlock):
+    for block in blocks:
+        if not isinstance(block, ThinkingBlock) or not with_reasoning:
+            continue
+        field = without_mark(block.signature, CHAT_MARK)
+        if field in _REASONING_FIELDS:
             message[field] = message.get(field, "") + block.text
-        elif isinstance(block, ThinkingBlock) and block.signature == _IN_CONTENT:
-            thinking = [{"type": "text", "text": block.text}]
-            parts.append({"type": "thinking", "thinking": thinking})
+        elif block.signature == _IN_CONTENT:
+            parts.append({"type": "thinking", "thinking": [{"type": "text", "text": block.text}]})
     if parts:
         message["content"] = [*parts, {"type": "text", "text": text}] if text else parts
     return message
-
-
-def _results(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
-    """Yield one message a result; what else the tools have shown follows as the user's."""
-    for block in blocks:
-        if isinstance(block, ToolResultBlock):
-            yield {"role": "tool", "tool_call_id": block.call_id, "content": json_text(block.output)}
-    shown = [block for block in blocks if not isinstance(block, ToolResultBlock)]
-    if shown:
-        yield {"role": "user", "content": _content(shown)}

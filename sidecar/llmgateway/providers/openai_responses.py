@@ -1,6 +1,6 @@
 """OpenAI's responses format over the ``openai`` SDK. Nothing is stored there: each call brings all it needs.
 
-A reasoning item goes back whole, encrypted as it came, and directly before what followed it.
+A reasoning item goes back whole, encrypted as it came, and directly before the item that followed it.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ from sidecar.llmgateway.contract import (
     Turn,
 )
 from sidecar.llmgateway.providers import openai_sdk
-from sidecar.llmgateway.providers.adapter import Ask, Connected, Place, Request
-from sidecar.llmgateway.providers.assembling import Assembly, Emissions
-from sidecar.llmgateway.providers.failures import Failure
-from sidecar.llmgateway.providers.fitting import WireRules
-from sidecar.llmgateway.providers.signatures import RESPONSES, unmarked
-from sidecar.llmgateway.providers.texts import json_text, sendable
-from sidecar.llmgateway.providers.usage import usage_of
+from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall, SdkArguments, SdkClient
+from sidecar.llmgateway.providers.assembly import Assembly, Emissions
+from sidecar.llmgateway.providers.failures import ProviderFailure
+from sidecar.llmgateway.providers.fields import (
+    RESPONSES_MARK,
+    encodable,
+    json_text,
+    usage_of,
+    without_mark,
+)
+from sidecar.llmgateway.providers.sanitize import WireRules
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
     from openai.types.responses import Response, ResponseOutputItem, ResponseStreamEvent
 
-__all__ = ["OpenAIResponses"]
-
-_RULES: Final = WireRules(takes_signature=lambda signature: signature.startswith(RESPONSES))
 _REASONING: Final = "reasoning"
-_AN_EVENT: Final = {
+_SAMPLE_EVENT: Final = {
     "type": "response.output_text.delta",
     "content_index": 0,
     "delta": "",
@@ -51,29 +52,30 @@ _AN_EVENT: Final = {
 class OpenAIResponses:
     """The adapter."""
 
-    rules = _RULES
+    rules = WireRules(takes_signature=lambda signature: signature.startswith(RESPONSES_MARK))
 
-    def connect(self, place: Place) -> Connected[AsyncOpenAI]:
+    def connect(self, endpoint: Endpoint) -> SdkClient[AsyncOpenAI]:
         """Return the SDK's client."""
-        connected = openai_sdk.connect(place)
+        connected = openai_sdk.connect(endpoint)
         from openai import BaseModel
         from openai.types.responses import ResponseStreamEvent
         from pydantic import create_model
 
-        # What reads events is built when the first one is read: here, and not by the event loop.
-        create_model("Warm", __base__=BaseModel, event=(ResponseStreamEvent, ...)).construct(event=_AN_EVENT)
+        # The parser of events is built when it reads the first one: here, and not in the event loop.
+        warm = create_model("Warm", __base__=BaseModel, event=(ResponseStreamEvent, ...))
+        warm.construct(event=_SAMPLE_EVENT)
         return connected
 
-    def request(self, ask: Ask) -> Request:
+    def request(self, call: ModelCall) -> SdkArguments:
         """Return the arguments of ``responses.create``."""
-        conversation, options, card = ask.conversation, ask.options, ask.card
-        request: Request = {
+        conversation, options, card = call.conversation, call.options, call.card
+        request: SdkArguments = {
             "model": card.wire_id,
-            "input": list(_items(conversation.turns)),
+            "input": list(response_items(conversation.turns)),
             "store": False,
         }
         if conversation.system:
-            request["instructions"] = sendable(conversation.system)
+            request["instructions"] = encodable(conversation.system)
         if conversation.tools:
             request["tools"] = [
                 {
@@ -88,11 +90,18 @@ class OpenAIResponses:
             request |= {"tool_choice": options.tool_choice} if options.tool_choice else {}
         if options.max_output_tokens:
             request["max_output_tokens"] = options.max_output_tokens
-        return request | (_reasoning(ask) if card.reasoning else _sampling(ask))
+        if not card.reasoning:
+            knobs = {"temperature": options.temperature, "top_p": options.top_p}
+            return request | {name: value for name, value in knobs.items() if value is not None}
+        request["include"] = ["reasoning.encrypted_content"]
+        if options.thinking:
+            effort = openai_sdk.effort_of(card.wire_id, options.thinking)
+            request["reasoning"] = {"effort": effort, "summary": "auto"}
+        return request
 
     @asynccontextmanager
     async def open(
-        self, client: AsyncOpenAI, request: Request
+        self, client: AsyncOpenAI, request: SdkArguments
     ) -> AsyncIterator[AsyncIterator[ResponseStreamEvent]]:
         """Stream one response."""
         stream = await client.responses.create(stream=True, **request)
@@ -105,17 +114,19 @@ class OpenAIResponses:
         """Return a reader for one stream."""
         return _Reader()
 
-    def failure(self, error: Exception) -> Failure | None:
-        """Return what OpenAI said in *error*."""
-        return error.failure if isinstance(error, _Failed) else openai_sdk.failure_of(error)
+    def failure(self, error: Exception) -> ProviderFailure | None:
+        """Return OpenAI's report in *error*."""
+        return error.failure if isinstance(error, ResponseFailedError) else openai_sdk.failure_of(error)
 
 
-class _Failed(Exception):
-    """The stream itself says that there will be no answer."""
+class ResponseFailedError(Exception):
+    """An event of the stream reports that there will be no answer."""
 
-    def __init__(self, code: str | None, message: str | None) -> None:
+    def __init__(self, code: object, message: object) -> None:
         super().__init__(message)
-        self.failure = Failure(str(message or "no reason was given"), code=str(code or "server_error"))
+        self.failure = ProviderFailure(
+            str(message or "no reason was given"), code=str(code or "server_error")
+        )
 
 
 class _Reader:
@@ -137,37 +148,32 @@ class _Reader:
             case "response.refusal.delta":
                 assembly.stop = "refusal"
                 return assembly.text(chunk.delta)
-            case "response.output_item.added":
-                return self._begun(chunk.output_index, chunk.item)
+            case "response.output_item.added" if chunk.item.type == "function_call":
+                return assembly.call(chunk.output_index, chunk.item.call_id, chunk.item.name)
+            case "response.output_item.added" if chunk.item.type == _REASONING:
+                assembly.open_thinking()
             case "response.output_item.done":
-                return self._finished(chunk.output_index, chunk.item)
+                return self._finish_item(chunk.output_index, chunk.item)
             case "response.completed" | "response.incomplete" | "response.failed":
-                self._end(chunk.response)
+                self._finish(chunk.response)
             case "error":
-                raise _Failed(chunk.code, chunk.message)
-        # Events of other kinds tell what is told otherwise as well.
+                raise ResponseFailedError(chunk.code, chunk.message)
+        # Events of other kinds repeat these.
         return ()
 
-    def _begun(self, index: int, item: ResponseOutputItem) -> Emissions:
-        if item.type == "function_call":
-            return self.assembly.call(index, item.call_id, item.name)
-        if item.type == _REASONING:
-            self.assembly.open_thinking()
-        return ()
-
-    def _finished(self, index: int, item: ResponseOutputItem) -> Emissions:
+    def _finish_item(self, index: int, item: ResponseOutputItem) -> Emissions:
         if item.type == "function_call" and not self.assembly.has_arguments(index):
             return self.assembly.arguments(index, item.arguments)
         if item.type == _REASONING and item.encrypted_content:
             summary = [part.text for part in item.summary]
             proof = {"id": item.id, "summary": summary, "encrypted_content": item.encrypted_content}
-            self.assembly.sign(f"{RESPONSES}{json.dumps(proof)}")
+            self.assembly.sign(f"{RESPONSES_MARK}{json.dumps(proof)}")
         return ()
 
-    def _end(self, response: Response) -> None:
+    def _finish(self, response: Response) -> None:
         if response.status == "failed":
             error = response.error
-            raise _Failed(error.code if error else None, error.message if error else None)
+            raise ResponseFailedError(error.code if error else None, error.message if error else None)
         self.is_complete = True
         reason = response.incomplete_details.reason if response.incomplete_details else None
         if reason == "max_output_tokens":
@@ -179,75 +185,54 @@ class _Reader:
             self.assembly.usage = usage_of(
                 usage.input_tokens,
                 usage.output_tokens,
-                cache_read=getattr(details, "cached_tokens", 0),
-                cache_write=getattr(details, "cache_write_tokens", 0),
+                cache_read=getattr(details, "cached_tokens", None),
+                cache_write=getattr(details, "cache_write_tokens", None),
             )
 
 
-def _reasoning(ask: Ask) -> Request:
-    request: Request = {"include": ["reasoning.encrypted_content"]}
-    if ask.options.thinking:
-        effort = openai_sdk.effort_of(ask.card.wire_id, ask.options.thinking)
-        request["reasoning"] = {"effort": effort, "summary": "auto"}
-    return request
-
-
-def _sampling(ask: Ask) -> Request:
-    knobs = {"temperature": ask.options.temperature, "top_p": ask.options.top_p}
-    return {name: value for name, value in knobs.items() if value is not None}
-
-
-def _items(turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
+def response_items(turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
+    """Yield the input items of a conversation."""
     for turn in turns:
         if isinstance(turn, AssistantTurn):
-            yield from _said(turn.blocks)
+            items = [item for block in turn.blocks if (item := _assistant_item(block)) is not None]
+            while items and items[-1].get("type") == _REASONING:
+                # Reasoning with no item behind it, since the answer was stopped, is refused.
+                items.pop()
+            yield from items
             continue
-        shown = []
+        content: list[dict[str, Any]] = []
         for block in turn.blocks:
-            if isinstance(block, ToolResultBlock):
-                output = json_text(block.output)
-                yield {"type": "function_call_output", "call_id": block.call_id, "output": output}
-            elif (part := _shown(block)) is not None:
-                shown.append(part)
-        if shown:
-            yield {"role": "user", "content": shown}
+            match block:
+                case ToolResultBlock(call_id=call_id, output=output):
+                    yield {
+                        "type": "function_call_output",
+                        "call_id": call_id,
+                        "output": json_text(output),
+                    }
+                case TextBlock(text=text):
+                    content.append({"type": "input_text", "text": text})
+                case ImageBlock(media_type=media_type, data_base64=data):
+                    url = f"data:{media_type};base64,{data}"
+                    content.append({"type": "input_image", "image_url": url, "detail": "auto"})
+                case _:
+                    continue
+        if content:
+            yield {"role": "user", "content": content}
 
 
-def _shown(block: Block) -> dict[str, Any] | None:
-    match block:
-        case TextBlock(text=text):
-            return {"type": "input_text", "text": text}
-        case ImageBlock(media_type=media_type, data_base64=data):
-            url = f"data:{media_type};base64,{data}"
-            return {"type": "input_image", "image_url": url, "detail": "auto"}
-    return None
-
-
-def _said(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
-    items = [item for block in blocks if (item := _said_item(block)) is not None]
-    while items and items[-1].get("type") == _REASONING:
-        # Reasoning that nothing followed, since the answer was stopped, is refused.
-        items.pop()
-    yield from items
-
-
-def _said_item(block: Block) -> dict[str, Any] | None:
+def _assistant_item(block: Block) -> dict[str, Any] | None:
     match block:
         case TextBlock(text=text):
             return {"role": "assistant", "content": text}
-        case ThinkingBlock(signature=signature) if proof := unmarked(signature or "", RESPONSES):
-            return _reasoning_item(proof)
         case ToolCallBlock(id=call_id, name=name, input=value):
             arguments = json_text(value)
             return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
+        case ThinkingBlock(signature=signature) if proof := without_mark(signature, RESPONSES_MARK):
+            try:
+                item = json.loads(proof)
+                summary = [{"type": "summary_text", "text": text} for text in item["summary"]]
+            except (ValueError, TypeError, KeyError):
+                # Not as it was stored here: left out whole.
+                return None
+            return {**item, "type": _REASONING, "summary": summary}
     return None
-
-
-def _reasoning_item(proof: str) -> dict[str, Any] | None:
-    try:
-        item = json.loads(proof)
-        summary = [{"type": "summary_text", "text": text} for text in item["summary"]]
-    except (ValueError, TypeError, KeyError):
-        # Not as we stored it: left out whole.
-        return None
-    return {**item, "type": _REASONING, "summary": summary}

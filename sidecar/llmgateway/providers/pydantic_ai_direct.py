@@ -1,7 +1,7 @@
-"""The long tail of providers, through the ``direct`` requests of ``pydantic-ai``; it knows each one's format.
+"""All other providers, through the ``direct`` requests of ``pydantic-ai``, which knows their formats.
 
-Where a provider has an adapter of its own, that one is nearer to the wire. Each provider here wants its own
-extra of pydantic-ai, and says so when it is missing.
+An adapter of our own, where there is one, is nearer to the wire. Each provider needs its own extra of
+pydantic-ai; the error of a missing one names it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,17 @@ from sidecar.llmgateway.contract import (
     Usage,
 )
 from sidecar.llmgateway.names import PYDANTIC_AI
-from sidecar.llmgateway.providers.adapter import Ask, Connected, Place, Request
-from sidecar.llmgateway.providers.assembling import Assembly, Emissions
-from sidecar.llmgateway.providers.failures import NOT_SET_UP, Failure
-from sidecar.llmgateway.providers.fitting import WireRules
-from sidecar.llmgateway.providers.signatures import LONG_TAIL, unmarked
-from sidecar.llmgateway.providers.texts import json_text, sendable
-from sidecar.llmgateway.providers.usage import usage_of
+from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall, SdkArguments, SdkClient
+from sidecar.llmgateway.providers.assembly import Assembly, Emissions
+from sidecar.llmgateway.providers.failures import NOT_SET_UP, ProviderFailure
+from sidecar.llmgateway.providers.fields import (
+    PYDANTIC_AI_MARK,
+    encodable,
+    json_text,
+    usage_of,
+    without_mark,
+)
+from sidecar.llmgateway.providers.sanitize import WireRules
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import (
@@ -42,17 +46,12 @@ if TYPE_CHECKING:
         ModelRequestPart,
         ModelResponse,
         ModelResponsePart,
-        ModelResponsePartDelta,
         ModelResponseStreamEvent,
-        ThinkingPart,
     )
     from pydantic_ai.models import Model
 
-    _Chunk: TypeAlias = ModelResponseStreamEvent | "_Whole"
+    _Chunk: TypeAlias = ModelResponseStreamEvent | "_End"
 
-__all__ = ["PydanticAIDirect"]
-
-_RULES: Final = WireRules(takes_signature=lambda signature: signature.startswith(LONG_TAIL), max_id_chars=40)
 _STOPS: Final[dict[str, StopReason]] = {
     "stop": "complete",
     "tool_call": "tool_calls",
@@ -63,17 +62,16 @@ _STOPS: Final[dict[str, StopReason]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Whole:
-    """What is known once the answer is over."""
+class _End:
+    """The end of a stream: the stop reason, None when the answer was cut off, and the usage."""
 
-    is_complete: bool
     stop: StopReason | None
     usage: Usage | None
 
 
 @dataclass(slots=True)
-class LongTail:
-    """What stands in for a client: makes the model of a name, once."""
+class PydanticAIModels:
+    """The client of this adapter: it makes each model once, by its name."""
 
     make: Callable[[str], Model]
     models: dict[str, Model] = field(default_factory=dict)
@@ -88,17 +86,19 @@ class LongTail:
 class PydanticAIDirect:
     """The adapter."""
 
-    rules = _RULES
+    rules = WireRules(
+        takes_signature=lambda signature: signature.startswith(PYDANTIC_AI_MARK), max_id_chars=40
+    )
 
-    def connect(self, place: Place) -> Connected[LongTail]:
-        """Return what makes models; without a key of ours each provider looks for its own."""
+    def connect(self, endpoint: Endpoint) -> SdkClient[PydanticAIModels]:
+        """Return a maker of models; without a key of ours each provider looks for its own."""
         # Imported here, in the thread that connects: it takes most of a second.
         import_module("pydantic_ai.direct")
         from pydantic_ai.exceptions import UserError
         from pydantic_ai.models import infer_model
         from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
 
-        key = place.key.value if place.key is not None else None
+        key = endpoint.key.value if endpoint.key is not None else None
 
         def provider(name: str) -> Provider[Any]:
             if key is None:
@@ -111,22 +111,30 @@ class PydanticAIDirect:
             except ValueError as error:
                 raise UserError(str(error)) from None
 
-        client = LongTail(make)
-        return Connected(client, lambda: _close(client))
+        client = PydanticAIModels(make)
 
-    def request(self, ask: Ask) -> Request:
+        async def close() -> None:
+            for model in client.models.values():
+                close_model = getattr(getattr(model, "client", None), "close", None)
+                if close_model is not None:
+                    await close_model()
+
+        return SdkClient(client, close)
+
+    def request(self, call: ModelCall) -> SdkArguments:
         """Return the arguments of ``model_request_stream``, with the model by its name."""
         from pydantic_ai.models import ModelRequestParameters
         from pydantic_ai.tools import ToolDefinition
 
-        conversation, options = ask.conversation, ask.options
+        conversation, options = call.conversation, call.options
+        level = False if options.thinking == "off" else options.thinking
         knobs = {
             "max_tokens": options.max_output_tokens,
             "temperature": options.temperature,
             "top_p": options.top_p,
             "tool_choice": options.tool_choice if conversation.tools else None,
-            "thinking": _thinking(options.thinking) if ask.card.reasoning else None,
-            # The call itself tries again, and tells.
+            "thinking": level if call.card.reasoning else None,
+            # The gateway retries, and reports it.
             "max_retries": 0,
         }
         tools = [
@@ -135,17 +143,19 @@ class PydanticAIDirect:
             )
             for tool in conversation.tools or ()
         ]
-        provider = ask.place.provider.id
+        provider, name = call.endpoint.provider.id, call.card.wire_id
         return {
-            "model": ask.card.wire_id if provider == PYDANTIC_AI else f"{provider}:{ask.card.wire_id}",
-            "messages": list(_messages(conversation.system, conversation.turns)),
+            "model": name if provider == PYDANTIC_AI else f"{provider}:{name}",
+            "messages": list(pydantic_ai_messages(conversation.system, conversation.turns)),
             "model_settings": {name: value for name, value in knobs.items() if value is not None},
             "model_request_parameters": ModelRequestParameters(function_tools=tools),
         }
 
     @asynccontextmanager
-    async def open(self, client: LongTail, request: Request) -> AsyncIterator[AsyncIterator[_Chunk]]:
-        """Stream one answer; its last piece is the answer as a whole."""
+    async def open(
+        self, client: PydanticAIModels, request: SdkArguments
+    ) -> AsyncIterator[AsyncIterator[_Chunk]]:
+        """Stream one answer; its last chunk tells how it ended."""
         from pydantic_ai.direct import model_request_stream
 
         model = await client.model(request["model"])
@@ -154,7 +164,7 @@ class PydanticAIDirect:
             async def chunks() -> AsyncIterator[_Chunk]:
                 async for event in stream:
                     yield event
-                yield _whole(stream.get())
+                yield _end_of(stream.get())
 
             yield chunks()
 
@@ -162,8 +172,8 @@ class PydanticAIDirect:
         """Return a reader for one stream."""
         return _Reader()
 
-    def failure(self, error: Exception) -> Failure | None:
-        """Return what the provider, or pydantic-ai about it, said in *error*."""
+    def failure(self, error: Exception) -> ProviderFailure | None:
+        """Return the report of the provider, or of pydantic-ai about it, in *error*."""
         from pydantic_ai import exceptions
 
         if isinstance(error, exceptions.ModelAPIError):
@@ -171,31 +181,15 @@ class PydanticAIDirect:
             headers = dict(getattr(error, "headers", None) or {})
             code = error.provider_error_code or error.provider_error_type or ""
             pause = None if error.retry_after is None else int(error.retry_after * 1000)
-            return Failure(_said(error), status, code, headers, pause)
+            body = getattr(error, "body", None)
+            inner = body.get("error", body) if isinstance(body, dict) else None
+            message = inner.get("message") if isinstance(inner, dict) else None
+            message = message if isinstance(message, str) else str(error)
+            return ProviderFailure(message, status, str(code), headers, pause)
         if isinstance(error, exceptions.UserError):
             lacks_key = "API_KEY" in error.message or "api_key" in error.message
-            return Failure(error.message, code="authentication_error" if lacks_key else NOT_SET_UP)
-        return Failure(str(error), code=NOT_SET_UP) if isinstance(error, ImportError) else None
-
-
-def _said(error: Any) -> str:
-    """Return the provider's own sentence where the body has it."""
-    body = error.body
-    inner = body.get("error", body) if isinstance(body, dict) else None
-    message = inner.get("message") if isinstance(inner, dict) else None
-    return message if isinstance(message, str) else str(error)
-
-
-async def _close(client: LongTail) -> None:
-    for model in client.models.values():
-        inner = getattr(model, "client", None)
-        close = getattr(inner, "close", None)
-        if close is not None:
-            await close()
-
-
-def _thinking(level: str | None) -> bool | str | None:
-    return False if level == "off" else level
+            return ProviderFailure(error.message, code="authentication_error" if lacks_key else NOT_SET_UP)
+        return ProviderFailure(str(error), code=NOT_SET_UP) if isinstance(error, ImportError) else None
 
 
 class _Reader:
@@ -204,20 +198,27 @@ class _Reader:
         self.is_complete = False
 
     def read(self, chunk: _Chunk) -> Emissions:
-        if isinstance(chunk, _Whole):
-            self.is_complete, self.assembly.stop, self.assembly.usage = (
-                chunk.is_complete,
-                chunk.stop,
-                chunk.usage,
-            )
+        assembly = self.assembly
+        if isinstance(chunk, _End):
+            self.is_complete, assembly.stop, assembly.usage = chunk.stop is not None, chunk.stop, chunk.usage
             return ()
         match chunk.event_kind:
             case "part_start":
                 return self._start(chunk.index, chunk.part)
             case "part_delta":
-                return self._delta(chunk.index, chunk.delta)
+                delta = chunk.delta
+                match delta.part_delta_kind:
+                    case "text":
+                        return assembly.text(delta.content_delta)
+                    case "thinking":
+                        return assembly.thinking(delta.content_delta)
+                    case "tool_call":
+                        return assembly.arguments(chunk.index, _argument_text(delta.args_delta))
             case "part_end" if chunk.part.part_kind == "thinking":
-                self.assembly.sign(_proof(chunk.part))
+                # Besides the text, the provider wants all of this back.
+                names = ("id", "signature", "provider_name", "provider_details")
+                proof = {name: getattr(chunk.part, name) for name in names}
+                assembly.sign(f"{PYDANTIC_AI_MARK}{json.dumps(proof, default=str)}")
         return ()
 
     def _start(self, index: int, part: ModelResponsePart) -> Emissions:
@@ -228,18 +229,8 @@ class _Reader:
                 self.assembly.open_thinking()
                 return self.assembly.thinking(part.content)
             case "tool-call":
-                said = self.assembly.call(index, part.tool_call_id, part.tool_name)
-                return (*said, *self.assembly.arguments(index, _argument_text(part.args)))
-        return ()
-
-    def _delta(self, index: int, delta: ModelResponsePartDelta) -> Emissions:
-        match delta.part_delta_kind:
-            case "text":
-                return self.assembly.text(delta.content_delta)
-            case "thinking":
-                return self.assembly.thinking(delta.content_delta or "")
-            case "tool_call":
-                return self.assembly.arguments(index, _argument_text(delta.args_delta))
+                opened = self.assembly.call(index, part.tool_call_id, part.tool_name)
+                return (*opened, *self.assembly.arguments(index, _argument_text(part.args)))
         return ()
 
 
@@ -247,45 +238,36 @@ def _argument_text(arguments: Any) -> str:
     return json_text(arguments) if arguments else ""
 
 
-def _whole(response: ModelResponse) -> _Whole:
-    usage = response.usage
-    stop = _STOPS.get(response.finish_reason or "")
-    told = usage_of(
-        usage.input_tokens,
-        usage.output_tokens,
-        cache_read=usage.cache_read_tokens,
-        cache_write=usage.cache_write_tokens,
+def _end_of(response: ModelResponse) -> _End:
+    usage = usage_of(
+        response.usage.input_tokens,
+        response.usage.output_tokens,
+        cache_read=response.usage.cache_read_tokens,
+        cache_write=response.usage.cache_write_tokens,
     )
-    return _Whole(stop is not None, stop, told if told != Usage(0, 0) else None)
+    stop = _STOPS.get(response.finish_reason or "")
+    return _End(stop, usage if usage != Usage(0, 0) else None)
 
 
-def _proof(part: ThinkingPart) -> str:
-    """Return all that the provider wants back of a thinking part, besides its text."""
-    proof = {
-        "id": part.id,
-        "signature": part.signature,
-        "provider_name": part.provider_name,
-        "provider_details": part.provider_details,
-    }
-    return f"{LONG_TAIL}{json.dumps(proof, default=str)}"
-
-
-def _messages(system: str | None, turns: Sequence[Turn]) -> Iterator[ModelMessage]:
+def pydantic_ai_messages(system: str | None, turns: Sequence[Turn]) -> Iterator[ModelMessage]:
+    """Yield the messages of a conversation; the system prompt goes with each of the user's."""
     from pydantic_ai import messages
 
     names = {
         block.id: block.name for turn in turns for block in turn.blocks if isinstance(block, ToolCallBlock)
     }
-    instructions = sendable(system) if system else None
+    instructions = encodable(system) if system else None
     for turn in turns:
         if isinstance(turn, AssistantTurn):
-            parts = [part for block in turn.blocks if (part := _said_part(block)) is not None]
+            parts = [part for block in turn.blocks if (part := _response_part(block)) is not None]
             yield messages.ModelResponse(parts=parts)
         else:
-            yield messages.ModelRequest(parts=list(_given(turn.blocks, names)), instructions=instructions)
+            yield messages.ModelRequest(
+                parts=list(_request_parts(turn.blocks, names)), instructions=instructions
+            )
 
 
-def _given(blocks: Sequence[Block], names: Mapping[str, str]) -> Iterator[ModelRequestPart]:
+def _request_parts(blocks: Sequence[Block], names: Mapping[str, str]) -> Iterator[ModelRequestPart]:
     from pydantic_ai import messages
 
     shown: list[messages.UserContent] = []
@@ -301,7 +283,7 @@ def _given(blocks: Sequence[Block], names: Mapping[str, str]) -> Iterator[ModelR
         yield messages.UserPromptPart(shown)
 
 
-def _said_part(block: Block) -> ModelResponsePart | None:
+def _response_part(block: Block) -> ModelResponsePart | None:
     from pydantic_ai import messages
 
     match block:
@@ -309,6 +291,8 @@ def _said_part(block: Block) -> ModelResponsePart | None:
             return messages.TextPart(text)
         case ToolCallBlock(id=call_id, name=name, input=value):
             return messages.ToolCallPart(name, value, call_id)
-        case ThinkingBlock(text=text, signature=signature) if proof := unmarked(signature or "", LONG_TAIL):
+        case ThinkingBlock(text=text, signature=signature) if proof := without_mark(
+            signature, PYDANTIC_AI_MARK
+        ):
             return messages.ThinkingPart(text, **json.loads(proof))
     return None

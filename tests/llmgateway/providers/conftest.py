@@ -24,7 +24,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.credentials import Credentials
 from sidecar.llmgateway.names import Provider
-from sidecar.llmgateway.providers import Patience, Retrying, Serving
+from sidecar.llmgateway.providers import ProviderModels, RetryDeps, RetryPolicy
 
 Sleep = Callable[[float], Awaitable[None]]
 KEY = "sk-test-0123456789abcdef"
@@ -41,7 +41,7 @@ class Stage:
     """A model of a faked provider, and what was heard of its calls."""
 
     fake: FakeProvider
-    serving: Serving
+    serving: ProviderModels
     provider: Provider
     card: ModelCard
     pauses: list[float] = field(default_factory=list)
@@ -92,8 +92,8 @@ def on_stage(monkeypatch: pytest.MonkeyPatch) -> StageMaker:
             async def noted(seconds: float) -> None:
                 pauses.append(seconds)
 
-            retrying = Retrying(Patience(max_attempts=3), sleep or noted, lambda: 1.0)
-            serving = Serving(Credentials(), retrying)
+            retrying = RetryDeps(RetryPolicy(max_attempts=3), sleep or noted, lambda: 1.0)
+            serving = ProviderModels(Credentials(), retrying)
             made = replace(_card(api, model), **card)
             try:
                 yield Stage(fake, serving, served_by, made, pauses)

@@ -11,7 +11,7 @@ import pytest
 from provider_fakes import Ended, Hang, Refused, Said, Scene
 from sidecar._internal.cancel import CancelToken
 from sidecar.llmgateway.contract import ErrorEmission
-from sidecar.llmgateway.providers.interrupting import Interrupted, Interrupter
+from sidecar.llmgateway.providers.calling import CallCancelledError, CancelScope
 
 APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")
 AT_ONCE_S = 0.1
@@ -111,12 +111,12 @@ async def test_a_reader_that_leaves_closes_the_connection(on_stage: Any, api: st
 async def test_what_is_not_waited_for_is_never_touched() -> None:
     """The task belongs to the caller between two waits."""
     token = CancelToken()
-    with Interrupter(token) as waits:
+    with CancelScope(token) as waits:
         assert await waits.run(asyncio.sleep(0, "first")) == "first"
         token.cancel()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        with pytest.raises(Interrupted):
+        with pytest.raises(CallCancelledError):
             await waits.run(asyncio.sleep(0))
     task = asyncio.current_task()
     assert task is not None
@@ -134,6 +134,6 @@ async def test_work_that_swallows_the_interruption_is_interrupted_all_the_same()
         return "never"
 
     asyncio.get_running_loop().call_soon(token.cancel)
-    with Interrupter(token) as waits, pytest.raises(Interrupted):
+    with CancelScope(token) as waits, pytest.raises(CallCancelledError):
         await waits.run(stubborn())
     await asyncio.sleep(0)

@@ -16,8 +16,8 @@ from provider_fakes import Ended, Said
 from sidecar.llmgateway.contract import GatewayError
 from sidecar.llmgateway.credentials import Credentials, Key
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider
-from sidecar.llmgateway.providers.adapter import Connected, Place
-from sidecar.llmgateway.providers.connecting import Clients
+from sidecar.llmgateway.providers.adapter import Endpoint, SdkClient
+from sidecar.llmgateway.providers.clients import ClientPool
 
 SDKS = ("openai", "anthropic", "google.genai", "pydantic_ai", "pydantic", "httpx2", "genai_prices", "keyring")
 
@@ -34,7 +34,7 @@ import asyncio, json, os, sys, time
 from sidecar.llmgateway.contract import *
 from sidecar.llmgateway.credentials import Credentials
 from sidecar.llmgateway.names import Provider
-from sidecar.llmgateway.providers import Serving
+from sidecar.llmgateway.providers import ProviderModels
 from provider_fakes import Called, Ended, Said, Spent, Thought, fake_provider
 
 SCENE = (Thought(("hm",)), Said(("x",)), Called("c1", "read", ("{}",)), Spent(1, 1), Ended("tool_calls"))
@@ -55,7 +55,7 @@ async def main(api):
         os.environ |= {"FAKE_KEY": "sk-fake", "OPENAI_BASE_URL": url}
         card = ModelCard("m", "openai-chat", api, "Fake", context_window=9000, max_output_tokens=900,
             modalities=("text",), reasoning=True, cost=CostSheet(0, 0))
-        serving = Serving(Credentials())
+        serving = ProviderModels(Credentials())
         invoke = serving.invoker(card, Provider("openai-chat", api, url, key_env=("FAKE_KEY",)))
         ticking = asyncio.ensure_future(tick())
         said = [emission.kind async for emission in invoke(ASKED, StreamOptions())]
@@ -102,11 +102,11 @@ async def test_one_client_serves_every_call(on_stage: Any) -> None:
         await asyncio.gather(*(stage.play() for _ in range(3)))
         assert len(stage.serving._clients) == 1
         (clients,) = stage.serving._clients.values()
-        assert len(clients._pool()._tasks) == 1
+        assert len(clients._of_this_loop().tasks) == 1
 
 
-def clients_of(connect: Any, provider: Provider = PROVIDERS_BY_NAME["ollama"]) -> Clients[str]:
-    return Clients(provider, None, Credentials(), connect)
+def clients_of(connect: Any, provider: Provider = PROVIDERS_BY_NAME["ollama"]) -> ClientPool[str]:
+    return ClientPool(provider, None, Credentials(), connect)
 
 
 async def _closed() -> None:
@@ -115,13 +115,13 @@ async def _closed() -> None:
 
 async def test_a_client_that_could_not_be_made_is_made_again() -> None:
     """A key may be set meanwhile."""
-    places: list[Place] = []
+    places: list[Endpoint] = []
 
-    def connect(place: Place) -> Connected[str]:
+    def connect(place: Endpoint) -> SdkClient[str]:
         places.append(place)
         if len(places) == 1:
             raise GatewayError("auth", "no key")
-        return Connected("client", _closed)
+        return SdkClient("client", _closed)
 
     clients = clients_of(connect)
     with pytest.raises(GatewayError, match="no key"):
@@ -136,14 +136,14 @@ async def test_a_refused_key_is_looked_up_again_and_its_client_closed_at_the_end
     made: list[str] = []
     closed: list[str] = []
 
-    def connect(place: Place) -> Connected[str]:
+    def connect(place: Endpoint) -> SdkClient[str]:
         name = f"client {len(made)}"
         made.append(name)
 
         async def close() -> None:
             closed.append(name)
 
-        return Connected(name, close)
+        return SdkClient(name, close)
 
     clients = clients_of(connect)
     await clients.get()
@@ -156,9 +156,9 @@ async def test_a_refused_key_is_looked_up_again_and_its_client_closed_at_the_end
 
 
 async def test_a_missing_sdk_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sidecar.llmgateway.providers.connecting.find_spec", lambda name: None)
+    monkeypatch.setattr("sidecar.llmgateway.providers.clients.find_spec", lambda name: None)
     with pytest.raises(GatewayError, match=r"-m pip install 'editor-sidecar\[openai\]'") as caught:
-        await clients_of(lambda place: Connected("never", _closed)).get()
+        await clients_of(lambda place: SdkClient("never", _closed)).get()
     assert caught.value.kind == "unsupported"
 
 
@@ -166,13 +166,13 @@ async def test_a_missing_sdk_says_what_to_install(monkeypatch: pytest.MonkeyPatc
 async def test_without_a_key_the_provider_says_what_to_set(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
-    from sidecar.llmgateway.providers.serving import _ADAPTERS
+    from sidecar.llmgateway.providers.serving import ADAPTERS
 
     provider = PROVIDERS_BY_NAME[name]
     for variable in (*provider.key_env, "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", str(tmp_path))
-    clients: Clients[Any] = Clients(provider, None, Credentials(), _ADAPTERS[provider.api]().connect)
+    clients: ClientPool[Any] = ClientPool(provider, None, Credentials(), ADAPTERS[provider.api]().connect)
     with pytest.raises(GatewayError, match=f"no key for {name}; set ") as caught:
         await clients.get()
     assert caught.value.kind == "auth"

@@ -20,10 +20,15 @@ from sidecar.llmgateway.contract import (
     gateway_error,
 )
 from sidecar.llmgateway.contract.model import GatewayError
-from sidecar.llmgateway.providers import failures, patience
-from sidecar.llmgateway.providers.assembling import Assembly
-from sidecar.llmgateway.providers.failures import Failure, as_error, is_stale_thinking, retry_after_ms
-from sidecar.llmgateway.providers.patience import Patience
+from sidecar.llmgateway.providers import calling, failures
+from sidecar.llmgateway.providers.assembly import Assembly
+from sidecar.llmgateway.providers.calling import RetryPolicy
+from sidecar.llmgateway.providers.failures import (
+    ProviderFailure,
+    is_stale_thinking,
+    retry_after_ms,
+    to_gateway_error,
+)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +71,7 @@ def test_what_a_server_asks_for_in_its_headers(headers: dict[str, str], pause_ms
     ],
 )
 def test_every_way_to_say_that_a_conversation_is_too_long(message: str, window: int | None) -> None:
-    error = as_error(Failure(message, 400), "p")
+    error = to_gateway_error(ProviderFailure(message, 400), "p")
     assert (error.is_overflow, error.window_tokens) == (True, window)
 
 
@@ -81,12 +86,12 @@ def test_every_way_to_say_that_a_conversation_is_too_long(message: str, window: 
     ],
 )
 def test_throttling_is_not_taken_for_overflow(message: str, status: int) -> None:
-    assert not as_error(Failure(message, status), "p").is_overflow
+    assert not to_gateway_error(ProviderFailure(message, status), "p").is_overflow
 
 
 def test_a_message_is_one_line_of_bounded_length_without_secrets() -> None:
     said = "x\n\n" + "y" * 2_000 + " sk-0123456789abcdefghij"
-    error = as_error(Failure(f"key-of-mine {said}", 400), "p", key="key-of-mine")
+    error = to_gateway_error(ProviderFailure(f"key-of-mine {said}", 400), "p", key="key-of-mine")
     assert "\n" not in error.message
     assert len(error.message) < 600
     assert "key-of-mine" not in error.message
@@ -125,7 +130,7 @@ BUSY = gateway_error("http", "busy", status=503)
     ],
 )
 def test_patience(attempt: int, error: GatewayError, chance: float, pause_ms: int | None) -> None:
-    limits = Patience(max_attempts=6, first_ms=500, longest_ms=5_000, longest_asked_ms=60_000)
+    limits = RetryPolicy(max_attempts=6, first_ms=500, longest_ms=5_000, longest_asked_ms=60_000)
     assert limits.pause_ms(attempt, error, chance) == pause_ms
 
 
@@ -134,7 +139,7 @@ def assembled(*steps: Sequence[Any]) -> tuple[list[Emission], Reply]:
     told: list[Emission] = []
     for name, *arguments in steps:
         told += getattr(assembly, name)(*arguments) or ()
-    *_, done = assembly.ending("m")
+    *_, done = assembly.finish("m")
     assert isinstance(done, DoneEmission)
     assert isinstance(done.reply, Reply)
     return told, done.reply
@@ -196,6 +201,6 @@ def test_argument_text_of_an_unknown_call_is_let_go() -> None:
     assert assembled(("arguments", 9, "{}"))[1].blocks == ()
 
 
-@pytest.mark.parametrize("module", [failures, patience])
+@pytest.mark.parametrize("module", [failures, calling])
 def test_the_examples_hold(module: Any) -> None:
     assert doctest.testmod(module).failed == 0

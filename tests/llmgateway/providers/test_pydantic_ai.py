@@ -41,7 +41,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.credentials import Credentials
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME
-from sidecar.llmgateway.providers import Patience, Retrying, Serving
+from sidecar.llmgateway.providers import ProviderModels, RetryDeps, RetryPolicy
 
 OK: Scene = (Said(("ok",)), Ended())
 FULL: Scene = (
@@ -54,7 +54,7 @@ FULL: Scene = (
 
 
 class Stage:
-    def __init__(self, fake: FakeProvider, serving: Serving) -> None:
+    def __init__(self, fake: FakeProvider, serving: ProviderModels) -> None:
         self.fake, self.serving = fake, serving
 
     async def play(self, conversation: Conversation, model: str = "openai-chat:gpt-5") -> list[Any]:
@@ -84,7 +84,7 @@ async def staged(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
         async def at_once(seconds: float) -> None:
             return None
 
-        stage = Stage(fake, Serving(Credentials(), Retrying(Patience(max_attempts=3), at_once)))
+        stage = Stage(fake, ProviderModels(Credentials(), RetryDeps(RetryPolicy(max_attempts=3), at_once)))
         yield stage
         await stage.serving.aclose()
 

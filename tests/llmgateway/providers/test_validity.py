@@ -31,12 +31,12 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.credentials import Key
 from sidecar.llmgateway.names import Provider
-from sidecar.llmgateway.providers.adapter import Adapter, Ask, Place
+from sidecar.llmgateway.providers.adapter import Adapter, Endpoint, ModelCall
 from sidecar.llmgateway.providers.anthropic_messages import AnthropicMessages
-from sidecar.llmgateway.providers.fitting import fit
 from sidecar.llmgateway.providers.google_generate import GoogleGenerate
 from sidecar.llmgateway.providers.openai_chat import OpenAIChat
 from sidecar.llmgateway.providers.openai_responses import OpenAIResponses
+from sidecar.llmgateway.providers.sanitize import sanitize
 
 ADAPTERS: Mapping[str, Adapter[Any, Any]] = {
     "anthropic-messages": AnthropicMessages(),
@@ -90,9 +90,9 @@ levels = st.sampled_from([None, "off", "low", "high", "max"])
 @given(history=turns, thinking=levels)
 def test_what_is_sent_breaks_no_rule(api: str, history: list[Any], thinking: Any) -> None:
     adapter = ADAPTERS[api]
-    conversation = fit(Conversation(tuple(history), system="Be brief."), adapter.rules).conversation
-    place = Place(Provider("fake", api, "http://127.0.0.1:9"), "http://127.0.0.1:9", Key("k", "here"))
-    ask = Ask(conversation, StreamOptions(thinking=thinking), card(api), place)
+    conversation = sanitize(Conversation(tuple(history), system="Be brief."), adapter.rules).conversation
+    place = Endpoint(Provider("fake", api, "http://127.0.0.1:9"), "http://127.0.0.1:9", Key("k", "here"))
+    ask = ModelCall(conversation, StreamOptions(thinking=thinking), card(api), place)
     request = adapter.request(ask)
     assert objection(api, on_the_wire(request) if api == "google-generate" else request) is None
     json.dumps(request, default=len, ensure_ascii=False).encode()

@@ -10,7 +10,7 @@ import pytest
 
 from provider_fakes import Asked, Hang, serve_http
 from provider_fakes.http import Answer
-from sidecar.llmgateway.providers.windows import ask_window, is_local
+from sidecar.llmgateway.providers.windows import fetch_window, is_local
 
 
 def page(value: Any) -> Answer:
@@ -66,7 +66,7 @@ async def test_a_server_is_asked(pages: dict[str, Any], window: int | None) -> N
         return page(pages[asked.path]) if asked.path in pages else Answer(status=404)
 
     async with serve_http(answer) as server:
-        assert await ask_window(f"{server.url}/v1", "qwen3:8b", "sk-key") == window
+        assert await fetch_window(f"{server.url}/v1", "qwen3:8b", "sk-key") == window
     assert {asked.headers["authorization"] for asked in server.asked} == {"Bearer sk-key"}
 
 
@@ -75,7 +75,7 @@ async def test_a_server_that_says_nothing_is_left_alone(monkeypatch: pytest.Monk
     monkeypatch.setattr("sidecar.llmgateway.providers.windows._DEADLINE_S", 0.05)
     monkeypatch.setattr("sidecar.llmgateway.providers.windows._ONE_ANSWER_S", 0.05)
     async with serve_http(lambda asked: Answer((Hang(),))) as server:
-        asking = asyncio.ensure_future(ask_window(server.url, "m"))
+        asking = asyncio.ensure_future(fetch_window(server.url, "m"))
         await server.was_asked.wait()
         assert await asking is None
 
@@ -83,7 +83,7 @@ async def test_a_server_that_says_nothing_is_left_alone(monkeypatch: pytest.Monk
 async def test_nobody_there_is_no_error() -> None:
     async with serve_http(lambda asked: page({})) as server:
         url = server.url
-    assert await ask_window(url, "m") is None
+    assert await fetch_window(url, "m") is None
 
 
 @pytest.mark.parametrize(

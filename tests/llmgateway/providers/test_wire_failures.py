@@ -257,7 +257,7 @@ async def test_reasoning_that_is_refused_is_left_out_and_told_once(
         for _ in range(2):
             *_, done = await stage.play(Conversation(turns))
             assert isinstance(done, DoneEmission)
-    assert stage.repairs == ["earlier reasoning was left out, since what precedes it has changed"]
+    assert stage.repairs == ["earlier reasoning was left out, because the turns before it changed"]
     assert len(stage.fake.calls) == 3
 
 

@@ -26,9 +26,9 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
-from sidecar.llmgateway.providers import claude, openai_sdk, pictures, signatures, texts, usage
-from sidecar.llmgateway.providers.fitting import CONTINUE, EMPTY, WireRules, fit
-from sidecar.llmgateway.providers.pictures import image_size
+from sidecar.llmgateway.providers import anthropic_messages, fields, google_generate, openai_sdk
+from sidecar.llmgateway.providers import sanitize as sanitize_module
+from sidecar.llmgateway.providers.sanitize import CONTINUE, EMPTY, WireRules, image_size, sanitize
 from sidecar.runtime.wire import NO_RESULT, OPENING
 
 RULES = WireRules(
@@ -58,7 +58,7 @@ def picture(width: int = 4, height: int = 4, media_type: str = "image/png") -> I
 
 
 def check(turns: list[Turn], fitted: list[Turn], *repairs: str, **options: Any) -> None:
-    found = fit(Conversation(tuple(turns)), RULES, **options)
+    found = sanitize(Conversation(tuple(turns)), RULES, **options)
     assert list(found.conversation.turns) == fitted
     assert [next((r for r in repairs if r in repair), repair) for repair in found.repairs] == list(repairs)
 
@@ -73,7 +73,7 @@ SOUND: list[Turn] = [
 
 
 def test_a_sound_conversation_is_sent_as_it_is() -> None:
-    found = fit(Conversation(tuple(SOUND), system="s"), RULES)
+    found = sanitize(Conversation(tuple(SOUND), system="s"), RULES)
     assert found.repairs == ()
     assert all(one is other for one, other in zip(found.conversation.turns, SOUND, strict=True))
     assert found.conversation.system == "s"
@@ -85,7 +85,7 @@ def test_a_sound_conversation_is_sent_as_it_is() -> None:
         pytest.param([], [OPENING], ["put in order"], id="an empty conversation is opened"),
         pytest.param([said("a"), user("b")], [OPENING, said("a"), user("b")], ["put in order"], id="begins"),
         pytest.param(
-            [user("a"), said("b")], [user("a"), said("b"), CONTINUE], ["say: continue"], id="never ends so"
+            [user("a"), said("b")], [user("a"), said("b"), CONTINUE], ["[continue]"], id="never ends so"
         ),
         pytest.param(
             [user("a"), said(call("c1")), user("b")],
@@ -137,7 +137,7 @@ def test_a_sound_conversation_is_sent_as_it_is() -> None:
                 results(ToolResultBlock("c1", "bad")),
                 user("b"),
             ],
-            ["no object"],
+            ["not an object"],
             id="arguments are an object",
         ),
     ],
@@ -190,7 +190,7 @@ def test_calls_that_were_numbered_anew_in_every_answer_are_told_apart() -> None:
     ],
 )
 def test_an_image_that_would_be_refused_is_left_out(image: ImageBlock, why: str) -> None:
-    found = fit(Conversation((user("see", image),)), RULES)
+    found = sanitize(Conversation((user("see", image),)), RULES)
     (turn,) = found.conversation.turns
     assert isinstance(turn.blocks[1], TextBlock)
     assert why in turn.blocks[1].text
@@ -198,7 +198,7 @@ def test_an_image_that_would_be_refused_is_left_out(image: ImageBlock, why: str)
 
 
 def test_the_oldest_of_too_many_images_are_left_out() -> None:
-    found = fit(Conversation((user(picture(1)), said("a"), user(picture(2), picture(3)))), RULES)
+    found = sanitize(Conversation((user(picture(1)), said("a"), user(picture(2), picture(3)))), RULES)
     kept = [
         block for turn in found.conversation.turns for block in turn.blocks if isinstance(block, ImageBlock)
     ]
@@ -240,7 +240,7 @@ turns_ = st.lists(
 @settings(max_examples=300)
 @given(turns_)
 def test_whatever_is_given_what_is_sent_is_valid(turns: list[Turn]) -> None:
-    sent = fit(Conversation(tuple(turns)), RULES).conversation.turns
+    sent = sanitize(Conversation(tuple(turns)), RULES).conversation.turns
     assert isinstance(sent[0], UserTurn)
     assert not isinstance(sent[-1], AssistantTurn)
     assert all(type(one) is not type(other) for one, other in pairwise(sent))
@@ -258,8 +258,8 @@ def test_whatever_is_given_what_is_sent_is_valid(turns: list[Turn]) -> None:
 @settings(max_examples=100)
 @given(turns_)
 def test_what_was_mended_needs_no_mending(turns: list[Turn]) -> None:
-    once = fit(Conversation(tuple(turns)), RULES)
-    again = fit(once.conversation, RULES)
+    once = sanitize(Conversation(tuple(turns)), RULES)
+    again = sanitize(once.conversation, RULES)
     assert again.conversation == once.conversation
     assert all("image" in repair for repair in again.repairs)
 
@@ -282,6 +282,6 @@ def test_the_size_of_an_image_is_read_from_its_head(data: bytes, size: tuple[int
     assert image_size(data) == size
 
 
-@pytest.mark.parametrize("module", [claude, openai_sdk, pictures, signatures, texts, usage])
+@pytest.mark.parametrize("module", [anthropic_messages, fields, google_generate, openai_sdk, sanitize_module])
 def test_the_examples_hold(module: Any) -> None:
     assert doctest.testmod(module).failed == 0

@@ -9,10 +9,10 @@ import pytest
 
 from provider_fakes import fake_provider
 from sidecar._internal.loading import install_command
-from sidecar.llmgateway import credentials, findings
+from sidecar.llmgateway import credentials, diagnostics
 from sidecar.llmgateway.config import CONFIG_FILE, FOLDER_FILE
 from sidecar.llmgateway.credentials import AUTH_FILE
-from sidecar.llmgateway.findings import Finding, look_around
+from sidecar.llmgateway.diagnostics import Diagnostic, diagnose_models
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME
 
 SECRET = "sk-proj-0123456789abcdefghij"
@@ -31,17 +31,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-async def found(home: Path) -> dict[str, Finding]:
-    told = await look_around(home, home.parent)
+async def found(home: Path) -> dict[str, Diagnostic]:
+    told = await diagnose_models(home, home.parent)
     assert SECRET not in str(told)
-    return {finding.about: finding for finding in told}
+    return {finding.subject: finding for finding in told}
 
 
 async def check(home: Path, well: Mapping[str, str] = {}, unwell: Mapping[str, str] = {}) -> None:
     """*well* and *unwell* hold a part of what is said by what it is about."""
     told = await found(home)
     for about, said in {**well, **unwell}.items():
-        assert said in told[about].said
+        assert said in told[about].text
     assert [about for about, finding in told.items() if not finding.is_well] == list(unwell)
 
 
@@ -66,8 +66,8 @@ async def test_a_model_that_can_be_asked(home: Path, monkeypatch: pytest.MonkeyP
         home,
         well={
             "model": "openai:gpt-5, window 272,000 tokens, key from OPENAI_API_KEY",
-            "summarizer": "ollama:small, window of unknown size, no key, and none is asked for, at http://",
-            "openai": "key from OPENAI_API_KEY; ask with openai:MODEL",
+            "summarizer": "ollama:small, window of unknown size, no key, and none is needed, at http://",
+            "openai": "key from OPENAI_API_KEY; use it with openai:MODEL",
         },
     )
 
@@ -76,7 +76,7 @@ async def test_a_model_that_can_be_asked(home: Path, monkeypatch: pytest.MonkeyP
     ("config", "unwell"),
     [
         ('model = "openai:gpt-5"', {"model": "no key; set OPENAI_API_KEY"}),
-        ('model = "nobody:x"', {"model": "nobody:x cannot be called: nobody is known to serve it"}),
+        ('model = "nobody:x"', {"model": "nobody:x cannot be called: no provider serves it"}),
         ('summarizer = "google:x"', {"summarizer": "no key; set GOOGLE_API_KEY"}),
         ('modle = "x"', {"settings": "is not used: Object contains unknown field `modle`"}),
         (
@@ -89,10 +89,10 @@ async def test_what_is_set_and_cannot_work_is_not_well(
     home: Path, config: str, unwell: dict[str, str]
 ) -> None:
     (home / CONFIG_FILE).write_text(config)
-    told = await look_around(home, home.parent)
-    wrong: Sequence[Finding] = [finding for finding in told if not finding.is_well]
-    assert [finding.about for finding in wrong] == list(unwell)
-    assert all(unwell[finding.about] in finding.said for finding in wrong)
+    told = await diagnose_models(home, home.parent)
+    wrong: Sequence[Diagnostic] = [finding for finding in told if not finding.is_well]
+    assert [finding.subject for finding in wrong] == list(unwell)
+    assert all(unwell[finding.subject] in finding.text for finding in wrong)
 
 
 async def test_credentials_that_an_sdk_finds_itself_are_as_good_as_a_key(
@@ -114,18 +114,18 @@ async def test_keys_that_others_can_read_are_said_once(home: Path) -> None:
         unwell={"keys": "auth.json can be read by others (mode 0644)"},
     )
     (home / AUTH_FILE).chmod(0o600)
-    await check(home, well={"openai": "key from auth.json; ask with"})
+    await check(home, well={"openai": "key from auth.json; use it with"})
 
 
 async def test_what_a_folder_may_not_say_is_said(home: Path) -> None:
     (home.parent / FOLDER_FILE).write_text('[providers.evil]\nbase_url = "https://evil.example"\n')
-    told = await look_around(home, home.parent)
+    told = await diagnose_models(home, home.parent)
     (wrong,) = [finding for finding in told if not finding.is_well]
-    assert "because this folder is not trusted" in wrong.said
+    assert "because this folder is not trusted" in wrong.text
 
 
 async def test_a_missing_extra_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(findings, "is_installed", lambda provider: False)
+    monkeypatch.setattr(diagnostics, "is_installed", lambda provider: False)
     await check(home, well={"google": f"not installed; run: {install_command('google')}"})
 
 
@@ -134,6 +134,6 @@ async def test_a_server_next_door_lists_its_models(home: Path, monkeypatch: pyte
     async with fake_provider("openai-chat", [], {"/v1/models": listed}) as fake:
         monkeypatch.setenv("OLLAMA_BASE_URL", f"{fake.http.url}/v1")
         told = await found(home)
-    assert told["ollama"].said.endswith(
-        "with model-0, model-1, model-2, model-3, model-4, model-5, ...; ask with ollama:MODEL"
+    assert told["ollama"].text.endswith(
+        "with model-0, model-1, model-2, model-3, model-4, model-5, ...; use it with ollama:MODEL"
     )

@@ -1,7 +1,6 @@
-"""What is known of families of models beyond their published prices: output limits, missing windows.
+"""Families of models: their output limits, and windows where the published prices have none. Pure data.
 
-A small table, by the beginning of a model's name; pure data. A model that is not in it has no limits here;
-nothing is guessed.
+A small table by the beginning of a model's name. Nothing is guessed for a model that is not in it.
 """
 
 from __future__ import annotations
@@ -9,8 +8,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Final
-
-__all__ = ["Family", "family_of", "is_of_family"]
 
 _SEPARATORS: Final = "-.:@"
 _RELEASE: Final = re.compile(
@@ -20,11 +17,11 @@ _RELEASE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Models whose names begin alike; windows and limits in tokens.
+    """Models with the same beginning of their names; windows and limits in tokens.
 
     Attributes:
-        prefix: how their names begin.
-        vendor: the provider id of who makes them.
+        prefix: the beginning of their names.
+        vendor: the provider id of their maker.
         window: how much input and output hold together.
         max_output: the longest answer.
         reasoning: whether they think before they answer.
@@ -41,25 +38,24 @@ class Family:
     images: bool = True
     reserves_output: bool = False
 
-    @property
-    def input_window(self) -> int:
-        """How much a request may hold."""
-        return self.window - self.max_output if self.reserves_output else self.window
-
 
 def family_of(model: str) -> Family | None:
-    """Return the family *model* belongs to by its name, whoever serves it, or None.
+    """Return the family of *model* by its name, at any provider, or None.
 
     >>> family_of("anthropic/claude-sonnet-4.5").max_output, family_of("qwen3:8b")
     (64000, None)
     """
     name = _plain(model)
-    matches = (family for family in _FAMILIES if _begins(name, family.prefix))
+    matches = (
+        family
+        for family in _FAMILIES
+        if name.startswith(family.prefix) and name[len(family.prefix) :][:1] in ("", *_SEPARATORS)
+    )
     return max(matches, key=lambda family: len(family.prefix), default=None)
 
 
 def is_of_family(model: str, family: Family) -> bool:
-    """Whether *model* is the very model the family is named after, in whichever release.
+    """Whether *model* is the model that gives *family* its name, in any release.
 
     >>> opus = family_of("claude-opus-4-5")
     >>> is_of_family("claude-opus-4-5-20251101", opus), is_of_family("claude-opus-4-5-turbo", opus)
@@ -69,13 +65,9 @@ def is_of_family(model: str, family: Family) -> bool:
 
 
 def _plain(model: str) -> str:
-    """Return *model* without the vendor that routers put before it, spelled as its maker does."""
+    """Return *model* without the vendor that routers put before it, in its maker's spelling."""
     name = model.rsplit("/", 1)[-1].lower()
     return name.replace(".", "-") if name.startswith("claude") else name
-
-
-def _begins(name: str, prefix: str) -> bool:
-    return name.startswith(prefix) and (len(name) == len(prefix) or name[len(prefix)] in _SEPARATORS)
 
 
 def _claude(prefix: str, window: int, max_output: int, *, reasoning: bool = True) -> Family:
@@ -83,7 +75,7 @@ def _claude(prefix: str, window: int, max_output: int, *, reasoning: bool = True
 
 
 def _gpt(prefix: str, window: int, max_output: int) -> Family:
-    """A model that reasons, and whose window is divided between request and answer."""
+    """A model that reasons, with a window that request and answer share."""
     return Family(prefix, "openai", window, max_output, reserves_output=True)
 
 

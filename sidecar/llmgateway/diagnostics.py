@@ -1,0 +1,132 @@
+"""Diagnostics of a user's model setup: sentences on what is set, what is missing, and what to do next.
+
+They read settings and list the models of local servers; no model is called, and no key is shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sidecar._internal.env import read_raw
+from sidecar._internal.loading import install_command
+from sidecar.llmgateway.catalog import OFFLINE_CARD
+from sidecar.llmgateway.config import CONFIG_FILE, FOLDER_FILE, ModelSettings
+from sidecar.llmgateway.contract import GatewayError
+from sidecar.llmgateway.credentials import AUTH_FILE, Credentials, how_to_set
+from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, sdk_of
+from sidecar.llmgateway.providers import address_of, is_installed
+from sidecar.llmgateway.providers.windows import is_local, list_models
+from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
+
+_MAIN: Final = ("openai", "anthropic", "google")
+_MODELS_SHOWN: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One sentence on one subject; *is_well* is False for a setting of the user's that cannot work."""
+
+    subject: str
+    text: str
+    is_well: bool = True
+
+
+async def diagnose_models(home: Path, folder: Path) -> tuple[Diagnostic, ...]:
+    """Return the diagnostics for a session in *folder* of the user whose state is in *home*.
+
+    Never raises, and takes no more than a few seconds.
+    """
+    setup = ModelSetup.of_user(home)
+    models = await ModelRegistry(setup=setup).at(folder)
+    await models.ready(models.default)
+    local = await asyncio.to_thread(lambda: list(_setup_diagnostics(models, setup.credentials, home, folder)))
+    return (*local, *await _server_diagnostics(models.settings))
+
+
+def _setup_diagnostics(
+    models: ModelRegistry, keys: Credentials, home: Path, folder: Path
+) -> Iterator[Diagnostic]:
+    yield _model_diagnostic("model", models, keys, models.default)
+    if models.settings.summarizer is not None:
+        yield _model_diagnostic("summarizer", models, keys, models.settings.summarizer)
+    for problem in models.problems:
+        yield Diagnostic("settings", problem, is_well=False)
+    for path in (home / CONFIG_FILE, folder / FOLDER_FILE):
+        yield Diagnostic("settings", _with_absence(path))
+    if (key_problem := keys.problem()) is not None:
+        yield Diagnostic("keys", key_problem, is_well=False)
+    else:
+        install = f"no keyring; to use it: {install_command('keyring')}"
+        keyring = "the keyring" if keys.has_keyring else install
+        yield Diagnostic("keys", f"the environment, {_with_absence(home / AUTH_FILE)}, {keyring}")
+    main = [PROVIDERS_BY_NAME[name] for name in _MAIN if name not in models.settings.providers]
+    for provider in (*main, *models.settings.providers.values()):
+        yield _provider_diagnostic(provider, keys)
+
+
+def _with_absence(path: Path) -> str:
+    return f"{path}{'' if path.is_file() else ': there is none'}"
+
+
+def _model_diagnostic(subject: str, models: ModelRegistry, keys: Credentials, name: str) -> Diagnostic:
+    """Return whether the model *name* can be called, as far as that is known before it is called."""
+    if name == OFFLINE_CARD.id:
+        built_in = "offline-1, built in; it finds and cites, it does not reason"
+        another = f'for another one write model = "provider:model" into {CONFIG_FILE}, or pass --model'
+        return Diagnostic(subject, f"{built_in}; {another}")
+    why_not = models.why_not(name)
+    if why_not is not None:
+        return Diagnostic(subject, f"{name} cannot be called: {why_not}", is_well=False)
+    provider, card = models.provider_of(name), models.card(name)
+    window = f"{card.context_window:,} tokens" if card is not None else "of unknown size"
+    if provider is None:
+        return Diagnostic(subject, f"{name}, window {window}")
+    key = _key_diagnostic(provider, keys)
+    where = address_of(provider).base_url
+    text = f"{name}, window {window}, {key.text}" + (f", at {where}" if where else "")
+    return Diagnostic(subject, text, key.is_well)
+
+
+def _provider_diagnostic(provider: Provider, keys: Credentials) -> Diagnostic:
+    # A main provider is listed in any case: it may be missing, or have no key.
+    is_main = provider.id in _MAIN
+    if not is_installed(provider):
+        extra, _ = sdk_of(provider)
+        return Diagnostic(provider.id, f"not installed; run: {install_command(extra)}", is_well=is_main)
+    key = _key_diagnostic(provider, keys)
+    text = f"{key.text}; use it with {provider.id}:MODEL" if key.is_well else key.text
+    return Diagnostic(provider.id, text, key.is_well or is_main)
+
+
+def _key_diagnostic(provider: Provider, keys: Credentials) -> Diagnostic:
+    try:
+        key = keys.find(provider)
+    except GatewayError:
+        # The problem of the file has a diagnostic of its own.
+        return Diagnostic(AUTH_FILE, f"no key that can be used, see {AUTH_FILE}", is_well=False)
+    if key is not None:
+        return Diagnostic(key.source, f"key from {key.source}")
+    if (own := next(filter(read_raw, provider.own_env), None)) is not None:
+        return Diagnostic(own, f"credentials of its own, by {own}")
+    if provider.needs_key:
+        return Diagnostic("", f"no key; {how_to_set(provider)}", is_well=False)
+    return Diagnostic("", "no key, and none is needed")
+
+
+async def _server_diagnostics(settings: ModelSettings) -> tuple[Diagnostic, ...]:
+    """Return the local servers that answer, with their models."""
+    known = {**PROVIDERS_BY_NAME, **settings.providers}.values()
+    addresses = [(each.id, address_of(each).base_url) for each in known if each.base_url]
+    local = {name: url for name, url in addresses if url is not None and is_local(url)}
+    lists = await asyncio.gather(*(list_models(url) for url in local.values()))
+    answering: list[Diagnostic] = []
+    for (name, url), models in zip(local.items(), lists, strict=True):
+        if models is not None:
+            shown = ", ".join(models[:_MODELS_SHOWN]) + (", ..." if len(models) > _MODELS_SHOWN else "")
+            text = f"answers at {url} with {shown or 'no model'}; use it with {name}:MODEL"
+            answering.append(Diagnostic(name, text))
+    return tuple(answering) or (Diagnostic("local servers", f"none answers ({', '.join(local)})"),)

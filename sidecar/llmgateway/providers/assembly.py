@@ -1,0 +1,188 @@
+"""The assembly of one answer: the emissions of each chunk, and the whole reply at the end. Pure.
+
+It is the same for every provider, so that equal answers have equal replies. Blocks keep the order in which
+the model made them. Arguments that are not valid JSON stay raw text, which no tool accepts.
+
+SDKs check nothing of a stream: a field that its format declares as text may hold any JSON value. Types are
+checked here, once for every format, so that nothing behind the gateway meets a delta that is not text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from sidecar.llmgateway.contract import (
+    Block,
+    DoneEmission,
+    Emission,
+    Reply,
+    StopEmission,
+    StopReason,
+    TextBlock,
+    TextEmission,
+    ThinkingBlock,
+    ThinkingEmission,
+    ToolCallBlock,
+    ToolCallDeltaEmission,
+    ToolCallStartEmission,
+    Usage,
+    UsageEmission,
+)
+
+Emissions: TypeAlias = Sequence[Emission]
+"""The emissions of one chunk: often none, seldom more than one."""
+
+
+class MalformedAnswerError(ValueError):
+    """A value in an answer has another type than its format promises."""
+
+
+@dataclass(slots=True)
+class _OpenText:
+    deltas: list[str]
+
+    def block(self) -> Block:
+        return TextBlock("".join(self.deltas))
+
+
+@dataclass(slots=True)
+class _OpenThinking:
+    deltas: list[str]
+    signature: str | None = None
+
+    def block(self) -> Block:
+        return ThinkingBlock("".join(self.deltas), self.signature)
+
+
+@dataclass(slots=True)
+class _OpenCall:
+    call_id: str
+    name: str = ""
+    deltas: list[str] = field(default_factory=list)
+    is_emitted: bool = False
+
+    def block(self) -> Block:
+        raw = "".join(self.deltas)
+        try:
+            value: Any = json.loads(raw) if raw.strip() else {}
+        except (ValueError, RecursionError):
+            value = raw
+        return ToolCallBlock(self.call_id, self.name, value)
+
+
+class Assembly:
+    """The answer of one call under construction.
+
+    In every method None adds nothing, and a value that is not text raises MalformedAnswerError.
+
+    Attributes:
+        usage: the usage of the call; None until the provider reported it.
+        stop: the reason why the model stopped; None until the provider reported it.
+    """
+
+    def __init__(self) -> None:
+        self.usage: Usage | None = None
+        self.stop: StopReason | None = None
+        self._parts: list[_OpenText | _OpenThinking | _OpenCall] = []
+        self._calls: dict[Hashable, _OpenCall] = {}
+
+    def text(self, delta: object) -> Emissions:
+        """Add prose."""
+        text = _checked(delta, "a piece of text")
+        if not text:
+            return ()
+        last = self._parts[-1] if self._parts else None
+        if isinstance(last, _OpenText):
+            last.deltas.append(text)
+        else:
+            self._parts.append(_OpenText([text]))
+        return (TextEmission(text),)
+
+    def open_thinking(self) -> None:
+        """Begin a new block of reasoning."""
+        self._parts.append(_OpenThinking([]))
+
+    def thinking(self, delta: object, signature: str | None = None) -> Emissions:
+        """Add reasoning to the open block if that is one of reasoning with the same *signature*."""
+        text = _checked(delta, "a piece of reasoning")
+        if not text:
+            return ()
+        last = self._parts[-1] if self._parts else None
+        if isinstance(last, _OpenThinking) and last.signature == signature:
+            last.deltas.append(text)
+        else:
+            self._parts.append(_OpenThinking([text], signature))
+        return (ThinkingEmission(text),)
+
+    def sign(self, signature: object) -> None:
+        """Put *signature* on the open block of reasoning, else on an empty one of its own."""
+        text = _checked(signature, "a signature")
+        last = self._parts[-1] if self._parts else None
+        if isinstance(last, _OpenThinking) and last.signature is None:
+            last.signature = text
+        else:
+            self._parts.append(_OpenThinking([], text))
+
+    def call(self, key: Hashable, call_id: object, name: object) -> Emissions:
+        """Open or complete the call that the provider numbers *key*; emitted once it has a name."""
+        given_id, given_name = (
+            _checked(call_id, "the id of a tool call"),
+            _checked(name, "the name of a tool"),
+        )
+        call = self._calls.get(key)
+        if call is None:
+            call = self._calls[key] = _OpenCall(self._unused_id(given_id))
+            self._parts.append(call)
+        call.name = call.name or given_name
+        if call.is_emitted or not call.name:
+            return ()
+        call.is_emitted = True
+        earlier = [ToolCallDeltaEmission(call.call_id, delta) for delta in call.deltas]
+        return (ToolCallStartEmission(call.call_id, call.name), *earlier)
+
+    def arguments(self, key: Hashable, delta: object) -> Emissions:
+        """Add argument text to the call *key*; that of a call that was never opened is dropped."""
+        text = _checked(delta, "a piece of arguments")
+        call = self._calls.get(key)
+        if call is None or not text:
+            return ()
+        call.deltas.append(text)
+        return (ToolCallDeltaEmission(call.call_id, text),) if call.is_emitted else ()
+
+    def has_arguments(self, key: Hashable) -> bool:
+        """Whether the call *key* has any argument text yet."""
+        call = self._calls.get(key)
+        return call is not None and bool(call.deltas)
+
+    def finish(self, model: str) -> Emissions:
+        """Return the last emissions: the usage if there is any, the stop reason, the whole reply."""
+        stop = self.stop or "complete"
+        if stop in ("complete", "tool_calls"):
+            stop = "tool_calls" if self._calls else "complete"
+        blocks = [part.block() for part in self._parts]
+        kept = tuple(block for block in blocks if block != ThinkingBlock(""))
+        reply = Reply(model, kept, self.usage or Usage(0, 0), stop)
+        # A usage of zeros means that the provider does not count.
+        usage = (UsageEmission(reply.usage),) if reply.usage != Usage(0, 0) else ()
+        return (*usage, StopEmission(stop), DoneEmission(reply))
+
+    def _unused_id(self, call_id: str) -> str:
+        """Return *call_id*, or a numbered one where it is empty or another call has it."""
+        taken = {call.call_id for call in self._calls.values()}
+        if call_id and call_id not in taken:
+            return call_id
+        base, n = call_id or "call", len(taken) + 1
+        while f"{base}_{n}" in taken:
+            n += 1
+        return f"{base}_{n}"
+
+
+def _checked(value: object, field_name: str) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise MalformedAnswerError(f"{field_name} is of type {type(value).__name__}")
+    return value

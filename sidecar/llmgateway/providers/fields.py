@@ -1,0 +1,108 @@
+"""Fields that all wire formats share: text that can be sent, token counts, proofs of reasoning. Pure.
+
+A proof of reasoning (a signature) is stored as text, and goes back only to the provider that gave it.
+Anthropic's are stored bare; all others begin with a mark.
+"""
+
+from __future__ import annotations
+
+import json
+from math import isfinite
+from typing import Any, Final
+
+from sidecar.llmgateway.contract import Usage
+
+CHAT_MARK: Final = "chat:"
+"""Before the name of the field in which a server of the chat format sent its reasoning."""
+
+RESPONSES_MARK: Final = "openai:"
+"""Before a reasoning item of the responses format, as JSON."""
+
+GOOGLE_MARK: Final = "google:"
+"""Before a thought signature, base64 encoded."""
+
+REDACTED_MARK: Final = "redacted:"
+"""Before reasoning that Anthropic has encrypted."""
+
+PYDANTIC_AI_MARK: Final = "pydantic-ai:"
+"""Before a thinking part of pydantic-ai, as JSON."""
+
+
+def is_anthropic_signature(signature: str) -> bool:
+    """Whether *signature* is Anthropic's: bare, or redacted.
+
+    >>> [is_anthropic_signature(each) for each in ("EqQB", "redacted:EqQB", "google:EqQB")]
+    [True, True, False]
+    """
+    return not signature.startswith((CHAT_MARK, RESPONSES_MARK, GOOGLE_MARK, PYDANTIC_AI_MARK))
+
+
+def without_mark(signature: str | None, mark: str) -> str | None:
+    """Return *signature* without *mark*, None when it does not begin with it.
+
+    >>> without_mark("google:c2ln", GOOGLE_MARK), without_mark("EqQB", GOOGLE_MARK)
+    ('c2ln', None)
+    """
+    return signature.removeprefix(mark) if signature is not None and signature.startswith(mark) else None
+
+
+def encodable(text: str) -> str:
+    """Return *text* without lone surrogates, which UTF-8 cannot hold; *text* itself when it has none.
+
+    >>> encodable("a\\ud800")
+    'a?'
+    """
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
+
+
+def encodable_json(value: Any) -> Any:
+    """Return the JSON *value* without lone surrogates anywhere in it; *value* itself when it has none."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    clean = encodable(text)
+    return value if clean is text else json.loads(clean)
+
+
+def json_text(value: Any) -> str:
+    """Return *value* as text for a model: a string unchanged, any other value as compact JSON.
+
+    >>> json_text("a"), json_text({"b": [1]})
+    ('a', '{"b":[1]}')
+    """
+    if isinstance(value, str):
+        return encodable(value)
+    return encodable(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
+
+
+def usage_of(
+    prompt: object, output: object, *, cache_read: object = None, cache_write: object = None
+) -> Usage:
+    """Return the usage of one call; every figure is read by :func:`token_count`.
+
+    Args:
+        prompt: input tokens, the cached ones included.
+        output: output tokens, reasoning included.
+        cache_read: the input tokens that came from the cache.
+        cache_write: the input tokens that were written to the cache.
+
+    >>> usage_of(100, 20, cache_read=64)
+    Usage(input_tokens=36, output_tokens=20, cache_read_tokens=64, cache_write_tokens=None)
+    """
+    read, write = token_count(cache_read), token_count(cache_write)
+    return Usage(max(0, token_count(prompt) - read - write), token_count(output), read or None, write or None)
+
+
+def token_count(value: object) -> int:
+    """Return *value* as a number of tokens; 0 when it is not a number, since SDKs check nothing.
+
+    >>> token_count(12), token_count(12.0), token_count("12"), token_count(None)
+    (12, 12, 0, 0)
+    """
+    if isinstance(value, float) and isfinite(value):
+        value = int(value)
+    return max(0, value) if isinstance(value, int) else 0

@@ -1,0 +1,283 @@
+"""Sanitizing: a conversation becomes one that a provider accepts, and every repair is reported. Pure.
+
+Problem: a provider refuses a whole conversation for one bad turn, and refuses it again at every later call.
+Calls without results and results without calls are paired by ``runtime.wire``, as everywhere. The rest is
+what providers differ in: whose reasoning they take back, which ids and images, that roles alternate.
+
+Invariants: a sound conversation is sent as it is, object by object; the stored one is never changed; roles
+alternate, begin with the user and end with the user; no two calls share an id. The cost is one pass.
+
+Example: an answer that was stopped while it thought leaves a turn of reasoning alone. It is dropped, the
+user turns around it are joined, and a conversation that then ends with the assistant gets ``[continue]``.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import is_
+from typing import Final
+
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Block,
+    Conversation,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    Turn,
+    UserTurn,
+)
+from sidecar.llmgateway.providers.fields import encodable, encodable_json
+from sidecar.runtime.cadence import UNPARSED
+from sidecar.runtime.wire import OPENING, Outgoing
+
+EMPTY: Final = TextBlock("[empty message]")
+"""The text of a user message that has none; providers refuse empty ones."""
+
+CONTINUE: Final = UserTurn((TextBlock("[continue]"),))
+"""The turn after a conversation that ends with the assistant, which many models refuse to continue."""
+
+_NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9_-]")
+_MEGABYTE: Final = 1024 * 1024
+_JPEG_FRAMES: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireRules:
+    """The limits of a provider.
+
+    Attributes:
+        takes_signature: whether the provider made a signature; reasoning of others is left out whole.
+        max_id_chars: the longest id of a call.
+        max_name_chars: the longest name of a tool.
+        image_types: the media types of images that it takes.
+        max_images: the most images in one request; older ones are left out.
+        max_image_bytes: the largest image, base64 encoded.
+        max_image_pixels: the largest width and height of an image.
+    """
+
+    takes_signature: Callable[[str], bool]
+    max_id_chars: int = 64
+    max_name_chars: int = 64
+    image_types: frozenset[str] = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+    max_images: int = 100
+    max_image_bytes: int = 20 * _MEGABYTE
+    max_image_pixels: int = 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class SanitizedConversation:
+    """The conversation to send, and one sentence for each kind of repair."""
+
+    conversation: Conversation
+    repairs: tuple[str, ...] = ()
+
+
+def sanitize(
+    conversation: Conversation,
+    rules: WireRules,
+    *,
+    sees_images: bool = True,
+    refused: frozenset[str] = frozenset(),
+) -> SanitizedConversation:
+    """Return *conversation* as a provider with *rules* accepts it.
+
+    Args:
+        conversation: the conversation as it is stored.
+        rules: the limits of the provider.
+        sees_images: whether the model takes images.
+        refused: signatures that the provider has refused. Reasoning up to the last one is left out, because
+            each signature also covers the turns before it.
+    """
+    paired = Outgoing().extended(conversation.turns).turns() or (OPENING,)
+    sanitizer = _Sanitizer(rules, paired, sees_images, refused)
+    turns = tuple(sanitizer.turns())
+    if isinstance(turns[-1], AssistantTurn):
+        turns = (*turns, CONTINUE)
+        sanitizer.note("it ended with the assistant, so [continue] was added as a user message")
+    if paired != tuple(conversation.turns):
+        sanitizer.note("empty turns, and calls or results that stood alone, were put in order")
+    return SanitizedConversation(replace(conversation, turns=turns), tuple(sanitizer.repairs))
+
+
+class _Sanitizer:
+    """One pass over *turns*. *repairs* has each sentence once, in order."""
+
+    def __init__(
+        self, rules: WireRules, turns: Sequence[Turn], sees_images: bool, refused: frozenset[str]
+    ) -> None:
+        self.repairs: dict[str, None] = {}
+        self._rules = rules
+        self._turns = turns
+        self._sees_images = sees_images
+        n_images = sum(isinstance(block, ImageBlock) for turn in turns for block in turn.blocks)
+        self._surplus_images = n_images - rules.max_images
+        refusals = (
+            index + 1
+            for index, turn in enumerate(turns)
+            if refused
+            and any(isinstance(block, ThinkingBlock) and block.signature in refused for block in turn.blocks)
+        )
+        self._thinking_from = max(refusals, default=0)
+        self._new_ids: dict[str, str] = {}
+        self._taken_ids: set[str] = set()
+        self._n_alike: Counter[str] = Counter()
+
+    def note(self, repair: str) -> None:
+        """Note that something was repaired."""
+        self.repairs[repair] = None
+
+    def turns(self) -> Iterator[Turn]:
+        """Yield the turns to send; neighbours of one role are joined."""
+        kept = (
+            turn for index, each in enumerate(self._turns) if (turn := self._turn(each, index)) is not None
+        )
+        for _, group in groupby(kept, type):
+            first, *others = group
+            joined = tuple(block for turn in others for block in turn.blocks)
+            yield replace(first, blocks=(*first.blocks, *joined)) if others else first
+
+    def _turn(self, turn: Turn, index: int) -> Turn | None:
+        blocks = tuple(self._blocks(turn, may_think=index >= self._thinking_from))
+        if all(isinstance(block, ThinkingBlock) for block in blocks):
+            # The answer was stopped before its first word, and no provider takes an empty one.
+            blocks = ()
+        if not blocks and isinstance(turn, UserTurn):
+            self.note("an empty message was marked as empty")
+            blocks = (EMPTY,)
+        if not blocks:
+            return None
+        same = len(blocks) == len(turn.blocks) and all(map(is_, blocks, turn.blocks))
+        return turn if same else replace(turn, blocks=blocks)
+
+    def _blocks(self, turn: Turn, *, may_think: bool) -> Iterator[Block]:
+        is_answer = isinstance(turn, AssistantTurn)
+        for block in turn.blocks:
+            match block:
+                case TextBlock(text=text) if text.strip():
+                    clean = encodable(text)
+                    if clean is not text:
+                        self.note("characters that cannot be sent were replaced")
+                    yield block if clean is text else TextBlock(clean)
+                case ThinkingBlock(text=text, signature=str() as signature) if is_answer and may_think:
+                    # A signature is valid for its exact text only.
+                    if encodable(text) is text and self._rules.takes_signature(signature):
+                        yield block
+                case ToolCallBlock():
+                    yield self._call(block)
+                case ToolResultBlock(call_id=call_id):
+                    new = self._new_ids.get(call_id, call_id)
+                    yield block if new == call_id else replace(block, call_id=new)
+                case ImageBlock():
+                    reason = self._objection(block) or ("it was the model's own" if is_answer else None)
+                    if reason is not None:
+                        self.note(f"an image was left out: {reason}")
+                    yield block if reason is None else TextBlock(f"[image left out: {reason}]")
+                case _:
+                    continue
+
+    def _call(self, call: ToolCallBlock) -> ToolCallBlock:
+        name = _NOT_IN_IDS.sub("_", call.name)[: self._rules.max_name_chars] or "unknown"
+        value = call.input
+        if not isinstance(value, dict):
+            self.note("arguments of a call that are not an object were wrapped in one")
+            value = {UNPARSED: value}
+        value = encodable_json(value)
+        call_id = self._unused_id(call.id)
+        same = call_id == call.id and name == call.name and value is call.input
+        return call if same else ToolCallBlock(call_id, name, value)
+
+    def _unused_id(self, call_id: str) -> str:
+        """Return the id to send for *call_id*, different from all others of the conversation.
+
+        Some servers number the calls of every answer from the start; others refuse such a conversation.
+        """
+        longest = self._rules.max_id_chars
+        base = new = _NOT_IN_IDS.sub("_", call_id)[:longest] or "call"
+        while new in self._taken_ids:
+            self._n_alike[base] += 1
+            tail = f"_{self._n_alike[base] + 1}"
+            new = base[: longest - len(tail)] + tail
+        self._taken_ids.add(new)
+        self._new_ids[call_id] = new
+        return new
+
+    def _objection(self, image: ImageBlock) -> str | None:
+        """Return the reason why *image* cannot be sent; of too many images the oldest are left out."""
+        self._surplus_images -= 1
+        rules = self._rules
+        if not self._sees_images:
+            return "this model sees no images"
+        if image.media_type not in rules.image_types:
+            return f"{image.media_type} is not among {', '.join(sorted(rules.image_types))}"
+        if len(image.data_base64) > rules.max_image_bytes:
+            return f"it is larger than {rules.max_image_bytes // _MEGABYTE} MB"
+        if self._surplus_images >= 0:
+            return f"a request holds at most {rules.max_images}"
+        try:
+            data = binascii.a2b_base64(image.data_base64, strict_mode=True)
+        except (binascii.Error, ValueError):
+            data = b""
+        if not data:
+            return "it is not base64"
+        if max(image_size(data) or (0, 0)) > rules.max_image_pixels:
+            return f"it is wider or higher than {rules.max_image_pixels} pixels"
+        return None
+
+
+def image_size(data: bytes) -> tuple[int, int] | None:
+    """Return width and height in pixels from the first bytes of an image; nothing is decoded.
+
+    Returns:
+        None for a broken image, and for a format other than PNG, GIF, JPEG and WebP.
+
+    >>> image_size(b"GIF89a" + (640).to_bytes(2, "little") + (480).to_bytes(2, "little"))
+    (640, 480)
+    """
+    try:
+        if data.startswith(b"\x89PNG"):
+            width, height = struct.unpack_from(">II", data, 16)
+            return width, height
+        if data.startswith(b"GIF8"):
+            width, height = struct.unpack_from("<HH", data, 6)
+            return width, height
+        if data.startswith(b"\xff\xd8"):
+            return _jpeg_size(data)
+        if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+            return _webp_size(data)
+    except (struct.error, IndexError):
+        return None
+    return None
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int] | None:
+    at = 2
+    while data[at] == 0xFF:
+        marker = data[at + 1]
+        (length,) = struct.unpack_from(">H", data, at + 2)
+        if marker in _JPEG_FRAMES:
+            height, width = struct.unpack_from(">HH", data, at + 5)
+            return width, height
+        at += 2 + length
+    return None
+
+
+def _webp_size(data: bytes) -> tuple[int, int] | None:
+    form = data[12:16]
+    if form == b"VP8X":
+        return 1 + int.from_bytes(data[24:27], "little"), 1 + int.from_bytes(data[27:30], "little")
+    if form == b"VP8 ":
+        width, height = struct.unpack_from("<HH", data, 26)
+        return width & 0x3FFF, height & 0x3FFF
+    if form == b"VP8L":
+        (bits,) = struct.unpack_from("<I", data, 21)
+        return (bits & 0x3FFF) + 1, ((bits >> 14) & 0x3FFF) + 1
+    return None
