@@ -76,7 +76,7 @@ async def _grep(arguments: GrepArguments, context: ToolContext, cancel: CancelTo
     search = _Search(arguments, context, start, texts, cancel)
     output = bytearray()
     end = await run_child(
-        ChildSpec(_COMMAND, context.cwd, inherited(), _TIMEOUT_S, search.feed),
+        ChildSpec(_COMMAND, context.cwd, inherited(), _TIMEOUT_S, search.write_input),
         on_output=output.extend,
         on_start=lambda pid: context.child_started(pid, f"grep {arguments.pattern[:60]}"),
         cancel=cancel,
@@ -100,7 +100,7 @@ class _Search:
     is_capped: bool = False
     is_over: bool = False
 
-    async def feed(self, write: Callable[[bytes], None]) -> None:
+    async def write_input(self, write: Callable[[bytes], None]) -> None:
         """Send the job and then the files, as they are found."""
         await asyncio.to_thread(self._send, write)
 

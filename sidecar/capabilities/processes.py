@@ -1,10 +1,16 @@
 """Child processes that end when they should: with their whole group, and with the daemon.
 
-A child runs in a session of its own. Its standard input is a pipe that only the daemon holds open; where a
-command is run on behalf of a model, a watcher in its group reads that pipe and kills the group at its end, so
-that not even a killed daemon leaves anything running. Output is handed on as it comes, both streams in one.
+The problem: a command of a model may start anything, and nothing of it may outlive the call, the session or
+the daemon, however these end. Three means work together:
 
-Never waits for a pipe that a runaway grandchild holds open; never leaves a child behind.
+- A child runs in a session of its own, so that one signal reaches the whole group.
+- Its standard input is a pipe that only the daemon holds open. A watcher in the group reads that pipe and
+  kills the group at its end, so that not even a killed daemon leaves anything running.
+- Before a child is ended by force its descendants are listed, and those that have left the group are killed
+  one by one. A process that leaves the group and loses its parent too (a double fork) is not found.
+
+Output is handed on as it comes, both streams in one. Nothing here waits for a pipe that a runaway grandchild
+holds open. On Windows, where this has never run, psutil ends the tree of descendants instead of the group.
 """
 
 from __future__ import annotations
@@ -18,21 +24,13 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from sidecar._internal.async_cancel import cancel_future
 from sidecar._internal.cancel import CancelToken
 
-__all__ = [
-    "KILL",
-    "ChildEnd",
-    "ChildSpec",
-    "Feed",
-    "run_child",
-    "signal_group",
-    "with_lifeline",
-    "with_lifeline_at",
-]
+if TYPE_CHECKING:
+    import psutil
 
 _GRACE_S = 0.04
 _TIMEOUT_GRACE_S = 2.0
@@ -45,44 +43,47 @@ _LIFELINE_AT = (
     '</dev/null >/dev/null 2>&1 & exec "$@"'
 )
 
-Feed: TypeAlias = Callable[[Callable[[bytes], None]], Awaitable[None]]
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+
+InputWriter: TypeAlias = Callable[[Callable[[bytes], None]], Awaitable[None]]
 """Writes to a child's standard input with the function it is given. Contract: ends when it is cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """What to run.
+    """A command to run.
 
-    *feed* is awaited once the child runs, with a function that writes to its standard input from any thread;
-    then the input ends. Without *feed* it stays open, and silent, for as long as the child runs.
+    *write_input* is awaited once the child runs, with a function that writes to its standard input from any
+    thread; then the input ends. Without it the input stays open, and silent, for as long as the child runs.
     """
 
     argv: Sequence[str]
     cwd: Path
     environment: Mapping[str, str]
     timeout_s: float
-    feed: Feed | None = None
+    write_input: InputWriter | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ChildEnd:
-    """How a child ended: its exit code (negative for a signal), and what ended it."""
+    """The end of a child: its exit code (negative for a signal), and the reason."""
 
     exit_code: int | None
     reason: Literal["exited", "timeout", "cancelled"]
 
 
 def with_lifeline(argv: Sequence[str]) -> list[str]:
-    """Return a command that runs *argv* without input and dies with whoever holds its own input open."""
+    """Return a command that runs *argv* without input and dies when its own standard input is closed."""
     if os.name == "nt":
         return list(argv)
     return ["/bin/sh", "-c", _LIFELINE, "sh", *argv]
 
 
 def with_lifeline_at(argv: Sequence[str], fd: int) -> list[str]:
-    """Return a command that runs *argv*, with its input as it is, and dies with whoever writes to *fd*.
+    """Return a command that runs *argv*, its input untouched, and dies when the pipe behind *fd* is closed.
 
-    The descriptor is the reading end of a pipe that nobody else may hold open, passed on to the child.
+    The descriptor *fd* is the reading end of a pipe, passed on to the child; only the daemon may hold the
+    writing end.
     """
     if os.name == "nt":
         return list(argv)
@@ -98,10 +99,26 @@ async def run_child(
 ) -> ChildEnd:
     """Run a child to its end, and end everything it started.
 
-    *on_start* hears the process id and returns what to call when the child is gone. Raises OSError when the
-    child cannot be started.
+    Args:
+        spec: the command.
+        on_output: receives the output as it comes.
+        on_start: receives the process id and returns a function to call when the child is gone.
+        cancel: ends the child within 100 ms.
+
+    Raises:
+        OSError: the child cannot be started.
     """
-    transport, child = await _start(spec, on_output)
+    transport, child = await asyncio.get_running_loop().subprocess_exec(
+        lambda: _Child(on_output),
+        *spec.argv,
+        stdin=subprocess.PIPE if spec.write_input or os.name != "nt" else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd=spec.cwd,
+        env=dict(spec.environment),
+        start_new_session=os.name != "nt",
+        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+    )
     on_gone = on_start(transport.get_pid())
     drain_s = _GRACE_S
     try:
@@ -110,11 +127,11 @@ async def run_child(
             drain_s = _DRAIN_S
         else:
             await _end(transport, child, _GRACE_S if reason == "cancelled" else _TIMEOUT_GRACE_S)
-        # Who is about to end may do so by itself.
+        # A process of the group that is about to end may do so by itself.
         await asyncio.wait((child.closed,), timeout=_GRACE_S)
         return ChildEnd(transport.get_returncode(), reason)
     finally:
-        # Whatever happened, also to us: nothing of the group lives on. Only somebody who has left it can
+        # Whatever happened, also to us: nothing of the group lives on. Only a process that has left it can
         # still hold the pipe open then, and is not waited for.
         signal_group(transport, KILL)
         try:
@@ -127,7 +144,7 @@ async def run_child(
 
 
 class _Child(asyncio.SubprocessProtocol):
-    """Hands on output, and knows when the child is gone and when its output has ended."""
+    """One running child; *exited* is set when it is gone, *closed* when its output has ended as well."""
 
     def __init__(self, on_output: Callable[[bytes], None]) -> None:
         loop = asyncio.get_running_loop()
@@ -147,43 +164,27 @@ class _Child(asyncio.SubprocessProtocol):
             self.closed.set_result(None)
 
 
-async def _start(
-    spec: ChildSpec, on_output: Callable[[bytes], None]
-) -> tuple[asyncio.SubprocessTransport, _Child]:
-    return await asyncio.get_running_loop().subprocess_exec(
-        lambda: _Child(on_output),
-        *spec.argv,
-        stdin=subprocess.PIPE if spec.feed or os.name != "nt" else subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        cwd=spec.cwd,
-        env=dict(spec.environment),
-        start_new_session=os.name != "nt",
-        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-    )
-
-
 async def _wait(
     spec: ChildSpec, transport: asyncio.SubprocessTransport, child: _Child, cancel: CancelToken
 ) -> Literal["exited", "timeout", "cancelled"]:
-    feeding = asyncio.ensure_future(_feed(spec, transport))
+    writing = asyncio.ensure_future(_write_input(spec, transport))
     try:
         with cancel_future(cancel) as cancelled:
             done, _ = await asyncio.wait(
                 (child.exited, cancelled), timeout=spec.timeout_s, return_when=asyncio.FIRST_COMPLETED
             )
     finally:
-        feeding.cancel()
-        await asyncio.wait((feeding,))
-    if not feeding.cancelled():
-        feeding.result()
+        writing.cancel()
+        await asyncio.wait((writing,))
+    if not writing.cancelled():
+        writing.result()
     if child.exited in done:
         return "exited"
     return "cancelled" if cancelled in done else "timeout"
 
 
-async def _feed(spec: ChildSpec, transport: asyncio.SubprocessTransport) -> None:
-    if spec.feed is None:
+async def _write_input(spec: ChildSpec, transport: asyncio.SubprocessTransport) -> None:
+    if spec.write_input is None:
         return
     loop = asyncio.get_running_loop()
     stdin = transport.get_pipe_transport(0)
@@ -193,41 +194,50 @@ async def _feed(spec: ChildSpec, transport: asyncio.SubprocessTransport) -> None
         loop.call_soon_threadsafe(stdin.write, data)
 
     try:
-        # What a thread has written reaches the loop before the end of the thread does.
-        await spec.feed(write)
+        # The bytes that a thread has written reach the loop before the end of the thread does.
+        await spec.write_input(write)
     finally:
-        # Also when there is nothing to feed: the child must not wait for it.
+        # Also when there is nothing to write: the child must not wait for it.
         stdin.close()
 
 
 async def _end(transport: asyncio.SubprocessTransport, child: _Child, grace_s: float) -> None:
-    """Ask the group to end, and after a while make it."""
+    """Ask the group to end, and after *grace_s* seconds kill it and the descendants that have left it."""
+    started = await asyncio.to_thread(_descendants, transport.get_pid())
     signal_group(transport, signal.SIGTERM)
     await asyncio.wait((child.exited,), timeout=grace_s)
     signal_group(transport, KILL)
+    _kill(started)
     await asyncio.wait((child.exited,), timeout=_DRAIN_S)
 
 
-if sys.platform == "win32":
-    KILL = signal.SIGTERM
-
-    def signal_group(transport: asyncio.SubprocessTransport, sent: signal.Signals) -> None:
-        """Send a signal to a child and everything it started; on Windows end them."""
-        # Windows knows no groups to signal. Its own tool ends a tree of processes, by an id that may be
-        # somebody else's once the child is gone.
-        if transport.get_returncode() is None:
-            with contextlib.suppress(OSError):
-                subprocess.run(
-                    ["taskkill", "/T", "/F", "/PID", str(transport.get_pid())],
-                    capture_output=True,
-                    check=False,
-                )
-
-else:
-    KILL = signal.SIGKILL
-
-    def signal_group(transport: asyncio.SubprocessTransport, sent: signal.Signals) -> None:
-        """Send a signal to a child and everything it started; on Windows end them."""
-        # The child leads its group, which bears its id. Gone is what was wanted.
+def signal_group(transport: asyncio.SubprocessTransport, sent: signal.Signals) -> None:
+    """Send a signal to a child and everything in its group; on Windows end all its descendants instead."""
+    pid = transport.get_pid()
+    if sys.platform != "win32":
+        # The child leads its group, which bears its id. A group that is gone is as it should be.
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(transport.get_pid(), sent)
+            os.killpg(pid, sent)
+    elif transport.get_returncode() is None:  # else its id may be that of another process by now
+        started = _descendants(pid)
+        transport.kill()
+        _kill(started)
+
+
+def _descendants(pid: int) -> list[psutil.Process]:
+    """Return the processes that *pid* and its children started, as far as their parents are alive."""
+    import psutil  # not above: a daemon that ends no command by force starts faster without
+
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        return []
+
+
+def _kill(processes: Sequence[psutil.Process]) -> None:
+    """Kill *processes*; one that is gone stays gone, also where its id was given to another."""
+    import psutil
+
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            process.kill()

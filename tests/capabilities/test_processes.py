@@ -148,6 +148,19 @@ async def test_who_left_the_group_and_holds_the_pipe_does_not_hang_us(
     assert (end, child.output.split()[1:]) == (ChildEnd(0, "exited"), [b"left"])
 
 
+@pytest.mark.parametrize("timeout_s", [60, 0.5])
+async def test_a_cancel_and_a_timeout_end_also_what_has_left_the_group(
+    child: Child, life: Life, timeout_s: float
+) -> None:
+    left = f"{sys.executable} -c 'import os, time; os.setsid(); print(1, flush=True); time.sleep(1000)'"
+    running = asyncio.ensure_future(child.run(f"exec 9>life; {left} 9>&9 & wait", timeout_s=timeout_s))
+    await child.spoke.wait()
+    if timeout_s == 60:
+        child.cancel.cancel()
+    assert (await running).reason in ("cancelled", "timeout")
+    await life.ends()
+
+
 async def test_input_is_fed_once_the_child_runs(child: Child, tmp_path: Path) -> None:
     async def feed(write: Callable[[bytes], None]) -> None:
         assert child.pid
