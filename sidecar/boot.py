@@ -39,7 +39,7 @@ from sidecar.runtime.store import (
 from sidecar.service.service import Service
 from sidecar.service.stats import ProcessStats
 from sidecar.service.tracing import Tracer
-from sidecar.workspace.roots import resolve_path
+from sidecar.workspace.paths import resolve_path
 from sidecar.workspace.workspace import Workspace
 
 __all__ = ["Daemon", "SessionShelf", "build"]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sidecar.acp.shapes import Update, WireEvent, diff_content, text_block, text_content, tool_kind
-from sidecar.workspace.uris import uri_to_path
+from sidecar.workspace.paths import uri_to_path
 
 _SHOWN_CHARS: Final = 16_000
 """How much of a running tool's output is shown: its end."""

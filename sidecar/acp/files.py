@@ -14,7 +14,7 @@ from typing import Final
 
 from sidecar.acp.handshake import AcpProfile
 from sidecar.transport.peer import Peer, PeerGone, PeerRefused
-from sidecar.workspace.contract import Dispose, FileOracle, WorkspacePort
+from sidecar.workspace.contract import ClientFileSource, Dispose, WorkspacePort
 
 _log = logging.getLogger("sidecar.acp")
 
@@ -41,11 +41,11 @@ class ClientFiles:
         if not (self._profile.reads_files or self._profile.writes_files):
             return
         self.withdraw(sid)
-        oracle = FileOracle(
+        source = ClientFileSource(
             read=partial(self._read, sid) if self._profile.reads_files else None,
             write=partial(self._write, sid) if self._profile.writes_files else None,
         )
-        self._offers[sid] = [self._workspace.offer(Path(folder), oracle) for folder in folders]
+        self._offers[sid] = [self._workspace.add_client_files(Path(folder), source) for folder in folders]
 
     def withdraw(self, sid: str) -> None:
         """End the offers for a session."""

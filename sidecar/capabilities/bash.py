@@ -1,7 +1,8 @@
-"""The bash tool: one command in a shell, with leave, in bounds, and gone when it is over.
+"""The bash tool: one command in a shell, with permission, in bounds, and gone when it is over.
 
-What the command leaves running is ended with it. Its environment is the daemon's without what looks like a
-secret; it has no standard input. Where a client lends its terminal it runs there, before its user's eyes.
+Processes that the command leaves running are ended with it. Its environment is that of the daemon without
+variables that look like secrets; it has no standard input. Where a client lends its terminal it runs there,
+in sight of the user.
 """
 
 from __future__ import annotations
@@ -18,14 +19,18 @@ import msgspec
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.env import inherited
-from sidecar.capabilities.access import permit, readable_path, shown
-from sidecar.capabilities.contract import PermissionAsk, TerminalCommand, ToolContext, ToolReply
+from sidecar.capabilities.contract import (
+    PermissionQuestion,
+    RunInTerminal,
+    TerminalCommand,
+    ToolContext,
+    ToolReply,
+)
 from sidecar.capabilities.effects import RUNS_COMMAND
 from sidecar.capabilities.output import HeadTail
+from sidecar.capabilities.paths import display_path, require_permission, resolve_readable
 from sidecar.capabilities.processes import ChildEnd, ChildSpec, run_child, with_lifeline
 from sidecar.capabilities.typed_tool import TypedTool, error_reply
-
-__all__ = ["BASH", "BashArguments", "child_environment", "permission_scope"]
 
 _PROGRESS_EVERY_S = 0.1
 _PROGRESS_CAP = 8192
@@ -39,7 +44,7 @@ _RUNS_ANYTHING = frozenset(
 
 
 class BashArguments(msgspec.Struct, frozen=True, kw_only=True):
-    """What the bash tool takes."""
+    """The arguments of the bash tool."""
 
     command: Annotated[str, msgspec.Meta(min_length=1, description="The command line.")]
     timeout_s: Annotated[float, msgspec.Meta(gt=0, le=600, description="Seconds it may take.")] = 120
@@ -47,15 +52,24 @@ class BashArguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def _bash(arguments: BashArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
-    cwd = await readable_path(context, arguments.cwd, "bash")
-    await permit(context, _ask(arguments, context))
-    shown_to_user = await _in_terminal(arguments, cwd, context, cancel)
-    if shown_to_user is not None:
-        return shown_to_user
+    cwd = await resolve_readable(context, arguments.cwd, "bash")
+    question = PermissionQuestion(
+        call_id=context.call_id,
+        tool="bash",
+        title=_title(arguments),
+        subject="command",
+        detail=arguments.command,
+        scope=permission_scope(arguments.command),
+    )
+    await require_permission(context, question)
+    if context.terminal is not None:
+        shown_to_user = await _run_in_terminal(context.terminal, arguments, cwd, context, cancel)
+        if shown_to_user is not None:
+            return shown_to_user
     output = HeadTail(context.max_output_chars - _NOTES_CHARS)
     progress = _Progress(context)
 
-    def hear(data: bytes) -> None:
+    def on_output(data: bytes) -> None:
         output.add(data)
         progress.add(data)
 
@@ -65,38 +79,36 @@ async def _bash(arguments: BashArguments, context: ToolContext, cancel: CancelTo
     try:
         end = await run_child(
             spec,
-            on_output=hear,
+            on_output=on_output,
             on_start=lambda pid: context.child_started(pid, f"bash: {arguments.command[:60]}"),
             cancel=cancel,
         )
-    except (OSError, ValueError) as error:  # no such folder, or a command that is no text
+    except (OSError, ValueError) as error:  # no such folder, or a NUL in the command
         reason = error.strerror if isinstance(error, OSError) else error
-        return error_reply(f"bash: cannot run this in {shown(cwd, context.cwd)}: {reason}")
+        return error_reply(f"bash: cannot run this in {display_path(cwd, context.cwd)}: {reason}")
     finally:
         progress.close()
     return _reply(output, end, arguments)
 
 
-async def _in_terminal(
-    arguments: BashArguments, cwd: Path, context: ToolContext, cancel: CancelToken
+async def _run_in_terminal(
+    run: RunInTerminal, arguments: BashArguments, cwd: Path, context: ToolContext, cancel: CancelToken
 ) -> ToolReply | None:
-    """Run the command where the client's user sees it; None where the client lends no terminal."""
-    if context.terminal is None:
-        return None
+    """Run the command in the client's terminal; None where the client does not run it after all."""
     inherits = inherited()
     environment = child_environment(inherits)
     # The client has what the daemon has, and a terminal's environment can be added to and not taken from.
     hidden = dict.fromkeys(inherits.keys() - environment.keys(), "")
     own = {name: value for name, value in environment.items() if inherits.get(name) != value}
     command = TerminalCommand(
-        context.call_id,
-        tuple(_shell(arguments.command)),
-        cwd,
-        own | hidden,
-        arguments.timeout_s,
-        _TERMINAL_BYTES,
+        call_id=context.call_id,
+        argv=tuple(_shell(arguments.command)),
+        cwd=cwd,
+        environment=own | hidden,
+        timeout_s=arguments.timeout_s,
+        max_output_bytes=_TERMINAL_BYTES,
     )
-    end = await context.terminal(command, cancel)
+    end = await run(command, cancel)
     if end is None:
         return None
     output = HeadTail(context.max_output_chars - _NOTES_CHARS)
@@ -105,15 +117,21 @@ async def _in_terminal(
 
 
 def _reply(output: HeadTail, end: ChildEnd, arguments: BashArguments) -> ToolReply:
-    said = _with_end(output.text(), end, arguments.timeout_s)
-    return ToolReply(said, is_error=end != ChildEnd(0, "exited"))
+    text = output.text()
+    last = {
+        "timeout": f"[timed out after {arguments.timeout_s:g} s and was ended]",
+        "cancelled": "[cancelled]",
+        "exited": f"[exit {end.exit_code}]",
+    }[end.reason]
+    separator = "\n" if text and not text.endswith("\n") else ""
+    return ToolReply(f"{text}{separator}{last}", is_error=end != ChildEnd(0, "exited"))
 
 
 def permission_scope(command: str) -> str:
-    """Return what one "always" answer to *command* covers.
+    """Return the permission scope of *command*: one "always" answer covers every command of the same scope.
 
-    That is every command with the same first word, but only the very same command where the first word says
-    little: several commands in one line, or one that runs another.
+    The scope is the first word, or the whole command where the first word means little: several commands in
+    one line, or a command that runs another.
 
     >>> permission_scope("git status"), permission_scope("git status && rm -rf /")
     ('bash:git', 'bash:git status && rm -rf /')
@@ -125,24 +143,13 @@ def permission_scope(command: str) -> str:
 
 
 def child_environment(variables: dict[str, str]) -> dict[str, str]:
-    """Return *variables* without what looks like a secret, and with Python children writing UTF-8.
+    """Return *variables* without those that look like secrets, and with Python children writing UTF-8.
 
     >>> child_environment({"PATH": "/bin", "GITHUB_TOKEN": "x", "my_password": "y"})
     {'PATH': '/bin', 'PYTHONIOENCODING': 'utf-8'}
     """
     kept = {name: value for name, value in variables.items() if not _SECRET.search(name)}
     return kept | {"PYTHONIOENCODING": "utf-8"}
-
-
-def _ask(arguments: BashArguments, context: ToolContext) -> PermissionAsk:
-    return PermissionAsk(
-        call_id=context.call_id,
-        tool="bash",
-        title=_title(arguments),
-        subject="command",
-        detail=arguments.command,
-        scope=permission_scope(arguments.command),
-    )
 
 
 def _title(arguments: BashArguments) -> str:
@@ -156,18 +163,8 @@ def _shell(command: str) -> list[str]:
     return [bash or "/bin/sh", "-c", command]
 
 
-def _with_end(output: str, end: ChildEnd, timeout_s: float) -> str:
-    last = {
-        "timeout": f"[timed out after {timeout_s:g} s and was ended]",
-        "cancelled": "[cancelled]",
-        "exited": f"[exit {end.exit_code}]",
-    }[end.reason]
-    separator = "\n" if output and not output.endswith("\n") else ""
-    return f"{output}{separator}{last}"
-
-
 class _Progress:
-    """Tells the client what came out, a few times a second and never much at once."""
+    """Sends the output to the client, a few times a second and never much at once."""
 
     def __init__(self, context: ToolContext) -> None:
         self._context = context
@@ -184,7 +181,7 @@ class _Progress:
             self._timer = asyncio.get_running_loop().call_later(_PROGRESS_EVERY_S, self._flush)
 
     def close(self) -> None:
-        """Tell the rest."""
+        """Send the rest."""
         if self._timer is not None:
             self._timer.cancel()
             self._flush()

@@ -1,4 +1,4 @@
-"""What a tool is, what it is given and what it answers. No behaviour.
+"""Tools as other rooms see them: the contract of a tool, its context and its replies. No behaviour.
 
 A tool answers the model with text, and the client with a title, locations and diffs.
 """
@@ -14,6 +14,9 @@ from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.effects import ToolEffects, ToolKind
 from sidecar.llmgateway.contract import ToolDescriptor
 from sidecar.workspace.contract import ReadLedgerPort, WorkspacePort
+
+EDIT_SCOPE = "edit"
+"""The permission scope of changes to files inside the session's trees."""
 
 PlanStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
 
@@ -44,12 +47,12 @@ class PlanEntry:
     priority: str = "medium"
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionAsk:
-    """What a tool wants to do and must ask for first.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermissionQuestion:
+    """A question to the user before a tool does something.
 
     *subject* is ``toolCall``, ``command`` or ``path``; *detail* the command line or path in question;
-    *scope* groups asks that one "always" answer covers, such as ``edit`` or ``bash:git``.
+    *scope* groups questions that one "always" answer covers, such as ``edit`` or ``bash:git``.
     """
 
     call_id: str
@@ -61,15 +64,15 @@ class PermissionAsk:
     diffs: tuple[Diff, ...] = ()
 
 
-Ask: TypeAlias = Callable[[PermissionAsk], Awaitable[bool]]
+AskUser: TypeAlias = Callable[[PermissionQuestion], Awaitable[bool]]
 """Asks the user. Contract: never raises but for cancellation; no answer means False."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TerminalCommand:
-    """A command for a terminal of the client's.
+    """A command for a terminal of the client.
 
-    *environment* is set besides what the client's own holds; of longer output the end is enough.
+    *environment* is added to the client's own; of an output beyond *max_output_bytes* the end is enough.
     """
 
     call_id: str
@@ -82,7 +85,7 @@ class TerminalCommand:
 
 @dataclass(frozen=True, slots=True)
 class TerminalEnd:
-    """How it ended: all it put out, its exit code, None for a signal, and what ended it."""
+    """The end of a command in a terminal: its output, its exit code (None for a signal), and the reason."""
 
     output: str
     exit_code: int | None
@@ -90,15 +93,15 @@ class TerminalEnd:
 
 
 RunInTerminal: TypeAlias = Callable[[TerminalCommand, CancelToken], Awaitable[TerminalEnd | None]]
-"""Runs a command where the client's user sees it; None when the client does not do it after all.
+"""Runs a command where the client's user sees it; None when the client does not run it after all.
 
-Contract: never raises but for cancellation; what was started has ended when it returns.
+Contract: never raises but for cancellation; everything it started has ended when it returns.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ToolReply:
-    """What a tool came to; *output* is text for the model, already bounded."""
+    """The result of a call; *output* is text for the model, already bounded."""
 
     output: Any
     is_error: bool = False
@@ -107,13 +110,20 @@ class ToolReply:
     diffs: tuple[Diff, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
-    """What one call of a tool is given.
+    """The surroundings of one call of a tool.
 
-    *cwd* is where relative paths start; *roots* are the resolved trees a path must lie in; *child_started*
-    hears of every process started (pid, what) and returns what to call when it is gone; *terminal* runs
-    commands in the client's, where it lends one.
+    Attributes:
+        cwd: the folder that relative paths begin at.
+        roots: the resolved trees that a path must lie in, unless the user allows another.
+        reads: the record of the files that the model has read.
+        ask: asks the user.
+        progress: shows output to the client before the call has ended.
+        child_started: called with the id and name of each started process; returns a function to call when
+            the process is gone.
+        max_output_chars: the length of a reply.
+        terminal: runs commands in the client's terminal, where it lends one.
     """
 
     session_id: str
@@ -122,7 +132,7 @@ class ToolContext:
     roots: tuple[Path, ...]
     workspace: WorkspacePort
     reads: ReadLedgerPort
-    ask: Ask
+    ask: AskUser
     progress: Callable[[str], None]
     plan: Callable[[], tuple[PlanEntry, ...]]
     set_plan: Callable[[tuple[PlanEntry, ...]], None]
@@ -136,17 +146,17 @@ class Tool(Protocol):
 
     @property
     def descriptor(self) -> ToolDescriptor:
-        """What the model is shown."""
+        """The name, description and parameters that a model is given."""
         ...
 
     @property
     def kind(self) -> ToolKind:
-        """What it does, for clients."""
+        """The kind of its work, for clients."""
         ...
 
     @property
     def effects(self) -> ToolEffects:
-        """The effects of its calls, for whoever orders, summarises or shows them."""
+        """The effects of its calls, for rooms that order, summarise or show them."""
         ...
 
     def title(self, arguments: Mapping[str, Any]) -> str:
@@ -154,7 +164,7 @@ class Tool(Protocol):
         ...
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext, cancel: CancelToken) -> ToolReply:
-        """Do it.
+        """Run one call.
 
         Contract: bad arguments and expected failures are error replies, not exceptions; *cancel* ends it
         within 100 ms, children included; nothing blocks the event loop.
@@ -162,9 +172,9 @@ class Tool(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolActivity:
-    """What a client is told of one call: *phase* is ``started``, ``progress`` or ``finished``."""
+    """A report on one call for clients; *phase* is ``started``, ``progress`` or ``finished``."""
 
     phase: Literal["started", "progress", "finished"]
     call_id: str
@@ -179,4 +189,4 @@ class ToolActivity:
 
 
 ToolObserver: TypeAlias = Callable[[ToolActivity], None]
-"""Hears of every call. Contract: returns soon, never raises."""
+"""Receives the reports on every call. Contract: returns soon, never raises."""

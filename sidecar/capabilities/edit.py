@@ -1,27 +1,35 @@
-"""The edit tool: one passage of a file the model has read becomes another.
+"""The edit and write tools: a passage of a file that was read, a new file, or the whole of one that was read.
 
-Never writes over a text the model has not seen, and never without leave.
+Neither ever writes over a text that the model has not seen, and neither writes without permission. A change
+that happens while the user thinks is found by the write itself, which compares hashes.
 """
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
 from sidecar._internal.cancel import CancelToken
-from sidecar.capabilities.access import shown
-from sidecar.capabilities.contract import Location, ToolContext, ToolReply
-from sidecar.capabilities.effects import EDITS_FILE
-from sidecar.capabilities.landing import Landing, find_target, land, require_current
+from sidecar.capabilities.contract import (
+    EDIT_SCOPE,
+    Diff,
+    Location,
+    PermissionQuestion,
+    ToolContext,
+    ToolReply,
+)
+from sidecar.capabilities.effects import EDITS_FILE, WRITES_FILE
 from sidecar.capabilities.output import number_lines
+from sidecar.capabilities.paths import display_path, require_permission, resolve
 from sidecar.capabilities.text_edit import EditedText, replace_passage, shift_ranges
 from sidecar.capabilities.typed_tool import TypedTool
-from sidecar.workspace.contract import FileProblem, ReadRecord
+from sidecar.workspace.contract import FileAccessError, FileView, ReadRecord
 from sidecar.workspace.line_index import LineText
-
-__all__ = ["EDIT", "EditArguments"]
+from sidecar.workspace.paths import ResolvedPath
 
 _LINES_AROUND = 3
 _LINES_SHOWN = 30
@@ -29,7 +37,7 @@ _CHARS_SHOWN = 6000
 
 
 class EditArguments(msgspec.Struct, frozen=True, kw_only=True):
-    """What the edit tool takes."""
+    """The arguments of the edit tool."""
 
     path: Annotated[str, msgspec.Meta(description="The file: absolute, or relative to the working folder.")]
     old_text: Annotated[
@@ -39,11 +47,18 @@ class EditArguments(msgspec.Struct, frozen=True, kw_only=True):
     replace_all: Annotated[bool, msgspec.Meta(description="Replace every occurrence, not just one.")] = False
 
 
+class WriteArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """The arguments of the write tool."""
+
+    path: Annotated[str, msgspec.Meta(description="The file: absolute, or relative to the working folder.")]
+    content: Annotated[str, msgspec.Meta(description="The whole text of the file.")]
+
+
 async def _edit(arguments: EditArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
-    target = await find_target(context, arguments.path)
+    target = await _find_target(context, arguments.path)
     if target.view is None:
-        raise FileProblem("notFound", f"{arguments.path} does not exist", hint="use write for a new file")
-    record = require_current(context, target.view)
+        raise FileAccessError("notFound", f"{arguments.path} does not exist", hint="use write for a new file")
+    record = _require_current(context, target.view)
     edited = await asyncio.to_thread(
         replace_passage,
         target.view.text,
@@ -51,32 +66,120 @@ async def _edit(arguments: EditArguments, context: ToolContext, cancel: CancelTo
         arguments.new_text,
         all_of_them=arguments.replace_all,
     )
-    landing = await land(context, "edit", target, edited.text)
-    if landing.note is None:
-        _keep_on_record(context, record, landing, edited)
-    first_line = edited.replaced[0].first_line
+    applied = await _apply_edit(context, "edit", target, edited.text)
+    if applied.note is None:
+        # The model knows the new text as far as it knew the old one: unread lines stay unread.
+        for first, count in shift_ranges(record.ranges or ((1, None),), edited.replaced):
+            context.reads.record(applied.view, call_id=context.call_id, first_line=first, line_count=count)
     return ToolReply(
-        _summary(context, landing, edited),
-        locations=(Location(target.path, first_line),),
-        diffs=(landing.diff,),
+        _summarize(context, applied, edited),
+        locations=(Location(target.path, edited.replaced[0].first_line),),
+        diffs=(applied.diff,),
     )
 
 
-def _keep_on_record(context: ToolContext, before: ReadRecord, landing: Landing, edited: EditedText) -> None:
-    """The model knows the text as it knew the one before: what it had not seen it still has not."""
-    for first, count in shift_ranges(before.ranges or ((1, None),), edited.replaced):
-        context.reads.record(landing.view, call_id=context.call_id, first_line=first, line_count=count)
+async def _write(arguments: WriteArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
+    target = await _find_target(context, arguments.path)
+    name = display_path(target.path, context.cwd)
+    if target.view is not None:
+        _require_current(context, target.view)
+        if target.view.text == arguments.content:
+            return ToolReply(f"{name} has this content already", locations=(Location(target.path),))
+    applied = await _apply_edit(context, "write", target, arguments.content)
+    if applied.note is None:
+        context.reads.record(applied.view, call_id=context.call_id)
+    n_lines = LineText(arguments.content).n_lines
+    done = f"{'created' if target.view is None else 'wrote'} {name}, {n_lines} lines"
+    return ToolReply(
+        done if applied.note is None else f"{done}\n{applied.note}",
+        locations=(Location(target.path),),
+        diffs=(applied.diff,),
+    )
 
 
-def _summary(context: ToolContext, landing: Landing, edited: EditedText) -> str:
-    name = shown(landing.view.path, context.cwd)
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """A file to change: its resolved path, and its view, None while it does not exist."""
+
+    resolved: ResolvedPath
+    view: FileView | None
+
+    @property
+    def path(self) -> Path:
+        return self.resolved.path
+
+
+@dataclass(frozen=True, slots=True)
+class _AppliedEdit:
+    """A written change: the view after it, the diff, and a note where the editor altered the text."""
+
+    view: FileView
+    diff: Diff
+    note: str | None = None
+
+
+async def _find_target(context: ToolContext, spelled: str) -> _Target:
+    """Return the file *spelled* by the model, as it is now. Raises FileAccessError but for ``notFound``."""
+    resolved = await resolve(context, spelled)
+    try:
+        return _Target(resolved, await context.workspace.view(resolved.path))
+    except FileAccessError as error:
+        if error.problem != "notFound":
+            raise
+        return _Target(resolved, None)
+
+
+def _require_current(context: ToolContext, view: FileView) -> ReadRecord:
+    """Return the record of *view*. Raises FileAccessError unless the model has read exactly this text."""
+    name = display_path(view.path, context.cwd)
+    record = context.reads.get(view.path)
+    if record is None:
+        raise FileAccessError("notReadYet", f"{name} was not read yet", hint="read it, then change it")
+    if record.hash != view.hash:
+        where = "in the editor" if view.source == "buffer" else "on disk"
+        message = f"{name} has changed {where} since it was read"
+        raise FileAccessError("changedSinceRead", message, hint="read it again")
+    return record
+
+
+async def _apply_edit(context: ToolContext, tool: str, target: _Target, text: str) -> _AppliedEdit:
+    """AskUser for permission and write *text* as the content of *target*.
+
+    Raises:
+        PermissionRefused: the user did not allow it.
+        FileAccessError: the file has changed meanwhile, or cannot be written.
+    """
+    before = target.view
+    diff = Diff(target.path, None if before is None else before.text, text)
+    title = f"{tool.capitalize()} {display_path(target.path, context.cwd)}"
+    inside = target.resolved.inside
+    question = PermissionQuestion(
+        call_id=context.call_id,
+        tool=tool,
+        title=title if inside else f"{title}, outside the workspace",
+        subject="toolCall" if inside else "path",
+        detail=str(target.path),
+        # Permission to read outside is not permission to write there.
+        scope=EDIT_SCOPE if inside else f"{EDIT_SCOPE}:{target.path.parent}",
+        diffs=(diff,),
+    )
+    await require_permission(context, question)
+    expected_hash = None if before is None else before.hash
+    view = await context.workspace.write(target.path, text, expected_hash=expected_hash)
+    note = None if view.text == text else "[the editor changed the text on the way; read it again]"
+    return _AppliedEdit(view, diff, note)
+
+
+def _summarize(context: ToolContext, applied: _AppliedEdit, edited: EditedText) -> str:
+    """Return the answer to an edit: the lines around the first replaced passage, as they are now."""
     n_replaced = len(edited.replaced)
     first = max(1, edited.replaced[0].first_line - _LINES_AROUND)
     n_lines = min(_LINES_SHOWN, edited.replaced[0].n_lines_after + 2 * _LINES_AROUND)
-    around = [line.rstrip("\r\n") for line in LineText(landing.view.text).lines(first - 1, n_lines)]
-    shown_lines = number_lines(around, first=first, cap_chars=_CHARS_SHOWN).text
+    around = [line.rstrip("\r\n") for line in LineText(applied.view.text).lines(first - 1, n_lines)]
+    shown = number_lines(around, first=first, cap_chars=_CHARS_SHOWN).text
+    name = display_path(applied.view.path, context.cwd)
     heading = f"edited {name}" + (f" in {n_replaced} places, the first:" if n_replaced > 1 else ":")
-    return "\n".join(part for part in (heading, shown_lines, landing.note) if part)
+    return "\n".join(part for part in (heading, shown, applied.note) if part)
 
 
 EDIT = TypedTool(
@@ -90,4 +193,16 @@ EDIT = TypedTool(
     arguments=EditArguments,
     describe=lambda arguments: f"Edit {arguments.path}",
     perform=_edit,
+)
+
+WRITE = TypedTool(
+    name="write",
+    description=(
+        "Create a file, or replace the whole of one that was read before. Prefer edit for a change of a part."
+    ),
+    kind="edit",
+    effects=WRITES_FILE,
+    arguments=WriteArguments,
+    describe=lambda arguments: f"Write {arguments.path}",
+    perform=_write,
 )

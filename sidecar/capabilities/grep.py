@@ -20,16 +20,14 @@ import msgspec
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.env import inherited
-from sidecar.capabilities.access import readable_path, root_above, shown
 from sidecar.capabilities.contract import Location, ToolContext, ToolReply
 from sidecar.capabilities.effects import SEARCHES
+from sidecar.capabilities.listing import TreeWalk
+from sidecar.capabilities.paths import display_path, outermost_root, resolve_readable
 from sidecar.capabilities.processes import ChildEnd, ChildSpec, run_child
-from sidecar.capabilities.tree import WALK_CAP, TreeWalk
 from sidecar.capabilities.typed_tool import TypedTool, error_reply
 from sidecar.workspace.globs import glob_matcher
 from sidecar.workspace.ignore import rules_for
-
-__all__ = ["GREP", "GrepArguments"]
 
 _COMMAND = (
     sys.executable,
@@ -53,7 +51,7 @@ _SKIPPED = {
 
 
 class GrepArguments(msgspec.Struct, frozen=True, kw_only=True):
-    """What the grep tool takes."""
+    """The arguments of the grep tool."""
 
     pattern: Annotated[
         str, msgspec.Meta(min_length=1, description="A regular expression (Python's), matched line by line.")
@@ -70,7 +68,7 @@ class GrepArguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def _grep(arguments: GrepArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
-    start = await readable_path(context, arguments.path, "grep")
+    start = await resolve_readable(context, arguments.path, "grep")
     views = await context.workspace.open_views()
     texts = {str(view.path): view.text for view in views if view.unsaved}
     search = _Search(arguments, context, start, texts, cancel)
@@ -89,7 +87,7 @@ async def _grep(arguments: GrepArguments, context: ToolContext, cancel: CancelTo
 
 @dataclass(slots=True)
 class _Search:
-    """One search: what is sought where, the files sent to the child in order, and if there were too many."""
+    """One search: its arguments, the files sent to the child in order, and a note if there were too many."""
 
     arguments: GrepArguments
     context: ToolContext
@@ -97,22 +95,12 @@ class _Search:
     texts: Mapping[str, str]
     cancel: CancelToken
     paths: list[str] = field(default_factory=list)
-    is_capped: bool = False
+    capped_note: str | None = None
     is_over: bool = False
 
     async def write_input(self, write: Callable[[bytes], None]) -> None:
         """Send the job and then the files, as they are found."""
-        await asyncio.to_thread(self._send, write)
-
-    def _send(self, write: Callable[[bytes], None]) -> None:
-        write(json.dumps(self._job()).encode() + b"\0")
-        files = self._files()
-        while batch := list(islice(files, _BATCH)):
-            self.paths += batch
-            write(b"".join(os.fsencode(path) + b"\0" for path in batch))
-
-    def _job(self) -> dict[str, Any]:
-        return {
+        job = {
             "pattern": self.arguments.pattern,
             "ignore_case": self.arguments.ignore_case,
             "n_context": self.arguments.context,
@@ -122,12 +110,21 @@ class _Search:
             "texts": self.texts,
         }
 
+        def send() -> None:
+            write(json.dumps(job).encode() + b"\0")
+            files = self._files()
+            while batch := list(islice(files, _BATCH)):
+                self.paths += batch
+                write(b"".join(os.fsencode(path) + b"\0" for path in batch))
+
+        await asyncio.to_thread(send)
+
     def _files(self) -> Iterator[str]:
         """Yield the files to search, and after them the buffers below *start* that are no files yet."""
         if self.start.is_file() or str(self.start) in self.texts:
             yield str(self.start)
             return
-        root = root_above(self.start, self.context)
+        root = outermost_root(self.start, self.context)
         matches = glob_matcher(self.arguments.glob or "**")
         drafts = {path for path in self.texts if Path(path).is_relative_to(self.start)}
         tree = TreeWalk(self.start, root, lambda: self.is_over or self.cancel.cancelled)
@@ -135,7 +132,7 @@ class _Search:
             if entry.is_file(follow_symlinks=False) and matches(relative):
                 drafts.discard(entry.path)
                 yield entry.path
-        self.is_capped = tree.is_capped
+        self.capped_note = tree.capped_note() if tree.is_capped else None
         rules = rules_for(self.start, root)
         for path in map(Path, sorted(drafts)):
             if matches(path.relative_to(self.start).as_posix()) and not rules.is_ignored(path):
@@ -143,18 +140,20 @@ class _Search:
 
 
 def _reply(output: bytes, end: ChildEnd, search: _Search) -> ToolReply:
-    """Put what the child said into lines. Its last word is the summary; a child that was ended said none."""
-    said = [json.loads(line) for line in output.split(b"\n")[:-1] if line.startswith(b"{")]
-    summary = said.pop() if said and "n_files" in said[-1] else None
+    """Return the child's findings as lines. Its last value is the summary; a killed child sent none."""
+    found = [json.loads(line) for line in output.split(b"\n")[:-1] if line.startswith(b"{")]
+    summary = found.pop() if found and "n_files" in found[-1] else None
     if summary is None and end.reason == "exited":
         return error_reply(f"grep: the search failed (exit code {end.exit_code})", "try another pattern")
     context = search.context
     lines = [
         line
-        for file in said
-        for line in _file_lines(shown(search.paths[file["index"]], context.cwd), file["lines"])
+        for file in found
+        for line in _file_lines(display_path(search.paths[file["index"]], context.cwd), file["lines"])
     ]
-    kept = _that_fit(lines, context.max_output_chars - _NOTES_CHARS)
+    ends = accumulate(len(line) + 1 for line in lines)
+    cap_chars = context.max_output_chars - _NOTES_CHARS
+    kept = [line for line, end in zip(lines, ends, strict=True) if end <= cap_chars]
     notes = _notes(summary, search, n_cut=len(lines) - len(kept))
     if not lines:
         notes.insert(0, f"no matches in {len(search.paths)} files")
@@ -175,11 +174,6 @@ def _file_lines(name: str, found: Sequence[tuple[int, bool, str]]) -> list[str]:
     return lines
 
 
-def _that_fit(lines: Sequence[str], cap_chars: int) -> list[str]:
-    ends = accumulate(len(line) + 1 for line in lines)
-    return [line for line, end in zip(lines, ends, strict=True) if end <= cap_chars]
-
-
 def _notes(summary: Mapping[str, Any] | None, search: _Search, *, n_cut: int) -> list[str]:
     notes: list[str] = []
     if summary is None:
@@ -189,8 +183,8 @@ def _notes(summary: Mapping[str, Any] | None, search: _Search, *, n_cut: int) ->
         notes += [f"[{n} {_SKIPPED[what]}]" for what, n in summary["skipped"].items() if n]
     if n_cut or (summary is not None and summary["is_full"]):
         notes.append("[cut: there may be more; narrow the pattern, glob or path, or raise max_results]")
-    if search.is_capped:
-        notes.append(f"[cut: only the first {WALK_CAP} files and folders were looked at; narrow the path]")
+    if search.capped_note:
+        notes.append(search.capped_note)
     return notes
 
 

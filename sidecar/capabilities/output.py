@@ -1,14 +1,12 @@
-"""Results a model can live with: bounded, and honest about every cut.
+"""Results of tools in bounds, with a marker at every cut.
 
-Pure functions and one buffer; no tool's wording but the markers lives here.
+Pure functions and one buffer; the wording of a tool, but for the markers, is its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-__all__ = ["LINE_CAP", "HeadTail", "NumberedLines", "cut_line", "number_lines"]
 
 LINE_CAP = 2000
 """Characters of one line that are shown."""
@@ -18,7 +16,7 @@ _GUTTER = 7
 
 @dataclass(frozen=True, slots=True)
 class NumberedLines:
-    """Numbered lines as one text, and how many of them it holds."""
+    """Numbered lines as one text, and their number."""
 
     text: str
     n_lines: int
@@ -42,7 +40,7 @@ def number_lines(lines: Iterable[str], *, first: int, cap_chars: int) -> Numbere
 
 
 def cut_line(line: str, cap: int = LINE_CAP) -> str:
-    """Return *line*, or its beginning and how much of it that is.
+    """Return *line*, or its first *cap* characters and a marker.
 
     >>> cut_line("abcdef", 4)
     'abcd [cut: 4 of 6 characters]'
@@ -70,7 +68,7 @@ class HeadTail:
             self._drop_middle()
 
     def text(self) -> str:
-        """Return what was kept as text, with a marker where something is missing."""
+        """Return the kept bytes as text, with a marker where some are missing."""
         self._drop_middle()
         if not self._n_dropped:
             return bytes(self._head + self._tail).decode("utf-8", "replace")

@@ -202,7 +202,7 @@ async def _write_input(spec: ChildSpec, transport: asyncio.SubprocessTransport) 
 
 
 async def _end(transport: asyncio.SubprocessTransport, child: _Child, grace_s: float) -> None:
-    """Ask the group to end, and after *grace_s* seconds kill it and the descendants that have left it."""
+    """AskUser the group to end, and after *grace_s* seconds kill it and the descendants that have left it."""
     started = await asyncio.to_thread(_descendants, transport.get_pid())
     signal_group(transport, signal.SIGTERM)
     await asyncio.wait((child.exited,), timeout=grace_s)

@@ -1,6 +1,6 @@
 """The read tool: a file as numbered lines, unsaved buffer first, and a record that the model has seen it.
 
-Never changes a file; never shows part of one without saying so.
+Never changes a file; a part of a file is always marked as such.
 """
 
 from __future__ import annotations
@@ -13,15 +13,13 @@ from typing import Annotated
 import msgspec
 
 from sidecar._internal.cancel import CancelToken
-from sidecar.capabilities.access import readable_path, shown
 from sidecar.capabilities.contract import Location, ToolContext, ToolReply
 from sidecar.capabilities.effects import READS_FILE
 from sidecar.capabilities.output import number_lines
+from sidecar.capabilities.paths import display_path, resolve_readable
 from sidecar.capabilities.typed_tool import TypedTool, error_reply
-from sidecar.workspace.contract import FileProblem, FileView
+from sidecar.workspace.contract import FileAccessError, FileView
 from sidecar.workspace.line_index import LineText
-
-__all__ = ["READ", "ReadArguments"]
 
 _DEFAULT_LIMIT = 2000
 _MARKER_CHARS = 120
@@ -30,7 +28,7 @@ _IMAGE_MARKS = ((b"\x89PNG\r\n", "png"), (b"\xff\xd8\xff", "jpeg"), (b"GIF8", "g
 
 
 class ReadArguments(msgspec.Struct, frozen=True, kw_only=True):
-    """What the read tool takes."""
+    """The arguments of the read tool."""
 
     path: Annotated[str, msgspec.Meta(description="The file: absolute, or relative to the working folder.")]
     offset: Annotated[int, msgspec.Meta(ge=1, description="The first line to read, from 1.")] = 1
@@ -39,7 +37,7 @@ class ReadArguments(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """Numbered lines, how many they are, and how many the file has."""
+    """Numbered lines, their number, and the number of lines of the file."""
 
     text: str
     n_shown: int
@@ -47,18 +45,20 @@ class _Page:
 
 
 async def _read(arguments: ReadArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
-    path = await readable_path(context, arguments.path, "read")
+    path = await resolve_readable(context, arguments.path, "read")
     try:
         view = await context.workspace.view(path)
-    except FileProblem as problem:
-        image = await asyncio.to_thread(_describe_image, path, problem)
+    except FileAccessError as error:
+        image = None
+        if error.problem in ("binary", "tooLarge"):
+            image = await asyncio.to_thread(_describe_image, path)
         if image is None:
             raise
-        return ToolReply(f"[{shown(path, context.cwd)} is {image}]", locations=(Location(path),))
+        return ToolReply(f"[{display_path(path, context.cwd)} is {image}]", locations=(Location(path),))
     page = await asyncio.to_thread(_number_page, view, arguments, context.max_output_chars - _MARKER_CHARS)
     if page.n_shown == 0 and view.text:
         return error_reply(
-            f"read: {shown(path, context.cwd)} has no line {arguments.offset}, it has {page.n_lines}",
+            f"read: {display_path(path, context.cwd)} has no line {arguments.offset}, it has {page.n_lines}",
             "read with a smaller offset",
         )
     return _reply(view, page, arguments.offset if view.text else 1, context)
@@ -74,13 +74,13 @@ def _number_page(view: FileView, arguments: ReadArguments, cap_chars: int) -> _P
 
 
 def _reply(view: FileView, page: _Page, first: int, context: ToolContext) -> ToolReply:
-    """Show the page, and record just what is shown as read."""
+    """Return the reply with *page*, and record exactly its lines as read."""
     last = first - 1 + page.n_shown
     is_cut = last < page.n_lines
     context.reads.record(
         view, call_id=context.call_id, first_line=first, line_count=page.n_shown if is_cut else None
     )
-    # What a model reads does not depend on who told the text: only one face knows versions.
+    # The marker does not name a version: a client without shared buffers has none.
     parts = [_UNSAVED] if view.unsaved else []
     parts.append(page.text if view.text else "[empty file]")
     if is_cut:
@@ -88,10 +88,8 @@ def _reply(view: FileView, page: _Page, first: int, context: ToolContext) -> Too
     return ToolReply("\n".join(parts), locations=(Location(view.path, first),))
 
 
-def _describe_image(path: Path, problem: FileProblem) -> str | None:
-    """Say what image *path* is, where it could not be read for being no text; None for anything else."""
-    if problem.problem not in ("binary", "tooLarge"):
-        return None
+def _describe_image(path: Path) -> str | None:
+    """Return the format and size of the image *path* in words; None for anything else."""
     with path.open("rb") as file:
         head = file.read(12)
     kind = next((name for mark, name in _IMAGE_MARKS if head.startswith(mark)), None)

@@ -1,9 +1,9 @@
 """The search of the grep tool, as a program of its own: a hostile pattern can only hang what can be killed.
 
-Started by path with a bare interpreter, so it imports nothing of this project, and little besides: half of a
-short search is starting up. Reads from standard input the job as JSON and then the paths to search, each
-ended by NUL; writes one line of JSON for each file with matches and a last one with what it skipped. Never
-reads anything but regular files, never writes any.
+It is started by path with a bare interpreter, so it imports nothing of this project, and little besides: half
+of a short search is starting up. It reads from standard input the job as JSON and then the paths to search,
+each ended by NUL; it writes one line of JSON for each file with matches and a last one with the number of
+skipped files. It reads regular files only, and never writes any.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ import signal
 import stat
 import sys
 from collections.abc import Callable, Iterator
-
-__all__ = ["Job", "Search", "main", "required_literal"]
 
 _SNIFFED = 8192
 _CHUNK = 262_144
@@ -37,7 +35,7 @@ _UNCLEAR = re.compile(r"[|{]|\\[xuUN0-9]|\(\?")
 
 
 class Job:
-    """What to look for; *texts* are the buffers that stand for files, by path."""
+    """The pattern to search for, and the bounds; *texts* are the buffers that stand for files, by path."""
 
     def __init__(
         self,
@@ -64,7 +62,7 @@ class Job:
 
 
 class Search:
-    """One search over many files: counts what it has found and what it has skipped."""
+    """One search over many files, with counts of matches and of skipped files."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -91,7 +89,7 @@ class Search:
         if not raw or not self._may_hold(raw) or b"\0" in raw[:_SNIFFED]:
             return []
         text = raw.removeprefix(_MARK_8).decode("utf-8", "replace")
-        # What follows the last line end is no line.
+        # An empty rest after the last line end is not a line.
         lines = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
         matches = [index for index, line in enumerate(lines) if self._matches(line)]
         matches = matches[: self.job.max_matches - self.n_matches]
@@ -103,11 +101,11 @@ class Search:
         try:
             return re.compile(self.job.pattern, flags).search
         except (re.error, OverflowError, RecursionError) as error:
-            self.note = f"the pattern is no valid regular expression ({error}); searched for it as plain text"
+            self.note = f"the pattern is not a valid regular expression ({error}); searched as plain text"
             return re.compile(re.escape(self.job.pattern), flags).search
 
     def _prefilter(self) -> Callable[[bytes], bool]:
-        """Return a quick look at the bytes of a file that is never wrong when it says no."""
+        """Return a quick test of a file's bytes: False is certain, after True the lines must be searched."""
         literal = self.job.pattern if self.note else required_literal(self.job.pattern)
         needle = literal.encode("utf-8", "replace")
         if not needle or (self.job.ignore_case and not literal.isascii()):
@@ -133,7 +131,7 @@ class Search:
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise OSError("no regular file")
+                raise OSError("not a regular file")
             raw = b"" if status.st_size > self.job.size_cap else _read_all(descriptor, self.job.size_cap + 1)
             if max(status.st_size, len(raw)) > self.job.size_cap:
                 self.skipped["large"] += 1
@@ -166,7 +164,7 @@ class Search:
 
 
 def required_literal(pattern: str) -> str:
-    r"""Return the longest text that every match of *pattern* must hold, or nothing where that is unclear.
+    r"""Return the longest text that every match of *pattern* must hold, or "" where that is unclear.
 
     >>> required_literal(r"def\s+load_(\w+)"), required_literal("a|b"), required_literal("colou?r")
     ('load_', '', 'colo')
@@ -186,7 +184,7 @@ def required_literal(pattern: str) -> str:
 
 
 def _read_all(descriptor: int, cap: int) -> bytes:
-    """Return what there is to read, at most *cap* bytes and a chunk."""
+    """Return the bytes behind *descriptor*, at most *cap* and a chunk."""
     chunks = []
     n_read = 0
     while n_read < cap and (chunk := os.read(descriptor, _CHUNK)):
@@ -196,7 +194,7 @@ def _read_all(descriptor: int, cap: int) -> bytes:
 
 
 def _records(read: Callable[[int], bytes]) -> Iterator[bytes]:
-    """Yield what ends with NUL, as soon as it is there."""
+    """Yield each record, which ends with NUL, as soon as it is complete."""
     rest = b""
     while chunk := read(_CHUNK):
         *whole, rest = (rest + chunk).split(b"\0")
@@ -204,11 +202,11 @@ def _records(read: Callable[[int], bytes]) -> Iterator[bytes]:
 
 
 def main() -> None:
-    """Search what standard input says."""
+    """Run the job on standard input."""
     records = _records(lambda size: os.read(0, size))
     job = Job(**json.loads(next(records)))
     if job.alarm_s and hasattr(signal, "alarm"):
-        # Should nobody be left to kill us, the pattern still does not run for ever.
+        # Should the daemon be gone that would kill us, the pattern still does not run for ever.
         signal.alarm(job.alarm_s)
     search = Search(job)
     for index, path in enumerate(records):

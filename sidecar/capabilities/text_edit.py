@@ -1,6 +1,11 @@
 """Replacing a passage of a text: exactly one, or all of them, whatever the line ends.
 
-Pure. The passage and the text are compared with LF line ends; what is put in takes the text's own.
+Pure. The passage and the text are compared with LF line ends; the inserted text takes the line ends of the
+text.
+
+Positions count a CR LF as one character while passages are sought. To splice the text itself, each position
+moves right by the number of CR LFs before it, found by bisection in their sorted list: in
+``"a\\r\\nb\\r\\n"``, ``b`` is at 2 of ``"a\\nb\\n"``, and one CR LF is before it, so it is at 3.
 """
 
 from __future__ import annotations
@@ -11,14 +16,12 @@ from dataclasses import dataclass
 
 from sidecar._internal.errors import InvalidInput
 
-__all__ = ["EditedText", "Replaced", "replace_passage", "shift_ranges"]
-
 _NAMED_LINES = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """One replaced passage: its first line (from 1) in the text before, and how many it had and got."""
+    """One replaced passage: its first line (from 1) in the old text, and its lines before and after."""
 
     first_line: int
     n_lines_before: int
@@ -27,14 +30,23 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class EditedText:
-    """A text after an edit, and where it was replaced, from the top."""
+    """A text after an edit, and the replaced passages from the top."""
 
     text: str
     replaced: tuple[Replaced, ...]
 
 
 def replace_passage(text: str, old: str, new: str, *, all_of_them: bool) -> EditedText:
-    r"""Return *text* with *old* replaced by *new*. Raises InvalidInput that names the lines in question.
+    r"""Return *text* with *old* replaced by *new*.
+
+    Args:
+        text: the text to edit.
+        old: the passage to replace.
+        new: the replacement.
+        all_of_them: replace every occurrence; else there must be exactly one.
+
+    Raises:
+        InvalidInput: *old* is empty, missing, ambiguous or the same as *new*; the message names the lines.
 
     >>> replace_passage("a\r\nb\r\n", "a\nb", "c\nd\ne", all_of_them=False).text
     'c\r\nd\r\ne\r\n'
@@ -92,7 +104,7 @@ def _occurrences(text: str, wanted: str, *, overlapping: bool) -> list[int]:
 
 
 def _splice(text: str, starts: Sequence[int], n_wanted: int, put_in: str) -> str:
-    """Replace in *text* what begins at *starts*, which count a CR LF as one character."""
+    """Replace the passages of *text* at *starts*, positions that count a CR LF as one character."""
     crlf_at = _crlf_positions(text)
     uses_crlf = 2 * len(crlf_at) > text.count("\n")
     new = put_in.replace("\n", "\r\n") if uses_crlf else put_in
@@ -106,7 +118,7 @@ def _splice(text: str, starts: Sequence[int], n_wanted: int, put_in: str) -> str
 
 
 def _crlf_positions(text: str) -> list[int]:
-    """Return where each CR LF is, counting those before it as one character each."""
+    """Return the position of each CR LF, counting those before it as one character each."""
     positions: list[int] = []
     at = -1
     for segment in text.split("\r\n")[:-1]:
@@ -138,7 +150,7 @@ def _ambiguous(text: str, starts: Sequence[int]) -> InvalidInput:
 
 
 def _similar_lines(text: str, wanted: str) -> list[int]:
-    """Return the lines that are the first of *wanted* but for blanks, else those that hold it."""
+    """Return the lines equal to the first of *wanted* but for blanks, else the lines that hold it."""
     sought = next((squeezed for line in wanted.split("\n") if (squeezed := "".join(line.split()))), "")
     if not sought:
         return []

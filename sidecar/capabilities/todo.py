@@ -14,8 +14,6 @@ from sidecar.capabilities.contract import PlanEntry, PlanStatus, ToolContext, To
 from sidecar.capabilities.effects import NO_EFFECTS
 from sidecar.capabilities.typed_tool import TypedTool
 
-__all__ = ["TODO", "TodoArguments", "TodoEntry"]
-
 _SIGNS: dict[PlanStatus, str] = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
@@ -28,7 +26,7 @@ class TodoEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TodoArguments(msgspec.Struct, frozen=True, kw_only=True):
-    """What the todo tool takes."""
+    """The arguments of the todo tool."""
 
     entries: Annotated[tuple[TodoEntry, ...], msgspec.Meta(description="The whole plan, in order.")]
 

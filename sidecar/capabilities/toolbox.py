@@ -1,7 +1,8 @@
 """The tools of one session, as the runtime sees them: checked calls in, outcomes out, every step reported.
 
-Whatever a tool does, each call is reported as started once and as finished once, and comes to one outcome. No
-stack trace reaches the model; a call that is cancelled ends, with or without the tool's help.
+Each call is reported as started once and as finished once, and has one outcome, also when its tool raises,
+hangs or is gone. No stack trace reaches the model; a call that is cancelled ends, with or without the tool's
+help.
 """
 
 from __future__ import annotations
@@ -19,23 +20,20 @@ from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.bash import BASH
 from sidecar.capabilities.contract import (
     Location,
-    PermissionAsk,
+    PermissionQuestion,
     Tool,
     ToolActivity,
     ToolContext,
     ToolObserver,
     ToolReply,
 )
-from sidecar.capabilities.edit import EDIT
+from sidecar.capabilities.edit import EDIT, WRITE
 from sidecar.capabilities.effects import ToolEffects
-from sidecar.capabilities.find import FIND
-from sidecar.capabilities.glob import GLOB
 from sidecar.capabilities.grep import GREP
-from sidecar.capabilities.ls import LS
+from sidecar.capabilities.listing import FIND, GLOB, LS
 from sidecar.capabilities.read import READ
 from sidecar.capabilities.todo import TODO
 from sidecar.capabilities.typed_tool import error_reply
-from sidecar.capabilities.write import WRITE
 from sidecar.llmgateway.contract import ToolDescriptor
 from sidecar.runtime.contract import ToolCall, ToolOutcome
 
@@ -47,7 +45,7 @@ _UNPARSED = "__unparsed"
 
 
 def default_tools() -> tuple[Tool, ...]:
-    """Return the tools of our own, in the order a model is shown them."""
+    """Return the tools of our own, in the order of the list that a model is given."""
     return (READ, GREP, FIND, LS, GLOB, EDIT, WRITE, BASH, TODO)
 
 
@@ -55,10 +53,10 @@ class SessionToolBox:
     """A ``ToolBox`` and its own ``ToolRunner``.
 
     Args:
-        tools: what is on offer; of two tools of one name the later counts.
-        make_context: what a call is given, by its id. Progress is reported to *observe* instead of the
-            context's own ``progress``, and an open question is given up when the call is cancelled.
-        observe: hears of every call.
+        tools: the tools on offer; of two tools of one name the later counts.
+        make_context: makes the context of a call from its id. Progress is reported to *observe* instead of
+            the context's own ``progress``, and an open question is given up when the call is cancelled.
+        observe: receives the reports on every call.
     """
 
     def __init__(
@@ -68,10 +66,10 @@ class SessionToolBox:
         self._make_context = make_context
         self._observe = observe
         self._stubborn: set[asyncio.Task[ToolReply]] = set()
-        self.offer_also(())
+        self.set_extra_tools(())
 
-    def offer_also(self, tools: Iterable[Tool]) -> None:
-        """Offer *tools* besides the first ones from now on, instead of any offered so before."""
+    def set_extra_tools(self, tools: Iterable[Tool]) -> None:
+        """Offer *tools* besides the first ones, in place of the extra tools before."""
         offered = {tool.descriptor.name: (tool, tool.descriptor) for tool in (*self._own, *tools)}
         self._tools = {name: tool for name, (tool, _) in offered.items()}
         self._descriptors = tuple(descriptor for _, descriptor in offered.values())
@@ -85,8 +83,27 @@ class SessionToolBox:
         return {name: tool.effects for name, tool in self._tools.items()}
 
     def describe(self, call: ToolCall) -> ToolActivity:
-        """Return what a client is shown of *call* as it begins; a tool that is gone has its name alone."""
-        return _started(call, self._tools.get(call.name), self._make_context(call.id).cwd)
+        """Return the report on the start of *call*; that of a tool that is gone has its name alone."""
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return ToolActivity(
+                phase="started",
+                call_id=call.id,
+                name=call.name,
+                title=call.name,
+                kind="other",
+                input=call.input,
+            )
+        arguments = call.input if isinstance(call.input, Mapping) else {}
+        return ToolActivity(
+            phase="started",
+            call_id=call.id,
+            name=call.name,
+            title=tool.title(arguments),
+            kind=tool.kind,
+            input=call.input,
+            locations=_named_file(tool, arguments, self._make_context(call.id).cwd),
+        )
 
     @property
     def runner(self) -> SessionToolBox:
@@ -94,7 +111,7 @@ class SessionToolBox:
         return self
 
     async def run(self, call: ToolCall, cancel: CancelToken) -> ToolOutcome:
-        """Run *call* and return its outcome, whatever becomes of it."""
+        """Run *call* and return its outcome; never raises but for cancellation."""
         tool = self._tools.get(call.name)
         started = self.describe(call)
         self._observe(started)
@@ -102,8 +119,18 @@ class SessionToolBox:
         try:
             reply = _well_formed(await self._answer(tool, call, started, cancel))
         finally:
-            # Also when this very task is cancelled: whoever heard of a start hears of an end.
-            self._observe(_finished(started, reply))
+            # Also when this very task is cancelled: a report on a start is followed by one on an end.
+            self._observe(
+                replace(
+                    started,
+                    phase="finished",
+                    title=reply.title or started.title,
+                    output=reply.output,
+                    is_error=reply.is_error,
+                    locations=reply.locations or started.locations,
+                    diffs=reply.diffs,
+                )
+            )
         return ToolOutcome(call.id, reply.output, reply.is_error)
 
     async def _answer(
@@ -116,21 +143,18 @@ class SessionToolBox:
             return _bad_input(call)
         if cancel.cancelled:
             return _cancelled(call.name)
-        context = self._context(call, started, cancel)
-        return await self._bring_to_an_end(tool.run(arguments, context, cancel), call.name, cancel)
-
-    def _context(self, call: ToolCall, started: ToolActivity, cancel: CancelToken) -> ToolContext:
         context = self._make_context(call.id)
 
-        async def ask(question: PermissionAsk) -> bool:
+        async def ask(question: PermissionQuestion) -> bool:
             return await unless_cancelled(context.ask(question), cancel) is True
 
         def progress(text: str) -> None:
             self._observe(replace(started, phase="progress", output=text))
 
-        return replace(context, ask=ask, progress=progress)
+        own_context = replace(context, ask=ask, progress=progress)
+        return await self._run_to_the_end(tool.run(arguments, own_context, cancel), call.name, cancel)
 
-    async def _bring_to_an_end(
+    async def _run_to_the_end(
         self, work: Coroutine[Any, Any, ToolReply], name: str, cancel: CancelToken
     ) -> ToolReply:
         """Return the reply of *work*; after a cancel it has a moment to end itself, then it is ended."""
@@ -156,21 +180,8 @@ def _reply_of(task: asyncio.Future[ToolReply], name: str) -> ToolReply:
         return task.result()
     _log.warning("tool %s raised %s", name, type(error).__name__)
     _log.debug("tool %s raised", name, exc_info=error)
-    said = str(error)[:_ERROR_CHARS]
-    return error_reply(f"{name} failed: {type(error).__name__}{': ' if said else ''}{said}")
-
-
-def _started(call: ToolCall, tool: Tool | None, cwd: Path) -> ToolActivity:
-    arguments = call.input if isinstance(call.input, Mapping) else {}
-    return ToolActivity(
-        phase="started",
-        call_id=call.id,
-        name=call.name,
-        title=call.name if tool is None else tool.title(arguments),
-        kind="other" if tool is None else tool.kind,
-        input=call.input,
-        locations=() if tool is None else _named_file(tool, arguments, cwd),
-    )
+    text = str(error)[:_ERROR_CHARS]
+    return error_reply(f"{name} failed: {type(error).__name__}{': ' if text else ''}{text}")
 
 
 def _named_file(tool: Tool, arguments: Mapping[str, Any], cwd: Path) -> tuple[Location, ...]:
@@ -181,22 +192,10 @@ def _named_file(tool: Tool, arguments: Mapping[str, Any], cwd: Path) -> tuple[Lo
     return (Location(Path(os.path.normpath(cwd / path)), line if isinstance(line, int) else None),)
 
 
-def _finished(started: ToolActivity, reply: ToolReply) -> ToolActivity:
-    return replace(
-        started,
-        phase="finished",
-        title=reply.title or started.title,
-        output=reply.output,
-        is_error=reply.is_error,
-        locations=reply.locations or started.locations,
-        diffs=reply.diffs,
-    )
-
-
 def _bad_input(call: ToolCall) -> ToolReply:
     if isinstance(call.input, Mapping):
         return error_reply(
-            f"{call.name}: the arguments are no valid JSON, perhaps cut off",
+            f"{call.name}: the arguments are not valid JSON, perhaps cut off",
             "send the call again, in smaller parts",
         )
     return error_reply(
@@ -209,7 +208,7 @@ def _cancelled(name: str) -> ToolReply:
 
 
 def _well_formed(reply: ToolReply) -> ToolReply:
-    """Names on disk may hold bytes that are no text: what leaves here can always be encoded."""
+    """Return *reply* with text that can be encoded: names on disk may hold bytes that are not text."""
     if not isinstance(reply.output, str):
         return reply
     return replace(reply, output=reply.output.encode("utf-8", "replace").decode())

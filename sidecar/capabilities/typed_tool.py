@@ -1,6 +1,8 @@
-"""A tool made of functions: its arguments as a struct, its title, its work.
+"""Tools made of functions: arguments as a struct, a title, the work; their JSON schema and its check.
 
-Turns bad arguments and expected failures into error replies; everything else it lets through.
+Schema and check come from one frozen struct for each tool. The check is tolerant where models err harmlessly
+(numbers as text, other names for ``path``, unknown fields, null for a missing one) and clear where they do
+not. Bad arguments and expected failures become error replies; every other exception passes through.
 """
 
 from __future__ import annotations
@@ -13,17 +15,14 @@ import msgspec
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import InvalidInput, SidecarError
-from sidecar.capabilities.arguments import arguments_schema, parse_arguments
 from sidecar.capabilities.contract import ToolContext, ToolReply
-from sidecar.capabilities.effects import ToolEffects, ToolKind
+from sidecar.capabilities.effects import PATH_ARGUMENTS, ToolEffects, ToolKind
 from sidecar.llmgateway.contract import ToolDescriptor
-
-__all__ = ["TypedTool", "error_reply"]
 
 A = TypeVar("A", bound=msgspec.Struct)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TypedTool(Generic[A]):
     """One tool of our own.
 
@@ -41,7 +40,7 @@ class TypedTool(Generic[A]):
 
     @property
     def descriptor(self) -> ToolDescriptor:
-        """What the model is shown."""
+        """The name, description and parameters that a model is given."""
         return ToolDescriptor(self.name, self.description, arguments_schema(self.arguments))
 
     def title(self, arguments: Mapping[str, Any]) -> str:
@@ -52,7 +51,7 @@ class TypedTool(Generic[A]):
             return self.name.capitalize()
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext, cancel: CancelToken) -> ToolReply:
-        """Do it; see ``Tool.run``."""
+        """Run one call; see ``Tool.run``."""
         try:
             return await self.perform(parse_arguments(self.arguments, arguments), context, cancel)
         except SidecarError as error:
@@ -60,5 +59,56 @@ class TypedTool(Generic[A]):
 
 
 def error_reply(message: str, hint: str | None = None) -> ToolReply:
-    """Return the reply of a failure: what happened, and what to do next."""
+    """Return the reply of a failure: the *message*, and with *hint* the next step."""
     return ToolReply(message if hint is None else f"{message}; {hint}", is_error=True)
+
+
+def arguments_schema(of: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the JSON schema of *of* as one plain object: no references, no titles, no nulls."""
+    schema = msgspec.json.schema(of)
+    definitions: dict[str, Any] = schema.get("$defs", {})
+    tidied: dict[str, Any] = _tidy(schema, definitions)
+    # The description of the struct is left out: that of the tool stands beside the schema.
+    return {key: value for key, value in tidied.items() if value and key != "description"}
+
+
+def parse_arguments(of: type[A], raw: Mapping[str, Any]) -> A:
+    """Return *raw* as an *of*. Raises InvalidInput with the mistake and the arguments that the tool takes."""
+    # Models send null for fields that they leave out.
+    given_values = {name: value for name, value in raw.items() if value is not None}
+    path_name = next((name for name in PATH_ARGUMENTS if name in given_values), None)
+    if "path" in of.__struct_fields__ and path_name is not None:
+        given_values["path"] = given_values[path_name]
+    try:
+        return msgspec.convert(given_values, of, strict=False)
+    except msgspec.ValidationError as error:
+        problem = str(error)
+    schema = arguments_schema(of)
+    required = schema.get("required", ())
+    usage = ", ".join(
+        f"{name} ({each.get('type', 'value')}{', required' if name in required else ''})"
+        for name, each in schema["properties"].items()
+    )
+    given = ", ".join(sorted(map(str, raw))) or "nothing"
+    raise InvalidInput(f"bad arguments: {problem}; given: {given}", hint=f"it takes {usage}")
+
+
+def _tidy(node: Any, definitions: Mapping[str, Any]) -> Any:
+    if isinstance(node, list | tuple):
+        return [_tidy(each, definitions) for each in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        return _tidy(definitions[node["$ref"].rpartition("/")[2]], definitions)
+    kept = {key: _tidy(value, definitions) for key, value in node.items() if not _is_noise(key, value)}
+    if "enum" in kept:
+        kept["type"] = "string"
+    choices = [choice for choice in kept.pop("anyOf", ()) if choice != {"type": "null"}]
+    return {**kept, **choices[0]} if len(choices) == 1 else kept | ({"anyOf": choices} if choices else {})
+
+
+def _is_noise(key: str, value: Any) -> bool:
+    # A property may well be called "title": only the schema's own titles are text.
+    return (
+        key == "$defs" or (key == "title" and isinstance(value, str)) or (key == "default" and value is None)
+    )

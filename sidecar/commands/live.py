@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sidecar.commands.terminal import Screen, short_path
-from sidecar.workspace.uris import uri_to_path
+from sidecar.workspace.paths import uri_to_path
 from sidecar_client import ClientEvent, Session, SidecarClientError
 
 __all__ = ["Stop", "TurnFailed", "path_of", "show_turn"]

@@ -125,7 +125,7 @@ class SessionServers:
         """Warn of servers that are missing and wait for the others to start; see ``ToolServers.ready``."""
         if self._missing:
             title, self._missing = f"Tool servers are not connected: {self._missing}", ""
-            self._host.tell(
+            self._host.warn(
                 title, "How to start them is not stored. Load the session with mcpServers for them."
             )
         await self._servers.ready(cancel)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, get_args
 
 from sidecar._internal.errors import InvalidInput, SidecarError
-from sidecar.capabilities.contract import PermissionAsk, PlanEntry, ToolContext
+from sidecar.capabilities.contract import PermissionQuestion, PlanEntry, ToolContext
 from sidecar.capabilities.mcp.contract import McpServer, ServerHost
 from sidecar.conductor.clients import SessionServers
 from sidecar.conductor.compacting import Compactor, backstop_of
@@ -56,7 +56,7 @@ from sidecar.rooms import Participant
 from sidecar.runtime import Agent, AgentConfig, AgentDeps, create_agent
 from sidecar.runtime.memory import LiveCompaction
 from sidecar.runtime.wire import Outgoing
-from sidecar.workspace.contract import FileProblem
+from sidecar.workspace.contract import FileAccessError
 
 __all__ = ["THINKING_LEVELS", "Core"]
 
@@ -166,7 +166,7 @@ class Core:
         for name in RULE_FILES:
             try:
                 found = await view(self.cwd / name, self.roots, limit_bytes=RULE_FILE_LIMIT_BYTES)
-            except FileProblem as problem:
+            except FileAccessError as problem:
                 if problem.problem != "notFound":
                     self.notices.add_refused_file(name, problem)
                 continue
@@ -364,8 +364,8 @@ class Core:
     def _server_host(self) -> ServerHost:
         return ServerHost(
             self.cwd,
-            offer=lambda tools: self.tools.offer_also(tools),
-            tell=lambda title, text: self.events.emit(Notice("warning", title, text)),
+            offer=lambda tools: self.tools.set_extra_tools(tools),
+            warn=lambda title, text: self.events.emit(Notice("warning", title, text)),
             child_started=self.deps.child_started,
         )
 
@@ -386,7 +386,7 @@ class Core:
             terminal=self.host.terminal(self.info.sid),
         )
 
-    async def _ask_user(self, ask: PermissionAsk) -> bool:
+    async def _ask_user(self, ask: PermissionQuestion) -> bool:
         return await self.permissions.ask(ask, self.events.turn_id)
 
     def _set_todo(self, entries: tuple[PlanEntry, ...]) -> None:

@@ -16,7 +16,7 @@ from sidecar.llmgateway.contract import ToolResultBlock, Turn, UserTurn
 from sidecar.window_budget import estimate_message_tokens
 from sidecar.workspace.contract import (
     Dispose,
-    FileProblem,
+    FileAccessError,
     FileView,
     ReadLedgerPort,
     ReadRecord,
@@ -80,7 +80,7 @@ class SessionFiles:
         """Return the URI of a file as the model named it; the path itself when it names none."""
         try:
             return self._resolve(path).as_uri()
-        except FileProblem:
+        except FileAccessError:
             return path
 
     def mark_restored(self, uris: Sequence[str], compaction_id: str) -> None:
@@ -141,7 +141,7 @@ class SessionFiles:
     async def _fresh(self, path: str) -> tuple[FreshFile, FileView | None]:
         try:
             view = await self._workspace.view(self._resolve(path))
-        except FileProblem as problem:
+        except FileAccessError as problem:
             return FreshFile(path, None, None, "disk", problem.problem), None
         return FreshFile(view.uri, view.text, view.hash, view.source), view
 

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, get_args
 
-from sidecar.capabilities.contract import PermissionAsk
-from sidecar.capabilities.landing import EDIT_SCOPE
+from sidecar.capabilities.contract import EDIT_SCOPE, PermissionQuestion
 from sidecar.conductor.contract import (
     PermissionAnswer,
     PermissionOption,
@@ -50,7 +49,7 @@ class PermissionBroker:
     mode: PermissionMode = "ask"
     _always: set[str] = field(default_factory=set)
 
-    async def ask(self, ask: PermissionAsk, turn_id: str | None) -> bool:
+    async def ask(self, ask: PermissionQuestion, turn_id: str | None) -> bool:
         """Return whether the user allows *ask*; the first answer decides."""
         if self._is_allowed(ask.scope):
             return True

@@ -126,7 +126,7 @@ class SessionHost(Protocol):
 class SessionTools(ToolBox, Protocol):
     """The tools of one session."""
 
-    def offer_also(self, tools: Sequence[Tool]) -> None:
+    def set_extra_tools(self, tools: Sequence[Tool]) -> None:
         """Offer *tools* beside the built-in ones, in place of the tools of an earlier call."""
         ...
 

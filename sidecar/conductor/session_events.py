@@ -37,7 +37,7 @@ from sidecar.runtime.contract import (
     ThinkingDeltaEvent,
     ToolFinishedEvent,
 )
-from sidecar.workspace.contract import FileProblem
+from sidecar.workspace.contract import FileAccessError
 
 COLLECT_S = 0.033
 COLLECT_CHARS = 4096
@@ -218,7 +218,7 @@ class OneTimeNotices:
             text = "; ".join((*report.repaired, *report.missing))
             self._pending.append(("The stored conversation was repaired", text))
 
-    def add_refused_file(self, name: str, problem: FileProblem) -> None:
+    def add_refused_file(self, name: str, problem: FileAccessError) -> None:
         """Add a notice that the rule file *name* is not used, once for each reason."""
         text = f"{name} is not used: {problem.message}"
         if text not in self._refused:

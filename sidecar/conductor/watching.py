@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sidecar.workspace.contract import Dispose, WorkspacePort
 from sidecar.workspace.globs import glob_matcher
-from sidecar.workspace.uris import path_to_uri
+from sidecar.workspace.paths import path_to_uri
 
 __all__ = ["watch_files"]
 

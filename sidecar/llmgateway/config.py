@@ -20,9 +20,9 @@ import msgspec
 from sidecar._internal.env import read_env
 from sidecar.llmgateway.contract import ThinkingLevel
 from sidecar.llmgateway.names import Provider, Providers
-from sidecar.workspace.contract import FileProblem
+from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.files import DiskText, read_text
-from sidecar.workspace.project_files import read_project_text
+from sidecar.workspace.paths import read_project_text
 
 __all__ = [
     "CONFIG_FILE",
@@ -167,7 +167,7 @@ def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
         if is_nested_too_deep(text):
             raise ValueError(f"it nests deeper than {MAX_NESTING} levels")
         return _settings(msgspec.convert(tomllib.loads(text), _File))
-    except FileProblem as problem:
+    except FileAccessError as problem:
         is_missing = problem.problem == "notFound"
         return ModelSettings(problems=() if is_missing else (f"{path} is not used: {problem.message}",))
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, ValueError) as error:

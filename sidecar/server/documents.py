@@ -19,7 +19,7 @@ from lsprotocol import types
 from sidecar.server.profile import ClientProfile
 from sidecar.transport.peer import Peer, PeerGone, PeerRefused
 from sidecar.workspace.contract import (
-    BufferOutOfSync,
+    BufferOutOfSyncError,
     Dispose,
     EditorPort,
     PositionEncoding,
@@ -27,7 +27,7 @@ from sidecar.workspace.contract import (
     TextRange,
     WorkspacePort,
 )
-from sidecar.workspace.uris import uri_to_path
+from sidecar.workspace.paths import uri_to_path
 
 _log = logging.getLogger("sidecar.server")
 
@@ -70,7 +70,7 @@ class Documents:
         changes = [_text_change(change) for change in params.content_changes]
         try:
             self._editor.change_buffer(uri, version=version, changes=changes, encoding=self._encoding)
-        except BufferOutOfSync:
+        except BufferOutOfSyncError:
             # The protocol has no request for a buffer's text: only the user can send it again.
             if uri not in self._lost:
                 self._lost.add(uri)

@@ -21,7 +21,7 @@ from sidecar.conductor.events import Event, FileFresh, FileStale
 from sidecar.server.lsp import DOCUMENT_SCHEME
 from sidecar.server.views import RefreshRequester, SessionViews, is_change
 from sidecar.workspace.files import real_path
-from sidecar.workspace.uris import uri_to_path
+from sidecar.workspace.paths import uri_to_path
 
 Request: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
 """Calls a method of the service and returns its result. Raises SidecarError."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 from sidecar.server.profile import ClientProfile
 from sidecar.transport.peer import Peer, PeerGone, PeerRefused
 from sidecar.workspace.contract import Dispose, WorkspacePort
-from sidecar.workspace.uris import uri_to_path
+from sidecar.workspace.paths import uri_to_path
 
 __all__ = ["ClientWatcher"]
 

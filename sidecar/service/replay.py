@@ -177,5 +177,7 @@ def _payloads(
 
 def _tool_result(block: ToolResultBlock, call: ToolActivity | None) -> ToolFinished:
     """Return the end of a tool call; when the replay does not hold its beginning, it has no name."""
-    started = call or ToolActivity("started", block.call_id, "tool", "tool", "other")
+    started = call or ToolActivity(
+        phase="started", call_id=block.call_id, name="tool", title="tool", kind="other"
+    )
     return tool_finished(replace(started, output=block.output, is_error=bool(block.is_error)))

@@ -1,1 +1,1 @@
-"""The files as they are now: unsaved buffers first, the disk second, and the record of what was read."""
+"""The files as they are now: unsaved buffers first, the disk second, and the record of reads."""

@@ -1,27 +1,30 @@
-"""The open buffers of the editors, by editor and URI and by the file they stand for.
+"""The open buffers of the editors: by editor and URI, and by the file they stand for.
 
-Never reads the disk; what a buffer's file is called for real is told when it is opened.
+Several editors may have one file open; none can touch a buffer of another. The disk is never read here: the
+real path of a buffer's file is resolved when the buffer is opened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sidecar.workspace.contract import BufferOutOfSync, EditApplier, PositionEncoding, TextChange
+from sidecar.workspace.contract import BufferOutOfSyncError, EditApplier, PositionEncoding, TextChange
 from sidecar.workspace.line_index import LineText
+from sidecar.workspace.paths import uri_to_path
 
-__all__ = ["Buffer", "Buffers"]
 
-
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class Buffer:
-    """One open text document; *path* is None for what is no file.
+    """One open text document.
 
-    *apply* lands an edit in it, None where its editor takes none. *n_events* counts what the editor said of
-    it. *superseded* is set when the file was written beneath a clean buffer: until the editor speaks of it
-    again, the disk is newer than the buffer.
+    Attributes:
+        path: the real path of its file; None for a document that is not a file.
+        apply: applies an edit in the editor; None where the editor takes none.
+        superseded: set when the file was written beneath a clean buffer: until the editor's next event for
+            it, the disk is newer than the buffer.
+        n_events: the number of the editor's events for it.
     """
 
     uri: str
@@ -34,7 +37,7 @@ class Buffer:
 
 
 class Buffers:
-    """Every open buffer; *editor* is whatever tells one editor from the others.
+    """Every open buffer; an *editor* is any object that differs from the other editors.
 
     Of several buffers on one file, the one that was touched last stands for it.
     """
@@ -56,12 +59,22 @@ class Buffers:
         changes: Sequence[TextChange],
         encoding: PositionEncoding,
     ) -> Buffer:
-        """Apply *changes* in order and return the buffer. Raises BufferOutOfSync when it is not open."""
+        """Apply an editor's changes and return the buffer.
+
+        Args:
+            editor: the owner of the buffer.
+            uri: the document, as the editor opened it.
+            version: the version of the document after the changes.
+            changes: applied in order.
+            encoding: the units of the positions in *changes*.
+
+        Raises:
+            BufferOutOfSyncError: the buffer is not open.
+        """
         buffer = self._by_key.get((editor, uri))
         if buffer is None:
-            raise BufferOutOfSync(
-                f"cannot apply version {version} to {uri}: no such buffer is open", hint="send didOpen again"
-            )
+            message = f"cannot apply version {version} to {uri}: no such buffer is open"
+            raise BufferOutOfSyncError(message, hint="send didOpen again")
         for change in changes:
             buffer.content.apply(change, encoding)
         buffer.version = version
@@ -69,7 +82,7 @@ class Buffers:
         return buffer
 
     def save(self, editor: object, uri: str, text: str | None) -> Buffer | None:
-        """Note that the editor wrote the buffer to disk, as *text* where it says so; None when not open."""
+        """Record that the editor saved the buffer, as *text* where it sent that; None when it is not open."""
         buffer = self._by_key.get((editor, uri))
         if buffer is None:
             return None
@@ -83,7 +96,7 @@ class Buffers:
         return self._by_key.pop((editor, uri), None)
 
     def uris_of(self, editor: object) -> tuple[str, ...]:
-        """Return what *editor* has open."""
+        """Return the documents that *editor* has open."""
         return tuple(uri for owner, uri in self._by_key if owner is editor)
 
     def find(self, path: Path) -> Buffer | None:
@@ -102,3 +115,58 @@ class Buffers:
         buffer.superseded = False
         buffer.n_events += 1
         self._by_key[editor, buffer.uri] = self._by_key.pop((editor, buffer.uri))
+
+
+class Editor:
+    """The buffers of one editor, kept in *buffers*; an ``EditorPort``.
+
+    Args:
+        apply: applies an edit in the editor; None where it takes none.
+        real_path: resolves a path, so that all spellings of one file are one file.
+        on_event: called with each buffer after an event of the editor for it.
+    """
+
+    def __init__(
+        self,
+        buffers: Buffers,
+        apply: EditApplier | None,
+        *,
+        real_path: Callable[[Path], Path],
+        on_event: Callable[[Buffer], None],
+    ) -> None:
+        self._buffers = buffers
+        self._apply = apply
+        self._real_path = real_path
+        self._on_event = on_event
+
+    def open_buffer(self, uri: str, *, version: int, text: str) -> None:
+        """Open *uri*; opening again replaces the buffer."""
+        path = uri_to_path(uri)
+        real = None if path is None else self._real_path(path)
+        buffer = Buffer(uri=uri, path=real, version=version, content=LineText(text), apply=self._apply)
+        self._buffers.open(self, buffer)
+        self._on_event(buffer)
+
+    def change_buffer(
+        self, uri: str, *, version: int, changes: Sequence[TextChange], encoding: PositionEncoding
+    ) -> None:
+        """Apply the editor's changes in order. Raises BufferOutOfSyncError for an unopened *uri*."""
+        buffer = self._buffers.change(self, uri, version=version, changes=changes, encoding=encoding)
+        self._on_event(buffer)
+
+    def save_buffer(self, uri: str, *, text: str | None = None) -> None:
+        """Record that the editor saved *uri*."""
+        buffer = self._buffers.save(self, uri, text)
+        if buffer is not None:
+            self._on_event(buffer)
+
+    def close_buffer(self, uri: str) -> None:
+        """Close *uri*; from now on its file on the disk counts."""
+        buffer = self._buffers.close(self, uri)
+        if buffer is not None:
+            self._on_event(buffer)
+
+    def close(self) -> None:
+        """Close all buffers of the editor, unsaved text included."""
+        for uri in self._buffers.uris_of(self):
+            self.close_buffer(uri)

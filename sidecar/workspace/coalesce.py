@@ -1,4 +1,4 @@
-"""Work on a path that is asked for often and needed once: soon after the last ask, never twice at a time.
+"""Work on paths that is requested often and needed once: soon after the first request, never twice at a time.
 
 Knows nothing of files; the work is the caller's. Belongs to one event loop.
 """
@@ -10,20 +10,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Coalescer"]
-
 
 @dataclass(slots=True, eq=False)
 class _Job:
     task: asyncio.Task[None]
-    asked_again: bool = False
+    must_run_again: bool = False
 
 
 class Coalescer:
-    """Runs *work* for each scheduled path, *delay_s* seconds after it was asked for.
+    """Runs *work* for each scheduled path, *delay_s* seconds after it was scheduled.
 
-    Asks during the delay are the same ask; one while the work is under way causes exactly one more run.
-    *work* contract: never raises.
+    A path that is scheduled again during the delay runs once; one that is scheduled while its work is under
+    way runs exactly once more. *work* contract: never raises.
     """
 
     def __init__(self, work: Callable[[Path], Awaitable[None]], *, delay_s: float) -> None:
@@ -34,7 +32,7 @@ class Coalescer:
         self._closed = False
 
     def schedule(self, path: Path) -> None:
-        """Ask for the work on *path*; after :meth:`close` nothing happens."""
+        """Run the work on *path* soon; after :meth:`close` nothing happens."""
         if self._closed or path in self._waiting:
             return
         job = self._jobs.get(path)
@@ -42,7 +40,7 @@ class Coalescer:
             self._waiting.add(path)
             self._jobs[path] = _Job(asyncio.get_running_loop().create_task(self._run(path)))
         else:
-            job.asked_again = True
+            job.must_run_again = True
 
     async def drain(self) -> None:
         """Wait until nothing is scheduled or under way."""
@@ -50,7 +48,7 @@ class Coalescer:
             await asyncio.wait([job.task for job in self._jobs.values()])
 
     async def close(self) -> None:
-        """Drop what is scheduled and wait for what is under way to end."""
+        """Drop scheduled work and wait for work under way to end."""
         self._closed = True
         tasks = [job.task for job in self._jobs.values()]
         for task in tasks:
@@ -63,9 +61,9 @@ class Coalescer:
                 await asyncio.sleep(self._delay_s)
                 self._waiting.discard(path)
                 await self._work(path)
-                if not self._jobs[path].asked_again:
+                if not self._jobs[path].must_run_again:
                     return
-                self._jobs[path].asked_again = False
+                self._jobs[path].must_run_again = False
                 self._waiting.add(path)
         finally:
             self._waiting.discard(path)

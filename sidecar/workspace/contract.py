@@ -1,4 +1,4 @@
-"""What the other rooms may ask of the workspace: values, errors and the port itself. No behaviour.
+"""The workspace as other rooms see it: values, errors and ports. No behaviour.
 
 A *view* is one file at one moment. The buffer of an editor wins over the disk, always.
 """
@@ -12,32 +12,13 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from sidecar._internal.errors import SidecarError
 
-__all__ = [
-    "BufferOutOfSync",
-    "Dispose",
-    "EditApplier",
-    "EditorPort",
-    "FileOracle",
-    "FileProblem",
-    "FileSource",
-    "FileView",
-    "PositionEncoding",
-    "ReadLedgerPort",
-    "ReadRecord",
-    "StaleFile",
-    "TextChange",
-    "TextRange",
-    "WatchStatus",
-    "WorkspacePort",
-]
-
 FileSource: TypeAlias = Literal["buffer", "disk"]
 PositionEncoding: TypeAlias = Literal["utf-8", "utf-16", "utf-32"]
 Dispose: TypeAlias = Callable[[], None]
-"""Ends what returned it; may be called any number of times."""
+"""Ends the subscription or service that returned it; may be called any number of times."""
 
 
-class FileProblem(SidecarError):
+class FileAccessError(SidecarError):
     """A file cannot be read or written; *problem* says why.
 
     Problems: ``notFound``, ``isDirectory``, ``binary``, ``tooLarge``, ``unreadable``, ``unwritable``,
@@ -51,21 +32,23 @@ class FileProblem(SidecarError):
         self.problem = problem
 
 
-class BufferOutOfSync(SidecarError):
+class BufferOutOfSyncError(SidecarError):
     """An edit arrived for a buffer that is not open; the client must open it again."""
 
     kind: ClassVar[str] = "bufferOutOfSync"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileView:
     """One text file at one moment.
 
-    *hash* is ``sha256:`` and 64 hex digits over the UTF-8 bytes of *text* as they stand, line ends included.
-    A byte order mark is no part of the text, for editors hide it: so a saved buffer and its file have the
-    same hash. *version* is the buffer's, None on disk and where a :class:`FileOracle` told the text.
-    *unsaved* tells a buffer that differs from its file from one that is merely open; *size_bytes* is the
-    file's on disk, the text's in a buffer.
+    Attributes:
+        text: the content, without a byte order mark: editors hide it, so a saved buffer and its file have the
+            same hash.
+        hash: ``sha256:`` and 64 hex digits over the UTF-8 bytes of *text*, line ends included.
+        version: the version of the buffer; None on disk and for a text from a :class:`ClientFileSource`.
+        size_bytes: the size of the file on disk, or of the text in a buffer.
+        unsaved: whether a buffer differs from its file.
     """
 
     path: Path
@@ -80,7 +63,7 @@ class FileView:
 
 @dataclass(frozen=True, slots=True)
 class TextRange:
-    """A range of an editor's: zero-based lines, characters in the negotiated encoding's units."""
+    """A range in an editor: zero-based lines, characters in units of the negotiated encoding."""
 
     start_line: int
     start_character: int
@@ -98,7 +81,7 @@ class TextChange:
 
 @dataclass(frozen=True, slots=True)
 class ReadRecord:
-    """What the model has read of one file, last time it looked.
+    """The model's last read of one file.
 
     *call_id* is the tool call that read it. *ranges* are (first line, line count), first line from 1,
     a count of None reaching the end; an empty tuple means the whole file.
@@ -115,7 +98,7 @@ class ReadRecord:
 
 @dataclass(frozen=True, slots=True)
 class StaleFile:
-    """A file that is no longer what the model read; *now_hash* is None when it is gone or no text."""
+    """A file that has changed since the model read it; *now_hash* is None when it is gone or not text."""
 
     path: Path
     uri: str
@@ -126,10 +109,13 @@ class StaleFile:
 
 @dataclass(frozen=True, slots=True)
 class WatchStatus:
-    """Who watches the disk: ``client``, ``watchfiles``, ``client+watchfiles`` or ``none``.
+    """The state of watching the disk.
 
-    *roots* are the trees under watch, *dropped* counts the gaps in which notifications may have been lost,
-    and *notes* say in words which tree is not watched as it should be.
+    Attributes:
+        backend: ``client``, ``watchfiles``, ``client+watchfiles`` or ``none``.
+        roots: the trees under watch.
+        dropped: the number of gaps in which notifications may have been lost.
+        notes: a sentence for each tree that is not watched as it should be.
     """
 
     backend: str
@@ -139,18 +125,18 @@ class WatchStatus:
 
 
 EditApplier: TypeAlias = Callable[[FileView, str], Awaitable[bool]]
-"""``async (before, new_text) -> bool``: lands an edit in an editor's open buffer, which is *before* now.
+"""``async (before, new_text) -> bool``: applies an edit in an editor's open buffer, which is *before* now.
 
 Contract: returns False when the editor refused (another version, or the user said no); never raises.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class FileOracle:
-    """How to ask one client for the text of a file as its editor has it, and to write through the editor.
+class ClientFileSource:
+    """The files of one client: reads them as its editor has them, and writes through the editor.
 
     Contract: neither raises but for cancellation, and both return soon. *read* returns None when the client
-    has nothing to say, *write* returns False when it did not take the text. Either may be missing.
+    has no text for the file, *write* returns False when it did not take the text. Either may be missing.
     """
 
     read: Callable[[Path], Awaitable[str | None]] | None = None
@@ -158,7 +144,7 @@ class FileOracle:
 
 
 class ReadLedgerPort(Protocol):
-    """What one session's model has read. Paths are resolved: spellings of one file are one file."""
+    """The reads of one session's model. Paths are resolved: spellings of one file are one file."""
 
     def record(
         self, view: FileView, *, call_id: str, first_line: int = 1, line_count: int | None = None
@@ -187,11 +173,11 @@ class ReadLedgerPort(Protocol):
         ...
 
     def take_news(self) -> list[dict[str, Any]]:
-        """Return as JSON values what was recorded and forgotten since the last call, or since the load."""
+        """Return as JSON values the records made and dropped since the last call, or since the load."""
         ...
 
     def load(self, records: Iterable[Any]) -> None:
-        """Replace the records by those of :meth:`dump` and the news after it; malformed ones are left out."""
+        """Replace the records by a :meth:`dump` and the news after it; malformed ones are left out."""
         ...
 
 
@@ -199,25 +185,25 @@ class EditorPort(Protocol):
     """The open buffers of one editor. Of several editors' buffers of one file the last touched one counts."""
 
     def open_buffer(self, uri: str, *, version: int, text: str) -> None:
-        """The editor opened *uri* (didOpen); opening again replaces the buffer."""
+        """Open *uri* (didOpen); opening again replaces the buffer."""
         ...
 
     def change_buffer(
         self, uri: str, *, version: int, changes: Sequence[TextChange], encoding: PositionEncoding
     ) -> None:
-        """Apply the editor's changes in order (didChange). Raises BufferOutOfSync for an unopened *uri*."""
+        """Apply changes in order (didChange). Raises BufferOutOfSyncError for an unopened *uri*."""
         ...
 
     def save_buffer(self, uri: str, *, text: str | None = None) -> None:
-        """The editor saved *uri* (didSave)."""
+        """Record that the editor saved *uri* (didSave)."""
         ...
 
     def close_buffer(self, uri: str) -> None:
-        """The editor closed *uri* (didClose); the disk is the truth again. Unknown ones are ignored."""
+        """Close *uri* (didClose); its file on the disk counts again. Unknown ones are ignored."""
         ...
 
     def close(self) -> None:
-        """The editor is gone, and its unsaved text with it."""
+        """Close all buffers of the editor, unsaved text included."""
         ...
 
 
@@ -225,17 +211,17 @@ class WorkspacePort(Protocol):
     """The files as they are now, for every session of the daemon."""
 
     def editor(self, apply: EditApplier | None = None) -> EditorPort:
-        """Add an editor; *apply* lands edits in its open buffers, None where it takes none."""
+        """Add an editor; *apply* applies edits in its open buffers, None where it takes none."""
         ...
 
     async def view(self, path: Path) -> FileView:
-        """Return *path* as it is now, buffer first. Raises FileProblem."""
+        """Return *path* as it is now, buffer first. Raises FileAccessError."""
         ...
 
     async def view_project_file(self, path: Path, roots: Sequence[Path], *, limit_bytes: int) -> FileView:
         """Return a file of the project that nobody asked for, buffer first.
 
-        Raises FileProblem, ``outsideRoots`` when links lead out of *roots*, the folders of the project.
+        Raises FileAccessError, ``outsideRoots`` when links lead out of *roots*, the folders of the project.
         """
         ...
 
@@ -247,9 +233,9 @@ class WorkspacePort(Protocol):
         """Make *text* the content of *path* and return the new view.
 
         *expected_hash* is the hash the caller has seen, None for a file that must not exist yet; anything
-        else there raises FileProblem ``changedSinceRead``. An open buffer is edited through the editor when
-        it offers that; else a clean buffer's file is written, and an unsaved one is refused with the way out.
-        Disk writes are atomic and keep mode and line ends of *text* as given.
+        else there raises FileAccessError ``changedSinceRead``. An open buffer is edited through the editor
+        when it offers that; else a clean buffer's file is written, and an unsaved one is refused with the way
+        out. Disk writes are atomic and keep mode and line ends of *text* as given.
         """
         ...
 
@@ -258,11 +244,11 @@ class WorkspacePort(Protocol):
         ...
 
     def watched_by_client(self, folders: Iterable[Path]) -> Dispose:
-        """Leave what lies below *folders* to a client that watches it for us, until it is disposed of."""
+        """Leave the trees below *folders* to a client that watches them, until the disposer is called."""
         ...
 
     def disk_changed(self, paths: Iterable[Path]) -> None:
-        """Somebody saw *paths* change, appear or vanish on disk."""
+        """Record that *paths* changed, appeared or vanished on disk."""
         ...
 
     def ledger(
@@ -273,8 +259,11 @@ class WorkspacePort(Protocol):
     ) -> ReadLedgerPort:
         """Return the read ledger of a session.
 
-        *on_stale* hears once when a read file stops being what was read, and *on_fresh* the URI of such a
-        file when that is over: it is again what was read, was read anew, or counts as not read.
+        Args:
+            session_id: the session.
+            on_stale: called once when a file changes after it was read.
+            on_fresh: called with the URI of such a file when that is over: its text is again the one that was
+                read, it was read anew, or it counts as not read.
         """
         ...
 
@@ -283,22 +272,22 @@ class WorkspacePort(Protocol):
         ...
 
     def on_change(self, listener: Callable[[Path], None]) -> Dispose:
-        """Tell *listener* of every file whose buffer or disk bytes may have changed.
+        """Call *listener* with the path of every file that may have changed, in a buffer or on disk.
 
         A folder stands for everything below it.
         """
         ...
 
-    def offer(self, root: Path, oracle: FileOracle) -> Dispose:
-        """Ask *oracle* about the files below *root* until the returned disposer is called.
+    def add_client_files(self, root: Path, source: ClientFileSource) -> Dispose:
+        """Use *source* for the files below *root* until the returned disposer is called.
 
-        It stands behind the open buffers and before the disk, and is asked only for text files that the disk
-        has. What is written below *root* goes through it where it takes writes. Of several the newest counts.
+        It comes after the open buffers and before the disk, and is used only for text files that exist on
+        disk. Writes below *root* go through it where it takes them. Of several the newest counts.
         """
         ...
 
     def watch_status(self) -> WatchStatus:
-        """Return who watches what."""
+        """Return the state of watching."""
         ...
 
     async def close(self) -> None:

@@ -1,6 +1,6 @@
 """Writing a text file whole or not at all: a temporary file beside it, synced, checked, renamed.
 
-Runs in worker threads; knows nothing of buffers. Whatever goes wrong, the file is the old one or the new one
+Runs in worker threads; knows nothing of buffers. After any failure the file is the old one or the new one,
 and the temporary file is gone.
 """
 
@@ -15,10 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sidecar.workspace.contract import FileProblem
+from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.files import BOM, DiskText, encode_text, read_text, text_hash
-
-__all__ = ["write_text"]
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _TOO_LARGE = "too large to be what was read"
@@ -26,8 +24,8 @@ _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
-    """What stands at a path before a write: its hash, codec and status; all None for no file."""
+class _FileState:
+    """The file at a path before a write: its hash, codec and status; all None for no file."""
 
     hash: str | None = None
     codec: str | None = None
@@ -38,52 +36,60 @@ def write_text(path: Path, text: str, expected_hash: str | None, limit_bytes: in
     """Make *text* the content of the resolved *path*, and return it as it stands then.
 
     Missing parent folders are created; mode, owner, byte order mark and encoding of an existing file stay.
-    Raises FileProblem: ``changedSinceRead`` when the file is not *expected_hash* (None: no file), before the
-    work as well as right before the rename; a file over *limit_bytes* is never what was read.
-    ``isDirectory``, ``binary``, ``unwritable`` and ``diskFull`` are the others.
+
+    Args:
+        path: a resolved path.
+        text: the new content.
+        expected_hash: the hash of the file as it was read, None for no file; it is checked before the work
+            and once more right before the rename.
+        limit_bytes: a larger file was never read, so its content cannot be the expected one.
+
+    Raises:
+        FileAccessError: ``changedSinceRead``, ``isDirectory``, ``binary``, ``unwritable`` or ``diskFull``.
     """
     body = text.removeprefix(BOM)
     try:
-        before = _standing(path, limit_bytes)
+        before = _file_state(path, limit_bytes)
         _refuse_changed(path, before, expected_hash)
         if before.status is not None and not os.access(path, os.W_OK):
-            raise FileProblem("unwritable", f"cannot write {path}: it is read-only", hint="make it writable")
+            message = f"cannot write {path}: it is read-only"
+            raise FileAccessError("unwritable", message, hint="make it writable")
         codec = before.codec or ("utf-8-sig" if text.startswith(BOM) else "utf-8")
         raw = encode_text(body, codec)
         path.parent.mkdir(parents=True, exist_ok=True)
         _replace(
-            path, raw, before, lambda: _refuse_changed(path, _standing(path, limit_bytes), expected_hash)
+            path, raw, before, lambda: _refuse_changed(path, _file_state(path, limit_bytes), expected_hash)
         )
     except (OSError, ValueError) as error:
         raise _problem(path, error) from error
     return DiskText(body, text_hash(body), len(raw), codec)
 
 
-def _standing(path: Path, limit_bytes: int) -> _Standing:
+def _file_state(path: Path, limit_bytes: int) -> _FileState:
     try:
         status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
-        return _Standing()
+        return _FileState()
     if stat.S_ISDIR(status.st_mode):
-        raise FileProblem("isDirectory", f"cannot write {path}: it is a folder", hint="name a file in it")
+        raise FileAccessError("isDirectory", f"cannot write {path}: it is a folder", hint="name a file in it")
     if status.st_size > limit_bytes:
-        return _Standing(_TOO_LARGE, None, status)
+        return _FileState(_TOO_LARGE, None, status)
     now = read_text(path, limit_bytes)
-    return _Standing(now.hash, now.codec, status)
+    return _FileState(now.hash, now.codec, status)
 
 
-def _refuse_changed(path: Path, now: _Standing, expected_hash: str | None) -> None:
+def _refuse_changed(path: Path, now: _FileState, expected_hash: str | None) -> None:
     if now.hash == expected_hash:
         return
     found = "is gone" if now.hash is None else "exists" if expected_hash is None else "has changed"
-    raise FileProblem(
+    raise FileAccessError(
         "changedSinceRead",
         f"cannot write {path}: the file {found}, which is not what was last read",
         hint="read it again, then decide",
     )
 
 
-def _replace(path: Path, raw: bytes, before: _Standing, refuse_changed: Callable[[], None]) -> None:
+def _replace(path: Path, raw: bytes, before: _FileState, refuse_changed: Callable[[], None]) -> None:
     temporary = path.parent / f".sidecar-{uuid.uuid4().hex}.tmp"
     try:
         _write_synced(temporary, raw, before.status)
@@ -120,7 +126,7 @@ def _move_to_free_name(temporary: Path, path: Path) -> None:
         else:
             os.link(temporary, path)
     except FileExistsError:
-        raise FileProblem(
+        raise FileAccessError(
             "changedSinceRead", f"cannot create {path}: it exists by now", hint="read it, then decide"
         ) from None
     except OSError:  # a file system without hard links
@@ -139,18 +145,18 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _problem(path: Path, error: OSError | ValueError) -> FileProblem:
+def _problem(path: Path, error: OSError | ValueError) -> FileAccessError:
     if isinstance(error, UnicodeError):
-        return FileProblem(
+        return FileAccessError(
             "unwritable",
             f"cannot write {path}: the text holds half a character (a lone surrogate)",
             hint="send the whole character",
         )
     if isinstance(error, OSError) and error.errno in _NO_SPACE:
-        return FileProblem(
+        return FileAccessError(
             "diskFull", f"cannot write {path}: {error.strerror}", hint="free space, then try again"
         )
     reason = error.strerror if isinstance(error, OSError) else str(error)
-    return FileProblem(
+    return FileAccessError(
         "unwritable", f"cannot write {path}: {reason}", hint="choose a path that can be written"
     )

@@ -1,4 +1,4 @@
-"""Reading text files from the disk: bounded, never blocking on what is no file, honest about the rest.
+"""Reading text files from the disk: bounded, and never blocking on a pipe or a device.
 
 Runs in worker threads; knows nothing of buffers. A byte order mark is no part of the text; the codec
 remembers it, so that writing the file again keeps it.
@@ -14,18 +14,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from sidecar.workspace.contract import FileProblem
-
-__all__ = [
-    "BOM",
-    "READ_LIMIT_BYTES",
-    "DiskText",
-    "encode_text",
-    "read_bytes",
-    "read_text",
-    "real_path",
-    "text_hash",
-]
+from sidecar.workspace.contract import FileAccessError
 
 READ_LIMIT_BYTES = 10_000_000
 BOM = "\ufeff"
@@ -79,12 +68,12 @@ def encode_text(text: str, codec: str) -> bytes:
 
 
 def read_text(path: Path, limit_bytes: int = READ_LIMIT_BYTES, *, follow_links: bool = True) -> DiskText:
-    """Return the text of *path*. Raises FileProblem for whatever is no readable text of that size."""
+    """Return the text of *path*; arguments and errors are those of :func:`read_bytes`, and ``binary``."""
     raw = read_bytes(path, limit_bytes, follow_links=follow_links)
     codec = next((name for mark, name in _MARKS if raw.startswith(mark)), "utf-8")
     text = _decode(raw, codec)
     if text is None:
-        raise FileProblem(
+        raise FileAccessError(
             "binary",
             f"cannot read {path} as text: it holds {len(raw)} bytes that are neither UTF-8 nor marked UTF-16",
             hint="look at it with a tool for its format",
@@ -101,7 +90,7 @@ def read_bytes(path: Path, limit_bytes: int, *, follow_links: bool = True) -> by
         follow_links: whether *path* may be a link; links of the folders above it are always followed.
 
     Raises:
-        FileProblem: the file is missing, too large, no regular file, or may not be read.
+        FileAccessError: ``notFound``, ``isDirectory``, ``tooLarge``, or ``unreadable`` for anything else.
     """
     try:
         status = os.stat(path, follow_symlinks=follow_links)
@@ -115,7 +104,7 @@ def read_bytes(path: Path, limit_bytes: int, *, follow_links: bool = True) -> by
 def _read_regular(path: Path, limit_bytes: int, flags: int) -> bytes:
     descriptor = os.open(path, flags)
     with open(descriptor, "rb", closefd=True) as file:
-        # Asked again of what was really opened: the name may stand for something else by now.
+        # Checked again on the opened file: the name may stand for another one by now.
         _refuse_special(path, os.fstat(descriptor).st_mode)
         raw = file.read(limit_bytes + 1)
     _refuse_large(path, len(raw), limit_bytes)
@@ -124,17 +113,17 @@ def _read_regular(path: Path, limit_bytes: int, flags: int) -> bytes:
 
 def _refuse_special(path: Path, mode: int) -> None:
     if stat.S_ISDIR(mode):
-        raise FileProblem(
+        raise FileAccessError(
             "isDirectory", f"cannot read {path} as a file: it is a folder", hint="list it instead"
         )
     if not stat.S_ISREG(mode):
-        what = next((name for is_kind, name in _SPECIAL if is_kind(mode)), "no regular file")
-        raise FileProblem("unreadable", f"cannot read {path}: it is {what}", hint="read a regular file")
+        what = next((name for is_kind, name in _SPECIAL if is_kind(mode)), "not a regular file")
+        raise FileAccessError("unreadable", f"cannot read {path}: it is {what}", hint="read a regular file")
 
 
 def _refuse_large(path: Path, size: int, limit_bytes: int) -> None:
     if size > limit_bytes:
-        raise FileProblem(
+        raise FileAccessError(
             "tooLarge",
             f"cannot read {path}: it has {size} bytes or more, the limit is {limit_bytes}",
             hint="search it, or print a part of it with a command",
@@ -142,7 +131,7 @@ def _refuse_large(path: Path, size: int, limit_bytes: int) -> None:
 
 
 def _decode(raw: bytes, codec: str) -> str | None:
-    """Return *raw* as text, or None when it is none: undecodable, or with a NUL near its start."""
+    """Return *raw* as text, or None when it cannot be decoded or has a NUL near its start."""
     body = raw[2:] if codec.startswith("utf-16") else raw
     if codec == "utf-8" and b"\0" in body[:_SNIFFED]:
         return None
@@ -153,13 +142,13 @@ def _decode(raw: bytes, codec: str) -> str | None:
     return None if "\0" in text[:_SNIFFED] else text
 
 
-def _problem(path: Path, error: OSError | ValueError) -> FileProblem:
+def _problem(path: Path, error: OSError | ValueError) -> FileAccessError:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return FileProblem(
+        return FileAccessError(
             "notFound", f"cannot read {path}: there is no such file", hint="check the spelling"
         )
     reason = error.strerror if isinstance(error, OSError) else str(error)
     hint = "ask for access to it" if isinstance(error, PermissionError) else "try another file"
     if isinstance(error, OSError) and error.errno == errno.ELOOP:
         reason = "its links lead in a circle"
-    return FileProblem("unreadable", f"cannot read {path}: {reason}", hint=hint)
+    return FileAccessError("unreadable", f"cannot read {path}: {reason}", hint=hint)

@@ -1,8 +1,17 @@
 """Glob patterns as regular expressions, and the lines of an ignore file as git understands them.
 
-Pure: knows no disk. ``*`` and ``?`` never match a slash, ``**`` stands for whole folders. Matching takes time
-in proportion to the path, whatever the pattern: ignore files come with the trees of strangers. What stands
-between two stars is matched where it first occurs, in an atomic group, for no later place could serve better.
+The problem: ignore files come with the trees of strangers, and a pattern such as ``*a*a*a*b`` makes a plain
+translation backtrack for minutes. The invariant: matching takes time in proportion to the path, for any
+pattern.
+
+- ``*`` and ``?`` never match a slash; ``**`` stands for whole folders, none included.
+- The text between two stars is matched where it first occurs, in an atomic group: a later place could not
+  serve better, so going back is never needed. ``a*b*c`` becomes ``a(?>[^/]*?b)[^/]*c``.
+- The parts between two ``**`` are matched in the same way, folder by folder: ``src/**/x/*.py`` becomes
+  ``src/(?>(?:[^/]+/)*?x/)...``.
+- Neighbouring lines of one sign are joined into one expression, since one is faster than many.
+
+Pure: knows no disk.
 """
 
 from __future__ import annotations
@@ -10,8 +19,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-
-__all__ = ["GlobRules", "glob_matcher", "glob_regex"]
 
 _TOKEN = re.compile(r"(?s)\*+|\?|\\.|\[[!^]?\]?(?:\\.|[^\]\\])*\]|.")
 _CLASS_ITEM = re.compile(r"(?s)\\(.)|(-)|(.)")
@@ -24,7 +31,7 @@ _LINE_CAP = 1000
 def glob_regex(pattern: str) -> str:
     r"""Return the regular expression that a whole path must match; both are relative, with forward slashes.
 
-    May be no valid expression when a bracket of *pattern* holds a backward range.
+    It is not a valid expression when a bracket of *pattern* holds a backward range.
 
     >>> glob_regex("src/**/*.py")
     '(?s:src/(?:[^/]+/)*[^/]*\\.py)'
@@ -45,7 +52,7 @@ def glob_regex(pattern: str) -> str:
 
 
 def glob_matcher(pattern: str) -> Callable[[str], bool]:
-    """Return whether a relative path matches *pattern*, the way people search for files.
+    """Return a test whether a relative path matches *pattern*, the way people search for files.
 
     A pattern without a slash matches names at any depth; ``{a,b}`` stands for either.
 
@@ -76,10 +83,11 @@ class GlobRules:
         return bool(self._groups)
 
     def verdict(self, path: str, *, is_folder: bool) -> bool | None:
-        """Return True for ignored, False for brought back, None when no line speaks of *path*.
+        """Return True for ignored, False for brought back, None when no line matches *path*.
 
-        *path* is relative to the folder of the file, with forward slashes. Folders above it are not
-        considered: who asks has asked for them before.
+        *path* is relative to the folder of the ignore file, with forward slashes. The folders above it are
+        not
+        judged: the caller has judged them before.
         """
         for group in self._groups:
             pattern = group.folders if is_folder else group.files
@@ -113,8 +121,11 @@ class _Group:
 
 
 def _parse(line: str) -> _Rule | None:
-    """Return the rule in *line*, or None for a comment, nothing, or what git could not read either."""
-    body = _without_trailing_spaces(line.removesuffix("\r"))
+    """Return the rule in *line*, or None for a comment, an empty line, or one that git cannot read either."""
+    written = line.removesuffix("\r")
+    body = written.rstrip(" ")
+    if body.endswith("\\") and body != written:
+        body += " "  # the backslash keeps the space after it
     if body.startswith("#") or len(body) > _LINE_CAP:
         return None
     ignores = not body.startswith("!")
@@ -122,11 +133,6 @@ def _parse(line: str) -> _Rule | None:
     folders_only = body.endswith("/")
     body = body.removesuffix("/")
     return _rule(body, ignores=ignores, folders_only=folders_only) if body else None
-
-
-def _without_trailing_spaces(line: str) -> str:
-    body = line.rstrip(" ")
-    return body + " " if body.endswith("\\") and body != line else body
 
 
 def _rule(body: str, *, ignores: bool, folders_only: bool) -> _Rule | None:

@@ -1,10 +1,22 @@
-"""What to leave out of a tree, and how to walk what is left.
+"""Ignore rules of a tree, and the walk over the entries they keep.
 
-Honours ``.gitignore`` and ``.ignore`` files, deeper ones over higher ones and ``.ignore`` over ``.gitignore``
-in one folder; below them a small list of folders that hold nothing a person wrote. A negated pattern brings
-back what a weaker rule left out, except ``.git``. As with git, what lies in an ignored folder stays out.
+The problem: a search or a watch must leave out the same entries that git would, in trees of strangers,
+without reading each ignore file more than once.
 
-Never follows links to folders, so that no loop of links is walked; never raises for a folder it may not read.
+- Rules come from ``.gitignore`` and ``.ignore`` files: a deeper file is stronger than a higher one, and in
+  one folder ``.ignore`` is stronger than ``.gitignore``. Below them all stands a small list of folders that
+  hold no work of a person, such as ``node_modules``.
+- The strongest line that matches decides. A negated line brings an entry back, except ``.git``.
+- An entry in an ignored folder stays ignored, as with git.
+
+Each folder has its levels: its own rules, if it has any, before those of the folder above. Levels are made
+when a folder is first met and kept, so that an entry costs one expression for each ignore file above it.
+Example: with ``*.log`` in ``/p/.gitignore`` and ``!keep.log`` in ``/p/a/.gitignore``, the levels of ``/p/a/``
+are (own, root); ``/p/a/keep.log`` meets its own level first and is kept, ``/p/a/b.log`` falls through to the
+root's and is ignored.
+
+Links to folders are never followed, so that no loop of links is walked. A folder that cannot be read is
+empty.
 """
 
 from __future__ import annotations
@@ -16,11 +28,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sidecar.workspace.contract import FileProblem
+from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.files import BOM, read_bytes
 from sidecar.workspace.globs import GlobRules
-
-__all__ = ["IGNORE_FILES", "IgnoreRules", "Listing", "is_folder", "rules_for", "walk"]
 
 IGNORE_FILES = (".gitignore", ".ignore")
 _IGNORE_FILE_LIMIT_BYTES = 250_000
@@ -35,7 +45,7 @@ _FILES = frozenset({".DS_Store", "Thumbs.db"})
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The entries of one folder by name, without the *n_ignored* that the rules leave out."""
+    """The entries of one folder by name, without the *n_ignored* ones that the rules leave out."""
 
     entries: tuple[os.DirEntry[str], ...] = ()
     n_ignored: int = 0
@@ -50,7 +60,7 @@ class _Level:
 
 
 class IgnoreRules:
-    """The rules below one root, read as they are needed and kept until :meth:`forget`.
+    """The ignore rules below one root, read when they are needed and kept until :meth:`forget`.
 
     Used by one thread at a time. Paths are absolute and below the root.
     """
@@ -66,7 +76,7 @@ class IgnoreRules:
         self._verdicts.clear()
 
     def list_folder(self, folder: str) -> Listing:
-        """Return what *folder* holds; an unreadable one holds nothing."""
+        """Return the entries of *folder*; an unreadable one has none."""
         try:
             with os.scandir(folder) as found:
                 entries = sorted(found, key=lambda entry: entry.name)
@@ -87,14 +97,10 @@ class IgnoreRules:
         if len(str(path)) <= len(self._root):
             return False
         folder = os.path.join(path.parent, "")
-        above_is_ignored = self._is_folder_ignored(path.parent)
+        above_is_ignored = self._verdicts.get(path.parent)
+        if above_is_ignored is None:
+            above_is_ignored = self._verdicts[path.parent] = self._leaves_out(path.parent, True)
         return above_is_ignored or _is_left_out(folder, path.name, is_folder, self._levels_of(folder))
-
-    def _is_folder_ignored(self, folder: Path) -> bool:
-        verdict = self._verdicts.get(folder)
-        if verdict is None:
-            verdict = self._verdicts[folder] = self._leaves_out(folder, True)
-        return verdict
 
     def _levels_of(self, folder: str) -> tuple[_Level, ...]:
         """Return the patterns that hold in *folder* (with a separator behind), the strongest first."""
@@ -102,8 +108,8 @@ class IgnoreRules:
         if levels is None:
             above = os.path.join(os.path.dirname(folder[:-1]), "")
             inherited = self._levels_of(above) if len(folder) > len(self._root) + 1 else ()
-            own = _read_level(folder)
-            levels = inherited if own is None else (own, *inherited)
+            rules = GlobRules(line for name in IGNORE_FILES for line in _read_lines(Path(folder, name)))
+            levels = (_Level(len(folder), rules), *inherited) if rules else inherited
             self._levels[folder] = levels
         return levels
 
@@ -111,9 +117,13 @@ class IgnoreRules:
 def walk(
     start: Path, root: Path, *, cap: int, is_cancelled: Callable[[], bool] = lambda: False
 ) -> Iterator[os.DirEntry[str]]:
-    """Yield what lies below the folder *start*: by name, a folder before what it holds, at most *cap*.
+    """Yield the entries below a folder by name, each folder before its own entries.
 
-    The rules are those of :func:`rules_for`.
+    Args:
+        start: the folder to walk.
+        root: a folder at or above *start*, where the ignore rules begin; see :func:`rules_for`.
+        cap: the number of entries after which the walk ends.
+        is_cancelled: polled before each entry; True ends the walk.
     """
     rules = rules_for(start, root)
     n_yielded = 0
@@ -132,10 +142,10 @@ def walk(
 
 
 def rules_for(start: Path, root: Path) -> IgnoreRules:
-    """Return the rules that hold below *start*: those of *root*, a folder at or above it.
+    """Return the ignore rules that hold below *start*, beginning at *root*, a folder at or above it.
 
-    If they leave *start* itself out, only those at and below it hold: who names an ignored folder wants to
-    see into it.
+    If they leave *start* itself out, only the rules at and below it hold: a caller that names an ignored
+    folder wants to see into it.
     """
     rules = IgnoreRules(root)
     return IgnoreRules(start) if rules.is_ignored(start) else rules
@@ -162,16 +172,11 @@ def _is_left_out(folder: str, name: str, is_folder: bool, levels: tuple[_Level, 
     return name in (_FOLDERS if is_folder else _FILES)
 
 
-def _read_level(folder: str) -> _Level | None:
-    rules = GlobRules(line for name in IGNORE_FILES for line in _read_lines(Path(folder, name)))
-    return _Level(len(folder), rules) if rules else None
-
-
 def _read_lines(path: Path) -> list[str]:
     try:
-        # As with git, a link is no list of patterns: it could lead anywhere, and nobody asked for it.
+        # As with git, a link does not count: it could lead anywhere, and the user has not asked for it.
         raw = read_bytes(path, _IGNORE_FILE_LIMIT_BYTES, follow_links=False)
-    except FileProblem:  # none there, or nothing that could be a list of patterns
+    except FileAccessError:  # missing, or not a list of patterns
         return []
     return raw.decode("utf-8", "surrogateescape").removeprefix(BOM).split("\n")
 

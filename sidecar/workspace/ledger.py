@@ -1,4 +1,4 @@
-"""What one session's model has read, and whether it still stands.
+"""The reads of one session's model, and whether each file is still as it was read.
 
 Compares hashes that others have computed; reads no file itself.
 """
@@ -14,8 +14,6 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from sidecar.workspace.contract import FileSource, FileView, ReadRecord, StaleFile
-
-__all__ = ["ReadLedger", "merge_ranges"]
 
 T = TypeVar("T")
 
@@ -33,7 +31,7 @@ class _StoredRecord(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Forgotten(msgspec.Struct, frozen=True):
-    """A path whose record was dropped, as it is stored."""
+    """The path of a dropped record, as it is stored."""
 
     path: str
     gone: Literal[True]
@@ -41,7 +39,7 @@ class _Forgotten(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Entry:
-    """A record, and whether the file differs from it, as was told."""
+    """A record, and whether the file is known to differ from it."""
 
     record: ReadRecord
     is_stale: bool = False
@@ -51,11 +49,11 @@ class ReadLedger:
     """The read ledger of one session.
 
     Args:
-        on_stale: hears once when a file stops being what was read.
-        on_fresh: hears the URI of a file that was told stale and is not any more: it is again what was read,
-            was read anew, or counts as not read.
+        on_stale: called once when a file changes after it was read.
+        on_fresh: called with the URI of such a file when that is over: its text is again the one that was
+            read, it was read anew, or it counts as not read.
         real_path: resolves a path, so that spellings of one file are one file.
-        on_read: hears of every path that is recorded or loaded, so that its file can be compared.
+        on_read: called with every path that is recorded or loaded, so that its file can be compared.
     """
 
     def __init__(
@@ -88,7 +86,7 @@ class ReadLedger:
         self._put(record)
         self._note(view.path)
         self._take_back(before)
-        # What changed between the view and this record was nobody's business yet: look once more.
+        # A change between the view and this record went unnoticed: compare once more.
         self._on_read(view.path)
 
     def get(self, path: Path) -> ReadRecord | None:
@@ -118,13 +116,13 @@ class ReadLedger:
         return [_to_json(entry.record) for entry in self._entries.values()]
 
     def take_news(self) -> list[dict[str, Any]]:
-        """Return as JSON values what was recorded and forgotten since the last call, or since the load."""
+        """Return as JSON values the records made and dropped since the last call, or since the load."""
         news, self._news = self._news, {}
         found = ((path, self._entries.get(path)) for path in news)
         return [_gone(path) if entry is None else _to_json(entry.record) for path, entry in found]
 
     def load(self, records: Iterable[Any]) -> None:
-        """Replace the records by those of :meth:`dump` and the news after it; malformed ones are left out."""
+        """Replace the records by a :meth:`dump` and the news after it; malformed ones are left out."""
         self._entries, self._news, self._above = {}, {}, set()
         for raw in records:
             if (gone := _converted(raw, _Forgotten)) is not None:
@@ -143,11 +141,11 @@ class ReadLedger:
         return tuple(read for read in self._entries if path in read.parents) if path in self._above else ()
 
     def holds(self, path: Path) -> bool:
-        """Whether the resolved *path* was read; any thread may ask."""
+        """Whether the resolved *path* was read; may be called from any thread."""
         return path in self._entries
 
     def compare(self, path: Path, now: FileView | None) -> None:
-        """Take note of how *path* stands now; None when it is gone or no readable text."""
+        """Compare the record of *path* with its view *now*; None when it is gone or not readable text."""
         entry = self._entries.get(path)
         if entry is None:
             return
@@ -170,7 +168,7 @@ class ReadLedger:
         self._news[path] = None
 
     def _take_back(self, entry: _Entry | None) -> None:
-        """Nobody needs to know any more that *entry* was stale."""
+        """Report a stale *entry* as fresh: its record has been replaced or dropped."""
         if entry is not None and entry.is_stale:
             self.on_fresh(entry.record.uri)
 

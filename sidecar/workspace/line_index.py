@@ -1,10 +1,19 @@
 """A text as editors edit it: lines, positions in the negotiated encoding, changes.
 
-Lines end at LF, CR LF or CR and nowhere else: U+2028, U+0085, form feeds and the like are plain characters,
-whatever ``str.splitlines`` thinks. The text is kept in blocks of whole lines, so that a keystroke costs its
-block and not the length of the file; the whole is joined when somebody asks for it.
+The problem: an editor sends each keystroke as a range of lines and characters, in units of UTF-8, UTF-16 or
+UTF-32, and a file may have a hundred thousand lines.
 
-Never holds half a surrogate pair: a lone half becomes U+FFFD, which is as wide in every encoding.
+- Lines end at LF, CR LF or CR and nowhere else. U+2028, U+0085, form feeds and the like are plain characters,
+  unlike in ``str.splitlines``.
+- The text is kept in blocks of whole lines of about 4,096 characters. A change finds its blocks by counting
+  line ends, joins them, splices the new text in and cuts the result into blocks again: a keystroke costs its
+  block and one step for each block before it, not the length of the file. The whole text is joined on demand,
+  and kept.
+- Invariant: no block ends between CR and LF. A change that puts an LF after a CR takes the block before
+  along.
+- A lone half of a surrogate pair is never kept: it becomes U+FFFD, which is as wide in every encoding.
+
+Example: in ``"one\\ntwo\\n"`` the range from line 1, character 0 to line 1, character 3 is the text ``two``.
 """
 
 from __future__ import annotations
@@ -14,14 +23,12 @@ import re
 
 from sidecar.workspace.contract import PositionEncoding, TextChange, TextRange
 
-__all__ = ["LineText", "index_in_line", "split_lines", "well_formed"]
-
 _BLOCK_CHARS = 4_096
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines of *text* with their ends; nothing after a last end is no line.
+    """Return the lines of *text* with their ends; an empty rest after the last end is not a line.
 
     >>> split_lines("a\\r\\nb\\rc\\u2028d\\n")
     ['a\\r\\n', 'b\\r', 'c\\u2028d\\n']
@@ -81,7 +88,7 @@ class LineText:
 
     @property
     def n_lines(self) -> int:
-        """How many lines there are; nothing after a last line end is no line."""
+        """The number of lines; an empty rest after the last line end is not a line."""
         self._cut()
         return sum(self._n_ends) + (self.text != "" and not self.text.endswith(("\n", "\r")))
 
@@ -145,7 +152,7 @@ class LineText:
 
 
 def _cut_blocks(text: str, block_chars: int) -> list[str]:
-    """Cut *text* after line ends into pieces of about *block_chars*; nothing makes no piece."""
+    """Cut *text* after line ends into pieces of about *block_chars*; an empty text makes no piece."""
     blocks: list[str] = []
     start = 0
     while start < len(text):

@@ -1,11 +1,11 @@
-"""Watching trees on disk: one thread a tree, shared by everybody who asks, or none where a client watches.
+"""Watching trees on disk: one thread for each tree, shared by all its users; none where a client watches.
 
 The operating system's notifications come through watchfiles. Its engine is driven from a thread of our own
 rather than through ``awatch``: setting up the watches of a large tree takes long, and thousands of changes
 have to be filtered; both would hold up the event loop.
 
-Never raises for a tree that is missing, vanishes or cannot be watched: it says so in its status, looks at the
-tree by polling where notifications fail, and takes it up again when it is back.
+Never raises for a tree that is missing, vanishes or cannot be watched: the status has a note of it, the tree
+is polled where notifications fail, and it is watched again when it is back.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ from typing import Protocol
 
 from sidecar.workspace.contract import Dispose, WatchStatus
 from sidecar.workspace.ignore import IGNORE_FILES, IgnoreRules
-from sidecar.workspace.roots import is_inside
-
-__all__ = ["DiskWatch", "WatchSource", "watch_with_watchfiles"]
+from sidecar.workspace.paths import is_inside
 
 _STEP_MS = 200
 _DEBOUNCE_MS = 800
@@ -42,7 +40,7 @@ class WatchSource(Protocol):
     def __call__(
         self, root: str, *, polling: bool, stop: threading.Event, emit: Callable[[set[str]], None]
     ) -> None:
-        """Watch *root*; the first *emit*, of nothing, says that the watch stands."""
+        """Watch *root*; the first *emit*, of nothing, means that the watch is active."""
         ...
 
 
@@ -65,23 +63,23 @@ def watch_with_watchfiles(
 
 @dataclass(slots=True, eq=False)
 class _Tree:
-    """One watched tree: how many asked for it, and its thread while there is one."""
+    """One watched tree: the number of its users, and its task while there is one."""
 
     path: Path
     n_users: int = 0
     stop: threading.Event = field(default_factory=threading.Event)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
-    is_standing: bool = False
+    is_active: bool = False
     note: str | None = None
 
 
 class DiskWatch:
-    """Watches trees and tells *on_change* on the event loop which paths may have changed.
+    """Watches trees and calls *on_change* on the event loop with the paths that may have changed.
 
-    Paths that the ignore rules leave out are not told, unless *is_read* (called from other threads) says that
-    they matter. When a watch begins to stand, and when it fell, the tree itself is told: everything below it
-    may have changed unseen.
+    Paths that the ignore rules leave out are skipped, unless *is_read* (called from other threads) returns
+    True for them. When a watch becomes active, and when it has ended, the tree itself is reported: everything
+    below it may have changed unseen.
     """
 
     def __init__(
@@ -102,32 +100,39 @@ class DiskWatch:
         self._n_dropped = 0
 
     def add(self, root: Path) -> Dispose:
-        """Watch the resolved *root*, shared with every other caller; must be called on the event loop."""
+        """Watch the resolved *root*, shared with other users; must be called on the event loop."""
         tree = self._trees.setdefault(root, _Tree(root))
         tree.n_users += 1
         if not self._is_clients(tree):
             self._start(tree)
-        return _once(lambda: self._release(tree))
+
+        def release() -> None:
+            tree.n_users -= 1
+            if tree.n_users == 0 and self._trees.get(tree.path) is tree:
+                del self._trees[tree.path]
+                self._stop(tree)
+
+        return _once(release)
 
     def leave_to_client(self, folders: tuple[Path, ...]) -> Dispose:
         """Run no thread for trees inside the resolved *folders*, which a client watches, until disposed."""
         self._client_folders.append(folders)
-        self._share_out()
+        self._start_and_stop()
 
         def take_back() -> None:
             self._client_folders.remove(folders)
-            self._share_out()
+            self._start_and_stop()
 
         return _once(take_back)
 
     def status(self) -> WatchStatus:
-        """Return who watches what."""
+        """Return the state of watching."""
         trees = self._trees.values()
         clients = tuple(tree.path for tree in trees if self._is_clients(tree))
-        standing = tuple(tree.path for tree in trees if tree.is_standing)
+        active = tuple(tree.path for tree in trees if tree.is_active)
         notes = tuple(tree.note for tree in trees if tree.note is not None)
-        names = [name for name, paths in (("client", clients), ("watchfiles", standing)) if paths]
-        return WatchStatus("+".join(names) or "none", clients + standing, self._n_dropped, notes)
+        names = [name for name, paths in (("client", clients), ("watchfiles", active)) if paths]
+        return WatchStatus("+".join(names) or "none", clients + active, self._n_dropped, notes)
 
     async def close(self) -> None:
         """Stop watching and wait for every thread to end."""
@@ -140,18 +145,12 @@ class DiskWatch:
     def _is_clients(self, tree: _Tree) -> bool:
         return any(is_inside(tree.path, folders) for folders in self._client_folders)
 
-    def _share_out(self) -> None:
+    def _start_and_stop(self) -> None:
         for tree in self._trees.values():
             if self._is_clients(tree):
                 self._stop(tree)
             else:
                 self._start(tree)
-
-    def _release(self, tree: _Tree) -> None:
-        tree.n_users -= 1
-        if tree.n_users == 0 and self._trees.get(tree.path) is tree:
-            del self._trees[tree.path]
-            self._stop(tree)
 
     def _start(self, tree: _Tree) -> None:
         if tree.task is None:
@@ -166,7 +165,7 @@ class DiskWatch:
         self._ending.add(tree.task)
         tree.task.add_done_callback(self._ending.discard)
         tree.task = None
-        tree.is_standing, tree.note = False, None
+        tree.is_active, tree.note = False, None
 
     async def _follow(self, tree: _Tree, stop: threading.Event, wake: asyncio.Event) -> None:
         """Watch *tree* until it is stopped, again and again where watching ends by itself."""
@@ -176,33 +175,38 @@ class DiskWatch:
             if stop.is_set():
                 return
             polling = polling or not isinstance(error, FileNotFoundError)
-            is_news = tree.is_standing or tree.note is None
-            tree.is_standing, tree.note = False, _note(tree.path, error)
-            if is_news:
+            is_new = tree.is_active or tree.note is None
+            tree.is_active, tree.note = False, _note(tree.path, error)
+            if is_new:
                 self._n_dropped += 1
                 self._on_change((tree.path,))
-            await _wait_at_most(wake, self._retry_s)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(wake.wait(), self._retry_s)
 
     async def _watch_once(self, tree: _Tree, polling: bool, stop: threading.Event) -> Exception | None:
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[Exception | None] = loop.create_future()
         rules = IgnoreRules(tree.path)
 
-        def tell(what: Callable[..., None], *arguments: object) -> None:
-            # A closed loop has nobody left to tell.
+        def post(function: Callable[..., None], *arguments: object) -> None:
+            # A closed loop takes no calls any more.
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(what, *arguments)
+                loop.call_soon_threadsafe(function, *arguments)
 
         def emit(paths: set[str]) -> None:
-            tell(self._hear, tree, stop, polling, self._filter(paths, rules))
+            changed = [Path(path) for path in sorted(paths)]
+            if any(path.name in IGNORE_FILES for path in changed):
+                rules.forget()
+            kept = (path for path in changed if self._is_read(path) or not rules.is_ignored(path))
+            post(self._on_paths, tree, stop, polling, tuple(kept))
 
         def run() -> None:
             error: Exception | None = None
             try:
                 self._source(str(tree.path), polling=polling, stop=stop, emit=emit)
-            except Exception as problem:  # whatever the watcher fails with, the tree is taken up again
+            except Exception as problem:  # however the watcher fails, the tree is watched again
                 error = problem
-            tell(ended.set_result, error)
+            post(ended.set_result, error)
 
         threading.Thread(target=run, name=f"watch {tree.path.name}", daemon=True).start()
         try:
@@ -211,20 +215,14 @@ class DiskWatch:
             stop.set()
             raise
 
-    def _hear(self, tree: _Tree, stop: threading.Event, polling: bool, paths: tuple[Path, ...]) -> None:
+    def _on_paths(self, tree: _Tree, stop: threading.Event, polling: bool, paths: tuple[Path, ...]) -> None:
         if stop.is_set():
             return
-        if not tree.is_standing:
-            tree.is_standing, tree.note = True, f"{tree.path} is watched by polling" if polling else None
+        if not tree.is_active:
+            tree.is_active, tree.note = True, f"{tree.path} is watched by polling" if polling else None
             paths = (*paths, tree.path)
         if paths:
             self._on_change(paths)
-
-    def _filter(self, paths: set[str], rules: IgnoreRules) -> tuple[Path, ...]:
-        changed = [Path(path) for path in sorted(paths)]
-        if any(path.name in IGNORE_FILES for path in changed):
-            rules.forget()
-        return tuple(path for path in changed if self._is_read(path) or not rules.is_ignored(path))
 
 
 def _note(path: Path, error: Exception | None) -> str:
@@ -242,10 +240,3 @@ def _once(action: Callable[[], None]) -> Dispose:
             pending.pop()()
 
     return dispose
-
-
-async def _wait_at_most(event: asyncio.Event, timeout_s: float) -> None:
-    try:
-        await asyncio.wait_for(event.wait(), timeout_s)
-    except TimeoutError:
-        return

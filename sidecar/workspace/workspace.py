@@ -1,4 +1,4 @@
-"""The workspace of the daemon: open buffers over the disk, who has read what, and what changed since.
+"""The workspace of the daemon: open buffers over the disk, the reads of each session, and changes since.
 
 Belongs to one event loop. Every read, write and hash happens in a worker thread.
 """
@@ -11,27 +11,23 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from sidecar.workspace.buffers import Buffer, Buffers
+from sidecar.workspace.buffers import Buffer, Buffers, Editor
+from sidecar.workspace.client_files import ClientFileSources
 from sidecar.workspace.coalesce import Coalescer
 from sidecar.workspace.contract import (
+    ClientFileSource,
     Dispose,
     EditApplier,
-    FileOracle,
-    FileProblem,
+    FileAccessError,
     FileView,
     StaleFile,
     WatchStatus,
 )
 from sidecar.workspace.disk_write import write_text
-from sidecar.workspace.editor import Editor
 from sidecar.workspace.files import BOM, READ_LIMIT_BYTES, DiskText, read_text, real_path, text_hash
 from sidecar.workspace.ledger import ReadLedger
-from sidecar.workspace.oracles import Oracles
-from sidecar.workspace.project_files import resolve_project_file
-from sidecar.workspace.uris import path_to_uri
+from sidecar.workspace.paths import path_to_uri, resolve_project_file
 from sidecar.workspace.watch import DiskWatch, WatchSource, watch_with_watchfiles
-
-__all__ = ["Workspace"]
 
 _CHECK_DELAY_S = 0.05
 _EDIT_SETTLES_S = 2.0
@@ -44,7 +40,7 @@ class Workspace:
         limit_bytes: files over this size are not read.
         check_delay_s: how long changes of a read file are gathered before it is compared.
         edit_settles_s: how long to wait for an editor to report an edit it has accepted.
-        watch_source: what watches trees on disk.
+        watch_source: watches trees on disk.
     """
 
     def __init__(
@@ -58,45 +54,40 @@ class Workspace:
         self._limit_bytes = limit_bytes
         self._edit_settles_s = edit_settles_s
         self._buffers = Buffers()
-        self._oracles = Oracles()
+        self._client_files = ClientFileSources()
         self._ledgers: dict[str, ReadLedger] = {}
         self._listeners: list[Callable[[Path], None]] = []
         self._writing: Counter[Path] = Counter()
         self._n_written = 0
         self._disk_lock = threading.Lock()
         self._checks = Coalescer(self._compare, delay_s=check_delay_s)
-        self._watch = DiskWatch(self._disk_moved, is_read=self._is_read, source=watch_source)
+        self._watch = DiskWatch(self._on_disk_change, is_read=self._is_read, source=watch_source)
 
     def editor(self, apply: EditApplier | None = None) -> Editor:
-        """Add an editor; *apply* lands edits in its open buffers."""
-        return Editor(self._buffers, apply, real_path=real_path, changed=self._buffer_changed)
+        """Add an editor; *apply* applies edits in its open buffers."""
+        return Editor(self._buffers, apply, real_path=real_path, on_event=self._on_buffer_event)
 
     async def view(self, path: Path) -> FileView:
-        """Return *path* as it is now, buffer first. Raises FileProblem."""
-        real, disk = await asyncio.to_thread(self._look, path)
-        return await self._view(real, disk)
+        """Return *path* as it is now, buffer first. Raises FileAccessError."""
+        return await self._view(*await asyncio.to_thread(_look, path, self._limit_bytes))
 
     async def view_project_file(self, path: Path, roots: Sequence[Path], *, limit_bytes: int) -> FileView:
         """Return a file of the project that nobody asked for; see ``WorkspacePort.view_project_file``."""
 
-        def look() -> tuple[Path, DiskText | FileProblem]:
-            real = resolve_project_file(path, roots)
-            try:
-                return real, read_text(real, limit_bytes, follow_links=False)
-            except FileProblem as problem:
-                return real, problem
+        real = await asyncio.to_thread(resolve_project_file, path, roots)
+        found, disk = await asyncio.to_thread(_look, real, limit_bytes)
+        if found != real:  # it has become a link meanwhile
+            await asyncio.to_thread(resolve_project_file, found, roots)
+        return await self._view(found, disk)
 
-        real, disk = await asyncio.to_thread(look)
-        return await self._view(real, disk)
-
-    async def _view(self, real: Path, disk: DiskText | FileProblem) -> FileView:
+    async def _view(self, real: Path, disk: DiskText | FileAccessError) -> FileView:
         buffer = self._buffers.find(real)
         if buffer is not None and not buffer.superseded:
             disk_hash = disk.hash if isinstance(disk, DiskText) else None
             return await asyncio.to_thread(_view_of_buffer, buffer, buffer.content.text, real, disk_hash)
-        if isinstance(disk, FileProblem):
+        if isinstance(disk, FileAccessError):
             raise disk
-        unsaved = await self._oracles.unsaved(real, disk.text)
+        unsaved = await self._client_files.unsaved(real, disk.text)
         if unsaved is not None:
             return await asyncio.to_thread(_view_of_unsaved, unsaved, real)
         return _view_of_disk(real, disk)
@@ -114,9 +105,9 @@ class Workspace:
         try:
             return await self._write(real, text, expected_hash)
         finally:
-            # Whoever writes has the new view on record at once; for all others it is looked at now.
+            # The session that writes records the new view at once; for all others the file is compared now.
             self._writing[real] -= 1
-            self._writing += Counter()  # forgets what is written no more
+            self._writing += Counter()  # drops the paths that nothing writes any more
             self._n_written += 1
             if self._is_read(real):
                 self._checks.schedule(real)
@@ -132,21 +123,25 @@ class Workspace:
             return await self._write_through_editor(buffer.apply, view, text)
         if view.unsaved:
             raise _unsaved(view)
-        return await self._write_beneath(buffer, real, text, expected_hash)
+        # The buffer is clean: it is out of date until the editor has loaded the file anew.
+        n_events = buffer.n_events
+        view = await self._write_disk(real, text, expected_hash)
+        buffer.superseded = buffer.n_events == n_events
+        return view
 
     def watch(self, root: Path) -> Dispose:
         """Watch the tree *root*, shared with every other caller of the same tree."""
         return self._watch.add(real_path(root))
 
     def watched_by_client(self, folders: Iterable[Path]) -> Dispose:
-        """Leave what lies below *folders* to a client that watches it for us, until it is disposed of."""
+        """Leave the trees below *folders* to a client that watches them, until the disposer is called."""
         return self._watch.leave_to_client(tuple(map(real_path, folders)))
 
     def disk_changed(self, paths: Iterable[Path]) -> None:
-        """Somebody saw *paths* change, appear or vanish on disk."""
+        """Record that *paths* changed, appeared or vanished on disk."""
         changed = tuple(paths)
         real_parents = {parent: real_path(parent) for parent in {path.parent for path in changed}}
-        self._disk_moved(real_parents[path.parent] / path.name for path in changed)
+        self._on_disk_change(real_parents[path.parent] / path.name for path in changed)
 
     def ledger(
         self,
@@ -154,7 +149,7 @@ class Workspace:
         on_stale: Callable[[StaleFile], None],
         on_fresh: Callable[[str], None] = lambda uri: None,
     ) -> ReadLedger:
-        """Return the read ledger of a session; asking again replaces who hears of its files."""
+        """Return the read ledger of a session; a later call replaces its callbacks."""
         ledger = self._ledgers.get(session_id)
         if ledger is None:
             ledger = ReadLedger(on_stale, on_fresh, real_path=real_path, on_read=self._checks.schedule)
@@ -167,7 +162,7 @@ class Workspace:
         self._ledgers.pop(session_id, None)
 
     def on_change(self, listener: Callable[[Path], None]) -> Dispose:
-        """Tell *listener* of every file whose buffer or disk bytes may have changed."""
+        """Call *listener* with the path of every file that may have changed, in a buffer or on disk."""
         self._listeners.append(listener)
 
         def dispose() -> None:
@@ -175,12 +170,12 @@ class Workspace:
 
         return dispose
 
-    def offer(self, root: Path, oracle: FileOracle) -> Dispose:
-        """Ask *oracle* about the files below *root* until the disposer is called; see ``WorkspacePort``."""
-        return self._oracles.add(real_path(root), oracle)
+    def add_client_files(self, root: Path, source: ClientFileSource) -> Dispose:
+        """Use *source* for the files below *root*; see ``WorkspacePort.add_client_files``."""
+        return self._client_files.add(real_path(root), source)
 
     def watch_status(self) -> WatchStatus:
-        """Return who watches what."""
+        """Return the state of watching."""
         return self._watch.status()
 
     async def settle(self) -> None:
@@ -192,34 +187,27 @@ class Workspace:
         await self._watch.close()
         await self._checks.close()
         self._buffers.clear()
-        self._oracles.clear()
+        self._client_files.clear()
         self._ledgers.clear()
         self._listeners.clear()
 
-    def _look(self, path: Path) -> tuple[Path, DiskText | FileProblem]:
-        real = real_path(path)
-        try:
-            return real, read_text(real, self._limit_bytes)
-        except FileProblem as problem:
-            return real, problem
-
-    def _buffer_changed(self, buffer: Buffer) -> None:
+    def _on_buffer_event(self, buffer: Buffer) -> None:
         if buffer.path is None:
             return
         if self._is_read(buffer.path):
             self._checks.schedule(buffer.path)
-        self._tell(buffer.path)
+        self._notify(buffer.path)
 
-    def _disk_moved(self, paths: Iterable[Path]) -> None:
+    def _on_disk_change(self, paths: Iterable[Path]) -> None:
         changed = sorted(set(paths))
         for path in changed:
             for ledger in self._ledgers.values():
                 for read in ledger.below(path):
                     self._checks.schedule(read)
         for path in changed:
-            self._tell(path)
+            self._notify(path)
 
-    def _tell(self, path: Path) -> None:
+    def _notify(self, path: Path) -> None:
         for listener in tuple(self._listeners):
             listener(path)
 
@@ -229,7 +217,7 @@ class Workspace:
     async def _view_or_none(self, path: Path) -> FileView | None:
         try:
             return await self.view(path)
-        except FileProblem:
+        except FileAccessError:
             return None
 
     async def _compare(self, path: Path) -> None:
@@ -238,18 +226,18 @@ class Workspace:
             return
         now = await self._view_or_none(path)
         if path in self._writing:
-            return  # who writes asks again when that is over
+            return  # compared again when the write is over
         if self._n_written != n_written:
-            self._checks.schedule(path)  # it may have been looked at before it was written
+            self._checks.schedule(path)  # the view may be from before the write
             return
         for ledger in tuple(self._ledgers.values()):
             ledger.compare(path, now)
 
     async def _write_unshared(self, real: Path, text: str, expected_hash: str | None) -> FileView:
         """Write a file that no open buffer stands for: through a client that takes it, else to the disk."""
-        if not self._oracles.cover(real):
+        if not self._client_files.cover(real):
             return await self._write_disk(real, text, expected_hash)
-        write = self._oracles.writer(real)
+        write = self._client_files.writer(real)
         before = await self._view_if_there(real)
         if write is None and before is not None and before.unsaved:
             raise _unsaved(before)
@@ -259,13 +247,13 @@ class Workspace:
             raise _changed(real, "the file")
         if not await write(real, text):
             raise _refused(real)
-        self._disk_moved((real,))
+        self._on_disk_change((real,))
         return await self.view(real)
 
     async def _view_if_there(self, path: Path) -> FileView | None:
         try:
             return await self.view(path)
-        except FileProblem as problem:
+        except FileAccessError as problem:
             if problem.problem != "notFound":
                 raise
             return None
@@ -276,16 +264,7 @@ class Workspace:
                 return write_text(real, text, expected_hash, self._limit_bytes)
 
         view = _view_of_disk(real, await asyncio.to_thread(write))
-        self._disk_moved((real,))
-        return view
-
-    async def _write_beneath(
-        self, buffer: Buffer, real: Path, text: str, expected_hash: str | None
-    ) -> FileView:
-        """Write the file under a clean buffer, which is out of date until the editor has loaded it anew."""
-        n_events = buffer.n_events
-        view = await self._write_disk(real, text, expected_hash)
-        buffer.superseded = buffer.n_events == n_events
+        self._on_disk_change((real,))
         return view
 
     async def _write_through_editor(self, apply: EditApplier, before: FileView, text: str) -> FileView:
@@ -312,56 +291,81 @@ class Workspace:
                         return now
                     await moved.wait()
         except TimeoutError:
-            raise FileProblem(
+            raise FileAccessError(
                 "unwritable",
-                f"cannot tell what became of {before.path}: the editor took the edit and never reported it",
+                f"the state of {before.path} is unknown: the editor took the edit and never reported it",
                 hint="read it again",
             ) from None
 
 
+def _look(path: Path, limit_bytes: int) -> tuple[Path, DiskText | FileAccessError]:
+    """Return the real path of *path*, and its text on disk or the reason why there is none."""
+    real = real_path(path)
+    try:
+        return real, read_text(real, limit_bytes, follow_links=False)
+    except FileAccessError as problem:
+        return real, problem
+
+
 def _view_of_disk(path: Path, disk: DiskText) -> FileView:
-    return FileView(path, path_to_uri(path), disk.text, disk.hash, "disk", None, disk.size_bytes)
+    return FileView(
+        path=path,
+        uri=path_to_uri(path),
+        text=disk.text,
+        hash=disk.hash,
+        source="disk",
+        version=None,
+        size_bytes=disk.size_bytes,
+    )
 
 
 def _view_of_buffer(buffer: Buffer, text: str, path: Path, disk_hash: str | None) -> FileView:
     body = text.removeprefix(BOM)
     now_hash = text_hash(body)
     return FileView(
-        path,
-        buffer.uri,
-        body,
-        now_hash,
-        "buffer",
-        buffer.version,
-        len(body.encode()),
-        now_hash != disk_hash,
+        path=path,
+        uri=buffer.uri,
+        text=body,
+        hash=now_hash,
+        source="buffer",
+        version=buffer.version,
+        size_bytes=len(body.encode()),
+        unsaved=now_hash != disk_hash,
     )
 
 
 def _view_of_unsaved(text: str, path: Path) -> FileView:
-    uri, now_hash = path_to_uri(path), text_hash(text)
-    return FileView(path, uri, text, now_hash, "buffer", None, len(text.encode()), unsaved=True)
+    return FileView(
+        path=path,
+        uri=path_to_uri(path),
+        text=text,
+        hash=text_hash(text),
+        source="buffer",
+        version=None,
+        size_bytes=len(text.encode()),
+        unsaved=True,
+    )
 
 
-def _unsaved(view: FileView) -> FileProblem:
-    what = "it" if view.version is None else f"version {view.version}"
-    return FileProblem(
+def _unsaved(view: FileView) -> FileAccessError:
+    what = "the file" if view.version is None else f"version {view.version}"
+    return FileAccessError(
         "unwritable",
         f"cannot write {view.path}: {what} has unsaved changes in the editor",
         hint="save or revert it in the editor, then read it again",
     )
 
 
-def _refused(path: Path) -> FileProblem:
-    return FileProblem(
+def _refused(path: Path) -> FileAccessError:
+    return FileAccessError(
         "unwritable",
         f"cannot write {path}: the editor did not accept the edit",
         hint="ask the user what to do",
     )
 
 
-def _changed(path: Path, what: str) -> FileProblem:
-    return FileProblem(
+def _changed(path: Path, what: str) -> FileAccessError:
+    return FileAccessError(
         "changedSinceRead",
         f"cannot write {path}: {what} is not what was last read",
         hint="read it again, then decide",

@@ -18,7 +18,7 @@ from sidecar.protocol.framing import LineDecoder, frame_with_newline
 from sidecar.protocol.jsonrpc import Id
 from sidecar.service.contract import Answer
 from sidecar.transport.peer import Dialect, Limits, Peer
-from sidecar.workspace.contract import FileOracle
+from sidecar.workspace.contract import ClientFileSource
 
 if TYPE_CHECKING:
     from tests.acp.conftest import Stage
@@ -173,7 +173,7 @@ class Nobody:
         """Nobody is told."""
 
 
-def lent(read_s: float = 20.0) -> tuple[MemoryClient, FileOracle]:
+def lent(read_s: float = 20.0) -> tuple[MemoryClient, ClientFileSource]:
     """Return a client that lends its files, and what the workspace got of it."""
     client, workspace = MemoryClient(lines=True), FakeWorkspace()
     dialect = Dialect(LineDecoder, frame_with_newline, acp_code, lambda asked: ("$/cancel", {"id": asked}))
@@ -181,33 +181,33 @@ def lent(read_s: float = 20.0) -> tuple[MemoryClient, FileOracle]:
     peer.start()
     profile = profile_of({"protocolVersion": 1, "clientCapabilities": BOTH})
     ClientFiles(peer, profile, workspace, read_s=read_s).offer("s", ["/p"])
-    ((_, oracle),) = workspace.oracles
-    return client, oracle
+    ((_, source),) = workspace.client_files
+    return client, source
 
 
 async def test_a_client_that_does_not_answer_is_not_asked_again() -> None:
-    client, oracle = lent(read_s=0.001)
-    assert oracle.read is not None
-    assert await oracle.read(Path("/p/a.py")) is None
-    assert await oracle.read(Path("/p/b.py")) is None
+    client, source = lent(read_s=0.001)
+    assert source.read is not None
+    assert await source.read(Path("/p/a.py")) is None
+    assert await source.read(Path("/p/b.py")) is None
     await client.call("$/cancel")
     assert [each["params"]["path"] for each in client.calls("fs/read_text_file")] == ["/p/a.py"]
 
 
 @pytest.mark.parametrize("reply", [None, {}, {"content": 7}, "text"])
 async def test_an_odd_answer_is_none(reply: Any) -> None:
-    client, oracle = lent()
-    assert oracle.read is not None
-    reading = asyncio.ensure_future(oracle.read(Path("/p/a.py")))
+    client, source = lent()
+    assert source.read is not None
+    reading = asyncio.ensure_future(source.read(Path("/p/a.py")))
     asked = await client.call("fs/read_text_file")
     client.reply(asked["id"], reply)
     assert await reading is None
 
 
 async def test_a_refused_write_is_told() -> None:
-    client, oracle = lent()
-    assert oracle.write is not None
-    writing = asyncio.ensure_future(oracle.write(Path("/p/a.py"), "x"))
+    client, source = lent()
+    assert source.write is not None
+    writing = asyncio.ensure_future(source.write(Path("/p/a.py"), "x"))
     asked = await client.call("fs/write_text_file")
     assert asked["params"] == {"sessionId": "s", "path": "/p/a.py", "content": "x"}
     client.send({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32603, "message": "no"}})

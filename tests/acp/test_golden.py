@@ -18,7 +18,7 @@ from sidecar.acp.params import content, session_id, text, texts
 from sidecar.acp.shapes import diff_content, text_content
 from sidecar.acp.updates import UpdateMapperV1
 from sidecar.conductor.content import content_to_prompt
-from sidecar.workspace.contract import FileProblem
+from sidecar.workspace.contract import FileAccessError
 
 if TYPE_CHECKING:
     from tests.acp.conftest import Stage
@@ -249,5 +249,5 @@ async def test_a_file_is_written_in_the_golden_shape(lent: Stage, golden: dict[s
     asked = await lent.panel.call("fs/write_text_file")
     assert asked["params"].keys() == golden["fs_write_text_file_request"].keys()
     lent.panel.send({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32603, "message": "no"}})
-    with pytest.raises(FileProblem, match="did not accept"):
+    with pytest.raises(FileAccessError, match="did not accept"):
         await writing

@@ -18,7 +18,7 @@ from sidecar.capabilities.grep import GREP
 from sidecar.capabilities.read import READ
 from sidecar.workspace.contract import TextChange, TextRange
 from sidecar.workspace.line_index import LineText
-from sidecar.workspace.uris import path_to_uri
+from sidecar.workspace.paths import path_to_uri
 from sidecar.workspace.workspace import Workspace
 
 N_FILES = 10_000

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from sidecar._internal.cancel import CancelToken
-from sidecar.capabilities.contract import PermissionAsk, PlanEntry, Tool, ToolContext, ToolReply
+from sidecar.capabilities.contract import PermissionQuestion, PlanEntry, Tool, ToolContext, ToolReply
 from sidecar.workspace.contract import StaleFile
 from sidecar.workspace.ledger import ReadLedger
-from sidecar.workspace.uris import path_to_uri
+from sidecar.workspace.paths import path_to_uri
 from sidecar.workspace.workspace import Workspace
 
 
@@ -27,7 +27,7 @@ class Desk:
     workspace: Workspace
     answer: bool = True
     max_output_chars: int = 30_000
-    asked: list[PermissionAsk] = field(default_factory=list)
+    asked: list[PermissionQuestion] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     heard: asyncio.Event = field(default_factory=asyncio.Event)
     stale: list[StaleFile] = field(default_factory=list)
@@ -90,7 +90,7 @@ class Desk:
         assert isinstance(reply.output, str)
         return reply.output
 
-    async def _ask(self, ask: PermissionAsk) -> bool:
+    async def _ask(self, ask: PermissionQuestion) -> bool:
         self.asked.append(ask)
         self.before_answer()
         return self.answer

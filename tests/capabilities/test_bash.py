@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sidecar.capabilities.bash import BASH, child_environment, permission_scope
-from sidecar.capabilities.contract import PermissionAsk
+from sidecar.capabilities.contract import PermissionQuestion
 
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk
@@ -38,7 +38,16 @@ async def test_outcome(desk: Desk, command: str, output: str | None, is_error: b
 
 async def test_leave_is_asked_first(desk: Desk) -> None:
     await desk.output(BASH, command="echo hi")
-    assert desk.asked == [PermissionAsk("c1", "bash", "Run echo hi", "command", "echo hi", "bash:echo")]
+    assert desk.asked == [
+        PermissionQuestion(
+            call_id="c1",
+            tool="bash",
+            title="Run echo hi",
+            subject="command",
+            detail="echo hi",
+            scope="bash:echo",
+        )
+    ]
     desk.answer = False
     assert "not allowed by the user: Run touch made" in await desk.failure(BASH, command="touch made")
     assert "made" not in os.listdir(desk.root)

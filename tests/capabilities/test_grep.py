@@ -41,7 +41,7 @@ async def test_context_and_separators(desk: Desk) -> None:
 async def test_a_bad_pattern_is_searched_as_text_with_a_note(desk: Desk) -> None:
     desk.put("a", "f(x)\n")
     output = await desk.output(GREP, pattern="f(")
-    assert output.startswith("a:1: f(x)\n[the pattern is no valid regular expression (")
+    assert output.startswith("a:1: f(x)\n[the pattern is not a valid regular expression (")
 
 
 async def test_unsaved_buffers_are_searched_as_they_stand(desk: Desk) -> None:

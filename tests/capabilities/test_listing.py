@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sidecar.capabilities import tree
+from sidecar.capabilities import listing
 from sidecar.capabilities.contract import Tool
-from sidecar.capabilities.find import FIND
-from sidecar.capabilities.glob import GLOB
-from sidecar.capabilities.ls import LS
+from sidecar.capabilities.listing import FIND, GLOB, LS
 
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk
@@ -82,7 +80,7 @@ class TestFind:
         assert await desk.output(FIND, name=".py", newest_first=True) == "top.py\nsrc/sub/a.py\nsrc/b.py"
 
     async def test_nothing(self, desk: Desk) -> None:
-        assert await desk.output(FIND, name="zzz") == "nothing is named like zzz"
+        assert await desk.output(FIND, name="zzz") == "no name matches zzz"
 
 
 class TestGlob:
@@ -112,7 +110,7 @@ async def test_cuts_are_in_sight(
     desk.max_output_chars = 300 + 12
     assert await desk.output(tool, **arguments) == f"file0\nfile1\n{said}"
     desk.max_output_chars = 5000
-    monkeypatch.setattr(tree, "WALK_CAP", 2)
+    monkeypatch.setattr(listing, "WALK_CAP", 2)
     assert await desk.output(tool, **arguments) == (
         "file0\nfile1\n[cut: only the first 2 files and folders were looked at; narrow the path]"
     )

@@ -11,7 +11,7 @@ import pytest
 
 from sidecar.capabilities.contract import Location
 from sidecar.capabilities.read import READ
-from sidecar.workspace.contract import FileOracle
+from sidecar.workspace.contract import ClientFileSource
 
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk
@@ -81,7 +81,7 @@ async def test_unsaved_text_that_a_client_was_asked_for_reads_the_same(desk: Des
         return "typed\n"
 
     desk.put("a", "disk\n")
-    desk.workspace.offer(desk.root, FileOracle(read=read))
+    desk.workspace.add_client_files(desk.root, ClientFileSource(read=read))
     assert await desk.output(READ, path="a") == "[unsaved buffer]\n     1\ttyped"
 
 

@@ -106,7 +106,7 @@ def test_context_lines_overlap_once(tmp_path: Path) -> None:
 def test_a_bad_pattern_is_plain_text(tmp_path: Path) -> None:
     search = check(tmp_path, b"f(x)\n", Job("f("), [(1, True, "f(x)")])
     assert search.note is not None
-    assert "searched for it as plain text" in search.note
+    assert "searched as plain text" in search.note
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ from fake_tool import FakeTool
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities import toolbox as toolbox_module
 from sidecar.capabilities.bash import BASH
-from sidecar.capabilities.contract import Location, PermissionAsk, ToolActivity, ToolContext, ToolReply
+from sidecar.capabilities.contract import Location, PermissionQuestion, ToolActivity, ToolContext, ToolReply
 from sidecar.capabilities.read import READ
 from sidecar.capabilities.toolbox import SessionToolBox
 from sidecar.runtime.contract import ToolBox, ToolCall, ToolOutcome
-from sidecar.workspace.contract import FileProblem
+from sidecar.workspace.contract import FileAccessError
 
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk
@@ -64,7 +64,9 @@ def raising(error: Exception) -> Act:
 async def test_a_call_that_goes_well(desk: Desk) -> None:
     reply = ToolReply("fine", title="Did it", locations=(Location(desk.root),))
     bench = await check(desk, FakeTool(reply=reply), {"x": 1}, output="fine", is_error=False)
-    started = ToolActivity("started", "c9", "fake", "fake", "other", {"x": 1})
+    started = ToolActivity(
+        phase="started", call_id="c9", name="fake", title="fake", kind="other", input={"x": 1}
+    )
     finished = replace(started, phase="finished", title="Did it", output="fine", locations=reply.locations)
     assert bench.reported == [started, finished]
 
@@ -87,10 +89,10 @@ def test_a_call_says_from_its_beginning_where_it_is(
 
 async def test_tools_that_come_later_stand_beside_the_first_ones_until_others_come(desk: Desk) -> None:
     bench = Bench(desk, FakeTool())
-    bench.box.offer_also([FakeTool("late", ToolReply("late one")), FakeTool("other")])
+    bench.box.set_extra_tools([FakeTool("late", ToolReply("late one")), FakeTool("other")])
     assert [tool.name for tool in bench.box.descriptors()] == ["fake", "read", "bash", "late", "other"]
     assert await bench.run({}, name="late") == ToolOutcome("c9", "late one", False)
-    bench.box.offer_also([FakeTool("other")])
+    bench.box.set_extra_tools([FakeTool("other")])
     assert [tool.name for tool in bench.box.descriptors()] == ["fake", "read", "bash", "other"]
     assert (await bench.run({}, name="late")).is_error
 
@@ -105,7 +107,7 @@ async def test_it_is_the_runtimes_tool_box(desk: Desk) -> None:
     [
         pytest.param(
             {"__unparsed": '{"a": '},
-            "fake: the arguments are no valid JSON, perhaps cut off; send the call again, in smaller parts",
+            "fake: the arguments are not valid JSON, perhaps cut off; send the call again, in smaller parts",
             id="unparsed",
         ),
         pytest.param([1], "fake: the arguments are list, not an object; send an object", id="a list"),
@@ -220,7 +222,7 @@ async def test_a_cancel_ends_the_call(
 async def test_a_question_is_given_up_when_the_call_is_cancelled(desk: Desk) -> None:
     asked = asyncio.Event()
 
-    async def never(ask: PermissionAsk) -> bool:
+    async def never(ask: PermissionQuestion) -> bool:
         asked.set()
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         return await answer
@@ -254,4 +256,4 @@ async def test_a_real_tool_through_the_box(desk: Desk) -> None:
     assert await bench.run({"file_path": "a"}, name="read") == ToolOutcome("c9", "     1\tx", False)
     assert [each.title for each in bench.reported] == ["Read a", "Read a"]
     problem = await bench.run({"path": "none"}, name="read")
-    assert (problem.is_error, FileProblem.__name__ in problem.output) == (True, False)
+    assert (problem.is_error, FileAccessError.__name__ in problem.output) == (True, False)

@@ -76,7 +76,7 @@ async def test_a_turn_that_waits_for_servers_can_be_stopped(make_stage: Any) -> 
 async def test_a_message_of_a_server_is_a_notice(make_stage: Any) -> None:
     stage = await make_stage()
     session = await stage.session(servers=(A,))
-    stage.servers[0].host.tell("The tool server 'a' has ended", "exit code 1")
+    stage.servers[0].host.warn("The tool server 'a' has ended", "exit code 1")
     assert of_kind(session, Notice) == [Notice("warning", "The tool server 'a' has ended", "exit code 1")]
 
 

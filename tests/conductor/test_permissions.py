@@ -8,11 +8,13 @@ from collections.abc import Sequence
 import pytest
 
 from fake_client import FakeClient
-from sidecar.capabilities.contract import PermissionAsk
+from sidecar.capabilities.contract import PermissionQuestion
 from sidecar.conductor.contract import PermissionAnswer
 from sidecar.conductor.permissions import PermissionBroker, PermissionMode
 
-ASK = PermissionAsk("c1", "bash", "Run make", "command", "make", "bash:make")
+ASK = PermissionQuestion(
+    call_id="c1", tool="bash", title="Run make", subject="command", detail="make", scope="bash:make"
+)
 
 
 class Host:
@@ -97,7 +99,9 @@ async def test_allow_always_holds_for_its_scope_only() -> None:
     broker = broker_of(client)
     await broker.ask(ASK, "t1")
     await broker.ask(ASK, "t1")
-    other = PermissionAsk("c2", "bash", "Run rm", "command", "rm -r x", "bash:rm")
+    other = PermissionQuestion(
+        call_id="c2", tool="bash", title="Run rm", subject="command", detail="rm -r x", scope="bash:rm"
+    )
     await broker.ask(other, "t1")
     assert [request.subject.detail for request in client.requests] == ["make", "rm -r x"]
 
@@ -111,8 +115,17 @@ async def test_the_question_holds_subject_diffs_and_deadline() -> None:
     assert [option.kind for option in request.options] == ["allow_once", "allow_always", "reject_once"]
 
 
-EDIT = PermissionAsk("c1", "edit", "Edit a.py", "toolCall", "/p/a.py", "edit")
-OUTSIDE = PermissionAsk("c1", "edit", "Edit b.py", "path", "/elsewhere/b.py", "edit:/elsewhere")
+EDIT = PermissionQuestion(
+    call_id="c1", tool="edit", title="Edit a.py", subject="toolCall", detail="/p/a.py", scope="edit"
+)
+OUTSIDE = PermissionQuestion(
+    call_id="c1",
+    tool="edit",
+    title="Edit b.py",
+    subject="path",
+    detail="/elsewhere/b.py",
+    scope="edit:/elsewhere",
+)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +136,9 @@ OUTSIDE = PermissionAsk("c1", "edit", "Edit b.py", "path", "/elsewhere/b.py", "e
         pytest.param("allowAll", (EDIT, OUTSIDE, ASK), id="asks for nothing"),
     ],
 )
-async def test_a_mode_allows_without_asking(mode: PermissionMode, allowed: tuple[PermissionAsk, ...]) -> None:
+async def test_a_mode_allows_without_asking(
+    mode: PermissionMode, allowed: tuple[PermissionQuestion, ...]
+) -> None:
     client = FakeClient(answer=selected("reject_once"))
     broker = broker_of(client)
     broker.mode = mode

@@ -170,7 +170,13 @@ def test_the_message_of_a_tool_round_comes_before_its_tools() -> None:
     events.on_run_event(TextDeltaEvent("I look"))
     events.on_run_event(SnapshotEvent(with_answer("I look", "dispatching")))
     started = ToolActivity(
-        "started", "c", "read", "Read a", "read", {"path": "a"}, locations=(Location(Path("/a")),)
+        phase="started",
+        call_id="c",
+        name="read",
+        title="Read a",
+        kind="read",
+        input={"path": "a"},
+        locations=(Location(Path("/a")),),
     )
     events.on_tool(started)
     events.on_tool(replace(started, phase="finished", output="1\tx"))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fake_editor import FakeEditor
 from fake_workspace import FakeWorkspace
 from sidecar.server.edits import line_edit
-from sidecar.workspace.contract import FileProblem, FileView, PositionEncoding, TextChange, TextRange
+from sidecar.workspace.contract import FileAccessError, FileView, PositionEncoding, TextChange, TextRange
 from sidecar.workspace.line_index import LineText
 
 NOTE = "file:///p/note.txt"
@@ -71,7 +71,7 @@ def write(editor: FakeEditor, text: str) -> asyncio.Future[FileView]:
 
 
 async def check_refused(landing: asyncio.Future[FileView]) -> None:
-    with pytest.raises(FileProblem, match="did not accept"):
+    with pytest.raises(FileAccessError, match="did not accept"):
         await landing
 
 
@@ -136,5 +136,5 @@ async def test_a_client_of_ours_without_apply_edit_gets_the_protocol_s_own() -> 
 )
 async def test_without_versioned_edits_an_unsaved_buffer_is_left_alone(capabilities: Any) -> None:
     editor = await editor_with("a", capabilities=capabilities)
-    with pytest.raises(FileProblem, match="unsaved changes"):
+    with pytest.raises(FileAccessError, match="unsaved changes"):
         await write(editor, "b")

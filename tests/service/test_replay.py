@@ -98,7 +98,15 @@ PLACE = (ToolLocation(str(Path("/project"))),)
 
 def describe(call: ToolCall) -> ToolActivity:
     title, place = f"List {call.input['path']}", Location(Path("/project"))
-    return ToolActivity("started", call.id, call.name, title, "search", call.input, locations=(place,))
+    return ToolActivity(
+        phase="started",
+        call_id=call.id,
+        name=call.name,
+        title=title,
+        kind="search",
+        input=call.input,
+        locations=(place,),
+    )
 
 
 def test_what_is_told_of_it() -> None:

@@ -9,20 +9,20 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from sidecar.workspace.buffers import Buffer, Buffers
+from sidecar.workspace.buffers import Buffer, Buffers, Editor
 from sidecar.workspace.contract import (
+    ClientFileSource,
     Dispose,
     EditApplier,
-    FileOracle,
-    FileProblem,
+    FileAccessError,
+    FileSource,
     FileView,
     StaleFile,
     WatchStatus,
 )
-from sidecar.workspace.editor import Editor
 from sidecar.workspace.files import text_hash
 from sidecar.workspace.ledger import ReadLedger
-from sidecar.workspace.uris import path_to_uri
+from sidecar.workspace.paths import path_to_uri
 
 
 class FakeWorkspace:
@@ -40,7 +40,7 @@ class FakeWorkspace:
         self.files = dict(files or {})
         self.watched: list[Path] = []
         self.client_folders: list[Path] = []
-        self.oracles: list[tuple[Path, FileOracle]] = []
+        self.client_files: list[tuple[Path, ClientFileSource]] = []
         self.closed = False
         self._buffers = Buffers()
         self._ledgers: dict[str, ReadLedger] = {}
@@ -55,19 +55,27 @@ class FakeWorkspace:
         self.disk_changed((path,))
 
     def now(self, path: Path) -> FileView:
-        """Return *path* as it is now. Raises FileProblem ``notFound``."""
+        """Return *path* as it is now. Raises FileAccessError ``notFound``."""
         real = _normal(path)
         buffer = self._buffers.find(real)
         on_disk = self.files.get(real)
         if buffer is not None and not buffer.superseded:
-            return _view(real, buffer.uri, buffer.content.text, buffer.version, on_disk)
+            text = buffer.content.text
+            return file_view(
+                real,
+                text,
+                uri=buffer.uri,
+                source="buffer",
+                version=buffer.version,
+                unsaved=text != on_disk,
+            )
         if on_disk is None:
-            raise FileProblem("notFound", f"cannot read {path}: there is no such file")
-        return _view(real, path_to_uri(real), on_disk, None, on_disk)
+            raise FileAccessError("notFound", f"cannot read {path}: there is no such file")
+        return file_view(real, on_disk)
 
     def editor(self, apply: EditApplier | None = None) -> Editor:
         """Add an editor."""
-        return Editor(self._buffers, apply, real_path=_normal, changed=self._buffer_changed)
+        return Editor(self._buffers, apply, real_path=_normal, on_event=self._buffer_changed)
 
     async def view(self, path: Path) -> FileView:
         """Return *path* as it is now."""
@@ -87,13 +95,13 @@ class FakeWorkspace:
         real = _normal(path)
         before, buffer = self._now_or_none(real), self._buffers.find(real)
         if (None if before is None else before.hash) != expected_hash:
-            raise FileProblem("changedSinceRead", f"cannot write {path}: it is not what was last read")
+            raise FileAccessError("changedSinceRead", f"cannot write {path}: it is not what was last read")
         if before is None or before.source == "disk" or buffer is None:
             self.put(real, text)
         elif buffer.apply is None:
             self._write_beneath(buffer, before, text)
         elif not await buffer.apply(before, text):
-            raise FileProblem("unwritable", f"cannot write {path}: the editor did not accept the edit")
+            raise FileAccessError("unwritable", f"cannot write {path}: the editor did not accept the edit")
         return self.now(real)
 
     def watch(self, root: Path) -> Dispose:
@@ -148,14 +156,14 @@ class FakeWorkspace:
 
         return dispose
 
-    def offer(self, root: Path, oracle: FileOracle) -> Dispose:
-        """Keep *oracle* for whoever wants to look at it; this disk is asked all the same."""
-        offer = (root, oracle)
-        self.oracles.append(offer)
+    def add_client_files(self, root: Path, source: ClientFileSource) -> Dispose:
+        """Keep *source* for tests to look at; files are read from this disk all the same."""
+        entry = (root, source)
+        self.client_files.append(entry)
 
         def dispose() -> None:
-            if offer in self.oracles:
-                self.oracles.remove(offer)
+            if entry in self.client_files:
+                self.client_files.remove(entry)
 
         return dispose
 
@@ -170,14 +178,14 @@ class FakeWorkspace:
 
     def _write_beneath(self, buffer: Buffer, before: FileView, text: str) -> None:
         if before.unsaved:
-            raise FileProblem("unwritable", f"cannot write {before.path}: the editor has unsaved changes")
+            raise FileAccessError("unwritable", f"cannot write {before.path}: the editor has unsaved changes")
         buffer.superseded = True
         self.put(before.path, text)
 
     def _now_or_none(self, path: Path) -> FileView | None:
         try:
             return self.now(path)
-        except FileProblem:
+        except FileAccessError:
             return None
 
     def _buffer_changed(self, buffer: Buffer) -> None:
@@ -199,14 +207,23 @@ def _normal(path: Path) -> Path:
     return Path(os.path.normpath(path))
 
 
-def _view(path: Path, uri: str, text: str, version: int | None, on_disk: str | None) -> FileView:
+def file_view(
+    path: Path,
+    text: str,
+    *,
+    uri: str | None = None,
+    source: FileSource = "disk",
+    version: int | None = None,
+    unsaved: bool = False,
+) -> FileView:
+    """Return the view of a file with *text*; its URI is that of *path* unless given."""
     return FileView(
         path=path,
-        uri=uri,
+        uri=uri or path_to_uri(path),
         text=text,
         hash=text_hash(text),
-        source="disk" if version is None else "buffer",
+        source=source,
         version=version,
         size_bytes=len(text.encode()),
-        unsaved=text != on_disk,
+        unsaved=unsaved,
     )

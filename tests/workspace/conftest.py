@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.workspace.editor import Editor
+from sidecar.workspace.buffers import Editor
 from sidecar.workspace.workspace import Workspace
 
 

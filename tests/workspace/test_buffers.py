@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.workspace.buffers import Buffer, Buffers
-from sidecar.workspace.contract import BufferOutOfSync, TextChange
+from sidecar.workspace.contract import BufferOutOfSyncError, TextChange
 from sidecar.workspace.line_index import LineText
 
 A = Path("/p/a.py")
@@ -16,7 +16,7 @@ ME, OTHER = "me", "other"
 
 def open_in(buffers: Buffers, editor: str, uri: str, text: str) -> Buffer:
     """Open *uri*, which stands for A, in *editor*."""
-    buffer = Buffer(uri, A, 1, LineText(text))
+    buffer = Buffer(uri=uri, path=A, version=1, content=LineText(text))
     buffers.open(editor, buffer)
     return buffer
 
@@ -39,7 +39,7 @@ def test_an_unopened_buffer_is_out_of_sync(uri: str) -> None:
     """One that another editor has open counts as not open."""
     buffers = Buffers()
     open_in(buffers, OTHER, "u", "one")
-    with pytest.raises(BufferOutOfSync, match="no such buffer is open"):
+    with pytest.raises(BufferOutOfSyncError, match="no such buffer is open"):
         touch(buffers, ME, uri, "two")
 
 

@@ -9,7 +9,7 @@ import pytest
 from fake_workspace import FakeWorkspace
 from sidecar.workspace.contract import (
     EditorPort,
-    FileProblem,
+    FileAccessError,
     FileView,
     StaleFile,
     TextChange,
@@ -39,7 +39,7 @@ async def test_buffer_before_disk() -> None:
 
 
 async def test_what_is_not_there() -> None:
-    with pytest.raises(FileProblem, match="no such file"):
+    with pytest.raises(FileAccessError, match="no such file"):
         await FakeWorkspace().view(A)
 
 
@@ -66,13 +66,13 @@ async def test_writing() -> None:
     fake = FakeWorkspace()
     editor = fake.editor()
     view = await fake.write(A, "one", expected_hash=None)
-    with pytest.raises(FileProblem, match="last read"):
+    with pytest.raises(FileAccessError, match="last read"):
         await fake.write(A, "two", expected_hash=None)
     editor.open_buffer(URI, version=1, text="one")
     second = await fake.write(A, "two", expected_hash=view.hash)
     assert (second.text, second.source, await fake.open_views()) == ("two", "disk", ())
     editor.change_buffer(URI, version=2, changes=[TextChange("typed")], encoding="utf-16")
-    with pytest.raises(FileProblem, match="unsaved changes"):
+    with pytest.raises(FileAccessError, match="unsaved changes"):
         await fake.write(A, "three", expected_hash=text_hash("typed"))
 
 
@@ -91,7 +91,7 @@ async def test_writing_through_the_editor(accepts: bool) -> None:
     if accepts:
         assert (await fake.write(A, "two", expected_hash=text_hash("one"))).text == "two"
         return
-    with pytest.raises(FileProblem, match="did not accept"):
+    with pytest.raises(FileAccessError, match="did not accept"):
         await fake.write(A, "two", expected_hash=text_hash("one"))
 
 

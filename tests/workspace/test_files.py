@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.workspace.contract import FileProblem
+from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.files import READ_LIMIT_BYTES, DiskText, encode_text, read_text, text_hash
 
 posix_only = pytest.mark.skipif(os.name == "nt", reason="POSIX file kinds")
@@ -18,8 +18,8 @@ unprivileged_only = pytest.mark.skipif(
 )
 
 
-def check_refused(path: Path, problem: str, *, limit_bytes: int = READ_LIMIT_BYTES) -> FileProblem:
-    with pytest.raises(FileProblem) as caught:
+def check_refused(path: Path, problem: str, *, limit_bytes: int = READ_LIMIT_BYTES) -> FileAccessError:
+    with pytest.raises(FileAccessError) as caught:
         read_text(path, limit_bytes)
     assert caught.value.problem == problem
     assert str(path) in caught.value.message

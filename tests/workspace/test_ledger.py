@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fake_workspace import file_view
 from sidecar.workspace.contract import FileView, ReadRecord, StaleFile
 from sidecar.workspace.files import text_hash
 from sidecar.workspace.ledger import ReadLedger, merge_ranges
@@ -34,7 +35,7 @@ class Desk:
 
 
 def view(text: str, path: Path = A) -> FileView:
-    return FileView(path, path.as_uri(), text, text_hash(text), "disk", None, len(text))
+    return file_view(path, text)
 
 
 def record(text: str, path: Path = A, ranges: Ranges = (), call_id: str = "c1") -> ReadRecord:

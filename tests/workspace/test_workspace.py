@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from fake_workspace import file_view
+from sidecar.workspace.buffers import Editor
 from sidecar.workspace.contract import (
-    BufferOutOfSync,
-    FileProblem,
+    BufferOutOfSyncError,
+    FileAccessError,
     FileView,
     StaleFile,
     TextChange,
@@ -20,9 +22,8 @@ from sidecar.workspace.contract import (
     WatchStatus,
     WorkspacePort,
 )
-from sidecar.workspace.editor import Editor
 from sidecar.workspace.files import text_hash
-from sidecar.workspace.uris import path_to_uri
+from sidecar.workspace.paths import path_to_uri
 from sidecar.workspace.workspace import Workspace
 
 posix_only = pytest.mark.skipif(os.name == "nt", reason="symbolic links need privileges")
@@ -46,17 +47,15 @@ def content(path: Path) -> str:
 
 
 def disk_view(path: Path, text: str) -> FileView:
-    return FileView(path, path_to_uri(path), text, text_hash(text), "disk", None, len(text.encode()))
+    return file_view(path, text)
 
 
 def buffer_view(path: Path, text: str, version: int, *, unsaved: bool = True) -> FileView:
-    return FileView(
-        path, path_to_uri(path), text, text_hash(text), "buffer", version, len(text.encode()), unsaved
-    )
+    return file_view(path, text, source="buffer", version=version, unsaved=unsaved)
 
 
-async def check_problem(action: Awaitable[object], problem: str) -> FileProblem:
-    with pytest.raises(FileProblem) as caught:
+async def check_problem(action: Awaitable[object], problem: str) -> FileAccessError:
+    with pytest.raises(FileAccessError) as caught:
         await action
     assert caught.value.problem == problem
     return caught.value
@@ -119,7 +118,7 @@ async def test_a_mark_does_not_tell_a_file_from_its_buffer(
 
 
 async def test_an_unopened_buffer_cannot_change(workspace: Workspace, editor: Editor) -> None:
-    with pytest.raises(BufferOutOfSync):
+    with pytest.raises(BufferOutOfSyncError):
         editor.change_buffer("file:///p/a.py", version=1, changes=[], encoding="utf-16")
     editor.save_buffer("file:///p/a.py")
     editor.close_buffer("file:///p/a.py")

@@ -1,5 +1,4 @@
-"""What a tool server is, what it is given and what it shows. No behaviour
-but to say what of it may be stored.
+"""Tool servers as other rooms see them: values and ports. No behaviour but the choice of storable fields.
 
 Environment, headers and arguments may hold secrets: they are never logged, shown or stored.
 """
@@ -17,20 +16,6 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError
 from sidecar.capabilities.contract import Tool
 
-__all__ = [
-    "CallResult",
-    "HttpServer",
-    "Link",
-    "ListedTool",
-    "McpServer",
-    "OnProgress",
-    "OpenLink",
-    "ServerFailed",
-    "ServerHost",
-    "StdioServer",
-    "ToolServers",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class StdioServer:
@@ -42,13 +27,13 @@ class StdioServer:
     env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     def without_secrets(self) -> dict[str, str]:
-        """Return what may be stored of it."""
+        """Return the fields that may be stored."""
         return {"name": self.name, "type": "stdio", "command": self.command}
 
 
 @dataclass(frozen=True, slots=True)
 class HttpServer:
-    """A server that runs elsewhere; *is_sse* for the older of the two ways to speak to it."""
+    """A server that runs elsewhere; *is_sse* for the older of the two transports."""
 
     name: str
     url: str = field(repr=False)
@@ -56,7 +41,7 @@ class HttpServer:
     is_sse: bool = False
 
     def without_secrets(self) -> dict[str, str]:
-        """Return what may be stored of it: of the address where it leads, since the rest may be a key."""
+        """Return the fields that may be stored; of the address its origin, since the rest may be a key."""
         place = urlsplit(self.url)
         origin = f"{place.scheme}://{place.netloc.rpartition('@')[2]}"
         return {"name": self.name, "type": "sse" if self.is_sse else "http", "url": origin}
@@ -67,7 +52,7 @@ McpServer: TypeAlias = StdioServer | HttpServer
 
 
 class ServerFailed(SidecarError):
-    """A server could not be started, has ended, or refused; the message says why in its own words."""
+    """A server could not be started, has ended, or refused; the message has the reason in its own words."""
 
     kind: ClassVar[str] = "toolServerFailed"
 
@@ -86,21 +71,21 @@ class ListedTool:
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What a call came to, as text of any length."""
+    """The result of a call, as text of any length."""
 
     text: str
     is_error: bool = False
 
 
 class OnProgress(Protocol):
-    """Hears of a call how far it is. Contract: never raises."""
+    """Receives the progress of a call. Contract: never raises."""
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
-        """Hear that *progress* of *total* is done, and what there is to say."""
+        """Take the report that *progress* of *total* is done, with a *message* of the server."""
         ...
 
 
-class Link(Protocol):
+class ServerLink(Protocol):
     """An open connection to a server."""
 
     async def tools(self) -> tuple[ListedTool, ...]:
@@ -108,50 +93,53 @@ class Link(Protocol):
         ...
 
     async def call(self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress) -> CallResult:
-        """Call a tool; cancelling this tells the server. Raises ServerFailed."""
+        """Call a tool; cancelling this cancels the call in the server. Raises ServerFailed."""
         ...
 
     async def changed(self) -> bool:
-        """Return once the tools are no longer what they were: True to list them anew, False at the end."""
+        """Return once the tools have changed: True to list them anew, False when the connection has ended."""
         ...
 
     async def why_ended(self) -> str:
-        """Return why the connection is at its end, in a few words."""
+        """Return why the connection has ended, in a few words."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ServerHost:
-    """What the servers of one session stand on.
+    """The surroundings of the servers of one session.
 
-    *offer* takes all their tools whenever these change; *tell* shows the user a warning, by its title and
-    its text; *child_started* hears of every process (pid, what) and returns what to call when it is gone.
+    Attributes:
+        offer: takes all their tools whenever these change.
+        warn: shows the user a warning, by its title and its text.
+        child_started: called with the id and name of each started process; returns a function to call when
+            the process is gone.
     """
 
     cwd: Path
     offer: Callable[[Sequence[Tool]], None]
-    tell: Callable[[str, str], None]
+    warn: Callable[[str, str], None]
     child_started: Callable[[int, str], Callable[[], None]]
 
 
-OpenLink: TypeAlias = Callable[[McpServer, ServerHost], AbstractAsyncContextManager[Link]]
-"""Opens a connection, and closes it with all that belongs to it. Raises ServerFailed, OSError and others."""
+OpenLink: TypeAlias = Callable[[McpServer, ServerHost], AbstractAsyncContextManager[ServerLink]]
+"""Opens a connection, and closes it with its processes. Raises ServerFailed, OSError and others."""
 
 
 class ToolServers(Protocol):
     """The tool servers of one session."""
 
     def use(self, servers: Sequence[McpServer]) -> None:
-        """Let *servers* be the ones from now on; who runs and is named again stays. Returns at once."""
+        """Replace the servers by *servers*; a running one that is named again stays. Returns at once."""
         ...
 
     async def ready(self, cancel: CancelToken) -> None:
-        """Wait until every server is ready or has failed, but no longer than a prompt can bear.
+        """Wait until every server is ready or has failed, for a bounded time.
 
-        Contract: ends at once when *cancel* fires; does not suspend when there is nobody to wait for.
+        Contract: ends at once when *cancel* fires; does not suspend when there is no server to wait for.
         """
         ...
 
     async def aclose(self) -> None:
-        """End every server and what it started; bounded in time."""
+        """End every server and its processes; bounded in time."""
         ...

@@ -1,7 +1,7 @@
-"""A connection to a tool server, spoken by the ``mcp`` package; loaded when the first server is.
+"""Connections to tool servers with the ``mcp`` package; loaded with the first server.
 
-The handshake comes first and the newer way to find out what a server speaks second: some servers end at
-anything else before a handshake. What the package logs stays at DEBUG, since it quotes what servers say.
+The handshake comes first and the newer discovery second: some servers end at any other request before a
+handshake. The package's log stays at DEBUG, since it quotes the servers' messages.
 """
 
 from __future__ import annotations
@@ -49,30 +49,28 @@ from sidecar.capabilities.mcp.contract import (
     ServerHost,
     StdioServer,
 )
-from sidecar.capabilities.mcp.mending import mended_listing, mended_result
 from sidecar.capabilities.mcp.process import MESSAGE_CAP, run_server
-
-__all__ = ["PackageLink", "open_link"]
+from sidecar.capabilities.mcp.sanitize import sanitize_listing, sanitize_result
 
 _log = logging.getLogger(__name__)
 _HTTP_S: Final = 30.0
 _MOST_PAGES: Final = 100
-_LOUD: Final = ("mcp", "client", "httpx2", "httpcore2")
-_MENDED: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
-    "tools/list": mended_listing,
-    "tools/call": mended_result,
+_LOGGERS: Final = ("mcp", "client", "httpx2", "httpcore2")
+_SANITIZERS: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
+    "tools/list": sanitize_listing,
+    "tools/call": sanitize_result,
 }
 
 T = TypeVar("T")
 
-Trouble: TypeAlias = Callable[[], Awaitable[str | None]]
-"""Says what is wrong with a connection, None when it knows of nothing."""
+FindTrouble: TypeAlias = Callable[[], Awaitable[str | None]]
+"""Returns what is wrong with a connection in words, None when nothing is known."""
 
 
 @asynccontextmanager
 async def open_link(server: McpServer, host: ServerHost) -> AsyncIterator[PackageLink]:
     """Open a connection to *server*, shake hands, and close both at the end."""
-    _hush()
+    _demote_logs()
     opened = _open_process(server, host) if isinstance(server, StdioServer) else _open_http(server)
     async with opened as (channel, trouble):
         link = PackageLink(channel, trouble)
@@ -82,45 +80,45 @@ async def open_link(server: McpServer, host: ServerHost) -> AsyncIterator[Packag
 
 
 class PackageLink:
-    """See :class:`~sidecar.capabilities.mcp.contract.Link`."""
+    """See :class:`~sidecar.capabilities.mcp.contract.ServerLink`."""
 
-    def __init__(self, channel: JSONRPCDispatcher, trouble: Trouble) -> None:
-        self._news = asyncio.Event()
-        self._channel = _Channel(channel, self._news)
-        self._trouble = trouble
+    def __init__(self, channel: JSONRPCDispatcher, find_trouble: FindTrouble) -> None:
+        self._change = asyncio.Event()
+        self._channel = _Channel(channel, self._change)
+        self._find_trouble = find_trouble
         self.session = ClientSession(
             dispatcher=self._channel,
             client_info=Implementation(name="sidecar", version=__version__),
-            message_handler=self._hear,
+            message_handler=self._on_message,
         )
 
     async def shake_hands(self) -> None:
         """Agree on a version. Raises ServerFailed."""
-        await self._explained(self._greet())
+        await self._with_reason(self._initialize())
 
     async def tools(self) -> tuple[ListedTool, ...]:
         """Return the server's tools. Raises ServerFailed."""
-        return tuple(map(_listed, await self._explained(self._list())))
+        return tuple(map(_listed, await self._with_reason(self._list())))
 
     async def call(self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress) -> CallResult:
-        """Call a tool; cancelling this tells the server. Raises ServerFailed."""
+        """Call a tool; cancelling this cancels the call in the server. Raises ServerFailed."""
         request = CallToolRequest(params=CallToolRequestParams(name=name, arguments=dict(arguments)))
         sent = self.session.send_request(request, CallToolResult, progress_callback=on_progress)
-        result = await self._explained(sent)
+        result = await self._with_reason(sent)
         texts = [block.text for block in result.content if isinstance(block, TextContent)]
         return CallResult("\n".join(texts), result.is_error)
 
     async def changed(self) -> bool:
-        """Return once the tools are no longer what they were: True to list them anew, False at the end."""
-        await self._news.wait()
-        self._news.clear()
+        """Return once the tools have changed: True to list them anew, False when the connection has ended."""
+        await self._change.wait()
+        self._change.clear()
         return not self._channel.has_ended
 
     async def why_ended(self) -> str:
-        """Return why the connection is at its end, in a few words."""
-        return await self._trouble() or "it closed the connection"
+        """Return why the connection has ended, in a few words."""
+        return await self._find_trouble() or "it closed the connection"
 
-    async def _greet(self) -> None:
+    async def _initialize(self) -> None:
         try:
             await self.session.initialize()
         except MCPError as error:
@@ -149,36 +147,36 @@ class PackageLink:
                 return ListToolsResult(tools=[])
             raise
 
-    async def _hear(self, message: IncomingMessage) -> None:
+    async def _on_message(self, message: IncomingMessage) -> None:
         if isinstance(message, ToolListChangedNotification):
-            self._news.set()
+            self._change.set()
 
-    async def _explained(self, asked: Awaitable[T]) -> T:
-        """Return what was asked for, or fail in words that a user can do something with."""
+    async def _with_reason(self, asked: Awaitable[T]) -> T:
+        """Return the answer, or raise ServerFailed with a reason that helps the user."""
         try:
             return await asked
         except MCPError as error:
-            said, trouble = error.message, await self._trouble()
+            reason, trouble = error.message, await self._find_trouble()
             if trouble is not None:
-                said = trouble if error.code == CONNECTION_CLOSED else f"{said} ({trouble})"
-            raise ServerFailed(said) from error
+                reason = trouble if error.code == CONNECTION_CLOSED else f"{reason} ({trouble})"
+            raise ServerFailed(reason) from error
         except ValidationError as error:
-            raise ServerFailed("the server answered with what is no answer to this") from error
+            raise ServerFailed("the server's answer does not fit the request") from error
 
 
 class _Channel(Dispatcher[TransportContext]):
-    """The package's own channel, with answers mended on their way in, and *news* set at its end."""
+    """The package's own channel, with sanitised answers, and *change* set at its end."""
 
-    def __init__(self, inner: JSONRPCDispatcher, news: asyncio.Event) -> None:
+    def __init__(self, inner: JSONRPCDispatcher, change: asyncio.Event) -> None:
         self._inner = inner
-        self._news = news
+        self._change = change
         self.has_ended = False
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
         raw = await self._inner.send_raw_request(method, params, opts)
-        return _MENDED[method](raw) if method in _MENDED else raw
+        return _SANITIZERS[method](raw) if method in _SANITIZERS else raw
 
     async def notify(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
@@ -197,28 +195,28 @@ class _Channel(Dispatcher[TransportContext]):
             await self._inner.run(on_request, on_notify, on_notify_intercept, task_status=task_status)
         finally:
             self.has_ended = True
-            self._news.set()
+            self._change.set()
 
 
 @asynccontextmanager
 async def _open_process(
     server: StdioServer, host: ServerHost
-) -> AsyncIterator[tuple[JSONRPCDispatcher, Trouble]]:
+) -> AsyncIterator[tuple[JSONRPCDispatcher, FindTrouble]]:
     async with run_server(server, host) as process:
         yield JSONRPCDispatcher(process.incoming, process.outgoing), process.why_ended
 
 
 @asynccontextmanager
-async def _open_http(server: HttpServer) -> AsyncIterator[tuple[JSONRPCDispatcher, Trouble]]:
+async def _open_http(server: HttpServer) -> AsyncIterator[tuple[JSONRPCDispatcher, FindTrouble]]:
     refusal: str | None = None
 
     async def remember(response: httpx2.Response) -> None:
         nonlocal refusal
         if server.is_sse or response.request.method == "POST":  # a refused GET is an offer that is not made
-            said = f"HTTP {response.status_code} {response.reason_phrase}"
-            refusal = said if response.is_error else None
+            status = f"HTTP {response.status_code} {response.reason_phrase}"
+            refusal = status if response.is_error else None
         if response.headers.get("content-type", "").startswith("application/json"):
-            response.stream = _Bounded(response.stream)
+            response.stream = _BoundedBody(response.stream)
 
     async def trouble() -> str | None:
         return refusal
@@ -244,7 +242,7 @@ async def _open_http(server: HttpServer) -> AsyncIterator[tuple[JSONRPCDispatche
             yield JSONRPCDispatcher(*streams), trouble
 
 
-class _Bounded(httpx2.AsyncByteStream):
+class _BoundedBody(httpx2.AsyncByteStream):
     """A body that fails when it is too long, before it fills the memory."""
 
     def __init__(self, inner: object) -> None:
@@ -275,16 +273,16 @@ def _listed(tool: Tool) -> ListedTool:
     )
 
 
-class _Demoted(logging.Handler):
-    """Passes on to our log, at DEBUG, what the package says at any level."""
+class _DebugHandler(logging.Handler):
+    """Passes the package's records of any level on to our log at DEBUG."""
 
     def emit(self, record: logging.LogRecord) -> None:
         _log.debug("%s: %s", record.name, record.getMessage(), exc_info=record.exc_info)
 
 
-def _hush() -> None:
-    for name in _LOUD:
+def _demote_logs() -> None:
+    for name in _LOGGERS:
         logger = logging.getLogger(name)
-        if not any(isinstance(handler, _Demoted) for handler in logger.handlers):
-            logger.addHandler(_Demoted())
+        if not any(isinstance(handler, _DebugHandler) for handler in logger.handlers):
+            logger.addHandler(_DebugHandler())
             logger.propagate = False

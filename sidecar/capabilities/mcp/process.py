@@ -1,7 +1,7 @@
 """A tool server as a process: one JSON value a line in and out, in a group that ends with the session.
 
-What it writes to its standard output and is no message is dropped, up to a point; its standard error goes to
-the log at DEBUG. A watcher in its group ends the group when the daemon is gone, however that came about.
+Lines of its standard output that are not messages are dropped, up to a bound; its standard error goes to the
+log at DEBUG. A watcher in its group ends the group when the daemon is gone, also when it was killed.
 """
 
 from __future__ import annotations
@@ -28,12 +28,10 @@ from sidecar.capabilities.bash import child_environment
 from sidecar.capabilities.mcp.contract import ServerHost, StdioServer
 from sidecar.capabilities.processes import KILL, signal_group, with_lifeline_at
 
-__all__ = ["GARBAGE_CAP", "MESSAGE_CAP", "ServerProcess", "run_server"]
-
 MESSAGE_CAP: Final = 16 * 1024 * 1024
 """Bytes of one message; a server that sends a longer one is ended."""
 GARBAGE_CAP: Final = 1024 * 1024
-"""Bytes that a server may write to its standard output in its life without being understood."""
+"""Bytes that a server may write to its standard output in its life that are not messages."""
 
 _log = logging.getLogger(__name__)
 _CHUNK: Final = 65_536
@@ -68,7 +66,7 @@ async def run_server(server: StdioServer, host: ServerHost) -> AsyncIterator[Ser
 
 
 class ServerProcess:
-    """One running server. *incoming* ends when there is nothing more to come from it."""
+    """One running server. *incoming* ends with the last message of the server."""
 
     def __init__(self, name: str, transport: asyncio.SubprocessTransport, pipes: _Pipes) -> None:
         self._name = name
@@ -82,20 +80,20 @@ class ServerProcess:
         self._fault: str | None = None
         self._is_over = False
         self._is_killed = False
-        self._last_words = ""
+        self._last_error_line = ""
         self._reader = asyncio.ensure_future(self._read())
-        self._listener = asyncio.ensure_future(self._listen())
-        others = (self._write(), self._bury())
-        self._tasks = (self._reader, self._listener, *map(asyncio.ensure_future, others))
+        self._error_reader = asyncio.ensure_future(self._read_errors())
+        others = (self._write(), self._end_after_exit())
+        self._tasks = (self._reader, self._error_reader, *map(asyncio.ensure_future, others))
 
     async def why_ended(self) -> str | None:
-        """Return why nothing more comes, None as long as something may."""
+        """Return why the output has ended, None as long as it has not."""
         if not self._is_over or self._fault is not None:
             return self._fault
-        await asyncio.wait((self._pipes.exited, self._listener), timeout=_DRAIN_S)
+        await asyncio.wait((self._pipes.exited, self._error_reader), timeout=_DRAIN_S)
         code = self._transport.get_returncode()
-        said = "it closed its output" if code is None else f"exit code {code}"
-        return f"{said}: {mask_secrets(self._last_words)}" if self._last_words else said
+        reason = "it closed its output" if code is None else f"exit code {code}"
+        return f"{reason}: {mask_secrets(self._last_error_line)}" if self._last_error_line else reason
 
     async def aclose(self) -> None:
         """End the process: by the end of its input, then by request, then by force with its whole group."""
@@ -122,7 +120,7 @@ class ServerProcess:
         return self._pipes.stdin
 
     def _kill_group(self) -> None:
-        """End whatever is left of the group. Once: its number may be somebody else's afterwards."""
+        """Kill the rest of the group. Once: its number may be that of another group afterwards."""
         if not self._is_killed:
             self._is_killed = True
             signal_group(self._transport, KILL)
@@ -138,10 +136,10 @@ class ServerProcess:
                 while data := await self._pipes.stdout.read(_CHUNK):
                     for line in lines.feed(data):
                         await self._take(line)
-            except _TooMuch as error:
+            except _OutputRefused as error:
                 self._fault = str(error)
             except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-                pass  # nobody listens any more, or the pipe broke: both are the end
+                pass  # the reader has closed, or the pipe broke: both are the end
             finally:
                 self._is_over = True
 
@@ -152,8 +150,8 @@ class ServerProcess:
             return
         self._n_garbage += len(line) + 1
         if self._n_garbage > GARBAGE_CAP:
-            raise _TooMuch("it writes what is no message to its standard output")
-        _log.debug("%s wrote what is no message: %s", self._name, _shown(line))
+            raise _OutputRefused("it writes too much to its standard output that is not a message")
+        _log.debug("%s wrote a line that is not a message: %s", self._name, _shown(line))
 
     async def _write(self) -> None:
         async with self._collect:
@@ -163,31 +161,31 @@ class ServerProcess:
                     self._stdin.write(body.encode() + b"\n")
                     await self._stdin.drain()
             except OSError:
-                # Whoever asks now would wait for ever.
+                # A request made now would wait for ever.
                 self._reader.cancel()
 
-    async def _listen(self) -> None:
+    async def _read_errors(self) -> None:
         assert self._pipes.stderr is not None
         while data := await self._pipes.stderr.read(_CHUNK):
             for line in filter(None, map(bytes.strip, data.splitlines())):
-                self._last_words = _shown(line)
-                _log.debug("%s: %s", self._name, self._last_words)
+                self._last_error_line = _shown(line)
+                _log.debug("%s: %s", self._name, self._last_error_line)
 
-    async def _bury(self) -> None:
-        """Once the process has exited, let nobody it has left behind hold its output open for long."""
-        # Waited for and not awaited: who is cancelled here must not cancel what others wait for.
+    async def _end_after_exit(self) -> None:
+        """Once the process has exited, kill its group, which may hold its output open, and stop reading."""
+        # Not awaited directly: a cancellation here must not cancel the future that others wait for.
         await asyncio.wait((self._pipes.exited,))
         self._kill_group()
         await asyncio.wait((self._reader,), timeout=_DRAIN_S)
         self._reader.cancel()
 
 
-class _TooMuch(Exception):
-    """The server is beyond what is put up with; the message says how."""
+class _OutputRefused(Exception):
+    """The server's output is beyond a bound; the message says which."""
 
 
 class _Pipes(asyncio.subprocess.SubprocessStreamProtocol):
-    """The process's pipes as streams. *exited* does not wait for those who still hold them."""
+    """The process's pipes as streams. *exited* does not wait for other processes that still hold them."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -208,7 +206,7 @@ class _Lines:
         self._n_bytes = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the lines that *data* completes. Raises _TooMuch for one that does not end."""
+        """Return the lines that *data* completes. Raises _OutputRefused for one that does not end."""
         *whole, rest = data.split(b"\n")
         if whole:
             whole[0] = b"".join((*self._parts, whole[0]))
@@ -216,7 +214,7 @@ class _Lines:
         self._parts.append(rest)
         self._n_bytes += len(rest)
         if self._n_bytes > MESSAGE_CAP:
-            raise _TooMuch(f"it sent a message of more than {MESSAGE_CAP // 1024 // 1024} MiB")
+            raise _OutputRefused(f"it sent a message of more than {MESSAGE_CAP // 1024 // 1024} MiB")
         return whole
 
 
@@ -240,7 +238,7 @@ async def _spawn(
 
 
 def _message(line: bytes) -> JSONRPCMessage | None:
-    """Return *line* as a message, what JSON does not know in it replaced; None for anything else."""
+    """Return *line* as a message, bytes that are not UTF-8 replaced; None for anything else."""
     try:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:

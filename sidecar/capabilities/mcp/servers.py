@@ -1,31 +1,64 @@
-"""All tool servers of one session: who they are, what they offer together, and when a prompt may go on.
+"""The tool servers of one session: connected in the background, listed, called, reported when they end.
 
-Nothing is awaited when they start: a session is there at once, its servers follow.
+A session is there at once, its servers follow; a prompt waits for them for a bounded time. A server that
+fails costs its own tools and nothing else. How to speak to a server is not known here: that is a
+:class:`ServerLink`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 from importlib import import_module
+from typing import Any, Final
 
-from sidecar._internal.async_cancel import unless_cancelled
+from sidecar._internal.async_cancel import cancel_future, unless_cancelled
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.errors import SidecarError
+from sidecar._internal.loading import install_command
+from sidecar._internal.secrets import mask_secrets
 from sidecar.capabilities.contract import Tool
-from sidecar.capabilities.mcp.connection import Connection, Patience
-from sidecar.capabilities.mcp.contract import Link, McpServer, OpenLink, ServerHost
-from sidecar.capabilities.mcp.naming import server_slugs, tool_names
-from sidecar.capabilities.mcp.tool import McpTool
+from sidecar.capabilities.mcp.contract import (
+    CallResult,
+    ListedTool,
+    McpServer,
+    OnProgress,
+    OpenLink,
+    ServerFailed,
+    ServerHost,
+    ServerLink,
+)
+from sidecar.capabilities.mcp.tool import McpTool, server_slugs, tool_names
 
-__all__ = ["SessionToolServers"]
+_log = logging.getLogger(__name__)
+_REASON_CHARS: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTimeouts:
+    """Bounds in seconds.
+
+    Attributes:
+        connect_s: from the start of a server until its tools are listed.
+        prompt_s: for a prompt that waits for servers to be ready.
+        idle_s: for a call without progress or an answer.
+        close_s: for a server to end in order.
+    """
+
+    connect_s: float = 60.0
+    prompt_s: float = 10.0
+    idle_s: float = 600.0
+    close_s: float = 1.2
 
 
 @asynccontextmanager
-async def _open_with_package(server: McpServer, host: ServerHost) -> AsyncIterator[Link]:
+async def _open_with_package(server: McpServer, host: ServerHost) -> AsyncIterator[ServerLink]:
     """Open a link with the ``mcp`` package. Loading that takes about a second, once, in a thread."""
-    speaker = await asyncio.to_thread(import_module, "sidecar.capabilities.mcp.link")
-    async with speaker.open_link(server, host) as link:
+    module = await asyncio.to_thread(import_module, "sidecar.capabilities.mcp.link")
+    async with module.open_link(server, host) as link:
         yield link
 
 
@@ -37,60 +70,60 @@ class SessionToolServers:
         host: ServerHost,
         *,
         open_link: OpenLink = _open_with_package,
-        patience: Patience | None = None,
+        timeouts: ServerTimeouts | None = None,
     ) -> None:
         self._host = host
         self._open_link = open_link
-        self._patience = patience or Patience()
-        self._connections: tuple[Connection, ...] = ()
+        self._timeouts = timeouts or ServerTimeouts()
+        self._connections: tuple[ServerConnection, ...] = ()
         self._leaving: set[asyncio.Task[None]] = set()
         self._wait_until_s = 0.0
 
     def use(self, servers: Sequence[McpServer]) -> None:
-        """Let *servers* be the ones from now on; who runs and is named again stays. Returns at once."""
+        """Replace the servers by *servers*; a running one that is named again stays. Returns at once."""
         running = {each.server: each for each in self._connections if not each.is_lost}
         wanted = dict.fromkeys(servers)
         self._connections = tuple(
-            running.pop(server) if server in running else self._connect(server) for server in wanted
+            running.pop(server)
+            if server in running
+            else ServerConnection(server, self._host, self._open_link, self._timeouts, self._publish_tools)
+            for server in wanted
         )
         for left in running.values():
             task = asyncio.ensure_future(left.aclose())
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)
-        self._wait_until_s = asyncio.get_running_loop().time() + self._patience.prompt_s
-        self._offer()
+        self._wait_until_s = asyncio.get_running_loop().time() + self._timeouts.prompt_s
+        self._publish_tools()
 
     async def ready(self, cancel: CancelToken) -> None:
-        """Wait until every server is ready or has failed, but no longer than a prompt can bear.
+        """Wait until every server is ready or has failed, but no longer than ``prompt_s``.
 
-        A prompt that goes on without some of them tells the user so; those after it wait for nobody.
+        A prompt that goes on without some of them warns the user; later prompts wait for none.
         """
-        if self._late() and asyncio.get_running_loop().time() < self._wait_until_s:
+        if self._starting() and asyncio.get_running_loop().time() < self._wait_until_s:
             await unless_cancelled(self._wait(), cancel)
 
     async def aclose(self) -> None:
-        """End every server and what it started; bounded in time."""
+        """End every server and its processes; bounded in time."""
         connections, self._connections = self._connections, ()
         await asyncio.gather(*(each.aclose() for each in connections), *self._leaving)
 
     async def _wait(self) -> None:
         try:
             async with asyncio.timeout_at(self._wait_until_s):
-                for connection in self._late():
+                for connection in self._starting():
                     await connection.settled.wait()
         except TimeoutError:
-            names = ", ".join(repr(each.server.name) for each in self._late())
-            self._host.tell(
+            names = ", ".join(repr(each.server.name) for each in self._starting())
+            self._host.warn(
                 f"Still starting: {names}", "The prompt goes on without the tools of these servers."
             )
 
-    def _connect(self, server: McpServer) -> Connection:
-        return Connection(server, self._host, self._open_link, self._patience, self._offer)
-
-    def _late(self) -> list[Connection]:
+    def _starting(self) -> list[ServerConnection]:
         return [each for each in self._connections if not each.settled.is_set()]
 
-    def _offer(self) -> None:
+    def _publish_tools(self) -> None:
         self._host.offer(tuple(self._tools()))
 
     def _tools(self) -> Iterator[Tool]:
@@ -98,4 +131,146 @@ class SessionToolServers:
         for slug, connection in zip(slugs, self._connections, strict=True):
             names = tool_names(slug, (tool.name for tool in connection.tools))
             for name, tool in zip(names, connection.tools, strict=True):
-                yield McpTool(name, slug, connection.server.name, tool, connection.call)
+                yield McpTool(
+                    name=name, slug=slug, server=connection.server.name, listed=tool, call=connection.call
+                )
+
+
+class ServerConnection:
+    """The life of one server, which begins at once; :meth:`aclose` last.
+
+    *on_change* is called when the tools have changed.
+
+    Attributes:
+        settled: set once the server is ready, or lost for good.
+    """
+
+    def __init__(
+        self,
+        server: McpServer,
+        host: ServerHost,
+        open_link: OpenLink,
+        timeouts: ServerTimeouts,
+        on_change: Callable[[], None],
+    ) -> None:
+        self.server = server
+        self.tools: tuple[ListedTool, ...] = ()
+        self.settled = asyncio.Event()
+        self.is_lost = False
+        self._host = host
+        self._open_link = open_link
+        self._timeouts = timeouts
+        self._on_change = on_change
+        self._link: ServerLink | None = None
+        self._is_leaving = False
+        self._calls: set[asyncio.Task[CallResult]] = set()
+        self._life = asyncio.ensure_future(self._run())
+
+    async def call(
+        self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress, cancel: CancelToken
+    ) -> CallResult:
+        """Call a tool.
+
+        Args:
+            name: the server's own name of the tool.
+            arguments: JSON values.
+            on_progress: receives the progress of the call; each report restarts the idle timeout.
+            cancel: ends the call, and tells the server so.
+
+        Raises:
+            ServerFailed: the server refused, ended or sent nothing for ``idle_s``, or *cancel* fired.
+        """
+        if self._link is None:
+            raise ServerFailed(f"the server {self.server.name!r} has ended")
+        loop = asyncio.get_running_loop()
+        idle_s, active_at = self._timeouts.idle_s, loop.time()
+
+        async def on_activity(progress: float, total: float | None, message: str | None) -> None:
+            nonlocal active_at
+            active_at = loop.time()
+            await on_progress(progress, total, message)
+
+        work = asyncio.ensure_future(self._link.call(name, arguments, on_activity))
+        self._calls.add(work)
+        work.add_done_callback(self._forget_call)
+        try:
+            with cancel_future(cancel) as cancelled:
+                while not work.done() and not cancelled.done():
+                    left_s = active_at + idle_s - loop.time()
+                    if left_s <= 0:
+                        raise ServerFailed(f"the server {self.server.name!r} sent nothing for {idle_s:g} s")
+                    await asyncio.wait((work, cancelled), timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                raise ServerFailed("cancelled")
+            return work.result()
+        finally:
+            # The server is notified, however long it takes to react: that is not waited for.
+            work.cancel()
+
+    async def aclose(self) -> None:
+        """End the server and its processes. Bounded: a task that has not ended by then is left behind."""
+        self._is_leaving = True
+        for task in (self._life, *self._calls):
+            task.cancel()
+        for _ in range(2):
+            _, stuck = await asyncio.wait((self._life, *self._calls), timeout=self._timeouts.close_s)
+            for task in stuck:
+                task.cancel()
+
+    async def _run(self) -> None:
+        """Keep the server connected to its end, then warn the user unless the end was wanted."""
+        try:
+            reason = await self._connect_and_follow()
+        except Exception as error:
+            _log.debug("the tool server %s is lost", self.server.name, exc_info=error)
+            reason = _reason(error, self._timeouts.connect_s)
+        finally:
+            was_ready, self._link = self._link is not None, None
+            self.settled.set()
+        self.is_lost, self.tools = True, ()
+        if not self._is_leaving:
+            self._on_change()
+            what = "has ended: its tools are gone" if was_ready else "did not start: it adds no tools"
+            text = mask_secrets(" ".join(reason.split()))[:_REASON_CHARS]
+            self._host.warn(f"The tool server {self.server.name!r} {what}", text)
+
+    async def _connect_and_follow(self) -> str:
+        """Connect, list the tools whenever they change, and return why the connection has ended."""
+        async with AsyncExitStack() as stack:
+            async with asyncio.timeout(self._timeouts.connect_s):
+                link = await stack.enter_async_context(self._open_link(self.server, self._host))
+                self._set_tools(await link.tools())
+            self._link = link
+            self.settled.set()
+            while await link.changed():
+                with suppress(ServerFailed):  # a server that cannot list its new tools keeps the old ones
+                    self._set_tools(await link.tools())
+            return await link.why_ended()
+
+    def _set_tools(self, tools: tuple[ListedTool, ...]) -> None:
+        if tools != self.tools:
+            self.tools = tools
+            self._on_change()
+
+    def _forget_call(self, task: asyncio.Task[CallResult]) -> None:
+        self._calls.discard(task)
+        if not task.cancelled():
+            task.exception()  # retrieved here, as a call that was given up has no other reader
+
+
+def _reason(error: Exception, connect_s: float) -> str:
+    """Return the cause of *error* in words."""
+    cause: BaseException = error
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[0]
+    match cause:
+        case TimeoutError():
+            return f"it did not answer in {connect_s:g} s"
+        case ModuleNotFoundError():
+            return f"the package {cause.name!r} is not installed; run: {install_command('mcp')}"
+        case SidecarError():
+            return cause.message
+        case OSError(strerror=str(words)):
+            return words
+        case _:
+            return f"{type(cause).__name__}: {cause}"

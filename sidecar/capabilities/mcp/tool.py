@@ -1,29 +1,37 @@
-"""A server's tool as one of ours: asked for before each call, bounded in what it says, gone when cancelled.
+"""Tools of servers as tools of the kernel: named for every provider, permitted, bounded and cancellable.
 
-What a server says of its tools is shown and never trusted: a tool that claims only to read is asked for all
-the same, and one "always" for it covers no more than the other tools of its server that claim that too.
+The description that a server gives of its tools is shown and never trusted: a tool that claims only to read
+needs permission all the same, and one "always" for it covers no more than the other tools of its server that
+claim that too. Names are ``mcp__server__tool``, at most 64 characters that every provider takes, and unique.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError
-from sidecar.capabilities.access import permit
-from sidecar.capabilities.contract import PermissionAsk, ToolContext, ToolReply
+from sidecar.capabilities.contract import PermissionQuestion, ToolContext, ToolReply
 from sidecar.capabilities.effects import ToolEffects, ToolKind, effects_of_kind
 from sidecar.capabilities.mcp.contract import CallResult, ListedTool, OnProgress
 from sidecar.capabilities.output import HeadTail
+from sidecar.capabilities.paths import require_permission
 from sidecar.capabilities.typed_tool import error_reply
 from sidecar.llmgateway.contract import ToolDescriptor
 
-__all__ = ["CallServer", "McpTool"]
+NAME_CAP: Final = 64
+"""Characters of a tool's name that every provider takes."""
 
+_SLUG_CAP: Final = 24
+_MARK_CHARS: Final = 6
+_STRANGE: Final = re.compile(r"[^A-Za-z0-9_-]")
+_UNDERSCORES: Final = re.compile(r"_{2,}")
 _DESCRIPTION_CHARS: Final = 4000
 _TITLE_CHARS: Final = 80
 _DETAIL_CHARS: Final = 2000
@@ -33,9 +41,9 @@ CallServer: TypeAlias = Callable[[str, Mapping[str, Any], OnProgress, CancelToke
 """Calls a tool by its server's name for it. Raises ServerFailed, also when the call was cancelled."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class McpTool:
-    """One tool of a server. *name* is what the model calls it, *slug* the server's part of that."""
+    """One tool of a server; *name* is the model's name for it, *slug* the server's part of that."""
 
     name: str
     slug: str
@@ -45,13 +53,13 @@ class McpTool:
 
     @property
     def descriptor(self) -> ToolDescriptor:
-        """What the model is shown."""
-        said = self.listed.description or self.listed.title or self.listed.name
-        return ToolDescriptor(self.name, said[:_DESCRIPTION_CHARS], self.listed.schema)
+        """The name, description and parameters that a model is given."""
+        text = self.listed.description or self.listed.title or self.listed.name
+        return ToolDescriptor(self.name, text[:_DESCRIPTION_CHARS], self.listed.schema)
 
     @property
     def kind(self) -> ToolKind:
-        """What it does, as far as its server says: one that looks out into the world fetches."""
+        """The kind of its work, as far as its server declares it: a reader of the open world fetches."""
         if not self.listed.is_read_only:
             return "other"
         return "fetch" if self.listed.is_open_world else "read"
@@ -66,18 +74,8 @@ class McpTool:
         return _line(f"{self.server}: {self.listed.title or self.listed.name}")
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext, cancel: CancelToken) -> ToolReply:
-        """Do it; see ``Tool.run``."""
-        try:
-            await permit(context, self._ask(arguments, context))
-            result = await self.call(self.listed.name, arguments, _Progress(context), cancel)
-        except SidecarError as error:
-            return error_reply(f"{self.name}: {error.message}", error.hint)
-        output = HeadTail(context.max_output_chars)
-        output.add(result.text.encode("utf-8", "replace"))
-        return ToolReply(output.text(), is_error=result.is_error)
-
-    def _ask(self, arguments: Mapping[str, Any], context: ToolContext) -> PermissionAsk:
-        return PermissionAsk(
+        """Run one call; see ``Tool.run``."""
+        question = PermissionQuestion(
             call_id=context.call_id,
             tool=self.name,
             title=self.title(arguments),
@@ -85,13 +83,60 @@ class McpTool:
             detail=json.dumps(arguments, ensure_ascii=False, default=str)[:_DETAIL_CHARS],
             scope=f"mcp:{self.slug}" if self.listed.is_read_only else f"mcp:{self.slug}:{self.listed.name}",
         )
+        try:
+            await require_permission(context, question)
+            result = await self.call(self.listed.name, arguments, _Progress(context), cancel)
+        except SidecarError as error:
+            return error_reply(f"{self.name}: {error.message}", error.hint)
+        output = HeadTail(context.max_output_chars)
+        output.add(result.text.encode("utf-8", "replace"))
+        return ToolReply(output.text(), is_error=result.is_error)
+
+
+def server_slugs(names: Iterable[str]) -> tuple[str, ...]:
+    """Return a short name for each server: all different, and none with two underscores in a row.
+
+    >>> server_slugs(["git hub", "git.hub", "文"])
+    ('git_hub', 'git_hub_2', 'server')
+    """
+    slugs: dict[str, None] = {}
+    for name in names:
+        clean = _UNDERSCORES.sub("_", _STRANGE.sub("_", name)).strip("_")
+        wanted = slug = clean[:_SLUG_CAP].rstrip("_") or "server"
+        number = 1
+        while slug in slugs:
+            number += 1
+            slug = f"{wanted}_{number}"
+        slugs[slug] = None
+    return tuple(slugs)
+
+
+def tool_names(slug: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the model's name for each tool of a server: all different, at most :data:`NAME_CAP` long.
+
+    A name that had to be cut, or that clashes with an earlier one, gets a hash at its end.
+
+    >>> tool_names("fs", ["read", "a.b", "a/b"])
+    ('mcp__fs__read', 'mcp__fs__a_b', 'mcp__fs__a_b_c14cdd')
+    """
+    prefix = f"mcp__{slug}__"
+    taken: dict[str, None] = {}
+    for name in names:
+        wanted = full = prefix + _STRANGE.sub("_", name)
+        salt = name
+        while len(full) > NAME_CAP or full in taken or full == prefix:
+            mark = hashlib.sha256(salt.encode("utf-8", "replace")).hexdigest()[:_MARK_CHARS]
+            full = f"{wanted[: NAME_CAP - _MARK_CHARS - 1]}_{mark}"
+            salt += "'"
+        taken[full] = None
+    return tuple(taken)
 
 
 class _Progress:
-    """Tells the client how far the call is, a few times a second: a later word replaces an earlier one."""
+    """Sends the progress of a call to the client, a few times a second; reports in between are dropped."""
 
     def __init__(self, context: ToolContext) -> None:
-        self._tell = context.progress
+        self._send = context.progress
         self._loop = asyncio.get_running_loop()
         self._next_s = self._loop.time()
 
@@ -100,10 +145,10 @@ class _Progress:
             return
         self._next_s = self._loop.time() + _PROGRESS_EVERY_S
         share = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
-        self._tell(_line(f"{share} {message or ''}") + "\n")
+        self._send(_line(f"{share} {message or ''}") + "\n")
 
 
 def _line(text: str) -> str:
-    """Return what others wrote as one short line."""
+    """Return a text of strangers as one short line."""
     printable = "".join(char if char.isprintable() else " " for char in text)
     return " ".join(printable.split())[:_TITLE_CHARS]

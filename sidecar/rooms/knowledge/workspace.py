@@ -19,9 +19,9 @@ from typing import Final, TypeAlias
 from sidecar.rooms.knowledge.index import Document, IndexThread, TextIndex
 from sidecar.rooms.source import KnowledgeResult, KnowledgeSource
 from sidecar.workspace.coalesce import Coalescer
-from sidecar.workspace.contract import FileProblem, WorkspacePort
+from sidecar.workspace.contract import FileAccessError, WorkspacePort
 from sidecar.workspace.ignore import IGNORE_FILES, IgnoreRules, walk
-from sidecar.workspace.project_files import read_project_text
+from sidecar.workspace.paths import read_project_text
 
 FILES_PER_BATCH: Final = 32
 BINARY_PROBE_CHARS: Final = 8192
@@ -281,7 +281,7 @@ class FolderSource:
             self.source.refresh()
         try:
             view = await self._workspace.view_project_file(path, (self._root,), limit_bytes=READ_LIMIT_BYTES)
-        except FileProblem as problem:
+        except FileAccessError as problem:
             if problem.problem == "isDirectory":
                 self.source.refresh()
             elif problem.problem in ("notFound", "outsideRoots"):
@@ -307,5 +307,5 @@ class FolderSource:
             return text
         try:
             return read_project_text(path, (self._root,), READ_LIMIT_BYTES).text
-        except FileProblem:
+        except FileAccessError:
             return None

@@ -13,8 +13,8 @@ import pytest
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.contract import Tool
 from sidecar.capabilities.mcp import McpServer, ServerHost, SessionToolServers, StdioServer
-from sidecar.capabilities.mcp.connection import Patience
 from sidecar.capabilities.mcp.contract import OpenLink
+from sidecar.capabilities.mcp.servers import ServerTimeouts
 
 PLAIN_SERVER = Path(__file__).with_name("plain_server.py")
 REAL_SERVER = Path(__file__).with_name("real_server.py")
@@ -33,19 +33,19 @@ class Rig:
     made: list[SessionToolServers] = field(default_factory=list)
 
     def servers(
-        self, open_link: OpenLink | None = None, patience: Patience | None = None
+        self, open_link: OpenLink | None = None, timeouts: ServerTimeouts | None = None
     ) -> SessionToolServers:
         host = ServerHost(self.folder, self._offer, self._tell, self._child_started)
-        bearing = patience or Patience(prompt_s=30)
+        bounds = timeouts or ServerTimeouts(prompt_s=30)
         if open_link is None:
-            self.made.append(SessionToolServers(host, patience=bearing))
+            self.made.append(SessionToolServers(host, timeouts=bounds))
         else:
-            self.made.append(SessionToolServers(host, open_link=open_link, patience=bearing))
+            self.made.append(SessionToolServers(host, open_link=open_link, timeouts=bounds))
         return self.made[-1]
 
-    async def start(self, *wanted: McpServer, patience: Patience | None = None) -> SessionToolServers:
+    async def start(self, *wanted: McpServer, timeouts: ServerTimeouts | None = None) -> SessionToolServers:
         """Start *wanted* and wait until each is ready or has failed."""
-        servers = self.servers(patience=patience)
+        servers = self.servers(timeouts=timeouts)
         servers.use(wanted)
         await servers.ready(CancelToken())
         return servers

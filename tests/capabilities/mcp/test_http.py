@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sidecar.capabilities.mcp import HttpServer
-from sidecar.capabilities.mcp.connection import Patience
+from sidecar.capabilities.mcp.servers import ServerTimeouts
 
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk
@@ -98,7 +98,7 @@ async def test_an_address_is_quoted_to_nobody(rig: Rig) -> None:
 async def test_a_server_that_cannot_let_go_is_let_go_of(rig: Rig) -> None:
     web = Web()
     async with web.serve() as server:
-        servers = await rig.start(server, patience=Patience(prompt_s=30, close_s=0.2))
+        servers = await rig.start(server, timeouts=ServerTimeouts(prompt_s=30, close_s=0.2))
         async with asyncio.timeout(30):
             await servers.aclose()
             await web.is_asked_to_forget.wait()

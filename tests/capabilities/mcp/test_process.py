@@ -14,7 +14,7 @@ import pytest
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.mcp import StdioServer
-from sidecar.capabilities.mcp.connection import Patience
+from sidecar.capabilities.mcp.servers import ServerTimeouts
 
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk, Life
@@ -100,7 +100,7 @@ async def test_a_server_that_dies_in_a_call(rig: Rig, desk: Desk) -> None:
 
 async def test_a_server_that_floods_its_output_in_a_call(rig: Rig, desk: Desk) -> None:
     await rig.start(rig.plain())
-    why = "it writes what is no message to its standard output"
+    why = "it writes too much to its standard output that is not a message"
     assert await failure(rig, desk, "flood") == f"mcp__plain__flood: {why}"
     await rig.until(lambda: bool(rig.told))
     assert rig.told == [("The tool server 'plain' has ended: its tools are gone", why)]
@@ -111,7 +111,11 @@ async def test_a_server_that_floods_its_output_in_a_call(rig: Rig, desk: Desk) -
     ("behaviour", "why"),
     [
         pytest.param("dead", "exit code 3: out of luck, token=[secret]", id="it ends at once"),
-        pytest.param("flooding", "it writes what is no message to its standard output", id="it writes a log"),
+        pytest.param(
+            "flooding",
+            "it writes too much to its standard output that is not a message",
+            id="it writes a log",
+        ),
         pytest.param("endless", "it sent a message of more than 16 MiB", id="it never comes to the point"),
         pytest.param("quiet", "it closed its output", id="it closes its output and lives on"),
     ],
@@ -129,7 +133,7 @@ async def test_a_server_that_cannot_be_used(rig: Rig, behaviour: str, why: str) 
     ],
 )
 async def test_a_server_that_never_answers_is_given_up(rig: Rig, behaviour: str, life: Life) -> None:
-    await rig.start(rig.plain(behaviour), patience=Patience(connect_s=1, prompt_s=30))
+    await rig.start(rig.plain(behaviour), timeouts=ServerTimeouts(connect_s=1, prompt_s=30))
     check_lost(rig, "it did not answer in 1 s")
     await life.ends()
 
@@ -199,7 +203,7 @@ async def test_what_a_server_says_stays_out_of_the_log_above_debug(
     await rig.start(rig.plain("banner"))
     await failure(rig, desk, "die")
     await rig.until(lambda: bool(rig.told))
-    assert "plain wrote what is no message: Welcome!" in caplog.messages
+    assert "plain wrote a line that is not a message: Welcome!" in caplog.messages
     assert {record.levelname for record in caplog.records if record.name != "asyncio"} == {"DEBUG"}
     assert capfd.readouterr() == ("", "")
 

@@ -12,15 +12,15 @@ from fake_tool_servers import FakeLink, FakeSpeaker
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.loading import install_command
 from sidecar.capabilities.mcp import HttpServer, SessionToolServers, StdioServer
-from sidecar.capabilities.mcp.connection import Patience
 from sidecar.capabilities.mcp.contract import CallResult, ListedTool, OnProgress, ServerFailed
+from sidecar.capabilities.mcp.servers import ServerTimeouts
 from sidecar.capabilities.mcp.tool import McpTool
 
 if TYPE_CHECKING:
     from tests.capabilities.mcp.conftest import Rig
 
 A, B = StdioServer("a", "run-a"), StdioServer("b", "run-b")
-SHORT = Patience(connect_s=0.02, prompt_s=0.02, silent_s=0.02, close_s=0.02)
+SHORT = ServerTimeouts(connect_s=0.02, prompt_s=0.02, idle_s=0.02, close_s=0.02)
 
 
 def listed(name: str) -> ListedTool:
@@ -28,10 +28,10 @@ def listed(name: str) -> ListedTool:
 
 
 def start(
-    rig: Rig, links: dict[str, FakeLink | Exception], patience: Patience | None = None
+    rig: Rig, links: dict[str, FakeLink | Exception], timeouts: ServerTimeouts | None = None
 ) -> tuple[SessionToolServers, FakeSpeaker]:
     speaker = FakeSpeaker(links)
-    return rig.servers(speaker.open, patience), speaker
+    return rig.servers(speaker.open, timeouts), speaker
 
 
 async def call(rig: Rig, name: str, cancel: CancelToken | None = None) -> CallResult:
@@ -106,7 +106,7 @@ async def test_a_server_that_does_not_start_costs_only_its_tools(
 
 
 async def test_a_server_that_does_not_answer_is_given_up(rig: Rig) -> None:
-    servers, speaker = start(rig, {}, Patience(connect_s=0.02))
+    servers, speaker = start(rig, {}, ServerTimeouts(connect_s=0.02))
     servers.use((A,))
     await servers.ready(CancelToken())
     assert rig.told == [
@@ -116,7 +116,7 @@ async def test_a_server_that_does_not_answer_is_given_up(rig: Rig) -> None:
 
 
 async def test_a_prompt_waits_no_longer_than_is_bearable_and_the_next_one_not_at_all(rig: Rig) -> None:
-    servers, _ = start(rig, {"b": FakeLink()}, Patience(prompt_s=0.02))
+    servers, _ = start(rig, {"b": FakeLink()}, ServerTimeouts(prompt_s=0.02))
     servers.use((A, B))
     await servers.ready(CancelToken())
     await servers.ready(CancelToken())
@@ -198,10 +198,10 @@ async def test_a_call_that_says_nothing_any_more_is_given_up(rig: Rig) -> None:
         await asyncio.Event().wait()
         raise AssertionError
 
-    servers, _ = start(rig, {"a": FakeLink((listed("x"),), act)}, Patience(silent_s=0.02))
+    servers, _ = start(rig, {"a": FakeLink((listed("x"),), act)}, ServerTimeouts(idle_s=0.02))
     servers.use((A,))
     await servers.ready(CancelToken())
-    with pytest.raises(ServerFailed, match=r"the server 'a' said nothing for 0\.02 s"):
+    with pytest.raises(ServerFailed, match=r"the server 'a' sent nothing for 0\.02 s"):
         await call(rig, "mcp__a__x")
 
 

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import doctest
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sidecar._internal.cancel import CancelToken
-from sidecar.capabilities.contract import PermissionAsk, ToolReply
+from sidecar.capabilities.contract import PermissionQuestion, ToolReply
 from sidecar.capabilities.effects import ToolKind
+from sidecar.capabilities.mcp import sanitize
+from sidecar.capabilities.mcp import tool as tool_module
 from sidecar.capabilities.mcp.contract import CallResult, ListedTool, OnProgress, ServerFailed
-from sidecar.capabilities.mcp.tool import McpTool
+from sidecar.capabilities.mcp.tool import McpTool, server_slugs, tool_names
 from sidecar.llmgateway.contract import ToolDescriptor
 
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk
-
 SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}}
 LOOK = ListedTool("look.up", "Look up", "Look something up.", SCHEMA)
+TAKEN_BY_ALL = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
 class Server:
@@ -43,14 +49,16 @@ class Server:
 
 
 def tool(server: Server, listed: ListedTool = LOOK) -> McpTool:
-    return McpTool("mcp__lib__look_up", "lib", "The Library", listed, server.call)
+    return McpTool(
+        name="mcp__lib__look_up", slug="lib", server="The Library", listed=listed, call=server.call
+    )
 
 
 async def test_leave_is_asked_before_each_call(desk: Desk) -> None:
     server = Server(CallResult("found"))
     assert await desk.run(tool(server), q="é") == ToolReply("found")
     assert desk.asked == [
-        PermissionAsk(
+        PermissionQuestion(
             call_id="c1",
             tool="mcp__lib__look_up",
             title="The Library: Look up",
@@ -118,3 +126,40 @@ async def test_progress_is_told_and_not_too_often(desk: Desk) -> None:
     desk.told.clear()
     await desk.output(tool(Server(CallResult("done"), (7, None, None))))
     assert desk.told == ["7\n"]
+
+
+@pytest.mark.parametrize("module", [tool_module, sanitize])
+def test_the_examples_hold(module: object) -> None:
+    assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]  # typeshed wants to know better
+
+
+@pytest.mark.parametrize(
+    ("names", "slugs"),
+    [
+        pytest.param(["git"], ("git",), id="a plain name stays"),
+        pytest.param(["a__b", "_c_"], ("a_b", "c"), id="no two underscores, none at the ends"),
+        pytest.param(["x" * 99], ("x" * 24,), id="a long one is cut"),
+        pytest.param(["a", "a", "a"], ("a", "a_2", "a_3"), id="clashing ones are counted"),
+        pytest.param(["", "文"], ("server", "server_2"), id="one that has no letter we know is a server"),
+    ],
+)
+def test_server_slugs(names: list[str], slugs: tuple[str, ...]) -> None:
+    assert server_slugs(names) == slugs
+
+
+def test_a_long_tool_name_is_cut_and_marked() -> None:
+    (name,) = tool_names("fs", ["n" * 99])
+    assert (len(name), name[:20]) == (64, "mcp__fs__nnnnnnnnnnn")
+
+
+@given(
+    st.dictionaries(st.text(max_size=30), st.lists(st.text(max_size=80), unique=True, max_size=6), max_size=5)
+)
+def test_every_name_is_taken_by_every_provider_and_unique(servers: dict[str, list[str]]) -> None:
+    slugs = server_slugs(servers)
+    names = [
+        name for slug, tools in zip(slugs, servers.values(), strict=True) for name in tool_names(slug, tools)
+    ]
+    assert len(names) == sum(map(len, servers.values()))
+    assert len(set(names)) == len(names)
+    assert all(TAKEN_BY_ALL.fullmatch(name) for name in names)

@@ -1,7 +1,7 @@
-"""Takes what servers get wrong: answers come out in the shape they should have had. Pure.
+"""Sanitising the answers of servers: mistakes are mended before the protocol package sees them. Pure.
 
-One tool that is described badly costs its server no other tool, and no provider refuses a whole request for
-it. What a call came to is always text: what is no text is described.
+One tool that is described badly costs its server no other tool, and no provider refuses a whole request
+because of it. The result of a call is always text: blocks of other kinds are described in words.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
-
-__all__ = ["mended_listing", "mended_result", "usable_schema"]
 
 _SCHEMA_CHARS: Final = 65_536
 _SCHEMA_DEPTH: Final = 64
@@ -21,24 +19,24 @@ _HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorld
 _WHOLE: Final = (None, "complete")
 
 
-def mended_listing(raw: Mapping[str, Any]) -> dict[str, Any]:
+def sanitize_listing(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answer to ``tools/list`` with sound tools only, each name once; a tool must have a name.
 
-    >>> mended_listing({"tools": [{"name": "a", "inputSchema": None}, {"title": "no name"}, 7]})
+    >>> sanitize_listing({"tools": [{"name": "a", "inputSchema": None}, {"title": "no name"}, 7]})
     {'tools': [{'name': 'a', 'inputSchema': {'type': 'object', 'properties': {}}}]}
     """
     tools: dict[str, dict[str, Any]] = {}
     for tool in _list(raw.get("tools")):
         if isinstance(tool, dict) and isinstance(tool.get("name"), str) and tool["name"]:
-            tools.setdefault(tool["name"], _mended_tool(tool))
+            tools.setdefault(tool["name"], _sanitize_tool(tool))
     kept = {key: value for key, value in raw.items() if key != "nextCursor" or isinstance(value, str)}
     return {**kept, "tools": list(tools.values())}
 
 
-def mended_result(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer to ``tools/call`` as one text; one that is no end of the call is left as it is.
+def sanitize_result(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer to ``tools/call`` as one text; one that does not complete the call is left as it is.
 
-    >>> mended_result({"content": [{"type": "text", "text": "4"}, {"type": "image", "data": "AAAA"}]})
+    >>> sanitize_result({"content": [{"type": "text", "text": "4"}, {"type": "image", "data": "AAAA"}]})
     {'content': [{'type': 'text', 'text': '4\\n[image, 3 bytes, not shown]'}], 'isError': False}
     """
     if raw.get("resultType") not in _WHOLE:
@@ -51,38 +49,37 @@ def mended_result(raw: Mapping[str, Any]) -> dict[str, Any]:
     return {**kept, "content": [text], "isError": raw.get("isError") is True}
 
 
-def usable_schema(schema: object) -> dict[str, Any]:
-    """Return *schema* as one of an object that providers take; one that is beyond that takes anything.
+def sanitize_schema(schema: object) -> dict[str, Any]:
+    """Return *schema* as a schema that providers take; one that cannot be mended becomes that of any object.
 
-    At its top no provider takes anything but the properties of an object: the server checks the rest itself.
+    At its top level providers take only the properties of an object: the server checks the rest itself.
 
-    >>> usable_schema({"type": "object", "properties": {"n": {"type": "integer"}}, "oneOf": []})
+    >>> sanitize_schema({"type": "object", "properties": {"n": {"type": "integer"}}, "oneOf": []})
     {'type': 'object', 'properties': {'n': {'type': 'integer'}}}
     """
-    if not isinstance(schema, dict) or not _is_bearable(schema):
+    if not isinstance(schema, dict) or not _is_sendable(schema):
         return {"type": "object", "properties": {}}
     kept = {key: value for key, value in schema.items() if key not in _REFUSED}
     required = [name for name in _list(kept.pop("required", None)) if isinstance(name, str)]
     properties = kept.get("properties")
     named = properties.items() if isinstance(properties, dict) else ()
-    kept |= {"type": "object", "properties": {key: _mended_property(value) for key, value in named}}
+    kept |= {
+        "type": "object",
+        "properties": {key: value if isinstance(value, dict) else {} for key, value in named},
+    }
     return kept | {"required": required} if required else kept
 
 
-def _mended_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+def _sanitize_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     annotations = tool.get("annotations")
     hints = annotations if isinstance(annotations, dict) else {}
-    mended: dict[str, Any] = {"name": tool["name"], "inputSchema": usable_schema(tool.get("inputSchema"))}
-    mended |= _texts(tool, ("title", "description"))
+    sound: dict[str, Any] = {"name": tool["name"], "inputSchema": sanitize_schema(tool.get("inputSchema"))}
+    sound |= _texts(tool, ("title", "description"))
     if known := {key: hints[key] for key in _HINTS if isinstance(hints.get(key), bool)} | _texts(
         hints, ("title",)
     ):
-        mended["annotations"] = known
-    return mended
-
-
-def _mended_property(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+        sound["annotations"] = known
+    return sound
 
 
 def _texts(of: Mapping[str, Any], keys: Iterable[str]) -> dict[str, str]:
@@ -93,21 +90,17 @@ def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _is_bearable(schema: dict[str, Any]) -> bool:
-    """Whether *schema* can be sent to a provider at all: neither huge nor deep, and with sound numbers."""
-    if _is_deep(schema):
+def _is_sendable(schema: dict[str, Any]) -> bool:
+    """Whether *schema* can be sent to a provider at all: neither huge nor deep, and with finite numbers."""
+    level: list[object] = [schema]
+    for _ in range(_SCHEMA_DEPTH):
+        level = [child for each in level for child in _children(each)]
+    if level:
         return False
     try:
         return len(json.dumps(schema, allow_nan=False)) <= _SCHEMA_CHARS
     except ValueError:
         return False
-
-
-def _is_deep(value: object) -> bool:
-    level = [value]
-    for _ in range(_SCHEMA_DEPTH):
-        level = [child for each in level for child in _children(each)]
-    return bool(level)
 
 
 def _children(value: object) -> Iterable[object]:
@@ -121,17 +114,17 @@ def _block_text(block: object) -> str:
         case {"type": "text", "text": str(text)}:
             return text
         case {"type": "image" | "audio" as kind, "data": str(data), **rest}:
-            return f"[{_said(kind, rest.get('mimeType'))}, {_n_bytes(data)} bytes, not shown]"
+            return f"[{_joined(kind, rest.get('mimeType'))}, {_n_bytes(data)} bytes, not shown]"
         case {"type": "resource_link", "uri": str(uri), **rest}:
-            return f"[{_said('resource', rest.get('title') or rest.get('name'), uri)}]"
+            return f"[{_joined('resource', rest.get('title') or rest.get('name'), uri)}]"
         case {"type": "resource", "resource": {"uri": str(uri), "text": str(text)}}:
-            return f"[{_said('resource', uri)}]\n{text}"
+            return f"[{_joined('resource', uri)}]\n{text}"
         case {"type": "resource", "resource": {"uri": str(uri), "blob": str(blob), **rest}}:
-            return f"[{_said('resource', uri, rest.get('mimeType'))}, {_n_bytes(blob)} bytes, not shown]"
+            return f"[{_joined('resource', uri, rest.get('mimeType'))}, {_n_bytes(blob)} bytes, not shown]"
     return block if isinstance(block, str) else _dump(block)
 
 
-def _said(*words: object) -> str:
+def _joined(*words: object) -> str:
     return " ".join(word for word in words if isinstance(word, str) and word)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.capabilities.mcp.mending import mended_listing, mended_result, usable_schema
+from sidecar.capabilities.mcp.sanitize import sanitize_listing, sanitize_result, sanitize_schema
 
 mcp_types = pytest.importorskip("mcp_types", reason="the extra `mcp` is not installed")
 
@@ -44,7 +44,7 @@ PNG = base64.b64encode(b"12345").decode()
 
 
 def check(block: Any, text: str) -> None:
-    mended = mended_result({"content": [block]})
+    mended = sanitize_result({"content": [block]})
     assert mended == {"content": [{"type": "text", "text": text}], "isError": False}
 
 
@@ -99,13 +99,13 @@ def test_what_a_block_says(block: Any, text: str) -> None:
     ],
 )
 def test_what_a_result_says(raw: dict[str, Any], text: str, is_error: bool) -> None:
-    assert mended_result(raw) == {"content": [{"type": "text", "text": text}], "isError": is_error}
+    assert sanitize_result(raw) == {"content": [{"type": "text", "text": text}], "isError": is_error}
 
 
 def test_an_answer_that_is_no_end_is_left_alone() -> None:
     asks = {"resultType": "input_required", "inputRequests": {}}
-    assert mended_result(asks) == asks
-    assert mended_result({"resultType": "complete", "content": []})["resultType"] == "complete"
+    assert sanitize_result(asks) == asks
+    assert sanitize_result({"resultType": "complete", "content": []})["resultType"] == "complete"
 
 
 DEEP: dict[str, Any] = {"type": "object"}
@@ -132,16 +132,16 @@ ANYTHING = {"type": "object", "properties": {}}
     ],
 )  # fmt: skip
 def test_usable_schema(schema: Any, usable: dict[str, Any]) -> None:
-    assert usable_schema(schema) == usable
+    assert sanitize_schema(schema) == usable
 
 
 @given(SCHEMAS)
 def test_a_usable_schema_is_one_of_an_object_and_stays_so(schema: Any) -> None:
-    usable = usable_schema(schema)
+    usable = sanitize_schema(schema)
     assert usable["type"] == "object"
     assert all(isinstance(value, dict) for value in usable["properties"].values())
     msgspec.json.encode(usable)
-    assert usable_schema(usable) == usable
+    assert sanitize_schema(usable) == usable
 
 
 @given(
@@ -150,7 +150,7 @@ def test_a_usable_schema_is_one_of_an_object_and_stays_so(schema: Any) -> None:
     )
 )
 def test_whatever_is_listed_the_package_takes(raw: dict[str, Any]) -> None:
-    mended = mended_listing({key: value for key, value in raw.items() if key in ("tools", "nextCursor")})
+    mended = sanitize_listing({key: value for key, value in raw.items() if key in ("tools", "nextCursor")})
     listed = mcp_types.ListToolsResult.model_validate(mended, by_name=False)
     names = [tool.name for tool in listed.tools]
     assert len(set(names)) == len(names)
@@ -161,6 +161,6 @@ def test_whatever_is_listed_the_package_takes(raw: dict[str, Any]) -> None:
     one_of(content=st.lists(BLOCKS, max_size=4), isError=st.booleans()).filter(lambda raw: type(raw) is dict)
 )
 def test_whatever_is_answered_the_package_takes(raw: dict[str, Any]) -> None:
-    mended = mended_result({key: value for key, value in raw.items() if key in ("content", "isError")})
+    mended = sanitize_result({key: value for key, value in raw.items() if key in ("content", "isError")})
     (block,) = mcp_types.CallToolResult.model_validate(mended, by_name=False).content
     assert isinstance(block.text, str)

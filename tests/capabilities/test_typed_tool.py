@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.capabilities.arguments import arguments_schema, parse_arguments
+from sidecar.capabilities.typed_tool import arguments_schema, parse_arguments
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

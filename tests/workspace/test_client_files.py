@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from fake_workspace import FakeWorkspace
-from sidecar.workspace.contract import FileOracle, FileProblem, FileView, StaleFile
+from fake_workspace import FakeWorkspace, file_view
+from sidecar.workspace.client_files import unsaved_text
+from sidecar.workspace.contract import ClientFileSource, FileAccessError, FileView, StaleFile
 from sidecar.workspace.files import text_hash
-from sidecar.workspace.oracles import unsaved_text
-from sidecar.workspace.uris import path_to_uri
+from sidecar.workspace.paths import path_to_uri
 from sidecar.workspace.workspace import Workspace
 
 
@@ -37,12 +37,12 @@ class Client:
         self._saves = saves
 
     @property
-    def reader(self) -> FileOracle:
-        return FileOracle(read=self.read)
+    def reader(self) -> ClientFileSource:
+        return ClientFileSource(read=self.read)
 
     @property
-    def both(self) -> FileOracle:
-        return FileOracle(read=self.read, write=self.write)
+    def both(self) -> ClientFileSource:
+        return ClientFileSource(read=self.read, write=self.write)
 
     async def read(self, path: Path) -> str | None:
         self.asked.append(path)
@@ -65,11 +65,11 @@ def file(root: Path) -> Path:
 
 def told_view(path: Path, text: str) -> FileView:
     """What the view of a client's unsaved text is like."""
-    return FileView(path, path_to_uri(path), text, text_hash(text), "buffer", None, len(text), unsaved=True)
+    return file_view(path, text, source="buffer", unsaved=True)
 
 
 async def check_problem(action: Awaitable[object], problem: str) -> None:
-    with pytest.raises(FileProblem) as caught:
+    with pytest.raises(FileAccessError) as caught:
         await action
     assert caught.value.problem == problem
 
@@ -97,20 +97,20 @@ class TestRead:
     """The client's unsaved text comes before the disk."""
 
     async def test_unsaved_text_is_the_truth(self, workspace: Workspace, root: Path, file: Path) -> None:
-        workspace.offer(root, Client({file: "mine"}).reader)
+        workspace.add_client_files(root, Client({file: "mine"}).reader)
         assert await workspace.view(file) == told_view(file, "mine")
 
     @pytest.mark.parametrize("texts", [{}, {"a.py": "disk"}])
     async def test_a_file_without_unsaved_text_is_the_one_on_disk(
         self, workspace: Workspace, root: Path, file: Path, texts: dict[str, str]
     ) -> None:
-        workspace.offer(root, Client({root / name: text for name, text in texts.items()}).reader)
+        workspace.add_client_files(root, Client({root / name: text for name, text in texts.items()}).reader)
         view = await workspace.view(file)
         assert (view.text, view.source, view.unsaved) == ("disk", "disk", False)
 
     async def test_an_open_buffer_needs_no_asking(self, workspace: Workspace, root: Path, file: Path) -> None:
         client = Client({file: "theirs"})
-        workspace.offer(root, client.reader)
+        workspace.add_client_files(root, client.reader)
         workspace.editor().open_buffer(path_to_uri(file), version=1, text="ours")
         assert ((await workspace.view(file)).text, client.asked) == ("ours", [])
 
@@ -121,8 +121,8 @@ class TestRead:
         (root / "image.png").write_bytes(b"\x89PNG\r\n\0\0")
         (root / "sub").mkdir()
         client = Client({root / name: "text"})
-        workspace.offer(root, client.reader)
-        with pytest.raises(FileProblem):
+        workspace.add_client_files(root, client.reader)
+        with pytest.raises(FileAccessError):
             await workspace.view(root / name)
         assert client.asked == []
 
@@ -131,14 +131,14 @@ class TestRead:
     ) -> None:
         client = Client({file: "mine"})
         (root / "sub").mkdir()
-        workspace.offer(root / "sub", client.reader)
+        workspace.add_client_files(root / "sub", client.reader)
         assert ((await workspace.view(file)).text, client.asked) == ("disk", [])
 
     async def test_of_several_clients_the_newest_counts_while_it_is_there(
         self, workspace: Workspace, root: Path, file: Path
     ) -> None:
-        workspace.offer(root, Client({file: "old"}).reader)
-        leave = workspace.offer(root, Client({file: "new"}).reader)
+        workspace.add_client_files(root, Client({file: "old"}).reader)
+        leave = workspace.add_client_files(root, Client({file: "new"}).reader)
         first = await workspace.view(file)
         leave()
         leave()
@@ -149,7 +149,7 @@ class TestRead:
     ) -> None:
         stale: list[StaleFile] = []
         workspace.ledger("s", stale.append).record(await workspace.view(file), call_id="c1")
-        workspace.offer(root, Client({file: "mine"}).reader)
+        workspace.add_client_files(root, Client({file: "mine"}).reader)
         workspace.disk_changed([file])
         await workspace.settle()
         assert [(each.now_hash, each.source) for each in stale] == [(text_hash("mine"), "buffer")]
@@ -162,21 +162,21 @@ class TestWrite:
         self, workspace: Workspace, root: Path, file: Path
     ) -> None:
         client = Client({file: "mine"})
-        workspace.offer(root, client.both)
+        workspace.add_client_files(root, client.both)
         view = await workspace.write(file, "ours", expected_hash=text_hash("mine"))
         assert (view.text, view.source, content(file)) == ("ours", "disk", "ours")
         assert client.written == [(file, "ours")]
 
     async def test_a_new_file_is_made_by_the_client(self, workspace: Workspace, root: Path) -> None:
         client = Client()
-        workspace.offer(root, client.both)
+        workspace.add_client_files(root, client.both)
         view = await workspace.write(root / "new.py", "ours", expected_hash=None)
         assert (view.text, client.written) == ("ours", [(root / "new.py", "ours")])
 
     async def test_what_the_client_made_of_it_is_the_truth(
         self, workspace: Workspace, root: Path, file: Path
     ) -> None:
-        workspace.offer(root, Client(saves="formatted").both)
+        workspace.add_client_files(root, Client(saves="formatted").both)
         assert (await workspace.write(file, "ours", expected_hash=text_hash("disk"))).text == "formatted"
 
     @pytest.mark.parametrize("expected", ["disk", None])
@@ -184,27 +184,27 @@ class TestWrite:
         self, workspace: Workspace, root: Path, file: Path, expected: str | None
     ) -> None:
         client = Client({file: "mine"})
-        workspace.offer(root, client.both)
+        workspace.add_client_files(root, client.both)
         seen = None if expected is None else text_hash(expected)
         await check_problem(workspace.write(file, "ours", expected_hash=seen), "changedSinceRead")
         assert (client.written, content(file)) == ([], "disk")
 
     async def test_a_client_that_does_not_take_it(self, workspace: Workspace, root: Path, file: Path) -> None:
-        workspace.offer(root, Client(accepts=False).both)
+        workspace.add_client_files(root, Client(accepts=False).both)
         await check_problem(workspace.write(file, "ours", expected_hash=text_hash("disk")), "unwritable")
         assert content(file) == "disk"
 
     async def test_unsaved_text_of_a_client_that_takes_no_writes_is_kept(
         self, workspace: Workspace, root: Path, file: Path
     ) -> None:
-        workspace.offer(root, Client({file: "mine"}).reader)
+        workspace.add_client_files(root, Client({file: "mine"}).reader)
         await check_problem(workspace.write(file, "ours", expected_hash=text_hash("mine")), "unwritable")
         assert content(file) == "disk"
 
     async def test_a_saved_file_of_a_client_that_takes_no_writes_is_written(
         self, workspace: Workspace, root: Path, file: Path
     ) -> None:
-        workspace.offer(root, Client().reader)
+        workspace.add_client_files(root, Client().reader)
         assert (await workspace.write(file, "ours", expected_hash=text_hash("disk"))).text == "ours"
 
     async def test_a_file_that_is_no_text_is_not_handed_to_a_client(
@@ -213,25 +213,25 @@ class TestWrite:
         image = root / "image.png"
         image.write_bytes(b"\x89PNG\r\n\0\0")
         client = Client()
-        workspace.offer(root, client.both)
+        workspace.add_client_files(root, client.both)
         await check_problem(workspace.write(image, "ours", expected_hash=None), "binary")
         assert client.written == []
 
     async def test_others_hear_of_it(self, workspace: Workspace, root: Path, file: Path) -> None:
         heard = asyncio.Event()
-        workspace.offer(root, Client().both)
+        workspace.add_client_files(root, Client().both)
         workspace.on_change(lambda path: heard.set() if path == file else None)
         await workspace.write(file, "ours", expected_hash=text_hash("disk"))
         await heard.wait()
 
 
 def test_the_fake_keeps_what_it_is_offered() -> None:
-    fake, oracle = FakeWorkspace(), FileOracle()
-    leave = fake.offer(Path("/p"), oracle)
-    offered = list(fake.oracles)
+    fake, source = FakeWorkspace(), ClientFileSource()
+    leave = fake.add_client_files(Path("/p"), source)
+    offered = list(fake.client_files)
     leave()
     leave()
-    assert (offered, fake.oracles) == ([(Path("/p"), oracle)], [])
+    assert (offered, fake.client_files) == ([(Path("/p"), source)], [])
 
 
 async def test_who_writes_a_file_is_not_told_of_it_and_others_are(workspace: Workspace, root: Path) -> None:
@@ -248,7 +248,7 @@ async def test_who_writes_a_file_is_not_told_of_it_and_others_are(workspace: Wor
         await workspace.settle()
         return True
 
-    workspace.offer(root, FileOracle(write=write))
+    workspace.add_client_files(root, ClientFileSource(write=write))
     before = await workspace.view(file)
     for each in (ledger, other):
         each.record(before, call_id="c1")

@@ -1,0 +1,73 @@
+"""Paths of tools: resolved, displayed, and permitted by the user when they lead out of the session's trees.
+
+Nothing here reads or writes a file; a question without an answer counts as a no.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import ClassVar
+
+from sidecar._internal.errors import SidecarError
+from sidecar.capabilities.contract import PermissionQuestion, ToolContext
+from sidecar.workspace.paths import ResolvedPath, resolve_path
+
+
+class PermissionRefused(SidecarError):
+    """The user did not allow the action of a tool."""
+
+    kind: ClassVar[str] = "notPermitted"
+
+    def __init__(self, action: str) -> None:
+        super().__init__(f"not allowed by the user: {action}", hint="ask the user how to go on")
+
+
+async def resolve(context: ToolContext, spelled: str) -> ResolvedPath:
+    """Resolve the path *spelled* by a model. Raises FileAccessError for a text that can name no file."""
+    return await asyncio.to_thread(resolve_path, spelled, context.cwd, context.roots)
+
+
+async def resolve_readable(context: ToolContext, spelled: str, tool: str) -> Path:
+    """Resolve the path *spelled* by a model, and ask the user first when it leads outside.
+
+    Raises:
+        PermissionRefused: it leads outside and the user did not allow it.
+        FileAccessError: *spelled* can name no file.
+    """
+    resolved = await resolve(context, spelled)
+    if not resolved.inside:
+        path = resolved.path
+        folder = path if await asyncio.to_thread(path.is_dir) else path.parent
+        question = PermissionQuestion(
+            call_id=context.call_id,
+            tool=tool,
+            title=f"{tool.capitalize()} {path}, outside the workspace",
+            subject="path",
+            detail=str(path),
+            scope=f"path:{folder}",
+        )
+        await require_permission(context, question)
+    return resolved.path
+
+
+async def require_permission(context: ToolContext, question: PermissionQuestion) -> None:
+    """AskUser the user, and raise PermissionRefused unless the answer is yes."""
+    if not await context.ask(question):
+        raise PermissionRefused(question.title)
+
+
+def display_path(path: Path | str, cwd: Path) -> str:
+    """Return *path* as a model reads it: relative to *cwd* where it lies below, with forward slashes.
+
+    >>> display_path(Path("/p/src/a.py"), Path("/p")), display_path("/etc/hosts", Path("/p"))
+    ('src/a.py', '/etc/hosts')
+    """
+    path = Path(path)
+    return (path.relative_to(cwd) if path.is_relative_to(cwd) else path).as_posix()
+
+
+def outermost_root(path: Path, context: ToolContext) -> Path:
+    """Return the outermost root that holds *path*, else *path*: its ignore rules begin there."""
+    above = [root for root in context.roots if path.is_relative_to(root)]
+    return min(above, key=lambda root: len(root.parts), default=path)
