@@ -21,9 +21,11 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
+from sidecar.runtime.memory import SUMMARY_HEADING, HostMarks
 from sidecar.window_budget import (
     BRANCH_HEADER,
     DIGEST_HEADER,
+    RESTORED_FILE_PREFIX,
     AssistantMessage,
     BashExecutionMessage,
     BranchSummaryMessage,
@@ -40,13 +42,13 @@ from sidecar.window_budget.message import blocks_of
 
 __all__ = ["content_to_blocks", "extend_transcript", "messages_to_turns", "turn_starts", "turns_to_messages"]
 
-RUNTIME_HEADER = "[condensed earlier context]"
-"""What ``runtime.memory`` stamps its digests with."""
-
 TOOL_TURN = "toolTurn"
 """The custom type under which a tool turn travels that is not simply a list of results."""
 
-_DIGEST_STAMPS = (DIGEST_HEADER, RUNTIME_HEADER)
+_DIGEST_STAMPS = (DIGEST_HEADER, SUMMARY_HEADING)
+
+HOST_MARKS = HostMarks(digests=(DIGEST_HEADER, BRANCH_HEADER), files=(RESTORED_FILE_PREFIX,))
+"""How texts begin that the daemon files under the user's role, for an engine that meets them."""
 
 
 def turns_to_messages(turns: Iterable[Turn]) -> tuple[Message, ...]:

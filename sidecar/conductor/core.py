@@ -15,6 +15,7 @@ from typing import Final, get_args
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.capabilities.contract import PermissionQuestion, PlanEntry, ToolContext
 from sidecar.capabilities.mcp.contract import McpServer, ServerHost
+from sidecar.conductor.bridge import HOST_MARKS
 from sidecar.conductor.clients import SessionServers
 from sidecar.conductor.compacting import Compactor, backstop_of
 from sidecar.conductor.context import ContextMeter, Overhead, overhead_of, turn_tokens
@@ -266,6 +267,7 @@ class Core:
             session_id=self.info.sid,
             new_id=self.deps.new_id,
             get_card=self.deps.models.card,
+            marks=HOST_MARKS,
             make_room=lambda: self.compactor.compact_between_calls(self._turn_engine, self.ask(force=False)),
             on_usage=self._on_usage,
             on_compaction=self._on_backstop,
@@ -312,7 +314,7 @@ class Core:
             await self.compactor.compact_if_over_limit(engine, ask)
         view, turns = self.compactor.view(engine, ask), conversation.turns
         if view.turns is not self.history.turns:
-            turns = Outgoing().extended(view.turns).turns()
+            turns = Outgoing().extend(view.turns).turns()
         found = await self.knowledge.recall(self.history.turns, view, self._window())
         return replace(conversation, turns=with_knowledge(turns, found))
 

@@ -157,7 +157,7 @@ class Follower:
             self.turns = list(outcome.turns)
 
     def sent(self) -> tuple[Turn, ...]:
-        return Outgoing().extended(self.engine.view(self.engine_input, AUTO).turns).turns()
+        return Outgoing().extend(self.engine.view(self.engine_input, AUTO).turns).turns()
 
 
 def check_sent(sent: Sequence[Turn], prompt: str) -> None:

@@ -117,7 +117,7 @@ async def test_a_recorded_session(path: Path, engine_type: type[SessionEngine], 
         assert not after.over or len(turns) == 1, "a prompt that alone is over the limit stays whole"
         n_compactions += 1
         view = engine.view(given, CompactAsk(force=False))
-        check_sound(Outgoing().extended(view.turns).turns())
+        check_sound(Outgoing().extend(view.turns).turns())
     if engine.shows_view:
         assert len(turns) == len(recorded)
     assert n_compactions <= 1 + live_tokens(recorded) // (window // 5)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from sidecar.conductor.bridge import HOST_MARKS
 from sidecar.conductor.contract import Gate, Microcompact, NoOp
 from sidecar.conductor.engines.base import (
     CompactAsk,
@@ -73,7 +74,9 @@ class RuntimeEngine(WholeView):
         if deps.invoke is None:
             return _NO_MODEL
         reader = deps.summarizer_card or given.card
-        done = await compact_live(given.turns, found, deps.invoke, model=reader, cancel=deps.cancel)
+        done = await compact_live(
+            given.turns, found, deps.invoke, model=reader, cancel=deps.cancel, marks=HOST_MARKS
+        )
         if done is None:
             return _NO_GAIN
         turns = (done.summary, *given.turns[done.cut :])
@@ -102,7 +105,9 @@ class RuntimeEngine(WholeView):
             card, policy = replace(card, context_window=full), CompactionPolicy(1.0, policy.keep_recent)
         elif not self.gate(given, ask).over:
             return _UNDER
-        found = plan_live_cut(given.turns, card, policy, tokens=tokens, overhead_tokens=given.overhead_tokens)
+        found = plan_live_cut(
+            given.turns, card, policy, tokens=tokens, overhead_tokens=given.overhead_tokens, marks=HOST_MARKS
+        )
         return _NOTHING if found is None else found
 
     def _tokens(self, turns: Sequence[Turn]) -> int:

@@ -97,7 +97,7 @@ def sanitize(
         refused: signatures that the provider has refused. Reasoning up to the last one is left out, because
             each signature also covers the turns before it.
     """
-    paired = Outgoing().extended(conversation.turns).turns() or (OPENING,)
+    paired = Outgoing().extend(conversation.turns).turns() or (OPENING,)
     sanitizer = _Sanitizer(rules, paired, sees_images, refused)
     turns = tuple(sanitizer.turns())
     if isinstance(turns[-1], AssistantTurn):

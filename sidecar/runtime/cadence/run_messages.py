@@ -62,7 +62,7 @@ class RunMessages(Sequence[Turn]):
     def with_turns(self, turns: Iterable[Turn]) -> RunMessages:
         """Return the finished turns and *turns*; an open turn is left out."""
         added = tuple(turns)
-        return RunMessages(self.finished.extended(added), self.outgoing.extended(added))
+        return RunMessages(self.finished.extended(added), self.outgoing.extend(added))
 
     def _last(self) -> tuple[Turn, ...]:
         if self.open is None:

@@ -15,14 +15,15 @@ from sidecar.llmgateway.contract import Conversation, ModelCard, ToolDescriptor,
 from sidecar.runtime.contract import AgentConfig, ModelInvoker
 from sidecar.runtime.memory import (
     IMAGE_CHARS,
+    HostMarks,
     LiveCompaction,
     compact_live,
     is_due,
     plan_live_cut,
+    serialized,
     tokens_of,
     turn_chars,
 )
-from sidecar.runtime.memory.estimate import serialized
 
 __all__ = ["Backstop", "CardLookup", "CompactionHandler"]
 
@@ -36,10 +37,13 @@ CompactionHandler: TypeAlias = Callable[[LiveCompaction], None]
 class Backstop:
     """The guard of one agent: keeps the weight of its history, so that a call adds only what is new."""
 
-    def __init__(self, config: AgentConfig, invoke: ModelInvoker, get_card: CardLookup) -> None:
+    def __init__(
+        self, config: AgentConfig, invoke: ModelInvoker, get_card: CardLookup, marks: HostMarks
+    ) -> None:
         self._config = config
         self._invoke = invoke
         self._get_card = get_card
+        self._marks = marks
         self._weighed: AppendOnlySeq[Turn] = AppendOnlySeq()
         self._n_chars = 0
 
@@ -61,10 +65,10 @@ class Backstop:
         if not is_due(tokens + overhead, card, policy):
             return None
         turns = tuple(history)
-        plan = plan_live_cut(turns, card, policy, tokens=tokens, overhead_tokens=overhead)
+        plan = plan_live_cut(turns, card, policy, tokens=tokens, overhead_tokens=overhead, marks=self._marks)
         if plan is None:
             return None
-        return await compact_live(turns, plan, self._invoke, model=card, cancel=cancel)
+        return await compact_live(turns, plan, self._invoke, model=card, cancel=cancel, marks=self._marks)
 
     def _tokens(self, history: AppendOnlySeq[Turn]) -> int:
         added = history.since(self._weighed)

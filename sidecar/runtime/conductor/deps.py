@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 from uuid import uuid4
 
@@ -13,6 +13,7 @@ from sidecar.runtime.conductor.journal import Journal, JournalStore, StoreErrorH
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.runtime.dispatch import DEFAULT_GRACE_S
 from sidecar.runtime.ledger import RunLedger
+from sidecar.runtime.memory import HostMarks
 
 __all__ = ["AgentDeps", "RoomMaker", "catalog_card", "gateway_invoker"]
 
@@ -59,6 +60,7 @@ class AgentDeps:
         abort_grace_s: seconds that a tool or stream gets to end by itself after an abort.
         on_usage: hears the usage of each model call once, when the call is over.
         make_room: shortens the history before a model call in the host's own way; see :data:`RoomMaker`.
+        marks: how texts begin that the host wrote under the user's role.
         on_compaction: hears of each compaction that the agent itself made, where the host had made no room.
         on_store_error: hears that storing fails, once until it works again.
     """
@@ -72,6 +74,7 @@ class AgentDeps:
     new_id: Callable[[], str] = _new_id
     abort_grace_s: float = DEFAULT_GRACE_S
     make_room: RoomMaker | None = None
+    marks: HostMarks = field(default_factory=HostMarks)
     on_usage: Callable[[Usage], None] | None = None
     on_compaction: CompactionHandler | None = None
     on_store_error: StoreErrorHandler | None = None

@@ -83,7 +83,7 @@ class Drive:
         self._config = config
         self._step = cadence(config)
         self._invoke = self._deps.invoke_model or gateway_invoker(config.model)
-        self._backstop = Backstop(config, self._invoke, self._deps.get_card)
+        self._backstop = Backstop(config, self._invoke, self._deps.get_card, self._deps.marks)
         self._scheduler: Scheduler | None = None
         if config.tools is not None:
             grace_s = self._deps.abort_grace_s

@@ -1,4 +1,4 @@
-"""The condensation engine of seed 000: when a history nears the window, its older part becomes a gist.
+"""The condensation engine of a running agent: when a history nears the window, its older part becomes a gist.
 
 ``estimate_context_tokens``, ``should_compact``, ``find_cut_point``, ``summarize`` and ``compact`` keep the
 documented rules. A running agent uses ``plan_live_cut`` and ``compact_live``, which are safe on a live
@@ -7,9 +7,13 @@ transcript. Pure but for the model invoker it is handed.
 
 from sidecar.runtime.memory.compactor import (
     DEFAULT_POLICY,
+    LiveCompaction,
+    LiveCut,
     compact,
+    compact_live,
     find_cut_point,
     is_due,
+    plan_live_cut,
     should_compact,
 )
 from sidecar.runtime.memory.distill import DISTILL_INSTRUCTION, summarize, summary_turn
@@ -18,18 +22,13 @@ from sidecar.runtime.memory.estimate import (
     IMAGE_CHARS,
     TURN_OVERHEAD_TOKENS,
     estimate_context_tokens,
+    live_tokens,
+    render_turns,
+    serialized,
     tokens_of,
     turn_chars,
 )
-from sidecar.runtime.memory.gist import SUMMARY_HEADING, local_gist
-from sidecar.runtime.memory.live import (
-    LiveCompaction,
-    LiveCut,
-    compact_live,
-    live_tokens,
-    plan_live_cut,
-)
-from sidecar.runtime.memory.render import render_turns
+from sidecar.runtime.memory.gist import SUMMARY_HEADING, HostMarks, local_gist
 
 __all__ = [
     "CHARS_PER_TOKEN",
@@ -38,6 +37,7 @@ __all__ = [
     "IMAGE_CHARS",
     "SUMMARY_HEADING",
     "TURN_OVERHEAD_TOKENS",
+    "HostMarks",
     "LiveCompaction",
     "LiveCut",
     "compact",
@@ -49,6 +49,7 @@ __all__ = [
     "local_gist",
     "plan_live_cut",
     "render_turns",
+    "serialized",
     "should_compact",
     "summarize",
     "summary_turn",

@@ -1,7 +1,12 @@
-"""The distillation: a stretch of turns becomes one summary turn (M12).
+"""The distillation: a stretch of turns becomes one summary turn.
 
-A distiller that fails, is cut off or says nothing never costs the run: the local gist stands in. What it is
-asked to read fits its window, in pieces whose gists are merged. Only cancellation gets out as an exception.
+A distiller that fails, is cut off or answers nothing never costs the run: the local gist stands in. Every
+prompt fits its window: a longer transcript is read in pieces, and their gists are distilled again, until one
+is left. Gists that hardly shrink are merged locally instead, so the recursion ends. For example, with a
+window of 8,000 tokens and 2,000 for the reply a piece has about 17,000 bytes; a transcript of 50,000 bytes
+takes three calls for the pieces and one to merge them.
+
+Only cancellation gets out as an exception.
 """
 
 from __future__ import annotations
@@ -29,10 +34,8 @@ from sidecar.llmgateway.contract import (
     emissions_of,
 )
 from sidecar.runtime.contract import ModelInvoker
-from sidecar.runtime.memory.gist import SUMMARY_HEADING, local_gist
-from sidecar.runtime.memory.render import render_turn
-
-__all__ = ["DISTILL_INSTRUCTION", "Gist", "distill", "summarize", "summary_turn"]
+from sidecar.runtime.memory.estimate import render_turn
+from sidecar.runtime.memory.gist import NO_MARKS, SUMMARY_HEADING, HostMarks, local_gist
 
 DISTILL_INSTRUCTION: Final = """\
 Condense the conversation transcript you are given into notes that let the same work go on without it. \
@@ -48,10 +51,10 @@ Write short lines under exactly these headings, `none` under an empty one, and n
 # Commands
 # Errors
 # Open"""
-"""What the distiller is told; the headings are those of the local gist."""
+"""The distiller's system prompt; its headings are those of the local gist."""
 
 _BYTES_PER_TOKEN: Final = 3
-"""For fitting prompts, not for metering: few tokenizers need more tokens than a third of the bytes."""
+"""For fitting prompts, not for metering: few tokenizers need more than a token for three bytes."""
 _MAX_REPLY_TOKENS: Final = 4_096
 _MIN_SPLIT_WINDOW: Final = 1_000
 """A smaller window has no room for the instruction beside a piece; only toys have one: nothing is split."""
@@ -59,7 +62,7 @@ _MIN_SPLIT_WINDOW: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Gist:
-    """The text of a summary, and who wrote it."""
+    """The text of a summary, and its author."""
 
     text: str
     source: Literal["model", "local"]
@@ -75,7 +78,7 @@ async def summarize(
     """Return one summary turn for *messages*, under the user's role so that any provider accepts it.
 
     Args:
-        messages: what to condense; rendered whole, errors flagged.
+        messages: the turns to condense; rendered whole, errors flagged.
         invoke: the distiller.
         model: the distiller's card; None gives it everything in one prompt.
         cancel: handed to every model call.
@@ -87,13 +90,13 @@ async def summarize(
     return summary_turn(gist.text)
 
 
-def summary_turn(gist: str, pinned: Sequence[Block] = ()) -> UserTurn:
-    """Return the turn that stands for condensed history, with *pinned* blocks after it.
+def summary_turn(gist: str, prompt: Sequence[Block] = ()) -> UserTurn:
+    """Return the turn that stands for condensed history, with the blocks of a kept *prompt* after it.
 
     >>> summary_turn("all went well").blocks[0].text
     '[condensed earlier context]\\nall went well'
     """
-    return UserTurn((TextBlock(f"{SUMMARY_HEADING}\n{gist}"), *pinned))
+    return UserTurn((TextBlock(f"{SUMMARY_HEADING}\n{gist}"), *prompt))
 
 
 async def distill(
@@ -102,23 +105,35 @@ async def distill(
     *,
     model: ModelCard | None = None,
     cancel: CancelToken | None = None,
+    marks: HostMarks = NO_MARKS,
 ) -> Gist:
-    """Return the gist of *messages*: the distiller's, else the local one. Raises as :func:`summarize`."""
+    """Return the gist of *messages*: the distiller's, else the local one.
+
+    Args:
+        messages: the turns to condense.
+        invoke: the distiller.
+        model: the distiller's card; None gives it everything in one prompt.
+        cancel: handed to every model call.
+        marks: how texts begin that the host wrote under the user's role.
+
+    Raises:
+        CancelledByToken: *cancel* fired.
+    """
     options = StreamOptions(cancel=cancel, max_output_tokens=_reply_tokens(model))
-    pieces = list(_pieces([render_turn(turn) for turn in messages], _piece_bytes(model)))
+    pieces = list(_split([render_turn(turn) for turn in messages], _piece_bytes(model)))
     gists: list[str] = []
     for piece in pieces:
-        text = await _ask(piece, invoke, options)
+        text = await _request_gist(piece, invoke, options)
         if not text:
-            return Gist(local_gist(messages), "local")
+            return Gist(local_gist(messages, marks=marks), "local")
         gists.append(text)
     if len(gists) < 2:
-        return Gist("".join(gists), "model") if gists else Gist(local_gist(messages), "local")
+        return Gist("".join(gists), "model") if gists else Gist(local_gist(messages, marks=marks), "local")
     partial = [summary_turn(gist) for gist in gists]
     if sum(map(len, gists)) * 2 > sum(map(len, pieces)):
         # Gists that hardly shrink would be merged for ever.
         return Gist(local_gist(partial), "local")
-    return await distill(partial, invoke, model=model, cancel=cancel)
+    return await distill(partial, invoke, model=model, cancel=cancel, marks=marks)
 
 
 def _reply_tokens(model: ModelCard | None) -> int | None:
@@ -134,14 +149,14 @@ def _piece_bytes(model: ModelCard | None) -> int | None:
     return (model.context_window - reply_tokens) * _BYTES_PER_TOKEN - len(DISTILL_INSTRUCTION)
 
 
-def _pieces(rendered: Sequence[str], max_bytes: int | None) -> Iterator[str]:
+def _split(rendered: Sequence[str], max_bytes: int | None) -> Iterator[str]:
     """Yield the transcript in pieces of at most *max_bytes*, between turns where it can be."""
     if max_bytes is None:
         yield "\n\n".join(rendered)
         return
     batch: list[str] = []
     size = 0
-    for text in (part for turn in rendered for part in _parts(turn, max_bytes)):
+    for text in (part for turn in rendered for part in _split_turn(turn, max_bytes)):
         n_bytes = len(text.encode("utf-8", "surrogatepass")) + 2
         if batch and size + n_bytes > max_bytes:
             yield "\n\n".join(batch)
@@ -152,7 +167,7 @@ def _pieces(rendered: Sequence[str], max_bytes: int | None) -> Iterator[str]:
         yield "\n\n".join(batch)
 
 
-def _parts(turn: str, max_bytes: int) -> Iterator[str]:
+def _split_turn(turn: str, max_bytes: int) -> Iterator[str]:
     """Yield *turn* whole, or in parts of at most *max_bytes* that all begin with its role line."""
     max_chars = (max_bytes - 40) // 4
     if len(turn) <= max_chars or len(turn.encode("utf-8", "surrogatepass")) + 2 <= max_bytes:
@@ -165,20 +180,20 @@ def _parts(turn: str, max_bytes: int) -> Iterator[str]:
         yield f"{role}\n{'[continued] ' if start else ''}{body[start : start + max_chars]}"
 
 
-async def _ask(transcript: str, invoke: ModelInvoker, options: StreamOptions) -> str:
-    """Return the distiller's answer, stripped; empty when it failed, was cut off or had nothing to say."""
+async def _request_gist(transcript: str, invoke: ModelInvoker, options: StreamOptions) -> str:
+    """Return the distiller's answer, stripped; empty when it failed, was cut off or is blank."""
     conversation = Conversation((UserTurn((TextBlock(transcript),)),), system=DISTILL_INSTRUCTION)
     try:
-        text = await _collect(invoke(conversation, options))
+        text = await _read_reply(invoke(conversation, options))
     except Exception:
-        # Whatever is wrong with the distiller, the run goes on with the local gist.
+        # The run goes on with the local gist, however the distiller failed.
         text = ""
     if options.cancel is not None:
         options.cancel.raise_if_cancelled()
     return text.strip()
 
 
-async def _collect(channel: Channel) -> str:
+async def _read_reply(channel: Channel) -> str:
     """Return the text of the done reply, which wins even when empty, else the deltas together."""
     deltas: list[str] = []
     stop: StopReason = "complete"

@@ -1,16 +1,23 @@
-"""The token meter of ``runtime.memory``: characters over four, and four tokens a turn (seed 000, M6 to M8).
+"""The token meter of ``runtime.memory``, and the text that a distiller reads of a turn.
 
-It leans to the high side and knows no tokenizer. The system prompt and the tools are not its business.
+A history takes a quarter of its characters in tokens, and four tokens a turn:
+
+    tokens = ceil(all characters / 4) + 4 * turns
+
+There is one ceiling over the sum, so a caller that keeps the sum of :func:`turn_chars` up to date has the
+estimate without counting again. It leans to the high side and knows no tokenizer. For example, one user turn
+of 4000 characters takes 1004 tokens. The system prompt and the tools are the caller's to add.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from sidecar.llmgateway.contract import (
     Block,
+    CommandBlock,
     ImageBlock,
     TextBlock,
     ThinkingBlock,
@@ -19,25 +26,15 @@ from sidecar.llmgateway.contract import (
     Turn,
 )
 
-__all__ = [
-    "CHARS_PER_TOKEN",
-    "IMAGE_CHARS",
-    "TURN_OVERHEAD_TOKENS",
-    "estimate_context_tokens",
-    "serialized",
-    "tokens_of",
-    "turn_chars",
-]
-
 CHARS_PER_TOKEN: Final = 4
 TURN_OVERHEAD_TOKENS: Final = 4
 
 IMAGE_CHARS: Final = 4_800
-"""What an image weighs on the live path, in characters: 1,200 tokens, however large its payload (B-R17)."""
+"""The weight of an image on the live path, in characters: 1,200 tokens, however large its payload."""
 
 
 def estimate_context_tokens(messages: Sequence[Turn]) -> int:
-    """Return about how many tokens *messages* take: one ceiling over all characters, plus 4 a turn (M6).
+    """Return about how many tokens *messages* take; an image counts its payload.
 
     >>> from sidecar.llmgateway.contract import UserTurn
     >>> estimate_context_tokens([UserTurn((TextBlock("x" * 4000),))])
@@ -46,10 +43,13 @@ def estimate_context_tokens(messages: Sequence[Turn]) -> int:
     return tokens_of(sum(map(turn_chars, messages)), len(messages))
 
 
+def live_tokens(messages: Sequence[Turn]) -> int:
+    """Return the estimate of *messages* with every image at 1,200 tokens."""
+    return tokens_of(sum(turn_chars(turn, IMAGE_CHARS) for turn in messages), len(messages))
+
+
 def tokens_of(n_chars: int, n_turns: int) -> int:
     """Return the estimate for *n_chars* characters in *n_turns* turns.
-
-    With the sum of :func:`turn_chars` kept up to date a caller has the estimate without counting again.
 
     >>> tokens_of(4000, 1)
     1004
@@ -60,32 +60,31 @@ def tokens_of(n_chars: int, n_turns: int) -> int:
 def turn_chars(turn: Turn, image_chars: int | None = None) -> int:
     """Return the characters of *turn* that count.
 
-    An image counts its base64 payload (M6), or *image_chars* when given. Ids, error flags, signatures and
-    command blocks count nothing.
+    An image counts its base64 payload, or *image_chars* when given. Ids, error flags, signatures and command
+    blocks count nothing.
 
     >>> from sidecar.llmgateway.contract import AssistantTurn
     >>> turn_chars(AssistantTurn((ToolCallBlock("c1", "read", {"path": "a.py"}),)))
     19
     """
-    return sum(_block_chars(block, image_chars) for block in turn.blocks)
-
-
-def _block_chars(block: Block, image_chars: int | None) -> int:
-    match block:
-        case TextBlock(text=text) | ThinkingBlock(text=text):
-            return len(text)
-        case ToolCallBlock(name=name, input=value):
-            return len(name) + len(serialized(value))
-        case ToolResultBlock(output=value):
-            return len(serialized(value))
-        case ImageBlock(data_base64=payload):
-            return len(payload) if image_chars is None else image_chars
-        case _:
-            return 0
+    n_chars = 0
+    for block in turn.blocks:
+        match block:
+            case TextBlock(text=text) | ThinkingBlock(text=text):
+                n_chars += len(text)
+            case ToolCallBlock(name=name, input=value):
+                n_chars += len(name) + len(serialized(value))
+            case ToolResultBlock(output=value):
+                n_chars += len(serialized(value))
+            case ImageBlock(data_base64=payload):
+                n_chars += len(payload) if image_chars is None else image_chars
+            case CommandBlock():
+                continue
+    return n_chars
 
 
 def serialized(value: Any) -> str:
-    """Return *value* as text: strings raw, None empty, the rest compact JSON, else ``str`` (M7).
+    """Return *value* as text: strings raw, None empty, the rest compact JSON, else ``str``.
 
     >>> serialized({"path": "é"}), serialized(None)
     ('{"path":"é"}', '')
@@ -98,3 +97,32 @@ def serialized(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError):
         return str(value)
+
+
+def render_turns(messages: Iterable[Turn]) -> str:
+    """Return the transcript of *messages*: turns in order, with a blank line between them."""
+    return "\n\n".join(map(render_turn, messages))
+
+
+def render_turn(turn: Turn) -> str:
+    """Return *turn* as its role line and one line or more a block; blocks without content are left out.
+
+    >>> from sidecar.llmgateway.contract import ToolTurn
+    >>> render_turn(ToolTurn((ToolResultBlock("c1", "no such file", is_error=True),)))
+    'tool:\\ntool_result (error) -> no such file'
+    """
+    return f"{turn.role}:\n" + "\n".join(filter(None, map(_render_block, turn.blocks)))
+
+
+def _render_block(block: Block) -> str:
+    match block:
+        case TextBlock(text=text) | ThinkingBlock(text=text):
+            return text
+        case ToolCallBlock(name=name, input=value):
+            return f"tool_call {name}({serialized(value)})"
+        case ToolResultBlock(output=value, is_error=is_error):
+            return f"tool_result{' (error)' if is_error else ''} -> {serialized(value)}"
+        case ImageBlock(media_type=media_type):
+            return f"[image {media_type}]"
+        case CommandBlock(command=command, args=args):
+            return " ".join(("command", command, *(args or ())))

@@ -1,13 +1,16 @@
-"""A gist without a model: what was asked, which rules were set, which files and commands, what went wrong.
+"""The local gist: a summary without a model, of requests, rules, files, commands, errors and decisions.
 
-Deterministic and bounded. Every line was said or done in the turns it is made of; nothing is inferred. An
-earlier gist among the turns is carried on, line by line.
+It is deterministic and bounded. Every line comes from the turns; nothing is inferred. An earlier gist among
+the turns is carried on line by line, under the sections it stood in. When room is short, the sections get it
+in
+rounds: each keeps its first line, then its newest one, the one before that, and so on, until nothing fits.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from sidecar.llmgateway.contract import (
@@ -21,13 +24,9 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.runtime.memory.estimate import CHARS_PER_TOKEN, serialized
 
-__all__ = ["SUMMARY_HEADING", "is_host_text", "local_gist"]
-
 SUMMARY_HEADING: Final = "[condensed earlier context]"
-"""How the text of a summary turn begins."""
+"""The mark of this engine: the first line of a summary turn."""
 
-_DIGEST_MARKS: Final = (SUMMARY_HEADING, "[session digest", "[branch digest")
-_RESTORED_MARK: Final = "[Restored file after compaction]"
 _SECTIONS: Final = ("Rules", "Requests", "Errors", "Files", "Commands", "Decisions", "Open")
 """The headings, in the order in which they get room."""
 
@@ -40,29 +39,52 @@ _ALARM: Final = re.compile(r"(?:error|exception)\b|\b(?:failed|failure|fatal|pan
 _EXIT: Final = re.compile(r"\bexit(?:ed)?(?: code| status)?[ :=]+(-?\d+)", re.I)
 _PATH_KEYS: Final = ("path", "file_path", "filePath", "file")
 _LINE_CHARS: Final = 240
-_NOT_MINED_AFTER: Final = 20_000
-"""Longer texts are read at both ends only, so that one huge paste does not cost a second."""
+_MAX_SEARCHED_CHARS: Final = 20_000
+"""Longer texts are searched at both ends only, so that one huge paste does not cost a second."""
 
 
-def is_host_text(text: str) -> bool:
-    """Whether *text* under the user's role was written by the host: a digest or a restored file."""
-    return text.startswith((*_DIGEST_MARKS, _RESTORED_MARK))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostMarks:
+    """The openings of texts under the user's role that no user wrote, besides :data:`SUMMARY_HEADING`.
+
+    Attributes:
+        digests: of the digests that other engines of the host write; they are carried on.
+        files: of files that the host put back; they are no requests.
+    """
+
+    digests: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+    def is_digest(self, text: str) -> bool:
+        """Whether *text* is a digest of any engine."""
+        return text.startswith((SUMMARY_HEADING, *self.digests))
+
+    def is_host_text(self, text: str) -> bool:
+        """Whether *text* is a digest or a restored file."""
+        return self.is_digest(text) or text.startswith(self.files)
 
 
-def local_gist(messages: Sequence[Turn], *, max_tokens: int = 1_000) -> str:
-    """Return the gist of *messages*, of at most *max_tokens* tokens at 4 characters each.
+NO_MARKS: Final = HostMarks()
+"""The marks of a host without other engines."""
 
-    Sections without lines are left out. When room is short every section keeps its first line and its
-    newest ones.
+
+def local_gist(messages: Sequence[Turn], *, max_tokens: int = 1_000, marks: HostMarks = NO_MARKS) -> str:
+    """Return the gist of *messages*.
+
+    Args:
+        messages: the turns to condense.
+        max_tokens: its size at most, at 4 characters a token. Sections without lines are left out.
+        marks: how texts begin that the host wrote under the user's role.
 
     >>> local_gist([UserTurn((TextBlock("Fix the build. Never touch main."),))])
     '# Rules\\n- Never touch main.\\n\\n# Requests\\n- Fix the build. Never touch main.'
     """
     sections: dict[str, dict[str, None]] = {name: {} for name in _SECTIONS}
-    for name, line in _lines(messages):
-        if line.strip():
-            sections[name][_clip(line)] = None
-    kept = _fitting([list(lines) for lines in sections.values()], max_tokens * CHARS_PER_TOKEN)
+    for name, line in _lines(messages, marks):
+        text = " ".join(line[: 4 * _LINE_CHARS].split())
+        if text:
+            sections[name][text if len(text) <= _LINE_CHARS else f"{text[: _LINE_CHARS - 3]}..."] = None
+    kept = _fit_sections([list(lines) for lines in sections.values()], max_tokens * CHARS_PER_TOKEN)
     return "\n\n".join(
         "\n".join((f"# {name}", *(f"- {line}" for line in lines)))
         for name, lines in zip(sections, kept, strict=True)
@@ -70,7 +92,8 @@ def local_gist(messages: Sequence[Turn], *, max_tokens: int = 1_000) -> str:
     )
 
 
-def _lines(messages: Sequence[Turn]) -> Iterator[tuple[str, str]]:
+def _lines(messages: Sequence[Turn], marks: HostMarks) -> Iterator[tuple[str, str]]:
+    """Yield the lines of *messages*, each with the name of its section."""
     outcomes = {
         block.call_id: block
         for turn in messages
@@ -78,36 +101,33 @@ def _lines(messages: Sequence[Turn]) -> Iterator[tuple[str, str]]:
         if isinstance(block, ToolResultBlock)
     }
     names: dict[str, str] = {}
-    last_said = ""
+    last_answer = ""
     for turn in messages:
         for block in turn.blocks:
             match block:
                 case TextBlock(text=text) if isinstance(turn, UserTurn):
-                    yield from _user_lines(text)
+                    if marks.is_digest(text):
+                        yield from _lines_of_digest(text.partition("\n")[2])
+                    elif not marks.is_host_text(text):
+                        yield "Requests", text
+                        yield from _matching_sentences("Rules", _RULE, text)
                 case TextBlock(text=text) if isinstance(turn, AssistantTurn):
-                    last_said = text or last_said
-                    yield from _matching("Decisions", _DECISION, text)
+                    last_answer = text or last_answer
+                    yield from _matching_sentences("Decisions", _DECISION, text)
                 case ToolCallBlock():
                     names[block.id] = block.name
-                    yield from _call_lines(block, outcomes.get(block.id))
+                    yield from _lines_of_call(block, outcomes.get(block.id))
                 case ToolResultBlock(is_error=True):
-                    yield "Errors", f"{names.get(block.call_id, 'tool')}: {_alarm(serialized(block.output))}"
+                    tool = names.get(block.call_id, "tool")
+                    yield "Errors", f"{tool}: {_error_line(serialized(block.output))}"
                 case CommandBlock(command=command, args=args):
                     yield "Commands", " ".join((command, *(args or ())))
                 case _:
                     continue
-    yield "Open", last_said
+    yield "Open", last_answer
 
 
-def _user_lines(text: str) -> Iterator[tuple[str, str]]:
-    if text.startswith(_DIGEST_MARKS):
-        yield from _carried(text.partition("\n")[2])
-    elif not is_host_text(text):
-        yield "Requests", text
-        yield from _matching("Rules", _RULE, text)
-
-
-def _carried(digest: str) -> Iterator[tuple[str, str]]:
+def _lines_of_digest(digest: str) -> Iterator[tuple[str, str]]:
     """Yield the lines of an earlier digest under the section they stood in, or under Open."""
     section = "Open"
     for raw in digest.split("\n"):
@@ -119,13 +139,13 @@ def _carried(digest: str) -> Iterator[tuple[str, str]]:
             yield section, line.removeprefix("- ")
 
 
-def _matching(section: str, pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, str]]:
-    for sentence in _SENTENCE.split(_ends(text)):
+def _matching_sentences(section: str, pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, str]]:
+    for sentence in _SENTENCE.split(_searched_part(text)):
         if pattern.search(sentence):
             yield section, sentence.strip("-* \t")
 
 
-def _call_lines(call: ToolCallBlock, outcome: ToolResultBlock | None) -> Iterator[tuple[str, str]]:
+def _lines_of_call(call: ToolCallBlock, outcome: ToolResultBlock | None) -> Iterator[tuple[str, str]]:
     arguments: Mapping[str, Any] = call.input if isinstance(call.input, Mapping) else {}
     failed = " failed" if outcome is not None and outcome.is_error else ""
     path = next((arguments[key] for key in _PATH_KEYS if isinstance(arguments.get(key), str)), None)
@@ -133,24 +153,24 @@ def _call_lines(call: ToolCallBlock, outcome: ToolResultBlock | None) -> Iterato
         yield "Files", f"{path} ({call.name}{failed})"
     command = arguments.get("command")
     if isinstance(command, str):
-        code = _EXIT.search(_ends(serialized(outcome.output))) if outcome is not None else None
+        code = _EXIT.search(_searched_part(serialized(outcome.output))) if outcome is not None else None
         yield "Commands", f"`{command}`{f' -> exit {code[1]}' if code else failed and ' -> failed'}"
 
 
-def _alarm(text: str) -> str:
-    """Return the line that says what went wrong: the last that sounds like it, else the first."""
-    lines = [line for line in _ends(text).split("\n") if line.strip()]
+def _error_line(text: str) -> str:
+    """Return the line that names the error: the last that sounds like one, else the first."""
+    lines = [line for line in _searched_part(text).split("\n") if line.strip()]
     alarming = [line for line in lines if _ALARM.search(line)]
     return (alarming or lines[:1] or ["no message"])[-1].strip()
 
 
-def _ends(text: str) -> str:
-    half = _NOT_MINED_AFTER // 2
-    return text if len(text) <= _NOT_MINED_AFTER else f"{text[:half]}\n{text[-half:]}"
+def _searched_part(text: str) -> str:
+    half = _MAX_SEARCHED_CHARS // 2
+    return text if len(text) <= _MAX_SEARCHED_CHARS else f"{text[:half]}\n{text[-half:]}"
 
 
-def _fitting(sections: Sequence[Sequence[str]], max_chars: int) -> list[list[str]]:
-    """Return what fits of every section: in rounds, the first line, then from the newest back."""
+def _fit_sections(sections: Sequence[Sequence[str]], max_chars: int) -> list[list[str]]:
+    """Return the lines of every section that fit: in rounds, the first line, then from the newest back."""
     picks = [[0, *range(len(lines) - 1, 0, -1)] if lines else [] for lines in sections]
     kept: list[list[int]] = [[] for _ in sections]
     for turn in range(max(map(len, picks), default=0)):
@@ -161,8 +181,3 @@ def _fitting(sections: Sequence[Sequence[str]], max_chars: int) -> list[list[str
                     max_chars -= cost
                     keep.append(pick[turn])
     return [[lines[index] for index in sorted(keep)] for lines, keep in zip(sections, kept, strict=True)]
-
-
-def _clip(line: str) -> str:
-    text = " ".join(line[: 4 * _LINE_CHARS].split())
-    return text if len(text) <= _LINE_CHARS else f"{text[: _LINE_CHARS - 3]}..."

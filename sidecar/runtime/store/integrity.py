@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sidecar.llmgateway.contract import AssistantTurn, Turn
-from sidecar.runtime.wire import is_blank, paired
+from sidecar.runtime.wire import is_blank, pair_results
 
 __all__ = ["HEALED", "Integrity", "heal"]
 
@@ -49,7 +49,7 @@ def heal(turns: Sequence[Turn]) -> tuple[Turn, ...]:
         if is_blank(turn):
             continue
         if isinstance(turn, AssistantTurn):
-            healed.extend(paired(segment))
+            healed.extend(pair_results(segment))
             segment = []
         segment.append(turn)
-    return (*healed, *paired(segment))
+    return (*healed, *pair_results(segment))

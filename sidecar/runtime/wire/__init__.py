@@ -1,8 +1,7 @@
-"""From a history to what a provider is sent: per-role projection, and every call with its result."""
+"""From a history to a provider's conversation: a projection per role, and every call with its result."""
 
-from sidecar.runtime.wire.outgoing import OPENING, Outgoing, build_conversation
-from sidecar.runtime.wire.pairing import NO_RESULT, is_blank, paired, with_distinct_ids
-from sidecar.runtime.wire.projectors import PROJECTORS, Projector
+from sidecar.runtime.wire.outgoing import OPENING, PROJECTORS, Outgoing, Projector, build_conversation
+from sidecar.runtime.wire.pairing import NO_RESULT, is_blank, pair_results, with_distinct_ids
 
 __all__ = [
     "NO_RESULT",
@@ -12,6 +11,6 @@ __all__ = [
     "Projector",
     "build_conversation",
     "is_blank",
-    "paired",
+    "pair_results",
     "with_distinct_ids",
 ]

@@ -1,38 +1,82 @@
-"""The conversation a provider is sent, kept up to date as the history grows.
+"""Outgoing: the conversation that a provider is sent, kept up to date as the history grows.
 
-Providers are never sent a blank assistant turn, a host's command, a call without its result or a result
-without its call, and the first message is the user's. What was settled once is never looked at again. Pure.
+A history may hold turns that providers refuse: blank answers, commands of the host, calls without results,
+results without calls, an assistant who speaks first. Two rules make it sendable. A projector per role shows
+each turn without the blocks that a model is not sent. Then every *segment*, an assistant turn and all that
+follows it up to the next one, is paired: each call gets one result, right after it (see ``pairing``).
+
+A segment is settled when the next one begins, and a settled segment is never looked at again, so the cost of
+a turn is its own length. For example ``user, assistant(call 1), tool(result 1), assistant("done")`` has two
+settled segments, the opening and the call with its result, and one that may still grow.
+
+The history itself stays as it is; a sound one is sent turn by turn unchanged. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 from sidecar.conversation.sequence import AppendOnlySeq
 from sidecar.llmgateway.contract import (
     AssistantTurn,
+    Block,
+    CommandBlock,
     Conversation,
     TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultBlock,
     Turn,
     UserTurn,
 )
 from sidecar.runtime.contract import AgentConfig
-from sidecar.runtime.wire.pairing import paired, waits_for_results
-from sidecar.runtime.wire.projectors import PROJECTORS
-
-__all__ = ["OPENING", "Outgoing", "build_conversation"]
+from sidecar.runtime.wire.pairing import has_content, pair_results, waits_for_results
 
 OPENING: Final = UserTurn((TextBlock("[earlier turns are not shown]"),))
-"""What a conversation that begins with the assistant is opened with."""
+"""The opening of a conversation that would begin with the assistant."""
+
+Projector: TypeAlias = Callable[[Turn], Turn | None]
+"""Returns a turn as the model is sent it: itself where nothing is left out, None where nothing is left."""
+
+
+def _project_given(turn: Turn) -> Turn | None:
+    """Return a turn given to the model without host commands and calls, which only a model makes."""
+    return _keep_blocks(turn, lambda block: not isinstance(block, CommandBlock | ToolCallBlock))
+
+
+def _project_answer(turn: Turn) -> Turn | None:
+    """Return a turn of the model without host commands, results, and prose that providers refuse as empty.
+
+    A turn that was broken off while the model was thinking is not sent: providers accept no thinking alone.
+    """
+    shown = _keep_blocks(
+        turn, lambda block: not isinstance(block, CommandBlock | ToolResultBlock) and has_content(block)
+    )
+    if shown is None or all(isinstance(block, ThinkingBlock) for block in shown.blocks):
+        return None
+    return shown
+
+
+def _keep_blocks(turn: Turn, shows: Callable[[Block], bool]) -> Turn | None:
+    if turn.blocks and all(map(shows, turn.blocks)):
+        return turn
+    blocks = tuple(filter(shows, turn.blocks))
+    return replace(turn, blocks=blocks) if blocks else None
+
+
+PROJECTORS: Final[Mapping[str, Projector]] = MappingProxyType(
+    {"user": _project_given, "assistant": _project_answer, "tool": _project_given}
+)
+"""One projector for each role; a turn of any other role is not sent."""
 
 
 class Outgoing:
-    """What a provider is sent of a history; immutable, and cheap to extend.
+    """A history as a provider is sent it; immutable, and cheap to extend.
 
-    A segment, an assistant turn and all that follows it, is settled when the next one begins.
-
-    >>> Outgoing().extended([UserTurn((TextBlock("hi"),)), AssistantTurn(())]).turns()
+    >>> Outgoing().extend([UserTurn((TextBlock("hi"),)), AssistantTurn(())]).turns()
     (UserTurn(blocks=(TextBlock(text='hi'),)),)
     """
 
@@ -42,17 +86,17 @@ class Outgoing:
         self._settled: AppendOnlySeq[Turn] = AppendOnlySeq()
         self._segment: tuple[Turn, ...] = ()
 
-    def extended(self, turns: Iterable[Turn]) -> Outgoing:
-        """Return what is sent once *turns* have been added; costs what they cost."""
+    def extend(self, turns: Iterable[Turn]) -> Outgoing:
+        """Return the outgoing history followed by *turns*; costs no more than they do."""
         *whole, last = _segments(self._segment, turns)
         longer = Outgoing()
-        longer._settled = self._settled.extended(turn for each in whole for turn in paired(each))
+        longer._settled = self._settled.extended(turn for each in whole for turn in pair_results(each))
         longer._segment = tuple(last)
         return longer
 
     def turns(self) -> tuple[Turn, ...]:
         """Return the turns to send; copies pointers and looks at the newest segment only."""
-        turns = (*self._settled, *paired(self._segment))
+        turns = (*self._settled, *pair_results(self._segment))
         if turns and not isinstance(turns[0], UserTurn):
             return (OPENING, *turns)
         return turns
@@ -82,12 +126,10 @@ def _segments(first: Sequence[Turn], turns: Iterable[Turn]) -> Iterator[Sequence
 
 
 def build_conversation(messages: Sequence[Turn], config: AgentConfig) -> Conversation:
-    """Return what a provider is sent of *messages* under *config*: turns, system prompt and tools.
-
-    A sound history is sent turn by turn as it is.
+    """Return *messages* as a provider is sent them under *config*: turns, system prompt and tools.
 
     >>> hi = UserTurn((TextBlock("hi"),))
     >>> build_conversation([hi], AgentConfig(model="mock-1", system="Be brief."))
     Conversation(turns=(UserTurn(blocks=(TextBlock(text='hi'),)),), system='Be brief.', tools=None)
     """
-    return Outgoing().extended(messages).conversation(config)
+    return Outgoing().extend(messages).conversation(config)

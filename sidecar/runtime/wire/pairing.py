@@ -1,6 +1,8 @@
-"""Which turns a provider accepts one after another: every call answered once, no answer without its call.
+"""Pairing: every call is answered once, right after it, and no result stands without its call.
 
-A history that is sound is left exactly as it is. Pure.
+A segment that is sound already is left exactly as it is. In any other, results are matched to calls by id in
+order, a call without one gets an error result, calls under one id get ids of their own (``c1``, ``c1_2``),
+and results without a call are left out. Pure.
 """
 
 from __future__ import annotations
@@ -21,13 +23,11 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 
-__all__ = ["NO_RESULT", "is_blank", "paired", "says_something", "waits_for_results", "with_distinct_ids"]
-
 NO_RESULT = "no result was recorded for this call"
-"""What a call is answered with when nothing else is known of it."""
+"""The error result of a call that has no other."""
 
 
-def says_something(block: Block) -> bool:
+def has_content(block: Block) -> bool:
     """Whether *block* is more than empty prose, which providers refuse."""
     match block:
         case TextBlock(text=text) | ThinkingBlock(text=text, signature=None):
@@ -36,16 +36,16 @@ def says_something(block: Block) -> bool:
 
 
 def is_blank(turn: Turn) -> bool:
-    """Whether *turn* is an assistant turn that says nothing: never sent, never stored (failure B-R5).
+    """Whether *turn* is an assistant turn without content, which is never sent and never stored.
 
     >>> is_blank(AssistantTurn(())), is_blank(AssistantTurn((TextBlock("hi"),)))
     (True, False)
     """
-    return isinstance(turn, AssistantTurn) and not any(map(says_something, turn.blocks))
+    return isinstance(turn, AssistantTurn) and not any(map(has_content, turn.blocks))
 
 
 def with_distinct_ids(turn: AssistantTurn) -> AssistantTurn:
-    """Return *turn* with every call under an id of its own, itself when they are (failure B-R15).
+    """Return *turn* with every call under an id of its own; *turn* itself when they are distinct.
 
     >>> twice = AssistantTurn((ToolCallBlock("c1", "ls", {}), ToolCallBlock("c1", "pwd", {})))
     >>> [block.id for block in with_distinct_ids(twice).blocks]
@@ -78,17 +78,17 @@ def _distinct(ids: Sequence[str]) -> Iterator[str]:
         yield name
 
 
-def paired(segment: Sequence[Turn]) -> tuple[Turn, ...]:
+def pair_results(segment: Sequence[Turn]) -> tuple[Turn, ...]:
     """Return *segment* with every call answered once, right after it, and no other results.
 
     Args:
-        segment: one assistant turn and what follows it up to the next one; or, at the beginning of a
-            history, what precedes the first one.
+        segment: one assistant turn and all turns up to the next one; or, at the beginning of a history, the
+            turns before the first one.
 
     >>> call = AssistantTurn((ToolCallBlock("c1", "ls", {}),))
-    >>> paired([call])[1].blocks[0].output == NO_RESULT
+    >>> pair_results([call])[1].blocks[0].output == NO_RESULT
     True
-    >>> paired([ToolTurn((ToolResultBlock("c0", "orphan"),))])
+    >>> pair_results([ToolTurn((ToolResultBlock("c0", "orphan"),))])
     ()
     """
     if _is_sound(segment):
@@ -96,13 +96,13 @@ def paired(segment: Sequence[Turn]) -> tuple[Turn, ...]:
     head = segment[0]
     if not isinstance(head, AssistantTurn):
         return _without_results(segment)
-    answers = _answers(head, segment[1:])
+    answers = _match_results(head, segment[1:])
     tool_turn = (ToolTurn(answers),) if answers else ()
     return (with_distinct_ids(head), *tool_turn, *_without_results(segment[1:]))
 
 
 def waits_for_results(segment: Sequence[Turn]) -> bool:
-    """Whether a call of *segment* has no result yet and nobody but tools has spoken since."""
+    """Whether a call of *segment* has no result yet and only tools have answered since."""
     if not segment or any(isinstance(turn, UserTurn) for turn in segment):
         return False
     blocks = [block for turn in segment[1:] for block in turn.blocks]
@@ -123,8 +123,8 @@ def _is_sound(segment: Sequence[Turn]) -> bool:
     return _are_distinct(ids) and sorted(answered) == sorted(ids)
 
 
-def _answers(head: AssistantTurn, rest: Sequence[Turn]) -> tuple[Block, ...]:
-    """Return one result for each call of *head*, then what else the tool turns of *rest* show."""
+def _match_results(head: AssistantTurn, rest: Sequence[Turn]) -> tuple[Block, ...]:
+    """Return one result for each call of *head*, then the other blocks in the tool turns of *rest*."""
     ids = _call_ids(head)
     found: defaultdict[str, deque[ToolResultBlock]] = defaultdict(deque)
     extras: list[Block] = []

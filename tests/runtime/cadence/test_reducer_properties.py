@@ -46,7 +46,7 @@ from sidecar.runtime.contract import (
     ToolOutcome,
     ToolSettledSignal,
 )
-from sidecar.runtime.wire import is_blank, paired
+from sidecar.runtime.wire import is_blank, pair_results
 
 CONFIG = AgentConfig(model="m")
 STEP = cadence(CONFIG)
@@ -133,7 +133,7 @@ def assert_sound(messages: Sequence[Turn]) -> None:
     segment: list[Turn] = []
     for turn in (*messages, AssistantTurn(())):
         if isinstance(turn, AssistantTurn):
-            assert paired(segment) == tuple(segment)
+            assert pair_results(segment) == tuple(segment)
             segment = []
         segment.append(turn)
     assert not any(is_blank(turn) for turn in messages[:-1])

@@ -29,7 +29,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.runtime.conductor import Agent, AgentDeps, MemoryJournal, create_agent
 from sidecar.runtime.contract import AgentConfig, FaultedEvent, RunEvent, RunSnapshot, SettledEvent, ToolCall
-from sidecar.runtime.wire import is_blank, paired
+from sidecar.runtime.wire import is_blank, pair_results
 
 Beat: TypeAlias = Emission | Literal["pause", "raise", "hang"]
 Deed: TypeAlias = Literal["submit", "abort", "withdraw", "give up", "wait"]
@@ -156,6 +156,6 @@ def assert_sound(turns: Sequence[Turn]) -> None:
     segment: list[Turn] = []
     for turn in (*turns, AssistantTurn(())):
         if isinstance(turn, AssistantTurn):
-            assert paired(segment) == tuple(segment)
+            assert pair_results(segment) == tuple(segment)
             segment = []
         segment.append(turn)

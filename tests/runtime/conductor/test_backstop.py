@@ -35,7 +35,13 @@ from sidecar.llmgateway.contract import (
 from sidecar.runtime.conductor import Agent, AgentDeps, MemoryJournal, create_agent
 from sidecar.runtime.conductor.backstop import Backstop
 from sidecar.runtime.contract import NO_COMPACTION, AgentConfig, CompactionPolicy, ToolCall
-from sidecar.runtime.memory import DISTILL_INSTRUCTION, SUMMARY_HEADING, LiveCompaction, live_tokens
+from sidecar.runtime.memory import (
+    DISTILL_INSTRUCTION,
+    SUMMARY_HEADING,
+    HostMarks,
+    LiveCompaction,
+    live_tokens,
+)
 from sidecar.runtime.wire import build_conversation
 
 CARD = replace(MOCK_CARD, id="m", context_window=2_000)
@@ -244,7 +250,7 @@ async def test_it_does_not_compact_again_at_the_next_call() -> None:
 
 async def relief(history: Sequence[Turn], **knobs: Any) -> LiveCompaction | None:
     config = AgentConfig(model="m", **knobs)
-    backstop = Backstop(config, Distiller(), lambda model_id: CARD)
+    backstop = Backstop(config, Distiller(), lambda model_id: CARD, HostMarks())
     return await backstop.relieve(AppendOnlySeq(history), build_conversation(history, config), CancelToken())
 
 
@@ -262,7 +268,7 @@ async def test_b_r17_an_image_does_not_weigh_its_payload() -> None:
 
 
 async def test_the_weight_follows_a_history_that_grows_or_is_replaced() -> None:
-    backstop = Backstop(AgentConfig(model="m"), Distiller(), lambda model_id: CARD)
+    backstop = Backstop(AgentConfig(model="m"), Distiller(), lambda model_id: CARD, HostMarks())
     history: AppendOnlySeq[Turn] = AppendOnlySeq(chat(3))
     for step in (history, history.extended(chat(5)), AppendOnlySeq[Turn](chat(2)), history):
         assert backstop._tokens(step) == live_tokens(tuple(step))

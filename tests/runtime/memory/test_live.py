@@ -21,8 +21,14 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.scripted import Say, ScriptedModel
 from sidecar.runtime.contract import CompactionPolicy
-from sidecar.runtime.memory import compact_live, find_cut_point, live_tokens, plan_live_cut, should_compact
-from sidecar.runtime.memory.live import LiveCut
+from sidecar.runtime.memory import (
+    LiveCut,
+    compact_live,
+    find_cut_point,
+    live_tokens,
+    plan_live_cut,
+    should_compact,
+)
 
 POLICY = CompactionPolicy(0.8, 8)
 
@@ -47,7 +53,7 @@ def test_below_the_trigger_nothing_is_planned(turns: Any, card: Any) -> None:
 def test_the_wanted_turns_are_kept_where_they_fit(turns: Any, card: Any) -> None:
     cut = plan(turns, card, "ua" * 20, size=800, keep=8)
     assert cut is not None
-    assert (cut.cut, cut.pinned) == (32, ())
+    assert (cut.cut, cut.kept_prompt) == (32, ())
 
 
 def test_b_r17_the_tail_is_bounded_in_tokens_too(turns: Any, card: Any) -> None:
@@ -61,7 +67,7 @@ def test_a_tool_loop_keeps_its_prompt_pinned(turns: Any, card: Any) -> None:
     history = turns.spelled("u" + "ct" * 20, 800)
     cut = plan_live_cut(history, card(8_000), POLICY)
     assert cut is not None
-    assert cut.pinned == history[0].blocks
+    assert cut.kept_prompt == history[0].blocks
     assert not separates(history, cut.cut)
 
 
@@ -70,7 +76,7 @@ def test_the_tail_and_the_prompt_it_leaves_behind_fit_together(turns: Any, card:
     history = [turns.user("x" * 14_000), *turns.spelled("ctct", 300), *turns.spelled("ct", 14_000)]
     cut = plan_live_cut(history, card(8_000), POLICY)
     assert cut is not None
-    assert cut.pinned == history[0].blocks
+    assert cut.kept_prompt == history[0].blocks
     assert cut.tail_tokens + live_tokens(history[:1]) <= cut.room_tokens
 
 
@@ -95,14 +101,14 @@ def test_the_newest_results_are_kept_even_if_the_policy_wants_fewer_turns(turns:
     assert find_cut_point(history, 1) == len(history)
     cut = plan_live_cut(history, card(8_000), CompactionPolicy(0.8, 1))
     assert cut is not None
-    assert (cut.cut, cut.pinned) == (21, history[20].blocks)
+    assert (cut.cut, cut.kept_prompt) == (21, history[20].blocks)
 
 
 def test_a_blank_turn_at_the_end_is_looked_through(turns: Any, card: Any) -> None:
     history = [*turns.spelled("ua" * 10 + "u", 1_500), AssistantTurn(())]
     cut = plan_live_cut(history, card(8_000), CompactionPolicy(0.8, 1))
     assert cut is not None
-    assert (cut.cut, cut.pinned) == (20, ())
+    assert (cut.cut, cut.kept_prompt) == (20, ())
 
 
 def test_b_r17_an_image_never_triggers_a_compaction_again_and_again(turns: Any, card: Any) -> None:
@@ -155,7 +161,7 @@ async def test_a_giant_newest_result_is_quoted_in_part(turns: Any, card: Any) ->
     history = [turns.user("go"), turns.calls("c1", path="a.py"), turns.results("c1", output=result)]
     cut = plan_live_cut(history, card(8_000), POLICY)
     assert cut is not None
-    assert (cut.cut, cut.pinned) == (3, history[0].blocks)
+    assert (cut.cut, cut.kept_prompt) == (3, history[0].blocks)
     done = await compact_live(
         history, cut, ScriptedModel([[Say("gist")]], when_exhausted="repeat"), model=card(8_000)
     )
@@ -203,7 +209,7 @@ async def test_any_live_compaction_is_safe(
     assert 1 <= cut.cut <= len(history)
     assert not separates(history, cut.cut)
     newest = max(i for i, turn in enumerate(history) if isinstance(turn, UserTurn))
-    assert cut.cut <= newest or cut.pinned == history[newest].blocks
+    assert cut.cut <= newest or cut.kept_prompt == history[newest].blocks
     gist = data.draw(st.sampled_from(["", "short", "long " * 400]))
     done = await compact_live(
         history, cut, ScriptedModel([[Say(gist)]], when_exhausted="repeat"), model=card(window)

@@ -169,7 +169,7 @@ def test_extending_bit_by_bit_is_extending_at_once(turns: list[Turn], cuts: list
     bounds = [0, *sorted(min(cut, len(turns)) for cut in cuts), len(turns)]
     outgoing = Outgoing()
     for start, stop in pairwise(bounds):
-        outgoing = outgoing.extended(turns[start:stop])
+        outgoing = outgoing.extend(turns[start:stop])
     assert outgoing.turns() == sent(turns)
 
 

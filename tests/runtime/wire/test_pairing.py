@@ -16,7 +16,7 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
-from sidecar.runtime.wire import NO_RESULT, is_blank, paired, with_distinct_ids
+from sidecar.runtime.wire import NO_RESULT, is_blank, pair_results, with_distinct_ids
 
 IMAGE = ImageBlock("image/png", "AAAA")
 
@@ -84,7 +84,7 @@ def test_b_r15_ids_are_made_distinct(ids: list[str], distinct: list[str]) -> Non
     ],
 )
 def test_a_sound_segment_is_left_as_it_is(segment: list[Turn]) -> None:
-    assert all(new is old for new, old in zip(paired(segment), segment, strict=True))
+    assert all(new is old for new, old in zip(pair_results(segment), segment, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_a_sound_segment_is_left_as_it_is(segment: list[Turn]) -> None:
     ],
 )
 def test_an_unsound_segment_is_healed(segment: list[Turn], healed: list[Turn]) -> None:
-    assert list(paired(segment)) == healed
-    assert paired(paired(segment)) == tuple(healed)
+    assert list(pair_results(segment)) == healed
+    assert pair_results(pair_results(segment)) == tuple(healed)
 
 
 def test_a_mixed_turn_keeps_the_order_of_its_blocks() -> None:
