@@ -59,8 +59,6 @@ from sidecar.runtime.memory import LiveCompaction
 from sidecar.runtime.wire import Outgoing
 from sidecar.workspace.contract import FileAccessError
 
-__all__ = ["THINKING_LEVELS", "Core"]
-
 THINKING_LEVELS: Final[tuple[ThinkingLevel, ...]] = get_args(ThinkingLevel)
 
 
