@@ -148,7 +148,7 @@ def asked(model: ScriptedModel, call: int = 0) -> str:
     return block.text
 
 
-async def test_b_w1_one_large_newest_message_does_not_stop_compaction() -> None:
+async def test_one_large_newest_message_does_not_stop_compaction() -> None:
     """It is kept, and everything before it goes."""
     messages = [*talk(10), *ask("x" * 30_000)]
     record = await condense(messages, window=40_000, context_tokens=39_000)
@@ -156,7 +156,7 @@ async def test_b_w1_one_large_newest_message_does_not_stop_compaction() -> None:
     assert record.messages[1:] == tuple(messages[20:])
 
 
-async def test_b_w1_one_large_newest_tool_group_does_not_either() -> None:
+async def test_one_large_newest_tool_group_does_not_either() -> None:
     """The batch stays whole, the giant result is cut down with a marker that says how to read the rest."""
     group: list[Message] = [
         AssistantMessage(tuple(ToolCallBlock(key, "read", {"path": f"{key}.py"}) for key in "ab")),
@@ -172,7 +172,7 @@ async def test_b_w1_one_large_newest_tool_group_does_not_either() -> None:
     assert record.clipped == 1
 
 
-async def test_b_w1_a_lone_giant_result_is_cut_where_it_stands() -> None:
+async def test_a_lone_giant_result_is_cut_where_it_stands() -> None:
     """Nothing to fold, no model call."""
     messages = [*ask("read it"), *use("read", "a.py", "a" * 200_000)]
     model = ScriptedModel([[Say(DIGEST)]])
@@ -182,7 +182,7 @@ async def test_b_w1_a_lone_giant_result_is_cut_where_it_stands() -> None:
     assert record.tokens_after <= (12_000 - 2048) * 0.75
 
 
-async def test_b_w2_no_tail_at_all_still_compacts() -> None:
+async def test_no_tail_at_all_still_compacts() -> None:
     """keep_recent 0 keeps the newest message."""
     messages = talk(12)
     record = await condense(messages, policy=BudgetPolicy(0.5, 0))
@@ -190,7 +190,7 @@ async def test_b_w2_no_tail_at_all_still_compacts() -> None:
     assert record.messages[1:] == (messages[-2], messages[-1])
 
 
-async def test_b_w3_without_a_model_the_facts_survive() -> None:
+async def test_without_a_model_the_facts_survive() -> None:
     """Rules, edits, commands and errors are in the digest, not only a count."""
     messages = [
         *ask("Port it. Never touch the vendored code."),
@@ -211,7 +211,7 @@ async def test_b_w3_without_a_model_the_facts_survive() -> None:
 
 
 @pytest.mark.parametrize("shape", ["summary", "user"])
-async def test_b_w4_the_earlier_digest_travels_as_such(shape: str) -> None:
+async def test_the_earlier_digest_travels_as_such(shape: str) -> None:
     """Once, in its own block, not flattened as something the user said."""
     earlier: Message = CompactionSummaryMessage("# Objective\nmove the mill", 9)
     if shape == "user":
@@ -223,7 +223,7 @@ async def test_b_w4_the_earlier_digest_travels_as_such(shape: str) -> None:
     assert "» you: [session digest" not in asked(model)
 
 
-async def test_b_w4_two_passes_without_a_model_lose_no_fact() -> None:
+async def test_two_passes_without_a_model_lose_no_fact() -> None:
     """The first digest is merged into the second."""
     first = await condense([*ask("Port it. Never touch api.py."), *talk(12)])
     second = await condense([*first.messages, *talk(12)])
@@ -232,7 +232,7 @@ async def test_b_w4_two_passes_without_a_model_lose_no_fact() -> None:
     assert digest.count("# Carryover") == 1
 
 
-async def test_b_w5_the_summariser_sees_the_original_bodies() -> None:
+async def test_the_summariser_sees_the_original_bodies() -> None:
     """Blanking lightens what is kept, nothing else; restored files are no placeholders."""
     reads = [
         message for number in range(12) for message in use("read", f"f{number}.py", f"body {number} {FILLER}")
@@ -245,7 +245,7 @@ async def test_b_w5_the_summariser_sees_the_original_bodies() -> None:
     assert all("body" in str(file.message.content) for file in record.restored)
 
 
-async def test_w18_w21_stale_results_are_blanked_in_what_is_kept() -> None:
+async def test_stale_results_are_blanked_in_what_is_kept() -> None:
     """All but the newest six of the tail."""
     tail = [message for number in range(9) for message in use("read", f"f{number}.py", "word " * 40)]
     record = await condense([*talk(4), *ask("read them"), *tail], window=None, force=True)
@@ -265,7 +265,7 @@ def turns_with_tools() -> list[Turn]:
 
 
 @pytest.mark.parametrize("force", [False, True])
-async def test_b_w6_the_rules_hold_for_turns(force: bool) -> None:
+async def test_the_rules_hold_for_turns(force: bool) -> None:
     """Through the bridge: pairs whole, files restored, the tail the same turns."""
     turns = turns_with_tools()
     out = await WindowBudgetCondense(CondenserDeps(card=CARD)).condense(turns, CondenseOpts(force=force))
@@ -283,7 +283,7 @@ async def test_b_w6_the_rules_hold_for_turns(force: bool) -> None:
     assert list(out[-4:]) == turns[-4:]
 
 
-async def test_b_w7_one_huge_old_message_is_worth_its_digest() -> None:
+async def test_one_huge_old_message_is_worth_its_digest() -> None:
     """As many messages as before, far fewer tokens: accepted."""
     messages = [*ask("x" * 40_000), *say("ok"), *ask("next")]
     record = await condense(messages, window=None, force=True)
@@ -291,7 +291,7 @@ async def test_b_w7_one_huge_old_message_is_worth_its_digest() -> None:
     assert record.tokens_after < record.tokens_before // 10
 
 
-async def test_b_w7_a_digest_that_would_be_larger_is_not_accepted() -> None:
+async def test_a_digest_that_would_be_larger_is_not_accepted() -> None:
     """A model that writes a book is not believed; where nothing shrinks, the very input comes back."""
     model = ScriptedModel([[Say("word " * 9000)]])
     record = await condense([*talk(2), *ask()], model, window=None, force=True)
@@ -302,7 +302,7 @@ async def test_b_w7_a_digest_that_would_be_larger_is_not_accepted() -> None:
     assert record.messages is tiny
 
 
-async def test_b_w7_restored_files_never_make_the_result_larger() -> None:
+async def test_restored_files_never_make_the_result_larger() -> None:
     """They give way."""
     messages = [*ask("read"), *use("read", "a.py", "y" * 700), *ask("next")]
     record = await condense(messages, window=None, force=True)
@@ -310,7 +310,7 @@ async def test_b_w7_restored_files_never_make_the_result_larger() -> None:
     assert record.tokens_after < record.tokens_before
 
 
-async def test_b_w8_files_come_back_as_they_are_now() -> None:
+async def test_files_come_back_as_they_are_now() -> None:
     """Fresh bytes with their hash, a deleted file said to be deleted, ranges as ranges, one file per path."""
     messages = [
         *ask("work"),
@@ -349,7 +349,7 @@ async def test_b_w8_files_come_back_as_they_are_now() -> None:
     assert "old text" not in "".join(texts)
 
 
-async def test_b_w8_the_result_stays_inside_the_limit() -> None:
+async def test_the_result_stays_inside_the_limit() -> None:
     """A file that grew is restored in part."""
     messages = [*use("read", "big.py"), *talk(12)]
     now = FreshText("line\n" * 90_000, "sha256:b")
@@ -359,7 +359,7 @@ async def test_b_w8_the_result_stays_inside_the_limit() -> None:
     assert record.tokens_after == estimate_tokens(record.messages) <= (12_000 - 2048) * 0.75
 
 
-async def test_b_w8_a_changed_file_is_not_restored_from_history() -> None:
+async def test_a_changed_file_is_not_restored_from_history() -> None:
     """Without anybody to ask, not at all."""
     messages = [*use("read", "a.py", "old"), *use("edit", "./a.py", "ok"), *talk(12)]
     assert (await condense(messages)).restored == ()
@@ -374,7 +374,7 @@ async def test_b_w8_a_changed_file_is_not_restored_from_history() -> None:
         pytest.param({"force": True}, None, id="forced"),
     ],
 )
-async def test_b_w9_the_runner_has_its_own_gate(run: dict[str, Any], noop: str | None) -> None:
+async def test_the_runner_has_its_own_gate(run: dict[str, Any], noop: str | None) -> None:
     """Estimate or live occupancy, whichever is larger; a no-op returns the very input."""
     messages = talk(4)
     record = await condense(messages, **run)
@@ -382,14 +382,14 @@ async def test_b_w9_the_runner_has_its_own_gate(run: dict[str, Any], noop: str |
     assert (record.messages is messages) == (noop is not None)
 
 
-async def test_b_w9_no_card_no_gate() -> None:
+async def test_no_card_no_gate() -> None:
     """Automatic compaction needs a window; a forced one does not."""
     messages = talk(40)
     assert (await condense(messages, window=None)).noop == "noWindow"
     assert (await condense(messages, window=None, force=True)).noop is None
 
 
-async def test_b_w9_force_helps_with_a_single_long_turn() -> None:
+async def test_force_helps_with_a_single_long_turn() -> None:
     """It cuts inside the tool loop and keeps the prompt verbatim, between digest and tail."""
     loop = [
         message for number in range(40) for message in use("bash", f"{number}", command=f"make step{number}")
@@ -405,7 +405,7 @@ async def test_b_w9_force_helps_with_a_single_long_turn() -> None:
     assert record.tokens_after < record.tokens_before // 2
 
 
-async def test_b_w10_what_the_summariser_is_shown_fits_its_window() -> None:
+async def test_every_prompt_fits_the_window_of_the_summariser() -> None:
     """In pieces, each carrying the digest of those before it; all of the head is shown."""
     model = ScriptedModel([[Say(DIGEST)]], when_exhausted="repeat")
     messages = [*talk(30), *use("read", "big.py", "日本語 " * 9000), *ask()]
@@ -421,14 +421,14 @@ async def test_b_w10_what_the_summariser_is_shown_fits_its_window() -> None:
     assert record.summary_source == "model"
 
 
-async def test_b_w11_condensing_again_finds_nothing_to_do() -> None:
+async def test_condensing_again_finds_nothing_to_do() -> None:
     """The condensed view is under the limit, and the very same object comes back."""
     once = await condense(talk(40))
     again = await condense(once.messages)
     assert (again.noop, again.messages is once.messages) == ("underBudget", True)
 
 
-async def test_b_w11_a_transcript_is_taken_as_it_is() -> None:
+async def test_a_transcript_is_taken_as_it_is() -> None:
     """Nothing is weighed again, and it is returned itself when there is nothing to do."""
     transcript = Transcript.of(talk(4))
     assert (await condense(transcript)).messages is transcript
@@ -586,7 +586,9 @@ async def test_the_record_says_what_was_done() -> None:
         pytest.param(True, [], False, id="nothing at all"),
     ],
 )
-async def test_w18_condense_transcript(force: bool, words: list[Message], changes: bool) -> None:
+async def test_condensing_gives_a_digest_and_the_last_turn_or_the_very_input(
+    force: bool, words: list[Message], changes: bool
+) -> None:
     """[digest, *the last turn], or the very input."""
     out = await condense_transcript(CondenserDeps(), words, CondenseOpts(force, None, 0))
     if changes:
@@ -631,6 +633,8 @@ def guard(n_dropped: int, body: str = "b" * 400, **options: Any) -> list[str]:
         pytest.param(lambda: guard(20, opts=RehydrateOpts(max_files=1)), ["f9.py"], id="the caller's limit"),
     ],
 )
-def test_w19_restore_under_count_guard(find: Callable[[], list[str]], paths: list[str]) -> None:
+def test_restored_files_stay_fewer_and_cheaper_than_the_dropped_messages(
+    find: Callable[[], list[str]], paths: list[str]
+) -> None:
     """At most dropped - 2 messages, and fewer tokens than were dropped; the newest stay."""
     assert find() == paths

@@ -48,7 +48,7 @@ def user(text: str) -> UserTurn:
     return UserTurn((TextBlock(text),))
 
 
-def test_b_w6_every_result_is_a_message_of_its_own() -> None:
+def test_every_result_is_a_message_of_its_own() -> None:
     """Named after its call, in order; JSON keeps its type, text is text."""
     assert turns_to_messages([user("go"), CALLS, RESULTS]) == (
         UserMessage((TextBlock("go"),), 0),

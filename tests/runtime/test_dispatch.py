@@ -1,4 +1,4 @@
-"""Rounds of tool calls: fact R19, and what tools may do wrong (B-R10, B-R15)."""
+"""Rounds of tool calls: order, limit, cancellation, and tools that misbehave."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def collect(rounds: AsyncIterator[ToolSettledSignal]) -> list[ToolSettledS
     return [signal async for signal in rounds]
 
 
-async def test_r19_outcomes_come_in_the_order_of_completion() -> None:
+async def test_outcomes_come_in_the_order_of_completion() -> None:
     bench = Bench()
     round_ = asyncio.create_task(collect(create_scheduler(bench).run(calls("abc"), CancelToken())))
     for call_id in "bca":
@@ -74,7 +74,7 @@ async def test_r19_outcomes_come_in_the_order_of_completion() -> None:
     assert await round_ == [done("b"), done("c"), done("a")]
 
 
-async def test_r19_calls_that_end_at_once_come_in_the_order_they_ended() -> None:
+async def test_calls_that_end_at_once_come_in_the_order_they_ended() -> None:
     bench = Bench()
     round_ = asyncio.create_task(collect(create_scheduler(bench).run(calls("abc"), CancelToken())))
     await bench.until("abc")
@@ -87,7 +87,7 @@ async def test_r19_calls_that_end_at_once_come_in_the_order_they_ended() -> None
     ("concurrency", "n_live"),
     [(0, 1), (-3, 1), (1, 1), (2.9, 2), (DEFAULT_CONCURRENCY, 8), (100, 10)],
 )
-async def test_r19_the_limit(concurrency: float, n_live: int) -> None:
+async def test_no_more_calls_run_at_once_than_the_limit(concurrency: float, n_live: int) -> None:
     bench, ids = Bench(), "abcdefghij"
     scheduler = create_scheduler(bench, concurrency)
     round_ = asyncio.create_task(collect(scheduler.run(calls(ids), CancelToken())))
@@ -98,11 +98,11 @@ async def test_r19_the_limit(concurrency: float, n_live: int) -> None:
     assert bench.started == list(ids)
 
 
-async def test_r19_no_calls_end_at_once() -> None:
+async def test_no_calls_end_at_once() -> None:
     assert await collect(create_scheduler(Bench()).run([], CancelToken())) == []
 
 
-async def test_r19_calls_that_were_not_started_are_skipped_after_a_cancel() -> None:
+async def test_calls_that_were_not_started_are_skipped_after_a_cancel() -> None:
     bench, token = Bench(), CancelToken()
     round_ = asyncio.create_task(collect(create_scheduler(bench, 2).run(calls("abcd"), token)))
     await bench.until("ab")
@@ -133,7 +133,7 @@ async def test_each_call_has_a_token_of_its_own_below_the_round_s() -> None:
     await round_
 
 
-async def test_r19_cancel_reaches_every_live_round() -> None:
+async def test_cancel_reaches_every_live_round() -> None:
     bench = Bench()
     scheduler = Scheduler(bench)
     rounds = [asyncio.create_task(collect(scheduler.run(calls(ids), CancelToken()))) for ids in ("a", "b")]
@@ -155,13 +155,11 @@ async def _raise(error: BaseException) -> object:
     [
         pytest.param(ValueError("boom"), "boom", id="R19 an exception becomes an error outcome"),
         pytest.param(ValueError(), "ValueError", id="one without words is named"),
-        pytest.param(
-            asyncio.CancelledError(), "the tool was cancelled", id="B-R10 a CancelledError of its own"
-        ),
-        pytest.param(Interrupt("stop"), "stop", id="B-R10 a BaseException"),
+        pytest.param(asyncio.CancelledError(), "the tool was cancelled", id="a CancelledError of its own"),
+        pytest.param(Interrupt("stop"), "stop", id="a BaseException"),
     ],
 )
-async def test_b_r10_what_a_tool_raises_is_its_outcome(behaviour: BaseException, expected: str) -> None:
+async def test_an_exception_of_a_tool_is_its_outcome(behaviour: BaseException, expected: str) -> None:
     tools = FunctionTools(ls=lambda call, cancel: _raise(behaviour), ok=lambda call, cancel: _give("fine"))
     round_ = create_scheduler(tools.runner).run([*calls("a"), ToolCall("b", "ok", {})], CancelToken())
     outcomes = {signal.id: signal for signal in await collect(round_)}
@@ -172,7 +170,7 @@ async def _give(output: object) -> object:
     return output
 
 
-async def test_b_r10_a_runner_that_raises_before_it_awaits_is_no_exception() -> None:
+async def test_a_runner_that_raises_before_it_awaits_is_no_exception() -> None:
     class Eager:
         def run(self, call: ToolCall, cancel: CancelToken) -> Awaitable[ToolOutcome]:
             raise ValueError("at once")
@@ -181,13 +179,13 @@ async def test_b_r10_a_runner_that_raises_before_it_awaits_is_no_exception() -> 
     assert await collect(round_) == [done("a", "at once", is_error=True)]
 
 
-async def test_b_r15_a_wrong_id_is_put_right() -> None:
+async def test_a_wrong_id_is_put_right() -> None:
     tools = FunctionTools(ls=lambda call, cancel: _give(ToolOutcome("other", "out", True)))
     round_ = create_scheduler(tools.runner).run(calls("ab"), CancelToken())
     assert await collect(round_) == [done("a", is_error=True), done("b", is_error=True)]
 
 
-async def test_b_r15_what_is_no_outcome_becomes_an_error() -> None:
+async def test_a_wrong_return_value_becomes_an_error() -> None:
     class Careless:
         async def run(self, call: ToolCall, cancel: CancelToken) -> ToolOutcome:
             return None  # type: ignore[return-value]  # what careless runners do

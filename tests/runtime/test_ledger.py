@@ -1,4 +1,4 @@
-"""Who hears of a run: fact R20."""
+"""The ledger: each event to each subscriber, and the newest snapshot kept."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_events_reach_every_handler_in_the_order_they_subscribed() -> None:
     assert ledger.size == 2
 
 
-def test_r20_one_handler_is_one_subscription() -> None:
+def test_one_handler_is_one_subscription() -> None:
     ledger, heard = RunLedger(), list[RunEvent]()
     ledger.subscribe(heard.append)
     stop = ledger.subscribe(heard.append)
@@ -45,7 +45,7 @@ def test_r20_one_handler_is_one_subscription() -> None:
     assert ledger.size == 0
 
 
-def test_r20_an_exception_of_one_handler_keeps_nobody_else_from_hearing() -> None:
+def test_an_exception_of_one_handler_keeps_the_event_from_no_other() -> None:
     ledger, heard = RunLedger(), list[RunEvent]()
 
     def boom(event: RunEvent) -> None:
@@ -68,7 +68,7 @@ def test_cancellation_is_never_swallowed() -> None:
         ledger.publish(EVENT)
 
 
-def test_r20_delivery_is_over_those_who_were_subscribed_when_it_began() -> None:
+def test_an_event_reaches_every_handler_that_was_subscribed_when_it_began() -> None:
     ledger, heard = RunLedger(), list[str]()
 
     def first(event: RunEvent) -> None:
@@ -110,7 +110,7 @@ def test_clear_drops_everybody() -> None:
         pytest.param(ToolFinishedEvent("a", "ls", ToolOutcome("a", 1, False)), ONE, id="tool_finished"),
     ],
 )
-def test_r20_the_accumulator_keeps_the_last_snapshot(event: RunEvent, kept: object) -> None:
+def test_the_accumulator_keeps_the_last_snapshot(event: RunEvent, kept: object) -> None:
     accumulator = SnapshotAccumulator()
     assert accumulator.get_snapshot() is None
     accumulator.observe(SnapshotEvent(ONE))

@@ -1,4 +1,4 @@
-"""The public face of the runtime: every name of seed 002, and the seed's own examples as printed."""
+"""The public face of the runtime: every name of its seed document, and the examples there as printed."""
 
 from __future__ import annotations
 

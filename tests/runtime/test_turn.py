@@ -1,4 +1,4 @@
-"""One model call as signals: fact R18."""
+"""One model call as signals."""
 
 from __future__ import annotations
 
@@ -54,11 +54,13 @@ async def signals(channel: Channel) -> list[Signal]:
         ),
     ],
 )
-async def test_r18_signals(said: list[Emission | BaseException], expected: list[Signal]) -> None:
+async def test_each_emission_becomes_a_signal_and_then_the_stream_ends(
+    said: list[Emission | BaseException], expected: list[Signal]
+) -> None:
     assert await signals(speak(*said)) == expected
 
 
-async def test_r18_cancellation_passes_through() -> None:
+async def test_cancellation_passes_through() -> None:
     with pytest.raises(asyncio.CancelledError):
         await signals(speak(A, asyncio.CancelledError()))
 

@@ -67,7 +67,7 @@ def check(words: str, *, start: int, cut: int) -> None:
         pytest.param("c1 r1", 1, 0, id="nor can one pair"),
     ],
 )
-def test_safe_cut(words: str, start: int, cut: int) -> None:
+def test_a_safe_cut_keeps_calls_and_results_together(words: str, start: int, cut: int) -> None:
     """The least safe index at or behind the start, else the greatest before it, else none."""
     check(words, start=start, cut=cut)
 
@@ -83,6 +83,6 @@ def test_safe_cut(words: str, start: int, cut: int) -> None:
         ("", False),
     ],
 )
-def test_has_open_calls(words: str, is_open: bool) -> None:
+def test_only_the_newest_reply_waits_for_results(words: str, is_open: bool) -> None:
     """Only the newest reply waits, and only until a prompt comes."""
     assert has_open_calls(transcript(words)) is is_open

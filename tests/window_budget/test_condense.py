@@ -100,7 +100,7 @@ def body(summary: Summary) -> str:
         pytest.param([done("x"), TextEmission("late")], "x", id="the first reply ends it"),
     ],
 )
-async def test_w14_the_text_of_a_reply(emissions: list[Emission], text: str) -> None:
+async def test_the_text_of_a_done_reply_wins_over_its_deltas(emissions: list[Emission], text: str) -> None:
     """Header, blank line, text; under the user's role."""
     script = Script(*emissions)
     summary = await summarize(MESSAGES, SummarizeDeps(script))
@@ -131,7 +131,7 @@ async def test_w14_the_text_of_a_reply(emissions: list[Emission], text: str) -> 
         pytest.param([TextEmission("half"), RuntimeError("torn")], "modelError", id="a stream that raises"),
     ],
 )
-async def test_w15_a_failing_model_degrades_to_the_local_digest(
+async def test_a_failing_model_degrades_to_the_local_digest(
     emissions: list[Emission | Exception], reason: str
 ) -> None:
     """Never raises; says that, and why, no model wrote it."""
@@ -142,7 +142,7 @@ async def test_w15_a_failing_model_degrades_to_the_local_digest(
     assert script.closed == 1
 
 
-async def test_w15_an_invoker_that_raises_degrades_too() -> None:
+async def test_an_invoker_that_raises_degrades_too() -> None:
     """Before there is any stream."""
 
     def broken(conversation: Conversation, options: StreamOptions) -> Channel:
@@ -152,7 +152,7 @@ async def test_w15_an_invoker_that_raises_degrades_too() -> None:
     assert summary.fallback_reason == "modelError"
 
 
-async def test_w13_without_a_model() -> None:
+async def test_without_a_model_the_digest_is_local() -> None:
     """A heading, the count first, the earlier digest carried."""
     summary = await summarize(MESSAGES, SummarizeDeps(prior_digest="  # Plan\nship\n"))
     lines = body(summary).split("\n")
@@ -162,14 +162,14 @@ async def test_w13_without_a_model() -> None:
     assert summary.fallback_reason == "noModel"
 
 
-async def test_w13_the_header_is_the_scopes() -> None:
+async def test_the_scope_decides_the_header() -> None:
     """A branch has its own."""
     summary = await condense_scope(MESSAGES, SummarizeDeps(Script(done("x"))))
     assert body(summary) == f"{BRANCH_HEADER}\n\nx"
     assert body(await condense_scope(MESSAGES)).startswith(f"{BRANCH_HEADER}\n\n# Carryover\n2 ")
 
 
-async def test_w15_what_the_model_is_asked() -> None:
+async def test_the_model_gets_the_brief_and_one_prompt() -> None:
     """Brief, one user turn, high thinking, the cap and the token."""
     script, token = Script(done("x")), CancelToken()
     await summarize(MESSAGES, SummarizeDeps(script, prior_digest="old", cancel=token, max_tokens=99))
@@ -201,7 +201,7 @@ async def test_a_token_cancelled_during_the_stream_ends_it() -> None:
     assert summary.fallback_reason == "cancelled"
 
 
-async def test_w16_an_earlier_digest_counts_one_and_is_carried() -> None:
+async def test_an_earlier_digest_counts_one_and_is_carried() -> None:
     """Not flattened as well."""
     script = Script(done("x"))
     summary = await summarize([CompactionSummaryMessage("# Plan", 9), *MESSAGES], SummarizeDeps(script))

@@ -38,25 +38,25 @@ LONG: list[Message] = [
 ]
 
 
-async def test_w17_without_a_card_nothing_happens() -> None:
+async def test_without_a_card_nothing_happens() -> None:
     """No window, no measure: the very same list comes back."""
     assert await create_condenser()(LONG) is LONG
     assert await create_condenser(CondenserDeps(policy=POLICY))(LONG) is LONG
 
 
-async def test_w17_under_budget_nothing_happens() -> None:
+async def test_under_budget_nothing_happens() -> None:
     """The very same list comes back."""
     short = LONG[:2]
     assert await create_condenser(CondenserDeps(card=CARD, policy=POLICY))(short) is short
 
 
-async def test_w17_nothing_condensable_nothing_happens() -> None:
+async def test_nothing_condensable_nothing_happens() -> None:
     """Over budget, but the documented rule finds no cut."""
     huge: list[Message] = [UserMessage("small", 1), UserMessage("x" * 36_000, 1)]
     assert await create_condenser(CondenserDeps(card=CARD))(huge) is huge
 
 
-async def test_w17_over_budget_the_head_becomes_a_digest() -> None:
+async def test_over_budget_the_head_becomes_a_digest() -> None:
     """[digest, *tail], the tail the very same messages."""
     out = list(await create_condenser(CondenserDeps(card=CARD, policy=POLICY))(LONG))
     digest, *tail = out
@@ -66,14 +66,14 @@ async def test_w17_over_budget_the_head_becomes_a_digest() -> None:
     assert 0 < len(tail) < len(LONG)
 
 
-async def test_b_w3_without_a_model_the_digest_still_says_what_happened() -> None:
+async def test_without_a_model_the_digest_still_says_what_happened() -> None:
     """Not a bare count: what was asked first and last is in it."""
     digest, *_ = await create_condenser(CondenserDeps(card=CARD, policy=POLICY))(LONG)
     assert isinstance(digest, UserMessage)
     assert "question 0: why why" in str(digest.content)
 
 
-async def test_b_w4_the_condenser_carries_an_earlier_digest_on() -> None:
+async def test_the_condenser_carries_an_earlier_digest_on() -> None:
     """On the second pass the first digest is carried, with or without its own role."""
     for earlier in (
         CompactionSummaryMessage("# Objective\nmove the mill", 900),

@@ -61,8 +61,8 @@ def call(arguments: Any) -> AssistantMessage:
         pytest.param(CompactionSummaryMessage("comp sum", 99), 9, id="compaction summary"),
     ],
 )
-def test_w4_vectors(message: Message, tokens: int) -> None:
-    """Each vector of fact W4."""
+def test_the_estimates_of_the_seed_document(message: Message, tokens: int) -> None:
+    """A message of each kind, with its figure."""
     assert estimate_message_tokens(message) == tokens
 
 
@@ -78,7 +78,7 @@ def test_w4_vectors(message: Message, tokens: int) -> None:
         pytest.param(UserMessage("日本語", 1), 7, id="characters, not bytes"),
     ],
 )
-def test_w1_to_w3_framing_and_characters(message: Message, tokens: int) -> None:
+def test_a_message_costs_its_framing_and_its_characters(message: Message, tokens: int) -> None:
     """Framing is 4 a message, 2 a block, 6 a call and 6 a result; one rounding up a message."""
     assert estimate_message_tokens(message) == tokens
 
@@ -100,7 +100,7 @@ def test_arguments_nested_too_deeply_to_print_still_weigh() -> None:
     assert estimate_message_tokens(call({"a": nested})) > 12
 
 
-def test_b_w10_non_ascii_arguments_are_not_escaped() -> None:
+def test_non_ascii_arguments_are_not_escaped() -> None:
     """Five characters of Japanese cost five characters."""
     assert estimate_message_tokens(call({"q": "日本語日本"})) == estimate_message_tokens(call({"q": "nihon"}))
 

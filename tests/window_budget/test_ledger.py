@@ -151,7 +151,9 @@ def test_which_calls_read_and_change_files(
         ),
     ],
 )  # fmt: skip
-def test_facts_of_a_call(call: tuple[str, Any], body: str, is_error: bool, facts: list[str]) -> None:
+def test_a_call_gives_its_facts_in_a_few_words(
+    call: tuple[str, Any], body: str, is_error: bool, facts: list[str]
+) -> None:
     """What it came to, in a few words."""
     assert [
         fact.text for fact in facts_of_call(ToolCallBlock("1", *call), body, 0, is_error=is_error)
@@ -170,7 +172,7 @@ def test_facts_of_a_call(call: tuple[str, Any], body: str, is_error: bool, facts
         ("a" * 9000 + "\nfatal: bad revision\n" + "b" * 3000, "fatal: bad revision"),
     ],
 )
-def test_telling_line(body: str, line: str) -> None:
+def test_the_error_line_is_the_error_itself(body: str, line: str) -> None:
     """The error itself before what merely mentions one, noise never."""
     assert error_line(body) == line
 

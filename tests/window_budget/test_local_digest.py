@@ -116,7 +116,7 @@ def test_every_kind_of_planted_fact_survives(before: int, after: int) -> None:
     assert cost(digest) <= LOCAL_DIGEST_TOKENS
 
 
-def test_b_w3_two_passes_lose_no_fact() -> None:
+def test_two_passes_lose_no_fact() -> None:
     """The second digest merges the first: same facts, no nested copy."""
     facts = [message for messages, _ in PLANTED for message in messages]
     first = local_fallback_digest(facts)
@@ -129,7 +129,7 @@ def test_b_w3_two_passes_lose_no_fact() -> None:
         assert cost(digest) <= LOCAL_DIGEST_TOKENS
 
 
-def test_b_w4_a_models_digest_is_carried_word_for_word() -> None:
+def test_a_models_digest_is_carried_word_for_word() -> None:
     """As it is while it fits; our own sections follow it, and are read again on the next pass."""
     prior = "# Objective\nport the importer\n\n# Guardrails\n- be brief\n\n# Plan\nnone"
     first = local_fallback_digest(ask("Go on with the port."), prior)

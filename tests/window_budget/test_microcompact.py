@@ -59,12 +59,12 @@ def cleared(messages: list[Message], keep: int) -> list[int] | None:
         pytest.param("", 6, None, id="no results"),
     ],
 )
-def test_w21_clear_stale_tool_results(tools: str, keep: int, expected: list[int] | None) -> None:
+def test_all_but_the_newest_results_are_blanked(tools: str, keep: int, expected: list[int] | None) -> None:
     """Only bodies change, from the oldest on, never the newest compactable ones."""
     assert cleared(transcript(tools), keep) == expected
 
 
-def test_w21_an_id_used_again_belongs_to_the_nearest_call() -> None:
+def test_an_id_used_again_belongs_to_the_nearest_call() -> None:
     """A control tool that reuses a reader's id is still a control tool."""
     messages: list[Message] = [
         AssistantMessage((ToolCallBlock("1", "read", {}),)),

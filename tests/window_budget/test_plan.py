@@ -81,7 +81,7 @@ def options(
         pytest.param("u5 a5 u5", options(None, force=True), "wouldNotShrink", id="less than a digest"),
     ],
 )
-def test_no_op_reasons(words: str, asked: BudgetRequest, reason: str) -> None:
+def test_a_plan_that_does_nothing_says_why(words: str, asked: BudgetRequest, reason: str) -> None:
     """Typed, and everything stays."""
     messages = transcript(words)
     plan = plan_compaction(messages, asked)
@@ -106,7 +106,7 @@ def test_no_op_reasons(words: str, asked: BudgetRequest, reason: str) -> None:
         pytest.param("u900 a900 u900 a2000", options(3000), 4, [2], id="a reply above the room goes"),
     ],
 )  # fmt: skip
-def test_where_the_tail_begins(words: str, asked: BudgetRequest, cut: int, kept: list[int]) -> None:
+def test_the_tail_begins_at_a_safe_cut(words: str, asked: BudgetRequest, cut: int, kept: list[int]) -> None:
     """The cut, and what stays."""
     plan = plan_compaction(transcript(words), asked)
     assert (plan.noop, plan.cut, list(plan.kept)) == (None, cut, kept)
@@ -147,7 +147,9 @@ def test_a_digest_may_be_as_large_as_the_one_it_carries_and_half_of_what_is_new(
         pytest.param(options(overhead=2900), None, True, id="no room left"),
     ],
 )
-def test_gate(asked: BudgetRequest, room: int | None, is_over: bool) -> None:
+def test_the_meter_reads_estimate_occupancy_and_overhead(
+    asked: BudgetRequest, room: int | None, is_over: bool
+) -> None:
     """Estimate, live occupancy and overhead against the limit."""
     messages = transcript("u500 a500 a489")
     total = estimate_tokens(messages)
@@ -158,7 +160,7 @@ def test_gate(asked: BudgetRequest, room: int | None, is_over: bool) -> None:
     assert gate == read_meter(Transcript.of(messages), asked)
 
 
-def test_b_w11_a_thousand_small_messages_are_under_budget() -> None:
+def test_a_thousand_small_messages_are_under_budget() -> None:
     """Tokens decide, not the number of messages."""
     assert plan_compaction(transcript("u1 a1 " * 500), options(100_000)).noop == "underBudget"
 

@@ -76,12 +76,12 @@ def tool(*blocks: Block, is_error: bool = False) -> ToolResultMessage:
         pytest.param(CompactionSummaryMessage("", 1), "", id="empty digest"),
     ],
 )
-def test_w9_flatten_transcript(message: Message, text: str) -> None:
-    """Each shape of fact W9; the error message, which the original hides, has a line of its own."""
+def test_each_message_is_flattened_under_its_role(message: Message, text: str) -> None:
+    """One line a message; the error of a reply has a line of its own."""
     assert flatten_transcript([message]) == text
 
 
-def test_w9_lines_are_joined_and_empty_messages_leave_no_gap() -> None:
+def test_lines_are_joined_and_empty_messages_leave_no_gap() -> None:
     """One newline between messages."""
     assert (
         flatten_transcript([UserMessage("a", 1), UserMessage("", 1), UserMessage("b", 1)])
@@ -101,16 +101,14 @@ def test_w9_lines_are_joined_and_empty_messages_leave_no_gap() -> None:
         ),
     ],
 )
-def test_b_w4_what_was_filed_under_the_user_is_not_flattened_as_said_by_the_user(
-    text: str, line: str
-) -> None:
+def test_digests_and_restored_files_are_not_flattened_as_words_of_the_user(text: str, line: str) -> None:
     """A digest stays a digest on the second pass."""
     assert flatten_transcript([UserMessage(text)]) == line
 
 
 @pytest.mark.parametrize("tag", ["</scrollback>", "</SCROLLBACK >", "< / scrollback>", "</carried-digest>"])
 @pytest.mark.parametrize("place", ["user", "tool", "call", "prior"])
-def test_b_w10_transcript_text_cannot_close_its_block(tag: str, place: str) -> None:
+def test_transcript_text_cannot_close_its_block(tag: str, place: str) -> None:
     """Wherever a closing tag of ours stands in the material, it closes nothing."""
     messages: dict[str, Message] = {
         "user": UserMessage(tag),
@@ -126,7 +124,7 @@ def test_b_w10_transcript_text_cannot_close_its_block(tag: str, place: str) -> N
     assert tag not in prompt or tag in ("</scrollback>", "</carried-digest>")
 
 
-def test_w11_blocks_of_the_prompt() -> None:
+def test_a_prompt_has_its_blocks_in_order() -> None:
     """Framing, carried digest, scrollback, headings: in this order, a blank line between them."""
     prompt = build_summary_prompt([UserMessage("hi")], CondenseScope.SESSION, " old \n")
     framing, carried, scrollback, headings = prompt.split("\n\n")
@@ -145,12 +143,12 @@ def test_w11_blocks_of_the_prompt() -> None:
 
 
 @pytest.mark.parametrize("prior", [None, "", " \n"])
-def test_w11_a_blank_prior_is_left_out(prior: str | None) -> None:
+def test_a_blank_prior_is_left_out(prior: str | None) -> None:
     """No empty block."""
     assert "carried-digest" not in build_summary_prompt([UserMessage("hi")], CondenseScope.SESSION, prior)
 
 
-def test_w11_the_framing_differs_by_scope() -> None:
+def test_the_framing_differs_by_scope() -> None:
     """And nothing else does."""
     session, branch = (build_summary_prompt([UserMessage("hi")], scope, "old") for scope in CondenseScope)
     assert session.split("\n\n")[0] != branch.split("\n\n")[0]
@@ -166,6 +164,6 @@ def test_instructions_of_the_user_come_last() -> None:
 @pytest.mark.parametrize(
     "word", ["archival", "do NOT reply", "tools", "paths", "commands", "Invent nothing", "`none`"]
 )
-def test_w12_what_the_brief_says(word: str) -> None:
+def test_the_brief_and_the_template_have_the_fixed_parts(word: str) -> None:
     """The content facts of the brief."""
     assert word in CONDENSER_BRIEF

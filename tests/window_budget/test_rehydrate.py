@@ -46,19 +46,19 @@ def check(dropped: Sequence[Message], *expected: str, kept: Sequence[Message] = 
     assert rehydrate_recent_reads(dropped, kept) == restored(*expected)
 
 
-def test_w22_the_freshest_reads_come_back_oldest_first() -> None:
+def test_the_freshest_reads_come_back_oldest_first() -> None:
     """Five files at most, the newest ones."""
     dropped = [message for number in range(7) for message in use("read", f"f{number}.py", f"body {number}")]
     check(dropped, *(f"f{number}.py\nbody {number}" for number in range(2, 7)))
 
 
 @pytest.mark.parametrize("key", ["path", "file_path", "filePath", "file"])
-def test_w22_the_path_may_go_by_several_names(key: str) -> None:
+def test_the_path_may_go_by_several_names(key: str) -> None:
     """Tools differ."""
     check(use("read", "a.py", key=key), "a.py\nbody")
 
 
-def test_w22_the_same_file_twice_gives_the_freshest_body() -> None:
+def test_the_same_file_twice_gives_the_freshest_body() -> None:
     """In the place of the newest read."""
     check(
         use("read", "a.py", "old") + use("read", "b.py") + use("read", "a.py", "new"),
@@ -79,12 +79,12 @@ def test_w22_the_same_file_twice_gives_the_freshest_body() -> None:
         pytest.param([UserMessage("read a.py")], id="no read at all"),
     ],
 )
-def test_w22_what_is_not_restored(messages: list[Message]) -> None:
+def test_only_successful_reads_with_a_body_are_restored(messages: list[Message]) -> None:
     """Only successful reads with something in them."""
     check(messages)
 
 
-def test_w22_what_the_tail_still_shows_is_left_out() -> None:
+def test_a_file_that_the_tail_still_shows_is_left_out() -> None:
     """By any spelling; a blanked read shows nothing; a whole write shows everything."""
     dropped = use("read", "./src/a.py", "old")
     check(dropped, kept=use("read", "src//a.py", "new"))
@@ -92,7 +92,7 @@ def test_w22_what_the_tail_still_shows_is_left_out() -> None:
     check(dropped, kept=use("write", "src/a.py", content="all of it"))
 
 
-def test_w22_the_budget_stops_but_the_freshest_always_comes() -> None:
+def test_the_budget_stops_but_the_freshest_always_comes() -> None:
     """The documented rule of the pure function; the runner keeps the budget (see the next tests)."""
     dropped = use("read", "small.py", "x") + use("read", "big.py", "y" * 90_000)
     assert rehydrate_recent_reads(dropped, []) == restored(f"big.py\n{'y' * 90_000}")
@@ -100,7 +100,7 @@ def test_w22_the_budget_stops_but_the_freshest_always_comes() -> None:
     assert rehydrate_recent_reads(dropped, []) == restored(f"new.py\n{'y' * 20_000}")
 
 
-def test_w22_the_options() -> None:
+def test_the_options_limit_files_and_name_the_reader() -> None:
     """Fewer files, another reader."""
     dropped = use("read", "a.py") + use("peek", "b.py") + use("peek", "c.py")
     assert rehydrate_recent_reads(dropped, [], RehydrateOpts(1, 8000, "peek")) == restored("c.py\nbody")
@@ -108,7 +108,7 @@ def test_w22_the_options() -> None:
 
 @pytest.mark.parametrize("tool", ["edit", "write"])
 @pytest.mark.parametrize("where", ["dropped", "kept"])
-def test_b_w8_a_file_changed_since_is_not_restored_from_history(tool: str, where: str) -> None:
+def test_a_file_changed_since_is_not_restored_from_history(tool: str, where: str) -> None:
     """Its text is history; a failed change is none."""
     read, change = use("read", "a.py"), use(tool, "src/../a.py", old_string="x", new_string="y")
     check(read + change if where == "dropped" else read, kept=[] if where == "dropped" else change)
@@ -117,7 +117,7 @@ def test_b_w8_a_file_changed_since_is_not_restored_from_history(tool: str, where
     check(change + read, "a.py\nbody")
 
 
-def test_b_w8_partial_reads_come_back_as_those_ranges() -> None:
+def test_partial_reads_come_back_as_those_ranges() -> None:
     """Each range by itself; a read of the whole file stands for all of them."""
     parts = use("read", "a.py", "one", offset=1, limit=10) + use("read", "a.py", "two", offset=90, limit=10)
     check(parts, "a.py (lines 1-10)\none", "a.py (lines 90-99)\ntwo")
@@ -128,7 +128,7 @@ def test_b_w8_partial_reads_come_back_as_those_ranges() -> None:
     check(parts, "a.py (lines 90-99)\ntwo", kept=use("read", "a.py", "one", limit=10))
 
 
-def test_b_w8_several_ranges_count_as_one_file() -> None:
+def test_several_ranges_count_as_one_file() -> None:
     """Five files, however many ranges."""
     dropped = [m for number in range(5) for m in use("read", f"f{number}.py")]
     dropped += [
@@ -157,7 +157,7 @@ def test_a_restored_file_can_be_restored_again() -> None:
         ("../a.py", "../a.py"),
     ],
 )
-def test_path_key(spelling: str, key: str) -> None:
+def test_lexical_spellings_of_a_path_have_one_key(spelling: str, key: str) -> None:
     """Lexical spellings of one path are one path; letters keep their case."""
     assert path_key(spelling) == key
 
@@ -202,7 +202,7 @@ def test_fresh_text_wins_over_the_transcript() -> None:
     assert dict(fresh_files(found, messages, fresh))[FileRange("a.py")] == now
 
 
-def test_b_w8_restored_files_stay_inside_the_budget() -> None:
+def test_restored_files_stay_inside_the_budget() -> None:
     """A file too large comes back in part, and says how to read on; what is gone is skipped."""
     files: list[tuple[FileRange, FreshText | GoneFile]] = [
         (FileRange("gone.py"), GoneFile("deleted")),

@@ -73,7 +73,7 @@ def check(kinds: str, *, keep: int, cut: int) -> None:
         pytest.param("uctu", 24, 3, id="snaps forward past the result"),
     ],
 )
-def test_w6_w7_plan_slice(kinds: str, keep: int, cut: int) -> None:
+def test_a_slice_keeps_the_recent_tail_and_snaps_past_results(kinds: str, keep: int, cut: int) -> None:
     """The lower bound of total - keep, then forward past results; nothing left means no cut."""
     check(kinds, keep=keep, cut=cut)
 
@@ -83,7 +83,7 @@ def test_w6_w7_plan_slice(kinds: str, keep: int, cut: int) -> None:
     [("", None), ("a", None), ("ua", 0), ("uaua", 2), ("uact", 0), ("uau", 2)],
     ids=["empty", "no user", "first", "last", "tool loop", "at the end"],
 )
-def test_w8_last_user_turn_start(kinds: str, index: int | None) -> None:
+def test_the_last_turn_starts_at_the_newest_prompt(kinds: str, index: int | None) -> None:
     """The newest user message, wherever it stands."""
     assert last_user_turn_start(transcript(kinds)) == index
 
@@ -107,12 +107,14 @@ def test_what_is_filed_under_the_user_is_no_prompt() -> None:
         pytest.param(1000, BudgetPolicy(0.5, 1), 500.0, id="no reserve"),
     ],
 )
-def test_w5_budget_limit(window: int, policy: BudgetPolicy, limit: float) -> None:
+def test_the_limit_is_a_share_of_the_window_less_the_reserve(
+    window: int, policy: BudgetPolicy, limit: float
+) -> None:
     """The window less the reserve, never below zero, times the ratio."""
     assert budget_limit(card(window), policy) == limit
 
 
-def test_w5_over_means_strictly_over() -> None:
+def test_over_budget_means_strictly_over_the_limit() -> None:
     """At the limit is not over it."""
     messages = transcript("uaua")
     at = BudgetPolicy(1.0, 1)

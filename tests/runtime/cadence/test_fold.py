@@ -143,12 +143,14 @@ def args(call_id: str, delta: str) -> ToolCallDeltaEmission:
         ),
     ],
 )
-def test_r5_fold(before: list[Block], emissions: list[Emission], after: list[Block]) -> None:
+def test_emissions_fold_into_blocks(
+    before: list[Block], emissions: list[Emission], after: list[Block]
+) -> None:
     assert list(fold_all(before, emissions)) == after
     assert list(reduce(fold_turn, emissions, AssistantTurn(tuple(before))).blocks) == after
 
 
-def test_r5_fold_turn_gives_the_same_turn_back_when_nothing_changes() -> None:
+def test_fold_turn_gives_the_same_turn_back_when_nothing_changes() -> None:
     turn = AssistantTurn((TextBlock("a"),))
     assert fold_turn(turn, UsageEmission(Usage(1, 1))) is turn
 
@@ -164,7 +166,7 @@ def test_folding_all_at_once_is_folding_one_by_one(
 
 
 @given(st.lists(EMISSIONS, max_size=12))
-def test_b_r18_a_draft_folds_as_plain_values_do(emissions: list[Emission]) -> None:
+def test_a_draft_folds_as_plain_values_do(emissions: list[Emission]) -> None:
     draft = reduce(Draft.fold, emissions, Draft())
     assert draft.turn == reduce(fold_turn, emissions, AssistantTurn(()))
 
@@ -196,12 +198,12 @@ def test_an_older_draft_never_hears_of_later_emissions(emissions: list[Emission]
         pytest.param(None, None, id="no input stays none"),
     ],
 )
-def test_r6_seal(raw: object, sealed: object) -> None:
+def test_sealing_parses_argument_text(raw: object, sealed: object) -> None:
     turn = AssistantTurn((TextBlock("t"), ToolCallBlock("c", "ls", raw)))
     assert seal_tool_args(turn) == AssistantTurn((TextBlock("t"), ToolCallBlock("c", "ls", sealed)))
 
 
-def test_r6_nothing_to_seal_gives_the_same_turn_back() -> None:
+def test_nothing_to_seal_gives_the_same_turn_back() -> None:
     turn = AssistantTurn((TextBlock("t"), ToolCallBlock("c", "ls", {})))
     assert seal_tool_args(turn) is turn
 
@@ -227,12 +229,12 @@ def test_r6_nothing_to_seal_gives_the_same_turn_back() -> None:
         ),
     ],
 )
-def test_r6_a_draft_seals_what_was_streamed(emissions: list[Emission], inputs: list[object]) -> None:
+def test_a_draft_seals_streamed_arguments_alone(emissions: list[Emission], inputs: list[object]) -> None:
     turn = reduce(Draft.fold, emissions, Draft()).seal()
     assert [block.input for block in turn.blocks if isinstance(block, ToolCallBlock)] == inputs
 
 
-def test_b_r15_a_sealed_draft_has_distinct_ids() -> None:
+def test_a_sealed_draft_has_distinct_ids() -> None:
     emissions: Sequence[Emission] = [start("c"), args("c", '"1"'), start("c", "rm"), args("c", '"2"')]
     turn = reduce(Draft.fold, emissions, Draft()).seal()
     assert tool_calls_of(turn) == (ToolCall("c", "ls", "1"), ToolCall("c_2", "rm", "2"))
@@ -249,5 +251,5 @@ def test_b_r15_a_sealed_draft_has_distinct_ids() -> None:
         pytest.param(Usage(5, 5, 5, 5), Usage(0, 0), Usage(5, 5, 5, 5), id="nothing is nothing"),
     ],
 )
-def test_r7_add_usage(total: Usage, usage: Usage, expected: Usage) -> None:
+def test_usage_adds_up_field_by_field(total: Usage, usage: Usage, expected: Usage) -> None:
     assert add_usage(total, usage) == expected

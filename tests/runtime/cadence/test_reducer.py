@@ -1,4 +1,4 @@
-"""The state machine of a run: facts R1 to R8 as tables, and the decisions that go beyond them (B-R...)."""
+"""The state machine of a run: its tables, and the decisions that go beyond them."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_the_tables_answer_every_pair_exactly_once() -> None:
 
 
 @pytest.mark.parametrize("pair", sorted(IGNORED))
-def test_r1_what_is_ignored_gives_the_same_state_back(pair: tuple[RunPhase, str]) -> None:
+def test_an_ignored_signal_gives_the_same_state_back(pair: tuple[RunPhase, str]) -> None:
     before = state(*TO[pair[0]])
     after = STEP(before, ANY[pair[1]])
     assert after.state is before
@@ -352,7 +352,7 @@ SETTLED = ["persist", "settled"]
             id="R2 idle: compacted",
         ),
         pytest.param([FaultSignal(BOOM)], "faulted", [], FAULTED, id="R2 idle: fault"),
-        pytest.param([ABORT], "idle", [], [], id="B-R20 idle: abort does nothing"),
+        pytest.param([ABORT], "idle", [], [], id="idle: abort does nothing"),
         pytest.param([submit("hi"), END], "settled", [user("hi"), BLANK], SETTLED, id="R4 an empty answer"),
         pytest.param(
             [submit("hi"), *call("a"), END, result("a"), END],
@@ -370,7 +370,7 @@ SETTLED = ["persist", "settled"]
         ),
     ],
 )
-def test_r1_to_r5_transitions(
+def test_transitions(
     signals: Sequence[Signal], phase: RunPhase, messages: Sequence[Turn], effects: Sequence[str]
 ) -> None:
     check(signals, phase=phase, messages=messages, effects=effects)
@@ -386,7 +386,7 @@ def test_events_carry_what_happened() -> None:
     )
 
 
-def test_r3_the_end_is_told_with_the_last_state_and_no_snapshot_event() -> None:
+def test_the_end_is_published_with_the_last_state_and_no_snapshot_event() -> None:
     settled = play(*TO["settled"])
     assert settled.effects == (
         PersistEffect(settled.state),
@@ -434,7 +434,7 @@ def test_a_new_prompt_clears_error_pending_and_stop() -> None:
     assert (again.error, again.pending, again.stop, again.call_usage) == (None, (), None, None)
 
 
-def test_r8_b_r15_a_result_is_filed_under_the_call_it_answers() -> None:
+def test_a_result_is_filed_under_the_call_it_answers() -> None:
     wrong = ToolSettledSignal("a", ToolOutcome("other", "out", False))
     transition = play(submit("hi"), *call("a"), END, wrong)
     assert transition.state.messages[-1] == answered("a")
@@ -443,14 +443,14 @@ def test_r8_b_r15_a_result_is_filed_under_the_call_it_answers() -> None:
     )
 
 
-def test_b_r15_a_second_outcome_of_a_call_changes_nothing() -> None:
+def test_a_second_outcome_of_a_call_changes_nothing() -> None:
     once = state(*TO["dispatching"], result("a", "first"))
     assert STEP(once, result("a", "second")) == Transition(once)
     over = state(*TO["dispatching"], result("a"), result("b"))
     assert STEP(over, result("a", "late")).state is over
 
 
-def test_b_r15_twins_are_told_apart() -> None:
+def test_calls_under_one_id_are_kept_apart() -> None:
     dispatched = play(submit("hi"), *call("a"), *call("a"), END)
     assert [effect.call.id for effect in dispatched.effects if isinstance(effect, RunToolEffect)] == [
         "a",
@@ -480,7 +480,7 @@ USAGE = Usage(8, 5)
             id="zeros are no figure",
         ),
         pytest.param([DoneEmission(Reply("m", (), USAGE, "complete"))], USAGE, id="a reply alone"),
-        pytest.param([DoneEmission(said("x"), USAGE)], USAGE, id="a turn with usage (C1)"),
+        pytest.param([DoneEmission(said("x"), USAGE)], USAGE, id="a turn with usage"),
         pytest.param([UsageEmission(USAGE), DoneEmission(said("x"))], USAGE, id="a turn without usage"),
         pytest.param(
             [DoneEmission(Reply("m", (), Usage(1, 1), "complete"), USAGE)],
@@ -494,7 +494,7 @@ USAGE = Usage(8, 5)
         ),
     ],
 )
-def test_b_r6_usage_counts_once_a_call(emissions: Sequence[Emission], total: Usage) -> None:
+def test_usage_counts_once_a_call(emissions: Sequence[Emission], total: Usage) -> None:
     once = state(submit("hi"), *map(emit, emissions))
     assert (once.usage_total, once.call_usage) == (total, total)
     twice = play(END, submit("more"), *map(emit, emissions), END, state=once).state
@@ -534,14 +534,14 @@ def test_a_usage_that_says_nothing_new_gives_the_same_state_back() -> None:
         ),
     ],
 )
-def test_b_r21_the_stop_of_a_settled_run_is_in_sight(emissions: Sequence[Emission], stop: StopReason) -> None:
+def test_a_settled_run_shows_why_it_stopped(emissions: Sequence[Emission], stop: StopReason) -> None:
     transition = play(submit("hi"), say("x"), *map(emit, emissions), END)
     assert (transition.state.phase, transition.state.stop) == ("settled", stop)
     assert state(submit("hi"), say("x")).stop is None
 
 
 @pytest.mark.parametrize("stop", ["max_output", "refusal"])
-def test_b_r21_calls_of_a_cut_reply_are_answered_and_not_run(stop: StopReason) -> None:
+def test_calls_of_a_cut_reply_are_answered_and_not_run(stop: StopReason) -> None:
     cut = f"not run: the reply ended early ({stop}), so this call may be incomplete"
     broken = AssistantTurn((ToolCallBlock("a", "ls", {}), ToolCallBlock("b", "ls", {"__unparsed": '{"x'})))
     check(
@@ -553,7 +553,7 @@ def test_b_r21_calls_of_a_cut_reply_are_answered_and_not_run(stop: StopReason) -
 
 
 @pytest.mark.parametrize(("stop", "kind"), [("error", "model_failed"), ("aborted", "aborted")])
-def test_b_r21_a_failed_stop_faults(stop: StopReason, kind: str) -> None:
+def test_a_failed_stop_faults(stop: StopReason, kind: str) -> None:
     faulted = state(submit("hi"), *call("a"), emit(StopEmission(stop)), END)
     assert faulted.error is not None
     assert (faulted.phase, faulted.error.kind, faulted.stop) == ("faulted", kind, stop)
@@ -585,9 +585,7 @@ def test_an_error_emission_names_its_cause(kind: GatewayErrorKind) -> None:
         pytest.param([*call("a"), *call("b"), END], [called("a", "b"), ["a", "b"]], id="before any outcome"),
     ],
 )
-def test_b_r14_an_abort_leaves_no_raw_input_and_no_orphan(
-    signals: Sequence[Signal], tail: list[object]
-) -> None:
+def test_an_abort_leaves_no_raw_input_and_no_orphan(signals: Sequence[Signal], tail: list[object]) -> None:
     turn, ids = tail
     aborted = play(submit("hi"), *signals, ABORT)
     assert isinstance(ids, list)
@@ -604,7 +602,7 @@ def _published(transition: Transition) -> list[PublishEffect]:
     return [effect for effect in transition.effects if isinstance(effect, PublishEffect)]
 
 
-def test_b_r14_an_abort_keeps_the_outcomes_there_are() -> None:
+def test_an_abort_keeps_the_outcomes_there_are() -> None:
     aborted = state(*TO["dispatching"], result("b"), ABORT)
     notes = ToolTurn((*answered("b").blocks, ToolResultBlock("a", note("aborted"), True)))
     assert aborted.messages == (user("hi"), called("a", "b"), notes)
@@ -619,13 +617,13 @@ def test_b_r14_an_abort_keeps_the_outcomes_there_are() -> None:
         pytest.param([submit("hi"), END, CompactedSignal(user("sum"), 1)], id="after a compaction"),
     ],
 )
-def test_b_r5_a_blank_answer_is_never_sent(signals: Sequence[Signal]) -> None:
+def test_a_blank_answer_is_never_sent(signals: Sequence[Signal]) -> None:
     sent = [e.conversation for e in play(*signals).effects if isinstance(e, InvokeModelEffect)]
     assert len(sent) == 1
     assert BLANK not in sent[0].turns
 
 
-def test_b_r5_a_blank_answer_is_gone_once_something_follows() -> None:
+def test_a_blank_answer_is_gone_once_something_follows() -> None:
     assert state(submit("hi"), END, submit("more")).messages == (user("hi"), user("more"), BLANK)
     assert state(submit("hi"), ABORT).messages == (user("hi"),)
 
@@ -639,7 +637,7 @@ def test_b_r5_a_blank_answer_is_gone_once_something_follows() -> None:
         pytest.param(-1, ["a", "b", "c"], id="never counted from the end"),
     ],
 )
-def test_b_r2_b_r3_b_r4_the_cut_that_was_planned_is_the_cut(cut: int, kept: Sequence[str]) -> None:
+def test_the_cut_that_was_planned_is_the_cut(cut: int, kept: Sequence[str]) -> None:
     before = state(SubmitSignal(tuple(map(user, "abc"))))
     transition = STEP(before, CompactedSignal(user("sum"), cut))
     assert transition.state.messages == (user("sum"), *map(user, kept), BLANK)
@@ -649,22 +647,22 @@ def test_b_r2_b_r3_b_r4_the_cut_that_was_planned_is_the_cut(cut: int, kept: Sequ
     )
 
 
-def test_b_r3_a_cut_between_call_and_result_never_reaches_the_provider() -> None:
+def test_a_cut_between_call_and_result_never_reaches_the_provider() -> None:
     before = state(*TO["dispatching"], result("a"), result("b"))
     asked = STEP(before, CompactedSignal(user("sum"), 2)).effects[0]
     assert asked == InvokeModelEffect(Conversation((user("sum"),)), OPTIONS)
 
 
 class TestSteering:
-    """Submits while a run is busy: kept, let in one by one at safe steps, answered in order (B-R7, B-R8)."""
+    """Submits while a run is busy: kept, let in one by one at safe steps, answered in order."""
 
-    def test_b_r8_a_prompt_waits_while_the_model_speaks(self) -> None:
+    def test_a_prompt_waits_while_the_model_speaks(self) -> None:
         transition = play(*TO["streaming"], submit("second"))
         assert transition.state.queued == ((user("second"),),)
         assert transition.state.messages == (user("hi"), said("He"))
         assert transition.effects == (PublishEffect(SnapshotEvent(transition.state)),)
 
-    def test_b_r8_each_question_keeps_its_answer(self) -> None:
+    def test_each_question_keeps_its_answer(self) -> None:
         first = play(*TO["streaming"], submit("second"), END)
         assert [_name(effect) for effect in first.effects] == [
             "persist",
@@ -679,7 +677,7 @@ class TestSteering:
         assert last.messages == (user("hi"), said("He"), user("second"), said("two"))
         assert (last.phase, last.queued) == ("settled", ())
 
-    def test_b_r7_a_prompt_enters_when_the_tools_have_settled(self) -> None:
+    def test_a_prompt_enters_when_the_tools_have_settled(self) -> None:
         steered = state(*TO["dispatching"], result("a"), submit("steer"))
         assert steered.messages == (user("hi"), called("a", "b"), answered("a"))
         transition = STEP(steered, result("b"))
@@ -705,7 +703,7 @@ class TestSteering:
     @pytest.mark.parametrize(
         "ending", [ABORT, FaultSignal(BOOM), emit(ErrorEmission(gateway_error("http", "x")))]
     )
-    def test_b_r8_a_queued_prompt_survives_the_fault_of_the_one_before(self, ending: Signal) -> None:
+    def test_a_queued_prompt_survives_the_fault_of_the_one_before(self, ending: Signal) -> None:
         transition = play(*TO["streaming"], submit("second"), ending)
         assert [_name(effect) for effect in transition.effects] == [
             "persist",

@@ -117,13 +117,13 @@ def test_no_prompt_is_lost_and_their_order_stays(signals: list[Signal]) -> None:
 
 
 @given(SIGNALS)
-def test_b_r8_a_state_at_rest_leaves_nobody_waiting(signals: list[Signal]) -> None:
+def test_a_run_at_rest_leaves_no_prompt_waiting(signals: list[Signal]) -> None:
     for transition in run(signals):
         assert not transition.state.queued or transition.state.phase not in ("idle", "settled", "faulted")
 
 
 @given(SIGNALS)
-def test_b_r14_history_at_rest_is_sound(signals: list[Signal]) -> None:
+def test_history_at_rest_is_sound(signals: list[Signal]) -> None:
     for transition in run(signals):
         if transition.state.phase in ("settled", "faulted"):
             assert_sound(transition.state.messages)

@@ -44,11 +44,13 @@ from sidecar.runtime.memory import (
         pytest.param("uuu", float("inf"), 0, id="an endless tail"),
     ],
 )
-def test_m10_cut_points(letters: str, keep: float, cut: int, turns: Any) -> None:
+def test_cut_points_keep_the_recent_turns_and_no_orphan_result(
+    letters: str, keep: float, cut: int, turns: Any
+) -> None:
     assert find_cut_point(turns.spelled(letters), keep) == cut
 
 
-def test_m10_looks_at_blocks_and_not_at_roles(turns: Any) -> None:
+def test_a_result_is_recognised_by_its_block_and_not_by_its_role(turns: Any) -> None:
     odd = UserTurn(turns.results("c1").blocks)
     assert find_cut_point([turns.user("a"), turns.calls("c1"), odd, turns.user("b")], 2) == 3
 
@@ -62,11 +64,13 @@ def test_m10_looks_at_blocks_and_not_at_roles(turns: Any) -> None:
         pytest.param(-1, 0.8, False, id="a negative window"),
     ],
 )
-def test_m9_trigger(window: int, ratio: float, due: bool, turns: Any, card: Any) -> None:
+def test_a_history_is_due_at_its_share_of_the_window(
+    window: int, ratio: float, due: bool, turns: Any, card: Any
+) -> None:
     assert should_compact([turns.user("x" * 4000)], card(window), CompactionPolicy(ratio, 8)) is due
 
 
-def test_m9_none_is_the_default_policy(turns: Any, card: Any) -> None:
+def test_no_policy_means_the_default_policy(turns: Any, card: Any) -> None:
     assert CompactionPolicy(0.8, 8) == DEFAULT_POLICY
     assert should_compact([turns.user("x" * 4000)], card(1255))
     assert not should_compact([turns.user("x" * 4000)], card(1256))
@@ -76,7 +80,7 @@ def test_no_compaction_never_compacts(turns: Any, card: Any) -> None:
     assert not should_compact([turns.user("x" * 4000)], card(1), NO_COMPACTION)
 
 
-async def test_m12_the_summary_is_a_user_turn_with_the_heading(turns: Any) -> None:
+async def test_the_summary_is_a_user_turn_with_the_heading(turns: Any) -> None:
     model = ScriptedModel([[Say("  the gist \n", n_deltas=3)]])
     summary = await summarize(turns.spelled("uct"), model)
     assert summary == turns.user("[condensed earlier context]\nthe gist")
@@ -85,14 +89,14 @@ async def test_m12_the_summary_is_a_user_turn_with_the_heading(turns: Any) -> No
     assert [(call.conversation, call.options) for call in model.calls] == [(expected, StreamOptions())]
 
 
-async def test_m12_the_done_reply_wins_over_the_deltas(turns: Any) -> None:
+async def test_the_done_reply_wins_over_the_deltas(turns: Any) -> None:
     blocks = (TextBlock("a"), ToolCallBlock("c", "read", {}), TextBlock("b"))
     done = DoneEmission(AssistantTurn(blocks), Usage(1, 1))
     summary = await summarize(turns.spelled("u"), ScriptedModel([[Say("streamed"), done]]))
     assert summary == turns.user("[condensed earlier context]\nab")
 
 
-async def test_m12_tool_calls_of_the_distiller_are_ignored(turns: Any) -> None:
+async def test_tool_calls_of_the_distiller_are_ignored(turns: Any) -> None:
     summary = await summarize(turns.spelled("u"), ScriptedModel([[Call("read", {}), Say("gist")]]))
     assert summary == turns.user("[condensed earlier context]\ngist")
 
@@ -107,7 +111,9 @@ Compact = Callable[[str, CompactionPolicy | None], Any]
         pytest.param("uct", 1, "", id="everything may be condensed"),
     ],
 )
-async def test_m13_compact(letters: str, keep: int, tail: str, turns: Any, card: Any) -> None:
+async def test_compacting_gives_a_summary_and_the_tail(
+    letters: str, keep: int, tail: str, turns: Any, card: Any
+) -> None:
     history = turns.spelled(letters)
     model: ModelCard = card(32_000)
     result = await compact(history, model, CompactionPolicy(0.8, keep), ScriptedModel([[Say("gist")]]))
@@ -115,6 +121,6 @@ async def test_m13_compact(letters: str, keep: int, tail: str, turns: Any, card:
     assert result == (turns.user("[condensed earlier context]\ngist"), *kept)
 
 
-async def test_m13_nothing_to_condense_returns_the_history(turns: Any, card: Any) -> None:
+async def test_nothing_to_condense_returns_the_history(turns: Any, card: Any) -> None:
     history = turns.spelled("uau")
     assert await compact(history, card(100), cfg=None, invoke=ScriptedModel([])) == tuple(history)

@@ -1,4 +1,4 @@
-"""What the original loses in a distillation, ours keeps (B-R16)."""
+"""A distillation loses nothing, fits its window, and falls back when the distiller fails."""
 
 from __future__ import annotations
 
@@ -45,15 +45,13 @@ def prompts(model: ScriptedModel) -> list[str]:
         pytest.param([Say("I cannot"), StopEmission("refusal")], id="a refusal"),
     ],
 )
-async def test_b_r16_a_failed_distillation_falls_back_to_the_local_gist(
-    steps: list[Step], turns: Any
-) -> None:
+async def test_a_failed_distillation_falls_back_to_the_local_gist(steps: list[Step], turns: Any) -> None:
     history = [turns.user("Fix a.py. Never touch main."), turns.calls("c1", path="a.py"), turns.results("c1")]
     summary = await summarize(history, ScriptedModel([steps]))
     assert summary == turns.user(f"[condensed earlier context]\n{local_gist(history)}")
 
 
-async def test_b_r16_a_distiller_that_cannot_be_called_costs_nothing(turns: Any) -> None:
+async def test_a_distiller_that_cannot_be_called_costs_nothing(turns: Any) -> None:
     def broken(conversation: Any, options: Any) -> Any:
         raise OSError("no network")
 
@@ -61,7 +59,7 @@ async def test_b_r16_a_distiller_that_cannot_be_called_costs_nothing(turns: Any)
     assert summary.blocks[0].text.startswith("[condensed earlier context]\n# Requests")  # type: ignore[union-attr]  # a text block
 
 
-def test_b_r16_errors_keep_their_flag_and_commands_are_seen(turns: Any) -> None:
+def test_errors_keep_their_flag_and_commands_are_seen(turns: Any) -> None:
     history = [
         UserTurn((CommandBlock("review", ("a.py",)), ImageBlock("image/png", "xx"))),
         turns.results("c1", output="no such file", is_error=True),
@@ -74,7 +72,7 @@ def test_b_r16_errors_keep_their_flag_and_commands_are_seen(turns: Any) -> None:
     )
 
 
-async def test_b_r16_every_prompt_fits_the_distillers_window(turns: Any, card: Any) -> None:
+async def test_every_prompt_fits_the_distillers_window(turns: Any, card: Any) -> None:
     window = 2_000
     history = [turns.user("Do it all."), *(turns.agent(f"step {i} " + "x" * 900) for i in range(20))]
     history.append(turns.results("c1", output="日本" * 6_000))
@@ -89,7 +87,7 @@ async def test_b_r16_every_prompt_fits_the_distillers_window(turns: Any, card: A
     assert summary == turns.user(f"[condensed earlier context]\nnotes {len(model.calls) - 1}")
 
 
-async def test_b_r16_pieces_together_hold_everything(turns: Any, card: Any) -> None:
+async def test_pieces_together_hold_everything(turns: Any, card: Any) -> None:
     history = [turns.user(f"request-{i} " + "y" * 300) for i in range(30)]
     history.append(ToolTurn((ToolResultBlock("c", "".join(f"<{i}>" for i in range(3_000))),)))
     model = ScriptedModel([[Say(f"notes {i}")] for i in range(40)])

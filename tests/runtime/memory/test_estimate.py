@@ -1,4 +1,4 @@
-"""The meter of seed 000, by its vectors (M6 to M8)."""
+"""The meter of ``runtime.memory``, by the figures of its seed document."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sidecar.llmgateway.contract import (
 from sidecar.runtime.memory import IMAGE_CHARS, estimate_context_tokens, live_tokens, tokens_of, turn_chars
 
 
-def test_m8_no_turns_cost_nothing() -> None:
+def test_no_turns_cost_nothing() -> None:
     assert estimate_context_tokens(()) == 0
 
 
@@ -42,7 +42,7 @@ def test_m8_no_turns_cost_nothing() -> None:
         pytest.param(AssistantTurn((ThinkingBlock("abcd", "signature"),)), 5, id="signatures cost nothing"),
     ],
 )
-def test_m8_vectors(turn: Turn, tokens: int) -> None:
+def test_the_estimates_of_the_seed_document(turn: Turn, tokens: int) -> None:
     assert estimate_context_tokens((turn,)) == tokens
 
 
@@ -55,11 +55,11 @@ def test_m8_vectors(turn: Turn, tokens: int) -> None:
         pytest.param({1, 2}, len("{1, 2}"), id="what is no JSON by its text"),
     ],
 )
-def test_m7_serialized_values(value: Any, n_chars: int) -> None:
+def test_values_are_serialized_compactly(value: Any, n_chars: int) -> None:
     assert turn_chars(ToolTurn((ToolResultBlock("c", value),))) == n_chars
 
 
-def test_m6_one_ceiling_over_the_whole_history() -> None:
+def test_there_is_one_ceiling_over_the_whole_history() -> None:
     two = (UserTurn((TextBlock("a"),)), UserTurn((TextBlock("b"),)))
     assert estimate_context_tokens(two) == 1 + 2 * 4
 
@@ -80,7 +80,7 @@ def test_an_incremental_sum_equals_the_estimate(history: list[Turn]) -> None:
         assert tokens_of(n_chars, n_turns) == estimate_context_tokens(history[:n_turns])
 
 
-def test_b_r17_images_weigh_the_same_whatever_their_payload_on_the_live_path() -> None:
+def test_images_weigh_the_same_whatever_their_payload_on_the_live_path() -> None:
     photo = UserTurn((ImageBlock("image/png", "x" * 1_400_000),))
     assert estimate_context_tokens((photo,)) == 350_004
     assert live_tokens((photo,)) == IMAGE_CHARS // 4 + 4

@@ -56,7 +56,7 @@ def test_the_wanted_turns_are_kept_where_they_fit(turns: Any, card: Any) -> None
     assert (cut.cut, cut.kept_prompt) == (32, ())
 
 
-def test_b_r17_the_tail_is_bounded_in_tokens_too(turns: Any, card: Any) -> None:
+def test_the_tail_is_bounded_in_tokens_too(turns: Any, card: Any) -> None:
     cut = plan(turns, card, "uauauaua", size=4_000, keep=8)
     assert cut is not None
     assert cut.cut == 5
@@ -111,7 +111,7 @@ def test_a_blank_turn_at_the_end_is_looked_through(turns: Any, card: Any) -> Non
     assert (cut.cut, cut.kept_prompt) == (20, ())
 
 
-def test_b_r17_an_image_never_triggers_a_compaction_again_and_again(turns: Any, card: Any) -> None:
+def test_an_image_never_triggers_a_compaction_again_and_again(turns: Any, card: Any) -> None:
     photo = UserTurn((TextBlock("what is this?"), ImageBlock("image/png", "x" * 1_400_000)))
     history = [*turns.spelled("ua" * 5, 40), photo]
     assert should_compact(history, card(32_000))

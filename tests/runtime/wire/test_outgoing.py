@@ -1,4 +1,4 @@
-"""What a provider is sent: projection, healing, and that it grows with the history (R21, B-R5, B-R14)."""
+"""The outgoing history: projection, pairing, and that it grows with the history."""
 
 from __future__ import annotations
 
@@ -112,13 +112,13 @@ def test_an_empty_tool_box_offers_no_tools() -> None:
     assert build_conversation([USER], AgentConfig(model="m", tools=FunctionTools())).tools is None
 
 
-def test_r21_one_projector_for_each_role() -> None:
+def test_there_is_one_projector_for_each_role() -> None:
     assert set(PROJECTORS) == {"user", "assistant", "tool"}
     assert [PROJECTORS[turn.role](turn) is turn for turn in (USER, SAID, CALL, RESULT)] == [True] * 4
 
 
 @given(HISTORIES)
-def test_b_r14_what_is_sent_is_always_sound(turns: list[Turn]) -> None:
+def test_any_history_is_sent_sound(turns: list[Turn]) -> None:
     wire = sent(turns)
     assert not wire or isinstance(wire[0], UserTurn)
     assert not any(is_blank(turn) or not turn.blocks for turn in wire)

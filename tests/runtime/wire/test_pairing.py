@@ -1,4 +1,4 @@
-"""Pairing: blank turns, distinct ids, every call answered once (B-R5, B-R14, B-R15)."""
+"""Pairing: blank turns, distinct ids, every call answered once."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_is_blank(turn: Turn, blank: bool) -> None:
         pytest.param(["", "call"], ["call_2", "call"], id="but not one that is taken"),
     ],
 )
-def test_b_r15_ids_are_made_distinct(ids: list[str], distinct: list[str]) -> None:
+def test_ids_are_made_distinct(ids: list[str], distinct: list[str]) -> None:
     renamed = with_distinct_ids(calls(*ids))
     assert renamed == calls(*distinct)
     assert with_distinct_ids(renamed) is renamed
