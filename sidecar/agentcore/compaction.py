@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from sidecar.agentcore.estimate import estimate_total
 from sidecar.agentcore.files import TOOL_EFFECTS
@@ -137,17 +138,15 @@ class Breaker:
         return Breaker(self.failures + 1) if failed else Breaker()
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
-def new_compaction(config: CompactionConfig, *, clock: Callable[[], datetime] = _utc_now) -> HistoryCompactor:
+def new_compaction(
+    config: CompactionConfig, *, clock: Callable[[], datetime] | None = None
+) -> HistoryCompactor:
     """Return an async ``transform(messages) -> messages`` that compacts a history when it nears its window.
 
     Call it with the whole history or with the view it returned, before every model call; either way a
-    crossing is summarised once. *clock* returns aware times.
+    crossing is summarised once. *clock* returns aware times; without one the system's is used.
     """
-    return HistoryCompactor(config, clock)
+    return HistoryCompactor(config, clock or partial(datetime.now, UTC))
 
 
 class HistoryCompactor:

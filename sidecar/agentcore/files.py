@@ -10,14 +10,13 @@ here-documents and the effects of a called script are not followed.
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sidecar.agentcore.estimate import byte_length
-from sidecar.agentcore.messages import AgentMessage, CompactionSummary, Message, ToolCall, ToolEffect
+from sidecar.agentcore.messages import AgentMessage, CompactionSummary, Message, ToolEffect
 
 TOOL_EFFECTS: Mapping[str, ToolEffect] = {
     "read": ToolEffect("reads", ("file_path", "path")),
@@ -64,50 +63,32 @@ def file_lists(
     >>> file_lists([Message("assistant", (call_block("1", "edit", '{"path": "a.py"}'),))])
     FileLists(read=(), modified=('a.py',))
     """
-    failed = _failed_calls(messages)
     read: set[str] = set()
     modified: set[str] = set()
-    for index, message in enumerate(messages):
+    calls: list[tuple[ToolEffect, str] | None] = []
+    places: dict[str, int] = {}
+    for message in messages:
         if isinstance(message, CompactionSummary):
             listed = split_sections(message.summary)[1]
             read.update(message.read_files, listed.read)
             modified.update(message.modified_files, listed.modified)
         elif isinstance(message, Message):
+            if message.is_error and message.tool_call_id in places:
+                calls[places[message.tool_call_id]] = None
             for call in message.tool_calls():
+                places.pop(call.id, None)
                 effect = effects.get(call.name)
-                if effect is None or (index, call.id) in failed:
-                    continue
-                value = _argument(call, effect.arguments)
-                if effect.kind == "runs":
-                    modified.update(changed_paths(value))
-                elif value:
-                    (read if effect.kind == "reads" else modified).add(value)
+                if effect is not None:
+                    arguments = call.arguments() or {}
+                    given = (arguments.get(name) for name in effect.arguments)
+                    places[call.id] = len(calls)
+                    calls.append((effect, next((value for value in given if isinstance(value, str)), "")))
+    for effect, value in filter(None, calls):
+        if effect.kind == "runs":
+            modified.update(changed_paths(value))
+        else:
+            (read if effect.kind == "reads" else modified).update((value,) if value else ())
     return FileLists.of(read, modified)
-
-
-def _failed_calls(messages: Sequence[AgentMessage]) -> set[tuple[int, str]]:
-    """Return (index of the calling message, call id) of each call whose result is an error."""
-    callers: dict[str, int] = {}
-    failed: set[tuple[int, str]] = set()
-    for index, message in enumerate(messages):
-        if not isinstance(message, Message):
-            continue
-        callers.update((call.id, index) for call in message.tool_calls())
-        call_id = message.tool_call_id
-        if call_id in callers and message.is_error:
-            failed.add((callers[call_id], call_id))
-    return failed
-
-
-def _argument(call: ToolCall, names: Sequence[str]) -> str:
-    """Return the first argument among *names* that is a string, or nothing."""
-    try:
-        arguments = json.loads(call.args)
-    except (ValueError, RecursionError):
-        return ""
-    if not isinstance(arguments, dict):
-        return ""
-    return next((arguments[name] for name in names if isinstance(arguments.get(name), str)), "")
 
 
 def render_sections(files: FileLists, limit: int) -> str:

@@ -135,18 +135,13 @@ def messages_to_turns(messages: Sequence[AgentMessage]) -> list[gateway.Turn]:
             turns.append(_tool_turn(results))
             results = []
         if isinstance(message, Message):
-            turns.append(_turn_of(message))
+            origin = _untouched_source(message)
+            blocks = tuple(block for b in message.content for block in block_of(b))
+            made = gateway.AssistantTurn(blocks) if message.role == "assistant" else gateway.UserTurn(blocks)
+            turns.append(made if origin is None else origin.turn)
         elif isinstance(message, CompactionSummary):
             turns.append(gateway.UserTurn((gateway.TextBlock(wrap_summary(message.summary)),)))
     return [*turns, _tool_turn(results)] if results else turns
-
-
-def _turn_of(message: Message) -> gateway.Turn:
-    source = _untouched_source(message)
-    if source is not None:
-        return source.turn
-    blocks = tuple(block for b in message.content for block in block_of(b))
-    return gateway.AssistantTurn(blocks) if message.role == "assistant" else gateway.UserTurn(blocks)
 
 
 def _tool_turn(results: Sequence[Message]) -> gateway.ToolTurn:

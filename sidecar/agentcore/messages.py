@@ -5,6 +5,7 @@ Frozen values and two protocols. Nothing here estimates, cuts or converts.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -23,6 +24,18 @@ class ToolCall:
     id: str
     name: str
     args: str = "{}"
+
+    def arguments(self) -> dict[str, Any] | None:
+        """Return the arguments, or None when their text is anything but a JSON object.
+
+        >>> ToolCall("1", "ls", '{"path": "."}').arguments(), ToolCall("1", "ls", "[").arguments()
+        ({'path': '.'}, None)
+        """
+        try:
+            value = json.loads(self.args) if self.args else {}
+        except (ValueError, RecursionError):
+            return None
+        return value if isinstance(value, dict) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,26 +202,20 @@ def plan_compaction(
     if caps and not force and _capped_total(costs, caps) <= budget.threshold:
         return _plan_shrink(costs, caps)
     keep = min(budget.keep, total // 4) if force else budget.keep
-    cut = _find_cut(messages, [min(cost, caps.get(i, cost)) for i, cost in enumerate(costs)], budget, keep)
     prompt = newest_prompt_index(messages)
+    before = list(accumulate((min(cost, caps.get(i, cost)) for i, cost in enumerate(costs)), initial=0))
+    room = budget.soft - budget.summary_floor
+    cut = cut_index(before, tail_starts(messages), keep, room, prompt)
+    # A tail right behind its own prompt takes the prompt along: the turn stays whole, and one call is saved.
+    follows_prompt = cut > 0 and is_user_prompt(messages[cut - 1]) and not is_user_prompt(messages[cut])
+    if follows_prompt and (cut - 1 == prompt or before[-1] - before[cut - 1] <= room):
+        cut -= 1
     dropped = [i for i in range(cut) if i != prompt]
     has_news = any(not isinstance(messages[i], CompactionSummary) for i in dropped)
     if has_news and sum(costs[i] for i in dropped) > _MIN_DROPPED_TOKENS:
         return _plan_cut(messages, costs, caps, budget, cut)
     caps = _cap_largest(range(len(costs)), costs, caps, prompt, budget.threshold)
     return _plan_shrink(costs, caps) if caps and not force else None
-
-
-def _find_cut(messages: Sequence[AgentMessage], costs: Sequence[int], budget: Budget, keep: int) -> int:
-    prompt = newest_prompt_index(messages)
-    room = budget.soft - budget.summary_floor
-    before = list(accumulate(costs, initial=0))
-    cut = cut_index(before, tail_starts(messages), keep, room, prompt)
-    # A tail right behind its own prompt takes the prompt along: the turn stays whole, and one call is saved.
-    follows_prompt = cut > 0 and is_user_prompt(messages[cut - 1]) and not is_user_prompt(messages[cut])
-    if follows_prompt and (cut - 1 == prompt or before[-1] - before[cut - 1] <= room):
-        return cut - 1
-    return cut
 
 
 def _plan_shrink(costs: Sequence[int], caps: Mapping[int, int]) -> CutPlan:

@@ -151,11 +151,8 @@ def render_call(call: ToolCall) -> str:
     >>> render_call(ToolCall("1", "ls", '{"b": [1, 2], "a": "x"}'))
     'ls(a=x, b=[1,2])'
     """
-    try:
-        arguments = json.loads(call.args) if call.args else {}
-    except (ValueError, RecursionError):
-        arguments = None
-    if not isinstance(arguments, dict):
+    arguments = call.arguments()
+    if arguments is None:
         return f"{call.name}({shorten(call.args, _MAX_RAW_ARGUMENTS)})"
     pairs: list[str] = []
     for key in sorted(arguments):
@@ -190,23 +187,18 @@ def local_digest(parts: Sequence[str], previous: str, limit: int) -> str:
     kept_before = clip_middle(previous, max(limit - byte_length(LOCAL_HEADING) - needed - 2, limit * 3 // 4))
     opening = f"{kept_before}\n\n{LOCAL_HEADING}" if kept_before else LOCAL_HEADING
     room = limit - byte_length(opening)
-    chosen = _choose_lines(lines, room if needed <= room else room - _LOCAL_NOTE_BYTES)
+    left = room if needed <= room else room - _LOCAL_NOTE_BYTES
+    chosen: set[int] = set()
+    for index in sorted(range(len(lines)), key=lambda i: (_local_rank(lines[i]), -i)):
+        size = byte_length(lines[index]) + 1
+        if size <= left:
+            chosen.add(index)
+            left -= size
     left_out = len(lines) - len(chosen)
     note = [f"- ({left_out} earlier or lesser entries left out)"] if left_out else []
     return clip_middle("\n".join([opening, *note, *(lines[i] for i in sorted(chosen))]), limit)
 
 
-def _choose_lines(lines: Sequence[str], room: int) -> set[int]:
-    """Return the indices of the lines that fit in *room* bytes: by rank, then from the newest."""
-
-    def rank(index: int) -> tuple[int, int]:
-        label = lines[index][2 : lines[index].find("]") + 1]
-        return _LOCAL_RANK.index(label) if label in _LOCAL_RANK else len(_LOCAL_RANK), -index
-
-    chosen: set[int] = set()
-    for index in sorted(range(len(lines)), key=rank):
-        size = byte_length(lines[index]) + 1
-        if size <= room:
-            chosen.add(index)
-            room -= size
-    return chosen
+def _local_rank(line: str) -> int:
+    label = line[2 : line.find("]") + 1]
+    return _LOCAL_RANK.index(label) if label in _LOCAL_RANK else len(_LOCAL_RANK)

@@ -34,7 +34,14 @@ from sidecar.agentcore.estimate import (
     sent_tokens,
     trusted_usage,
 )
-from sidecar.agentcore.messages import AgentMessage, CompactionSummary, ContentBlock, Message, text_block
+from sidecar.agentcore.messages import (
+    AgentMessage,
+    CompactionSummary,
+    ContentBlock,
+    Message,
+    ToolCall,
+    text_block,
+)
 from sidecar.agentcore.plan import CutPlan
 
 LEFT_OUT_IMAGE = "[image left out]"
@@ -149,17 +156,14 @@ class Track:
             if isinstance(message, CompactionSummary):
                 self._summary, self._anchor = message, 0
             usage = trusted_usage(message)
-            if usage is None or self._describes_old_prompt(message):
+            is_settled = len(self.view) <= self.n_settled
+            if not self.n_settled and self._summary is not None:
+                is_settled = is_stale(message, self._summary)
+            if usage is None or is_settled:
                 self._trailing += cost
             else:
                 self._anchor, self._trailing = context_after(message, usage), 0
         self.originals.extend(new)
-
-    def _describes_old_prompt(self, message: AgentMessage) -> bool:
-        """Return whether the usage of *message*, the newest of the view, is older than the last change."""
-        if len(self.view) <= self.n_settled:
-            return True
-        return not self.n_settled and self._summary is not None and is_stale(message, self._summary)
 
 
 def find_checkpoint(messages: list[AgentMessage], checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
@@ -221,36 +225,31 @@ def shrink_message(message: AgentMessage, limit_tokens: int) -> AgentMessage:
         return message
     sizes = [block_bytes(block) for block in message.content]
     cap = fair_cap(sizes, limit)
-    content = [
-        block if size <= cap else _cut_block(block, cap)
-        for block, size in zip(message.content, sizes, strict=True)
-    ]
+    content: list[ContentBlock] = []
+    for block, size in zip(message.content, sizes, strict=True):
+        cut = block
+        if size > cap and block.type == "image":
+            cut = text_block(LEFT_OUT_IMAGE)
+        elif size > cap and block.tool_call is not None:
+            room = cap - byte_length(block.tool_call.name)
+            cut = replace(block, tool_call=_cut_args(block.tool_call, room))
+        elif size > cap:
+            cut = replace(block, text=clip_middle(block.text, cap), thinking=clip_middle(block.thinking, cap))
+        content.append(cut)
     return replace(message, content=tuple(content))
 
 
-def _cut_block(block: ContentBlock, cap: int) -> ContentBlock:
-    if block.type == "image":
-        return text_block(LEFT_OUT_IMAGE)
-    if block.tool_call is not None:
-        room = cap - byte_length(block.tool_call.name)
-        return replace(block, tool_call=replace(block.tool_call, args=_cut_args(block.tool_call.args, room)))
-    return replace(block, text=clip_middle(block.text, cap), thinking=clip_middle(block.thinking, cap))
-
-
-def _cut_args(args: str, limit: int) -> str:
-    """Return *args* as a JSON object of about *limit* bytes, its longest strings cut."""
-    left_out = _dump({"left_out": _clip_json(args, max(limit - 20, 0))})
-    try:
-        value = json.loads(args)
-    except (ValueError, RecursionError):
-        return left_out
-    if not isinstance(value, dict):
-        return left_out
-    strings = {key: text for key, text in value.items() if isinstance(text, str)}
-    sizes = [byte_length(_dump(text)) for text in strings.values()]
-    cap = fair_cap(sizes, limit - (byte_length(_dump(value)) - sum(sizes)))
-    cut = _dump({**value, **{key: _clip_json(text, cap) for key, text in strings.items()}})
-    return cut if byte_length(cut) <= limit else left_out
+def _cut_args(call: ToolCall, limit: int) -> ToolCall:
+    """Return *call* with its arguments as a JSON object of about *limit* bytes, its longest strings cut."""
+    value = call.arguments()
+    if value is not None:
+        strings = {key: text for key, text in value.items() if isinstance(text, str)}
+        sizes = [byte_length(_dump(text)) for text in strings.values()]
+        cap = fair_cap(sizes, limit - (byte_length(_dump(value)) - sum(sizes)))
+        cut = _dump({**value, **{key: _clip_json(text, cap) for key, text in strings.items()}})
+        if byte_length(cut) <= limit:
+            return replace(call, args=cut)
+    return replace(call, args=_dump({"left_out": _clip_json(call.args, max(limit - 20, 0))}))
 
 
 def _clip_json(text: str, cap: int) -> str:

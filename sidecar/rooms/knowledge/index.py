@@ -130,23 +130,24 @@ class TextIndex:
         self._n_rows = 0
         self._counted_at = -1
         try:
-            self._prepare(path)
+            ((application_id,),) = self._rows("PRAGMA application_id")
+            ((version,),) = self._rows("PRAGMA user_version")
+            ((n_tables,),) = self._rows("SELECT count(*) FROM sqlite_master")
+            if n_tables and application_id != APPLICATION_ID:
+                raise InvalidInput(
+                    f"{path} is a database of something else; give the index a path of its own"
+                )
+            if n_tables and version != VERSION:
+                raise StaleIndexError(
+                    f"the index has version {version}; this program makes version {VERSION}"
+                )
+            self._rows("PRAGMA journal_mode = WAL")
+            self._rows("PRAGMA synchronous = NORMAL")
+            if not n_tables:
+                self._connection.executescript(SCHEMA)
         except BaseException:
             self._connection.close()
             raise
-
-    def _prepare(self, path: Path | None) -> None:
-        ((application_id,),) = self._rows("PRAGMA application_id")
-        ((version,),) = self._rows("PRAGMA user_version")
-        ((n_tables,),) = self._rows("SELECT count(*) FROM sqlite_master")
-        if n_tables and application_id != APPLICATION_ID:
-            raise InvalidInput(f"{path} is a database of something else; give the index a path of its own")
-        if n_tables and version != VERSION:
-            raise StaleIndexError(f"the index has version {version}; this program makes version {VERSION}")
-        self._rows("PRAGMA journal_mode = WAL")
-        self._rows("PRAGMA synchronous = NORMAL")
-        if not n_tables:
-            self._connection.executescript(SCHEMA)
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -199,10 +200,11 @@ class TextIndex:
         )
 
     def keep_only(self, room: str, keys: Collection[str]) -> None:
-        """Forget the documents of *room* that are not among *keys*."""
+        """Forget the documents of *room* that are not among *keys*, all or none."""
         kept = {to_storable(key) for key in keys}
-        for key in self.keys(room) - kept:
-            self.drop(room, key)
+        with self.batch():
+            for key in self.keys(room) - kept:
+                self.drop(room, key)
 
     def drop_keys(self, keys: Collection[str]) -> None:
         """Forget the documents *keys* of all rooms."""

@@ -79,10 +79,27 @@ class KnowledgeLibrary:
         if WORKSPACE in names:
             totals: dict[Path, tuple[int, int]] = {}
             for root in _outermost(roots):
-                files = await self._open_files(sid, root, _sum_progress(totals, root, progress))
-                sources.append(_SessionFiles(files.source, is_own=root == roots[0]))
+                folder = self._folders.setdefault(root, _FolderIndexes())
+                folder.users[WORKSPACE].add(sid)
+                folder.listeners[sid] = _sum_progress(totals, root, progress)
+                if folder.files is None:
+                    folder.files = FolderSource(
+                        self._workspace,
+                        root,
+                        self._database(root, WORKSPACE),
+                        on_progress=folder.report,
+                        on_error=_log_gap,
+                    )
+                    await folder.files.start()
+                sources.append(_SessionFiles(folder.files.source, is_own=root == roots[0]))
         if SESSIONS in names:
-            sources.append(_OtherSessions(self._open_sessions(sid, roots[0]).source, excluded_ids))
+            folder = self._folders.setdefault(roots[0], _FolderIndexes())
+            folder.users[SESSIONS].add(sid)
+            if folder.sessions is None:
+                database = self._database(roots[0], SESSIONS)
+                folder.sessions = SessionsIndex(self._archive, roots[0], database, on_error=_log_gap)
+                folder.sessions.start()
+            sources.append(_OtherSessions(folder.sessions.source, excluded_ids))
         return sources
 
     async def release(self, sid: str) -> None:
@@ -125,32 +142,6 @@ class KnowledgeLibrary:
                 await folder.files.wait_until_idle()
             if folder.sessions is not None:
                 await folder.sessions.wait_until_idle()
-
-    async def _open_files(
-        self, sid: str, root: Path, on_progress: Callable[[int, int], None]
-    ) -> FolderSource:
-        folder = self._folders.setdefault(root, _FolderIndexes())
-        folder.users[WORKSPACE].add(sid)
-        folder.listeners[sid] = on_progress
-        if folder.files is None:
-            folder.files = FolderSource(
-                self._workspace,
-                root,
-                self._database(root, WORKSPACE),
-                on_progress=folder.report,
-                on_error=_log_gap,
-            )
-            await folder.files.start()
-        return folder.files
-
-    def _open_sessions(self, sid: str, root: Path) -> SessionsIndex:
-        folder = self._folders.setdefault(root, _FolderIndexes())
-        folder.users[SESSIONS].add(sid)
-        if folder.sessions is None:
-            database = self._database(root, SESSIONS)
-            folder.sessions = SessionsIndex(self._archive, root, database, on_error=_log_gap)
-            folder.sessions.start()
-        return folder.sessions
 
     def _database(self, folder: Path, kind: str) -> Path | None:
         if self._home is None:

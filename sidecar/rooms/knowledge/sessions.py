@@ -205,7 +205,12 @@ class SessionsIndex:
         self.start()
 
     async def _catch_up(self) -> None:
-        stored, indexed_at = await self._archive.sessions(self._folder), self._read_record()
+        stored = await self._archive.sessions(self._folder)
+        try:
+            found = json.loads(self._record.read_text("utf-8")) if self._record is not None else {}
+        except (OSError, ValueError):  # No record yet, or a broken one: everything is indexed again.
+            found = {}
+        indexed_at: dict[str, int] = found if isinstance(found, dict) else {}
         for session_id in indexed_at.keys() - stored.keys():
             await self.source.clear(session_id)
             del indexed_at[session_id]
@@ -237,13 +242,6 @@ class SessionsIndex:
         task = asyncio.create_task(contain_errors())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    def _read_record(self) -> dict[str, int]:
-        try:
-            found = json.loads(self._record.read_text("utf-8")) if self._record is not None else {}
-        except (OSError, ValueError):  # No record yet, or a broken one: everything is indexed again.
-            return {}
-        return found if isinstance(found, dict) else {}
 
     def _write_record(self, indexed_at: Mapping[str, int]) -> None:
         if self._record is not None:

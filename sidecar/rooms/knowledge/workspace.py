@@ -181,7 +181,7 @@ class WorkspaceSource(KnowledgeSource):
         self._must_list = False
         try:
             listed = {path.as_posix(): path for path in await asyncio.to_thread(lambda: list(self._files()))}
-            await self._thread.call(lambda index: _forget_unlisted(listed, index))
+            await self._thread.call(lambda index: index.keep_only(ROOM, listed))
         except BaseException:
             self._must_list = True
             raise
@@ -209,11 +209,6 @@ class WorkspaceSource(KnowledgeSource):
                     bounded = text if len(text) <= self._max_file_chars else ""
                     index.put(Document(ROOM, notice.key, path.as_posix(), bounded))
         return len(batch) - len(texts)
-
-
-def _forget_unlisted(listed: Iterable[str], index: TextIndex) -> None:
-    with index.batch():
-        index.keep_only(ROOM, list(listed))
 
 
 class FolderSource:

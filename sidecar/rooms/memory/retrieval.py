@@ -133,7 +133,12 @@ class RetrievalMemory(MemoryProvider):
 
         A source that is late is cancelled and not waited for, even if it does not heed that.
         """
-        tasks = [asyncio.create_task(_await_source(request, source)) for source in self._sources]
+
+        async def call(source: KnowledgeSource) -> T:
+            # Inside the task even an exception before the source's first await is contained.
+            return await request(source)
+
+        tasks = [asyncio.create_task(call(source)) for source in self._sources]
         try:
             if tasks:
                 await asyncio.wait(tasks, timeout=self._timeout_seconds)
@@ -145,23 +150,17 @@ class RetrievalMemory(MemoryProvider):
                     task.add_done_callback(self._late.discard)
         answers: list[T | None] = []
         for source, task in zip(self._sources, tasks, strict=True):
-            error = self._task_error(task)
+            error: BaseException | None
+            if not task.done():
+                error = TimeoutError(f"no answer in {self._timeout_seconds} s")
+            elif task.cancelled():
+                error = asyncio.CancelledError("the source cancelled its own call")
+            else:
+                error = task.exception()
             if error is not None and self._on_error is not None:
                 self._on_error(source, error)
             answers.append(task.result() if error is None else None)
         return answers
-
-    def _task_error(self, task: asyncio.Task[T]) -> BaseException | None:
-        if not task.done():
-            return TimeoutError(f"no answer in {self._timeout_seconds} s")
-        if task.cancelled():
-            return asyncio.CancelledError("the source cancelled its own call")
-        return task.exception()
-
-
-async def _await_source(request: Callable[[KnowledgeSource], Awaitable[T]], source: KnowledgeSource) -> T:
-    """Make the call inside the task, where even a source that raises before its first await is contained."""
-    return await request(source)
 
 
 def merge_results(answers: Sequence[object], current: RoomEvent, max_results: int) -> list[KnowledgeResult]:
