@@ -72,7 +72,7 @@ def fastest(rounds: int, *works: Callable[[], object]) -> list[float]:
     return [min(each) for each in times]
 
 
-def test_b_k7_the_budget_step_is_linear(benchmark: BenchmarkFixture) -> None:
+def test_the_budget_step_is_linear(benchmark: BenchmarkFixture) -> None:
     """Twice the events, about twice the time: counting, cutting and fitting."""
     events = [event(number, 400) for number in range(20_000)]
     limits = MemoryLimits(max_context_tokens=50_000)
@@ -91,7 +91,7 @@ def test_b_k7_the_budget_step_is_linear(benchmark: BenchmarkFixture) -> None:
     assert whole / half <= 2.3
 
 
-def test_b_k7_a_retrieve_grows_with_the_room_it_is_shown(benchmark: BenchmarkFixture) -> None:
+def test_a_retrieve_grows_with_the_room_it_is_shown(benchmark: BenchmarkFixture) -> None:
     """All of it but the model: also sorting out, fingerprints and names."""
     events = [event(number, 400) for number in range(20_000)]
     current = event(-1, 10)
@@ -112,7 +112,7 @@ def test_b_k7_a_retrieve_grows_with_the_room_it_is_shown(benchmark: BenchmarkFix
     assert whole / half <= 3
 
 
-def test_b_k3_summariser_calls(benchmark: BenchmarkFixture) -> None:
+def test_summariser_calls(benchmark: BenchmarkFixture) -> None:
     """120 turns of 250 tokens in a window of 10,000: a dozen calls, each event shown once."""
     provider = MockAIProvider(["notes " * 150])
 
@@ -184,13 +184,13 @@ def test_workspace_index(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
         await build()
         built = time.perf_counter()
         await build()
-        drop_renewable_links = time.perf_counter()
+        refreshed = time.perf_counter()
         paths[0].write_text("parseTokenBudget")
         source.note_change(paths[0])
         await source.wait_until_idle()
         changed = time.perf_counter()
         asked = [await timed(query) for query in QUERIES * 9]
-        return built - start, drop_renewable_links - built, changed - drop_renewable_links, median(asked)
+        return built - start, refreshed - built, changed - refreshed, median(asked)
 
     async def timed(query: str) -> float:
         start = time.perf_counter()

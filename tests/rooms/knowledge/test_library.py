@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from pathlib import Path
 
 import pytest
 
-from sidecar.rooms import EventSource, KnowledgeResult, KnowledgeSource, RoomEvent, TextContent
+from room_events import FakeSessionArchive, make_message
+from sidecar.rooms import KnowledgeResult, KnowledgeSource
 from sidecar.rooms.knowledge.library import KnowledgeLibrary
 from sidecar.workspace.workspace import Workspace
 
@@ -19,36 +19,13 @@ def see_nothing(root: str, *, polling: bool, stop: threading.Event, emit: Callab
     stop.wait()
 
 
-def said(session: str, speaker: str, text: str) -> RoomEvent:
-    return RoomEvent(
-        id=f"{speaker}.{text[:8]}",
-        room_id=session,
-        source=EventSource("clients", "websocket"),
-        content=TextContent(text),
-        created_at=datetime(2026, 1, 2, tzinfo=UTC),
-    )
-
-
-class Talk:
-    """Nothing is stored but what is put in ``events``, by folder."""
-
-    def __init__(self) -> None:
-        self.stored: dict[Path, list[RoomEvent]] = {}
-
-    async def sessions(self, folder: Path) -> Mapping[str, int]:
-        return {event.room_id: 1 for event in self.stored.get(folder, ())}
-
-    async def events(self, session_id: str) -> Sequence[RoomEvent]:
-        return [event for events in self.stored.values() for event in events if event.room_id == session_id]
-
-
 class Bench:
     def __init__(self, home: Path, project: Path) -> None:
         self.home = home
         self.project = project
-        self.talk = Talk()
+        self.archive = FakeSessionArchive()
         self.workspace = Workspace(watch_source=see_nothing)
-        self.library = KnowledgeLibrary(self.workspace, self.talk, home)
+        self.library = KnowledgeLibrary(self.workspace, self.archive, home)
         self.hidden: Collection[str] = ()
         self.progress: list[tuple[int, int]] = []
 
@@ -107,22 +84,24 @@ async def test_a_folder_inside_another_is_indexed_once(bench: Bench) -> None:
 
 
 async def test_what_was_said_is_labelled_with_speaker_and_day(bench: Bench) -> None:
-    bench.talk.stored[bench.project] = [
-        said("s0", "user", "the port is 7341"),
-        said("s1", "assistant", "the port was changed"),
-    ]
+    first = make_message("s0", "user.1", "the port is 7341")
+    second = make_message("s1", "assistant.1", "the port was changed")
+    bench.archive.put(bench.project, "s0", 1, [first])
+    bench.archive.put(bench.project, "s1", 1, [second])
     sources = await bench.open("s1", "sessions")
     found = await bench.search(sources, "port")
     assert {(each.content, each.source) for each in found} == {
         ("the port is 7341", "a conversation, user, 2026-01-02"),
         ("the port was changed", "this conversation, assistant, 2026-01-02"),
     }
-    bench.hidden = ["assistant.the port"]
+    bench.hidden = ["assistant.1"]
     assert [each.content for each in await bench.search(sources, "port")] == ["the port is 7341"]
 
 
 async def test_conversations_of_another_folder_are_not_found(bench: Bench) -> None:
-    bench.talk.stored[bench.project.parent] = [said("s0", "user", "the secret port is 7341")]
+    bench.archive.put(
+        bench.project.parent, "s0", 1, [make_message("s0", "user.1", "the secret port is 7341")]
+    )
     assert await bench.search(await bench.open("s1", "sessions"), "port") == []
 
 
@@ -131,7 +110,7 @@ async def test_sessions_of_one_folder_share_its_indices(bench: Bench) -> None:
     first = await bench.open("s1", "workspace", "sessions")
     second = await bench.open("s2", "workspace", "sessions")
     assert bench.library.is_in_use(bench.project)
-    bench.library.ingest(bench.project, [said("s1", "user", "we say beta for alpha")])
+    bench.library.ingest(bench.project, [make_message("s1", "user.we say b", "we say beta for alpha")])
     assert len(await bench.search(second, "alpha")) == 2
     await bench.library.release("s1")
     assert len(await bench.search(second, "alpha")) == 2

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.rooms import AIImagePart, AIMessage, EventSource, RoomEvent, RoomValueError, TextContent
-from sidecar.rooms.content import EventContent, MediaContent, RichContent
+from room_events import make_event
+from sidecar.rooms import AIImagePart, AIMessage, RoomValueError, TextContent
+from sidecar.rooms.content import MediaContent, RichContent
 from sidecar.rooms.memory.budget import (
     MemoryLimits,
     MemoryLoad,
@@ -23,13 +24,7 @@ from sidecar.rooms.memory.budget import (
 )
 from sidecar.rooms.memory.estimate import event_tokens, message_tokens
 
-SOURCE = EventSource(channel_id="ws", channel_type="websocket")
 COSTS = st.lists(st.integers(1, 3000), max_size=40)
-
-
-def event(content: EventContent) -> RoomEvent:
-    """An event that says *content*."""
-    return RoomEvent(id="e", room_id="r", source=SOURCE, content=content)
 
 
 @pytest.mark.parametrize(
@@ -51,14 +46,17 @@ def test_truncate_text(n_chars: int, max_chars: int, kept: int, n_result: int) -
 @pytest.mark.parametrize(("n_events", "n_truncated"), [(1, 0), (2, 1), (3, 1), (4, 2)])
 def test_only_the_older_half(n_events: int, n_truncated: int) -> None:
     """Of three events only the first."""
-    events = [event(TextContent("x" * 3000)) for _ in range(n_events)]
+    events = [make_event("e", TextContent("x" * 3000)) for _ in range(n_events)]
     lengths = [event_tokens(each) for each in truncate_older(events, 2000)]
     assert lengths == [501] * n_truncated + [751] * (n_events - n_truncated)
 
 
 def test_only_texts_and_never_the_original() -> None:
     """Other contents are passed on, and what was given is unchanged."""
-    rich, text = event(RichContent("x" * 3000)), event(TextContent("x" * 3000, language="de"))
+    rich, text = (
+        make_event("e", RichContent("x" * 3000)),
+        make_event("e", TextContent("x" * 3000, language="de")),
+    )
     result = truncate_older([rich, text, text, text], 2000)
     assert result[0] is rich
     assert result[1].content == TextContent(
@@ -221,7 +219,10 @@ def test_fit_items_shortens_only_the_largest() -> None:
     """Visibly, down to a common size; what cannot be cut is passed on."""
     small, large = AIMessage("user", "s" * 40), AIMessage("user", "m" * 4000)
     image = AIMessage("user", [AIImagePart("https://h/a")])
-    text, picture = event(TextContent("t" * 4000)), event(MediaContent("data:," + "A" * 9000, "image/png"))
+    text, picture = (
+        make_event("e", TextContent("t" * 4000)),
+        make_event("e", MediaContent("data:," + "A" * 9000, "image/png")),
+    )
     messages, events = fit_items([small, image, large], [text, picture], 1900)
     total = sum(map(message_tokens, messages)) + sum(map(event_tokens, events))
     assert total <= 1900
@@ -234,6 +235,6 @@ def test_fit_items_shortens_only_the_largest() -> None:
 
 def test_fit_items_returns_what_fits_as_it_is() -> None:
     """Nothing is copied without need; and nothing grows by being cut."""
-    message, said = AIMessage("user", "hi"), event(TextContent("ok"))
-    assert fit_items([message], [said], 100) == ([message], [said])
-    assert fit_items([message], [said], 0) == ([message], [said])
+    message, event = AIMessage("user", "hi"), make_event("e", TextContent("ok"))
+    assert fit_items([message], [event], 100) == ([message], [event])
+    assert fit_items([message], [event], 0) == ([message], [event])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from room_events import make_event
 from sidecar.rooms import (
     AIImagePart,
     AIMessage,
@@ -12,10 +13,8 @@ from sidecar.rooms import (
     AIToolCallPart,
     AIToolResultPart,
     EventContent,
-    EventSource,
     MediaContent,
     RichContent,
-    RoomEvent,
     TextContent,
 )
 from sidecar.rooms.memory.estimate import chars_within, event_tokens, message_tokens, text_tokens
@@ -63,8 +62,7 @@ def test_message(message: AIMessage, tokens: int) -> None:
 )
 def test_event(content: EventContent, tokens: int) -> None:
     """An event has no overhead of its own."""
-    source = EventSource(channel_id="c", channel_type="sms")
-    assert event_tokens(RoomEvent(room_id="r", source=source, content=content)) == tokens
+    assert event_tokens(make_event("e", content)) == tokens
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 10, 1000])

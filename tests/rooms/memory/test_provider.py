@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.rooms import AIMessage, EventSource, Room, RoomContext, RoomEvent, RoomValueError, TextContent
+from room_events import make_event
+from sidecar.rooms import AIMessage, Room, RoomContext, RoomEvent, RoomValueError
 from sidecar.rooms.memory import MemoryProvider, MemoryResult, MockMemoryProvider, SlidingWindowMemory
-
-SOURCE = EventSource(channel_id="ws", channel_type="websocket")
-
-
-def event(name: str) -> RoomEvent:
-    """The event *name*, saying its name."""
-    return RoomEvent(id=name, room_id="r", source=SOURCE, content=TextContent(name))
 
 
 @pytest.mark.parametrize(
-    ("max_events", "recent", "current", "chain_with_uncovered"),
+    ("max_events", "recent", "current", "kept"),
     [
         pytest.param(3, "abcde", "e", "cd", id="one less than N beside the current event"),
         pytest.param(3, "abcd", "x", "bcd", id="N when the current event is not in the tail"),
@@ -26,17 +20,17 @@ def event(name: str) -> RoomEvent:
         pytest.param(5, "", "c", "", id="an empty room"),
     ],
 )
-async def test_window(max_events: int, recent: str, current: str, chain_with_uncovered: str) -> None:
+async def test_window(max_events: int, recent: str, current: str, kept: str) -> None:
     """The slice is taken first, then the current event left out."""
-    context = RoomContext(room=Room(id="r"), recent_events=[event(name) for name in recent])
-    result = await SlidingWindowMemory(max_events).retrieve("r", event(current), context)
-    assert "".join(each.id for each in result.events) == chain_with_uncovered
+    context = RoomContext(room=Room(id="r"), recent_events=[make_event(name) for name in recent])
+    result = await SlidingWindowMemory(max_events).retrieve("r", make_event(current), context)
+    assert "".join(each.id for each in result.events) == kept
     assert result.messages == []
 
 
 async def test_fifty_by_default() -> None:
     """Of sixty events the last forty-nine, and the current one."""
-    recent = [event(str(number)) for number in range(60)]
+    recent = [make_event(str(number)) for number in range(60)]
     context = RoomContext(room=Room(id="r"), recent_events=recent)
     assert (await SlidingWindowMemory().retrieve("r", recent[-1], context)).events == recent[10:59]
 
@@ -62,11 +56,11 @@ async def test_a_provider_needs_only_retrieve() -> None:
             return MemoryResult()
 
     memory = Forgetful()
-    await memory.ingest("r", event("a"))
+    await memory.ingest("r", make_event("a"))
     await memory.clear("r")
     await memory.close()
     context = RoomContext(room=Room(id="r"))
-    assert await memory.retrieve("r", event("a"), context) == MemoryResult(messages=[], events=[])
+    assert await memory.retrieve("r", make_event("a"), context) == MemoryResult(messages=[], events=[])
     assert (memory.name, SlidingWindowMemory().name) == ("Forgetful", "SlidingWindowMemory")
 
 
@@ -74,10 +68,10 @@ async def test_the_mock_of_the_seed() -> None:
     """The seed's own example, and the other calls it records."""
     context = RoomContext(room=Room(id="room1"))
     mock = MockMemoryProvider(messages=[AIMessage(role="system", content="Summary of conversation")])
-    result = await mock.retrieve("room1", event("a"), context)
+    result = await mock.retrieve("room1", make_event("a"), context)
     assert len(mock.retrieve_calls) == 1
     assert result == MemoryResult(messages=[AIMessage(role="system", content="Summary of conversation")])
-    await mock.ingest("room1", event("b"), channel_id="ai")
+    await mock.ingest("room1", make_event("b"), channel_id="ai")
     await mock.clear("room1")
     await mock.close()
     assert mock.retrieve_calls == [("room1", event_of(mock), context, None)]
@@ -87,10 +81,10 @@ async def test_the_mock_of_the_seed() -> None:
 
 async def test_results_are_each_calls_own() -> None:
     """What a channel appends to one result is not in the next."""
-    mock = MockMemoryProvider(events=[event("a")])
+    mock = MockMemoryProvider(events=[make_event("a")])
     context = RoomContext(room=Room(id="r"))
-    (await mock.retrieve("r", event("b"), context)).events.clear()
-    assert [each.id for each in (await mock.retrieve("r", event("b"), context)).events] == ["a"]
+    (await mock.retrieve("r", make_event("b"), context)).events.clear()
+    assert [each.id for each in (await mock.retrieve("r", make_event("b"), context)).events] == ["a"]
 
 
 def event_of(mock: MockMemoryProvider) -> RoomEvent:

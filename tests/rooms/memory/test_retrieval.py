@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from room_events import ASSISTANT, make_event
 from sidecar.rooms import (
     AIMessage,
     CompositeContent,
     DeleteContent,
     EditContent,
     EventContent,
-    EventSource,
     KnowledgeResult,
     KnowledgeSource,
     LocationContent,
@@ -30,17 +30,9 @@ from sidecar.rooms.memory.estimate import message_tokens
 from sidecar.rooms.memory.retrieval import knowledge_message
 
 HEADER = "[Relevant context from knowledge sources]"
-PERSON = EventSource(channel_id="ws", channel_type="websocket")
-ASSISTANT = EventSource(channel_id="ai", channel_type="ai")
 
 
-def event(content: EventContent | str, name: str = "now", source: EventSource = PERSON) -> RoomEvent:
-    """The event *name*."""
-    said = TextContent(content) if isinstance(content, str) else content
-    return RoomEvent(id=name, room_id="r", source=source, content=said)
-
-
-HISTORY = MemoryResult([AIMessage("system", "history")], [event("earlier", "e1")])
+HISTORY = MemoryResult([AIMessage("system", "history")], [make_event("e1", "earlier")])
 ROOM = RoomContext(room=Room(id="r"))
 
 
@@ -53,7 +45,7 @@ async def lines(
     sources: Sequence[KnowledgeSource], said: EventContent | str = "what is the plan?", **options: Any
 ) -> list[str]:
     """The lines of the knowledge message for an event that says *said*, without header; [] for no message."""
-    result = await RetrievalMemory(sources, inner(), **options).retrieve("r", event(said), ROOM)
+    result = await RetrievalMemory(sources, inner(), **options).retrieve("r", make_event("now", said), ROOM)
     assert result.events == HISTORY.events
     if result == HISTORY:
         return []
@@ -221,7 +213,7 @@ async def test_a_source_that_hangs_is_not_waited_for() -> None:
         source_timeout_seconds=0.001,
         on_error=lambda source, error: errors.append((source, error)),
     )
-    result = await memory.retrieve("r", event("what is it?"), ROOM)
+    result = await memory.retrieve("r", make_event("now", "what is it?"), ROOM)
     assert result.messages[0].content == f"{HEADER}\n- good"
     assert [(source, str(error)) for source, error in errors] == [(hanging, "no answer in 0.001 s")]
     released.set()
@@ -241,7 +233,7 @@ async def test_a_cancelled_retrieve_cancels_its_searches() -> None:
         return []
 
     memory = RetrievalMemory([Odd(waiting)], inner())
-    task = asyncio.create_task(memory.retrieve("r", event("what is it?"), ROOM))
+    task = asyncio.create_task(memory.retrieve("r", make_event("now", "what is it?"), ROOM))
     await entered.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -274,7 +266,7 @@ async def test_the_message_is_bounded() -> None:
     """One find takes a quarter while others wait, the last all that is left."""
     source = finds(("a" * 9000, 0.9), ("b" * 9000, 0.8), ("c" * 50, 0.7), ("d" * 9000, 0.6))
     result = await RetrievalMemory([source], inner(), max_tokens=1000).retrieve(
-        "r", event("what is it?"), ROOM
+        "r", make_event("now", "what is it?"), ROOM
     )
     message = result.messages[0]
     text = str(message.content)
@@ -295,25 +287,25 @@ def test_what_has_no_room_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("said", "deleted", "indexed"),
     [
-        pytest.param(event("hi", "e1"), [], [("hi", "e1")], id="a short text too"),
+        pytest.param(make_event("e1", "hi"), [], [("hi", "e1")], id="a short text too"),
         pytest.param(
-            event(CompositeContent([TextContent("a"), TextContent("b")]), "e1"),
+            make_event("e1", CompositeContent([TextContent("a"), TextContent("b")])),
             [],
             [("a b", "e1")],
             id="a composite",
         ),
-        pytest.param(event(LocationContent(1, 2), "e1"), [], [], id="nothing without words"),
-        pytest.param(event("answer", "e1", ASSISTANT), [], [], id="not what an assistant says"),
+        pytest.param(make_event("e1", LocationContent(1, 2)), [], [], id="nothing without words"),
+        pytest.param(make_event("e1", "answer", ASSISTANT), [], [], id="not what an assistant says"),
         pytest.param(
-            event(EditContent("e1", TextContent("new")), "e2"), [("e1",)], [("new", "e1")], id="an edit"
+            make_event("e2", EditContent("e1", TextContent("new"))), [("e1",)], [("new", "e1")], id="an edit"
         ),
         pytest.param(
-            event(EditContent("e1", TextContent("new")), "e2", ASSISTANT),
+            make_event("e2", EditContent("e1", TextContent("new")), ASSISTANT),
             [("e1",)],
             [],
             id="an assistant's edit",
         ),
-        pytest.param(event(DeleteContent("e1"), "e2"), [("e1",)], [], id="a deletion"),
+        pytest.param(make_event("e2", DeleteContent("e1")), [("e1",)], [], id="a deletion"),
     ],
 )
 async def test_ingest(said: RoomEvent, deleted: list[Any], indexed: list[tuple[str, str]]) -> None:

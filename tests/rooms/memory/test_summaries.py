@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.rooms import EventSource, RoomEvent, TextContent
+from room_events import make_event
 from sidecar.rooms.memory.summaries import (
     SummaryChain,
     SummaryLink,
@@ -13,13 +13,6 @@ from sidecar.rooms.memory.summaries import (
     drop_stale_links,
     find_slid_events,
 )
-
-SOURCE = EventSource(channel_id="ws", channel_type="websocket")
-
-
-def event(name: str) -> RoomEvent:
-    """The event *name*."""
-    return RoomEvent(id=name, room_id="r", source=SOURCE, content=TextContent(name))
 
 
 def marks(names: str) -> dict[str, str]:
@@ -98,13 +91,13 @@ def test_refreshed(links: list[str], present: str, left: list[tuple[str, str]]) 
 )
 def test_carried(uncovered: str, present: str, kept: str) -> None:
     """Events that leave sight before a summary covers them are not lost."""
-    events = [event(name) for name in uncovered]
+    events = [make_event(name) for name in uncovered]
     assert "".join(each.id for each in find_slid_events(events, frozenset(present))) == kept
 
 
 def test_extended() -> None:
     """A link is added, and what it covers is uncovered no more."""
-    before = SummaryChain(uncovered=(event("a"), event("b"), event("c")))
+    before = SummaryChain(uncovered=(make_event("a"), make_event("b"), make_event("c")))
     after = append_link(before, "notes", marks("ab"), absorbed=["prior"], now=9.0)
     assert after == SummaryChain(
         links=(SummaryLink("notes", marks("ab")),),

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
+from room_events import make_event
 from sidecar.rooms import (
     AIContext,
     AIMessage,
     AIResponse,
     DeleteContent,
     EditContent,
-    EventContent,
     EventSource,
     MediaContent,
     MockAIProvider,
@@ -34,23 +34,16 @@ from sidecar.rooms.memory import (
 from sidecar.rooms.memory.estimate import event_tokens, message_tokens
 from sidecar.rooms.source import KnowledgeResult
 
-SOURCE = EventSource(channel_id="ws", channel_type="websocket")
 HEADER = "[Conversation summary — earlier messages compacted]"
-
-
-def say(name: str, content: EventContent | str, source: EventSource = SOURCE) -> RoomEvent:
-    """The event *name*."""
-    said = TextContent(content) if isinstance(content, str) else content
-    return RoomEvent(id=name, room_id="r", source=source, content=said)
 
 
 def sized(number: int, tokens: int) -> RoomEvent:
     """Event *number* of *tokens* tokens, with its number at both ends."""
     start, end = f"<{number}|", f"|{number}>"
-    return say(f"e{number}", start + "x" * (4 * tokens - 1 - len(start) - len(end)) + end)
+    return make_event(f"e{number}", start + "x" * (4 * tokens - 1 - len(start) - len(end)) + end)
 
 
-NOW = say("now", "go on")
+NOW = make_event("now", "go on")
 
 
 def summary(text: str) -> AIMessage:
@@ -148,7 +141,7 @@ async def test_tier_2_summarises_the_oldest() -> None:
 async def test_the_request() -> None:
     """Cold, bounded, one message with a line an event."""
     assistant = EventSource(channel_id="ai", channel_type="ai")
-    events = [say("a", "what is it?" + "?" * 4000), say("b", "it is", assistant)]
+    events = [make_event("a", "what is it?" + "?" * 4000), make_event("b", "it is", assistant)]
     chat = Chat([*events, *(sized(number, 2000) for number in range(6))])
     await chat.ask()
     (call,) = chat.provider.calls
@@ -245,7 +238,9 @@ async def test_the_whole_body_reaches_the_summariser() -> None:
     """Also what tier 1 has cut out of the view, and what is no text by its words."""
     body = "\n".join(f"fact {number}" + "." * 3000 for number in range(3))
     picture = MediaContent("data:image/png;base64," + "A" * 9000, "image/png", caption="the plan")
-    chat = Chat([say("a", body), say("b", picture), *(sized(number, 2000) for number in range(6))])
+    chat = Chat(
+        [make_event("a", body), make_event("b", picture), *(sized(number, 2000) for number in range(6))]
+    )
     await chat.ask()
     (prompt,) = prompts(chat.provider)
     assert body in prompt
@@ -333,7 +328,7 @@ async def test_the_current_event_is_budgeted() -> None:
 async def test_who_spoke_is_kept() -> None:
     """Where more than one person did."""
     speakers = [EventSource("ws", "websocket", participant_id=name) for name in ("ann", "bob")]
-    events = [say("a", "yes" + "." * 4000, speakers[0]), say("b", "no", speakers[1])]
+    events = [make_event("a", "yes" + "." * 4000, speakers[0]), make_event("b", "no", speakers[1])]
     chat = Chat([*events, *(sized(number, 2000) for number in range(6))])
     await chat.ask()
     assert "[user]: (ann) yes" in prompts(chat.provider)[0]
@@ -455,12 +450,12 @@ def edited_in_place(events: list[RoomEvent]) -> list[RoomEvent]:
 
 def edited_by_event(events: list[RoomEvent]) -> list[RoomEvent]:
     """A later event says what the third says now."""
-    return [*events, say("edit", EditContent("e3", TextContent("changed")))]
+    return [*events, make_event("edit", EditContent("e3", TextContent("changed")))]
 
 
 def deleted_by_event(events: list[RoomEvent]) -> list[RoomEvent]:
     """A later event takes the third back."""
-    return [*events, say("delete", DeleteContent("e3"))]
+    return [*events, make_event("delete", DeleteContent("e3"))]
 
 
 def deleted_in_place(events: list[RoomEvent]) -> list[RoomEvent]:
