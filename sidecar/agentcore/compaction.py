@@ -211,8 +211,7 @@ class HistoryCompactor:
     def preview(self, messages: Sequence[AgentMessage], *, force: bool = False) -> CompactionPreview:
         """Return the plan of the next call, or of :meth:`compact_now`; no model is called, nothing changes.
 
-        The plan's indices are those of the view, which is *messages* where no summary stands for a part of
-        them.
+        The plan's indices count messages of the view, which is *messages* itself before the first summary.
         """
         track = self._follow(messages)
         tokens = track.tokens(self._config.overhead_tokens)

@@ -76,10 +76,10 @@ def estimate_total(messages: Sequence[AgentMessage]) -> int:
     return sum(map(estimate_tokens, messages))
 
 
-def sent_tokens(message: AgentMessage) -> int:
+def cost_in_prompt(message: AgentMessage) -> int:
     """Return the tokens of *message* in a prompt: its plain estimate, or 0 when it is never sent.
 
-    >>> sent_tokens(Message("assistant", stop_reason="aborted"))
+    >>> cost_in_prompt(Message("assistant", stop_reason="aborted"))
     0
     """
     return 0 if is_unsent(message) else estimate_tokens(message)
@@ -98,7 +98,7 @@ def estimate_context_tokens(messages: Sequence[AgentMessage]) -> ContextUsageEst
     for index in range(len(messages) - 1, -1, -1):
         if messages[index] is summary:
             break
-        usage = trusted_usage(messages[index])
+        usage = find_usage(messages[index])
         if usage is not None and not (summary is not None and is_stale(messages[index], summary)):
             reported, trailing = _prompt_size(usage), estimate_total(messages[index + 1 :])
             return ContextUsageEstimate(reported + trailing, reported, trailing, index)
@@ -116,7 +116,7 @@ def context_estimate_adapter(messages: Sequence[AgentMessage]) -> tuple[int, int
     return estimate.tokens, estimate.usage_tokens, estimate.trailing_tokens
 
 
-def trusted_usage(message: AgentMessage) -> Usage | None:
+def find_usage(message: AgentMessage) -> Usage | None:
     """Return the usage of a finished assistant message, or None when it has none or an empty one."""
     if not isinstance(message, Message) or message.role != "assistant" or message.usage is None:
         return None

@@ -55,9 +55,9 @@ class FileLists:
 def file_lists(
     messages: Sequence[AgentMessage], effects: Mapping[str, ToolEffect] = TOOL_EFFECTS
 ) -> FileLists:
-    """Return the files that *messages* read and changed, those of earlier summaries among them included.
+    """Return the files that *messages* read and changed, the lists of earlier summaries included.
 
-    The calls of tools named in *effects* count; a call whose result is an error read or changed nothing.
+    The calls of tools named in *effects* count, unless their result is an error.
 
     >>> from sidecar.agentcore.messages import call_block
     >>> file_lists([Message("assistant", (call_block("1", "edit", '{"path": "a.py"}'),))])
@@ -85,7 +85,7 @@ def file_lists(
                     calls.append((effect, next((value for value in given if isinstance(value, str)), "")))
     for effect, value in filter(None, calls):
         if effect.kind == "runs":
-            modified.update(changed_paths(value))
+            modified.update(find_changed_paths(value))
         else:
             (read if effect.kind == "reads" else modified).update((value,) if value else ())
     return FileLists.of(read, modified)
@@ -127,10 +127,10 @@ def split_sections(text: str) -> tuple[str, FileLists]:
     return _SECTION.sub("", text), FileLists.of(found["read"], found["modified"])
 
 
-def changed_paths(command: str) -> tuple[str, ...]:
+def find_changed_paths(command: str) -> tuple[str, ...]:
     """Return the paths that a shell *command* writes, moves or removes, in order of appearance.
 
-    >>> changed_paths("cd src && sed -i s/a/b/ x.py; make 2>&1 | tee build.log > /dev/null")
+    >>> find_changed_paths("cd src && sed -i s/a/b/ x.py; make 2>&1 | tee build.log > /dev/null")
     ('x.py', 'build.log')
     """
     paths: dict[str, None] = {}
@@ -143,7 +143,7 @@ def changed_paths(command: str) -> tuple[str, ...]:
         here_document_end = here_document[2] if here_document else ""
         if len(line) <= _MAX_LINE and _MAY_WRITE.search(line):
             for words in _simple_commands(line):
-                paths.update(dict.fromkeys(filter(_is_plain_path, _written_words(words))))
+                paths.update(dict.fromkeys(filter(_is_plain_path, _output_words(words))))
     return tuple(paths)
 
 
@@ -164,7 +164,7 @@ def _simple_commands(line: str) -> Iterator[list[str]]:
     yield words
 
 
-def _written_words(words: list[str]) -> Iterator[str]:
+def _output_words(words: list[str]) -> Iterator[str]:
     """Yield the words of one simple command that name a file it writes."""
     plain: list[str] = []
     rest = iter(words)

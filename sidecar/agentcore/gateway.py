@@ -71,7 +71,7 @@ def turns_to_messages(
     """Return *turns* as messages: one for each tool result, a CompactionSummary for a summary turn.
 
     Tool results carry the metadata ``tool_call_id``, ``is_error`` (unless it is unknown) and ``tool_name``.
-    *names* holds the tools of calls made before, by call id; those of *turns* are added to it.
+    *names* holds the tools of calls made before, by call id; the calls of *turns* are added to it.
 
     >>> turns_to_messages([gateway.UserTurn((gateway.TextBlock(wrap_summary("so far")),))])
     [CompactionSummary(summary='so far', tokens_before=0, read_files=(), modified_files=(), timestamp=None)]
@@ -135,7 +135,7 @@ def messages_to_turns(messages: Sequence[AgentMessage]) -> list[gateway.Turn]:
             turns.append(_tool_turn(results))
             results = []
         if isinstance(message, Message):
-            origin = _untouched_source(message)
+            origin = _source_of(message)
             blocks = tuple(block for b in message.content for block in block_of(b))
             made = gateway.AssistantTurn(blocks) if message.role == "assistant" else gateway.UserTurn(blocks)
             turns.append(made if origin is None else origin.turn)
@@ -147,7 +147,7 @@ def messages_to_turns(messages: Sequence[AgentMessage]) -> list[gateway.Turn]:
 def _tool_turn(results: Sequence[Message]) -> gateway.ToolTurn:
     blocks: list[gateway.Block] = []
     for message in results:
-        source, call_id = _untouched_source(message), message.tool_call_id
+        source, call_id = _source_of(message), message.tool_call_id
         if source is not None:
             blocks.extend(source.turn.blocks[source.part : source.part + 1])
         elif call_id is not None:
@@ -158,7 +158,7 @@ def _tool_turn(results: Sequence[Message]) -> gateway.ToolTurn:
     return gateway.ToolTurn(tuple(blocks))
 
 
-def _untouched_source(message: Message) -> _Source | None:
+def _source_of(message: Message) -> _Source | None:
     """Return the origin of *message*, if its content is still the same."""
     source = message.metadata.get(_SOURCE)
     return source if isinstance(source, _Source) and source.content is message.content else None

@@ -1,4 +1,4 @@
-"""The plan of a compaction: how a window is shared out, where the history is cut, what stays.
+"""The plan of a compaction: how a window is shared out, where the history is cut, which messages stay.
 
 The problem: a history has outgrown its window. Some of its beginning must give way to a summary, and a tail
 must stay word for word. A tail may begin almost anywhere, but three rules hold:
@@ -38,7 +38,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from sidecar.agentcore.estimate import fair_cap, sent_tokens
+from sidecar.agentcore.estimate import cost_in_prompt, fair_cap
 from sidecar.agentcore.messages import AgentMessage, CompactionSummary, Message, is_user_prompt
 
 DEFAULT_RESERVE_TOKENS = 16384
@@ -125,7 +125,7 @@ def fit_budget(context_window: int, reserve_tokens: int = 0, keep_recent_tokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutPlan:
-    """The messages of a view that are condensed, those that stay, and the room for the summary.
+    """The decision for one view: messages to condense, messages to keep, and the room for the summary.
 
     Attributes:
         cut: index of the first message of the tail; 0 when only oversized items are shrunk.
@@ -194,12 +194,12 @@ def plan_compaction(
     >>> plan_compaction(view[:50], fit_budget(800, 100, 200)) is None
     True
     """
-    costs = [sent_tokens(message) for message in messages] if costs is None else costs
+    costs = [cost_in_prompt(message) for message in messages] if costs is None else costs
     total = sum(costs)
     if not messages or budget.threshold <= 0 or (total <= budget.threshold and not force):
         return None
     caps = {i: budget.threshold // 2 for i, cost in enumerate(costs) if cost > budget.hard}
-    if caps and not force and _capped_total(costs, caps) <= budget.threshold:
+    if caps and not force and _total_under(costs, caps) <= budget.threshold:
         return _plan_shrink(costs, caps)
     keep = min(budget.keep, total // 4) if force else budget.keep
     prompt = newest_prompt_index(messages)
@@ -227,7 +227,7 @@ def _plan_shrink(costs: Sequence[int], caps: Mapping[int, int]) -> CutPlan:
         dropped_count=0,
         dropped_tokens=0,
         kept_count=len(costs),
-        kept_tokens=_capped_total(costs, caps),
+        kept_tokens=_total_under(costs, caps),
         summary_tokens=0,
         tokens_before=sum(costs),
         is_incremental=False,
@@ -275,7 +275,7 @@ def _cap_largest(
     return {i: tokens for i, tokens in size.items() if tokens < costs[i]}
 
 
-def _capped_total(costs: Sequence[int], caps: Mapping[int, int]) -> int:
+def _total_under(costs: Sequence[int], caps: Mapping[int, int]) -> int:
     return sum(min(cost, caps.get(i, cost)) for i, cost in enumerate(costs))
 
 

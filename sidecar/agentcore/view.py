@@ -29,10 +29,10 @@ from sidecar.agentcore.estimate import (
     byte_length,
     clip_middle,
     context_after,
+    cost_in_prompt,
     fair_cap,
+    find_usage,
     is_stale,
-    sent_tokens,
-    trusted_usage,
 )
 from sidecar.agentcore.messages import (
     AgentMessage,
@@ -102,9 +102,9 @@ class Track:
         """Weigh *inputs*.
 
         Args:
-            inputs: a history.
-            covering: a checkpoint whose covered messages *inputs* begin with.
-            returned: a checkpoint whose view *inputs* begin with.
+            inputs: a history; it begins with the covered messages of *covering*, or the view of *returned*.
+            covering: the checkpoint to show in place of its covered messages, or None.
+            returned: the checkpoint that the history goes on from, or None.
         """
         newest = covering or returned
         self.checkpoint = covering
@@ -149,13 +149,13 @@ class Track:
 
     def _extend(self, new: list[AgentMessage]) -> None:
         for message in new:
-            cost = sent_tokens(message)
+            cost = cost_in_prompt(message)
             self.view.append(message)
             self.costs.append(cost)
             self.plain += cost
             if isinstance(message, CompactionSummary):
                 self._summary, self._anchor = message, 0
-            usage = trusted_usage(message)
+            usage = find_usage(message)
             is_settled = len(self.view) <= self.n_settled
             if not self.n_settled and self._summary is not None:
                 is_settled = is_stale(message, self._summary)
@@ -167,7 +167,7 @@ class Track:
 
 
 def find_checkpoint(messages: list[AgentMessage], checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
-    """Return the checkpoint whose covered messages *messages* begin with, the longest of several, or None."""
+    """Return the longest checkpoint that covers the beginning of *messages*, or None."""
     matching = [c for c in checkpoints if messages[: len(c.covered)] == c.covered]
     return max(matching, key=lambda checkpoint: len(checkpoint.covered), default=None)
 
@@ -188,7 +188,7 @@ def make_checkpoint(track: Track, plan: CutPlan, summary: CompactionSummary | No
     """Return the checkpoint after *plan* was carried out.
 
     Args:
-        track: the conversation whose view was planned for.
+        track: the conversation that was planned for.
         plan: which messages give way, and which are shrunk.
         summary: the message that stands for the dropped ones; None where the plan only shrinks.
     """

@@ -109,7 +109,7 @@ class CompositeContent:
         object.__setattr__(self, "parts", tuple(self.parts))
         if not self.parts:
             raise RoomValueError("a composite has no parts; give at least one, or use TextContent")
-        depth = _nesting(self)
+        depth = _depth(self)
         if depth > MAX_NESTING:
             raise RoomValueError(f"composites are nested {depth} deep; flatten them to {MAX_NESTING} or less")
 
@@ -254,10 +254,10 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _nesting(content: EventContent) -> int:
+def _depth(content: EventContent) -> int:
     if not isinstance(content, CompositeContent):
         return 0
-    return 1 + max(_nesting(part) for part in content.parts)
+    return 1 + max(_depth(part) for part in content.parts)
 
 
 def _check_url(url: str) -> None:

@@ -1,6 +1,6 @@
 """Events and the room that holds them: participants, channels and the tail of the room's events.
 
-Frozen values. The owner of the room decides which events are in the tail and which of them a channel may see;
+Frozen values. The owner of the room decides which events are in the tail and which ones a channel may see;
 nothing is stored or sent here. A new event takes its id and its time from this module, unless they are
 given; nothing else in the rooms looks at a clock or draws a random number.
 """

@@ -13,13 +13,13 @@ from sidecar.agentcore.estimate import (
     clip_middle,
     context_after,
     context_estimate_adapter,
+    cost_in_prompt,
     estimate_context_tokens,
     estimate_tokens,
     estimate_total,
     fair_cap,
     first_bytes,
     prompt_tokens,
-    sent_tokens,
     shorten,
 )
 from sidecar.agentcore.memory import ContextUsageEstimate
@@ -214,7 +214,7 @@ def test_the_last_output_counts_for_the_trigger() -> None:
 
 def test_what_is_not_sent_costs_nothing_to_send() -> None:
     failed = answer(None, stop_reason="error")
-    assert (sent_tokens(failed), estimate_total([failed])) == (0, 20)
+    assert (cost_in_prompt(failed), estimate_total([failed])) == (0, 20)
 
 
 @pytest.mark.parametrize(

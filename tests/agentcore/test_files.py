@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.agentcore.files import FileLists, changed_paths, file_lists, render_sections, split_sections
+from sidecar.agentcore.files import FileLists, file_lists, find_changed_paths, render_sections, split_sections
 from sidecar.agentcore.messages import (
     AgentMessage,
     CompactionSummary,
@@ -162,9 +162,9 @@ def test_text_that_only_mentions_a_section_is_kept() -> None:
     ],
 )
 def test_paths_that_a_shell_command_writes_are_found(command: str, paths: tuple[str, ...]) -> None:
-    assert changed_paths(command) == paths
+    assert find_changed_paths(command) == paths
 
 
 @given(st.text("ab >|;&'\"<\n$-\\", max_size=60))
 def test_any_text_is_read_without_complaint(command: str) -> None:
-    assert all(changed_paths(command))
+    assert all(find_changed_paths(command))

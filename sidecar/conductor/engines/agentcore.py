@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from sidecar.agentcore import AgentMessage
-from sidecar.agentcore.estimate import sent_tokens
+from sidecar.agentcore.estimate import cost_in_prompt
 from sidecar.agentcore.gateway import InvokerModel, messages_to_turns, turns_to_messages
 from sidecar.agentcore.memory import (
     Budget,
@@ -139,7 +139,7 @@ class AgentcoreEngine(WholeView):
             self._starts.append(len(self._messages))
             new = turns_to_messages((turn,), self._names)
             self._messages.extend(new)
-            self._tokens += sum(map(sent_tokens, new))
+            self._tokens += sum(map(cost_in_prompt, new))
         return self._messages
 
     def _begin(self, turns: Sequence[Turn]) -> None:

@@ -23,7 +23,7 @@ from sidecar.rooms.memory.budget import MemoryLimits
 from sidecar.rooms.memory.estimate import event_tokens, message_tokens
 from sidecar.rooms.memory.plan import RetrievePlan, plan_retrieve, view_with_summary, view_without_cut
 from sidecar.rooms.memory.summaries import SummaryChain, SummaryLink, summary_message
-from sidecar.rooms.memory.summarizer import SummaryProgress, shown_summary
+from sidecar.rooms.memory.summarizer import SummaryProgress, render_summary
 
 __all__ = ["PINNED", "Scene"]
 
@@ -154,7 +154,7 @@ class Scene:
         if self.cut is None:
             return self._view(view_without_cut(reading), ())
         due = replace(reading, cut=self.cut)
-        missing = shown_summary(due, SummaryProgress(failure="raised"))
+        missing = render_summary(due, SummaryProgress(failure="raised"))
         return self._view(view_with_summary(due, missing), due.to_summarize)
 
     def _view(self, result: MemoryResult, folded: Sequence[RoomEvent]) -> View:

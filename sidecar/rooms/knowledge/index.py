@@ -191,7 +191,7 @@ class TextIndex:
         self._drop(self._rows("SELECT id FROM document WHERE room = ? AND key = ?", room, key))
 
     def drop_tree(self, room: str, key: str) -> None:
-        """Forget the document *key* of *room*, and all whose keys lie under it as under a folder."""
+        """Forget the document *key* of *room*, and all documents under it as under a folder."""
         self._drop(
             self._rows(
                 "SELECT id FROM document WHERE room = ? AND (key = ? OR key > ? AND key < ?)",

@@ -165,7 +165,7 @@ class _SessionFiles(KnowledgeSource):
     async def search(
         self, query: str, *, room_id: str | None = None, limit: int = 5
     ) -> list[KnowledgeResult]:
-        """Return files; those of another folder than the session's own by their whole path."""
+        """Return files; outside the session's own folder by their whole path."""
         results = await self._source.search(query, limit=limit)
         if self._is_own:
             return results

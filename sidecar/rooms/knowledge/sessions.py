@@ -40,8 +40,8 @@ class SessionsSource(KnowledgeSource):
 
     Args:
         database: the path of the index between runs, None for memory.
-        scope: whether a room finds only its own messages, or those of all rooms. Rooms of several people
-            should find their own only.
+        scope: ``room`` finds only messages of the room that searches, ``all`` finds all. Rooms of several
+            people should find their own only.
         on_lost: called when the index was broken or outdated and is empty now, so that the caller fills it
             again. Contract: never raises.
         clock_ms: the time of messages that come through :meth:`index`.

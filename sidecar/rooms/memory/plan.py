@@ -1,4 +1,4 @@
-"""The plan of one retrieve: the events that may be sent as they are, and those that need a summary first.
+"""The plan of one retrieve: the events to send as they are, and the events that need a summary first.
 
 Pure functions from the inner provider's result, the room and the chain of summaries to a
 :class:`RetrievePlan`, and from that to the view. They call no model and keep nothing.

@@ -83,7 +83,7 @@ def first_prompt(plan: RetrievePlan, budget: PromptBudget) -> tuple[str | None, 
     return None, [*(PromptLine(EARLIER_SUMMARY_LABEL, text) for text in plan.summaries), *lines]
 
 
-def shown_summary(plan: RetrievePlan, progress: SummaryProgress) -> str:
+def render_summary(plan: RetrievePlan, progress: SummaryProgress) -> str:
     """Return the text that the view shows for the plan's events.
 
     It is the new summary, or, after a failure, the summary so far beside a placeholder for the rest.

@@ -29,7 +29,7 @@ from sidecar.rooms.memory.plan import (
 )
 from sidecar.rooms.memory.provider import MemoryProvider, MemoryResult
 from sidecar.rooms.memory.summaries import SummaryChain, append_link
-from sidecar.rooms.memory.summarizer import SummaryProgress, shown_summary, summarize_events
+from sidecar.rooms.memory.summarizer import SummaryProgress, render_summary, summarize_events
 
 MAX_CONVERSATIONS = 200
 
@@ -199,7 +199,7 @@ class SummarizingMemory(MemoryProvider):
             summary = await self._calls.join(lane, call)
             if call.key == plan.key:
                 missing = SummaryProgress(failure="raised")
-                return view_with_summary(plan, summary or shown_summary(plan, missing))
+                return view_with_summary(plan, summary or render_summary(plan, missing))
 
     async def ingest(self, room_id: str, event: RoomEvent, *, channel_id: str | None = None) -> None:
         """Pass *event* to the inner memory."""
@@ -232,7 +232,7 @@ class SummarizingMemory(MemoryProvider):
             chain = append_link(chain, progress.summary, covered, absorbed=plan.priors, now=self._now())
         if not call.detached:
             self._keep(lane, chain)
-        return shown_summary(plan, progress)
+        return render_summary(plan, progress)
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time() if self._clock is None else self._clock()
