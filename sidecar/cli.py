@@ -1,7 +1,7 @@
-"""The command line: arguments in, exit code out. Each command's own module is loaded when it is called.
+"""The command line: arguments in, exit code out. The module of a command is loaded when it is called.
 
-An editor waits for a daemon to start: the ways in which editors start one are understood here, and the parser
-of everything else is not even loaded for them.
+An editor waits for a daemon to start. So the usual forms of that start are understood here, and the parser of
+all other command lines is not loaded for them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from argparse import Namespace
 
-__all__ = ["main"]
-
 _INTERRUPTED: Final = 130
 _BROKEN_PIPE: Final = 141
-"""What shells report of a program that wrote to a reader who had left."""
+"""The exit code that shells report for a program that wrote to a closed pipe."""
 
 _CLIENT: Final = "--clientProcessId="
-_PLAIN: Final[dict[str, dict[str, object]]] = {
+_DEFAULTS: Final[dict[str, dict[str, object]]] = {
     "acp": {"command": "acp", "log": "warning"},
     "serve": {
         "command": "serve",
@@ -36,44 +34,54 @@ _PLAIN: Final[dict[str, dict[str, object]]] = {
         "log": "warning",
     },
 }
-"""What the parser makes of these commands alone; a test compares them."""
+"""The parser's results for these commands without arguments; a test compares the two."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return the exit code. Whatever happens, the user sees words and no stack trace."""
+    """Run one command and return its exit code. Expected errors are messages, without a stack trace."""
     try:
         return _run(list(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt:
         return _INTERRUPTED
     except RuntimeError as error:
-        if "home directory" not in str(error):  # how pathlib says that ~somebody is nobody
+        if "home directory" not in str(error):  # pathlib's message for a ~ of an unknown user
             raise
-        sys.stderr.write("sidecar: ~ leads nowhere; name a whole path, in INDUSAGI_HOME or as an argument\n")
+        sys.stderr.write(
+            "sidecar: ~ has no home folder here; use a whole path, in INDUSAGI_HOME or an argument\n"
+        )
         return 2
     except BrokenPipeError:
-        _let_go_of_stdout()
+        _redirect_stdout_to_nothing()
         return _BROKEN_PIPE
     except OSError as error:
-        where = f" {error.filename}" if error.filename else ""
-        sys.stderr.write(f"sidecar: the system refused{where}: {error.strerror or error}\n")
+        path = f"{error.filename}: " if error.filename else ""
+        sys.stderr.write(f"sidecar: {path}{error.strerror or error}\n")
         sys.stderr.flush()
-        _let_go_of_stdout()
+        _redirect_stdout_to_nothing()
         return 1
 
 
 def _run(arguments: list[str]) -> int:
     if not arguments or arguments[0] == "--stdio" or arguments[0].startswith("--clientProcessId"):
         arguments.insert(0, "serve")
-    options = plain_options(arguments) or _parsed(arguments)
-    command = import_module(f"sidecar.commands.{_module_of(options)}")
-    code = int(command.run(options))
+    options = plain_options(arguments)
+    if options is None:
+        from sidecar.commands.arguments import parse
+
+        options = parse(arguments)
+    module = str(options.command)
+    if module == "acp":
+        module = "serve"
+    elif module == "serve" and options.shared:  # a shim must not even load the modules of a daemon
+        module = "shared" if options.daemon else "shim"
+    code = int(import_module(f"sidecar.commands.{module}").run(options))
     if sys.stdout is not None:
-        sys.stdout.flush()  # here, where a reader who has left is not a stack trace
+        sys.stdout.flush()  # here, where a closed pipe does not become a stack trace
     return code
 
 
 def plain_options(arguments: Sequence[str]) -> Namespace | None:
-    """Return the options of a start as editors make it, None for any other.
+    """Return the options of a start as editors write it, None for any other command line.
 
     >>> plain_options(["serve", "--stdio", "--clientProcessId=7"]).client_process_id
     7
@@ -81,9 +89,9 @@ def plain_options(arguments: Sequence[str]) -> Namespace | None:
     True
     """
     command, *flags = arguments
-    if command not in _PLAIN or (flags and command != "serve"):
+    if command not in _DEFAULTS or (flags and command != "serve"):
         return None
-    options: Namespace = SimpleNamespace(**_PLAIN[command])  # type: ignore[assignment]  # the part of one
+    options: Namespace = SimpleNamespace(**_DEFAULTS[command])  # type: ignore[assignment]  # has its attributes
     for flag in flags:
         if flag in ("--stdio", "--shared"):
             setattr(options, flag[2:], True)
@@ -94,21 +102,8 @@ def plain_options(arguments: Sequence[str]) -> Namespace | None:
     return options
 
 
-def _parsed(arguments: Sequence[str]) -> Namespace:
-    from sidecar.commands.arguments import parse
-
-    return parse(arguments)
-
-
-def _module_of(options: Namespace) -> str:
-    """Return the module that runs the command; a shim must not even load what a daemon needs."""
-    if options.command != "serve" or not options.shared:
-        return str(options.command)
-    return "shared" if options.daemon else "shim"
-
-
-def _let_go_of_stdout() -> None:
-    """Write what is still to be written nowhere, so that the interpreter does not fail at it in the end."""
+def _redirect_stdout_to_nothing() -> None:
+    """Discard the buffered output, so that the interpreter does not fail to write it at its end."""
     if sys.stdout is not None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

@@ -237,7 +237,7 @@ def test_the_memory_facade_is_empty() -> None:
             id="a language server answers before it loads a session",
         ),
         pytest.param(
-            "sidecar.cli, sidecar.acp, sidecar.commands.acp",
+            "sidecar.cli, sidecar.acp, sidecar.commands.serve",
             (
                 "argparse",
                 "pathlib",

@@ -1,1 +1,1 @@
-"""What the command line can do, one module a command. Each has ``run(options) -> exit code``."""
+"""The commands of the command line: one module for each, loaded when it is called, and their shared parts."""

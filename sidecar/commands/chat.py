@@ -9,46 +9,53 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sidecar.commands.daemon import in_words, run_with_daemon
-from sidecar.commands.interrupts import Interrupts
-from sidecar.commands.lines import Lines, raw_input_of
-from sidecar.commands.live import Stop, TurnFailed, path_of, show_turn
-from sidecar.commands.sizes import plan_lines, show_outcome, show_parts, show_sizes
-from sidecar.commands.stored import NoSuchSession, find_session
-from sidecar.commands.terminal import Screen
+from sidecar.commands.sessions import SessionLookupError, find_session
+from sidecar.commands.terminal import InputLines, Screen, raw_input_of
+from sidecar.commands.views import (
+    FaultedTurnError,
+    StopTurn,
+    display_path,
+    plan_lines,
+    show_outcome,
+    show_parts,
+    show_sizes,
+    show_turn,
+)
+from sidecar.commands.with_daemon import Interrupts, format_error, run_with_daemon
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
 from sidecar_client import Session, SidecarClient, SidecarClientError, SidecarRequestError
 
-__all__ = ["run"]
-
 _HELP = """\
 /compact [what to keep]   condense the older part of the conversation
-/preview                  what that would do
-/undo                     take the newest compaction back
-/context                  how full the window is, and with what
+/preview                  the effect of /compact, without doing it
+/undo                     undo the newest compaction
+/context                  how full the window is, by kind of content
 /files                    the files the model has read
 /rewind [n]               go back to before the last prompts
-/fork                     a session that goes on from here
-/model, /engine [name]    which one it is, or choose another
-/status                   how the session stands
+/fork                     a new session that continues from here
+/model, /engine [name]    show the current one, or choose another
+/status                   the state of the session
 /quit                     leave; the session stays stored"""
 
+_ABOUT_LEAVING = "\nCtrl-C again leaves, as Ctrl-D and /quit do"
 _DAEMON_COMMANDS = frozenset({"/rewind", "/fork", "/model", "/engine", "/status", "/uncompact"})
-"""Commands that sessions carry out themselves: sent as prompts, answered as such."""
+"""Commands that the daemon carries out: they are sent as prompts and answered as prompts."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Talk until /quit or the end of input."""
+    """Answer prompts until /quit or the end of input; return the exit code."""
     screen, chats = Screen(), list[_Chat]()
     folder = Path(options.cwd).expanduser().resolve()
 
     async def main(client: SidecarClient) -> int:
         with Interrupts() as interrupts:
-            lines = Lines(raw_input_of(sys.stdin), is_terminal=sys.stdin is not None and sys.stdin.isatty())
+            lines = InputLines(
+                raw_input_of(sys.stdin), is_terminal=sys.stdin is not None and sys.stdin.isatty()
+            )
             try:
                 session = await _open(client, options, folder, screen)
-            except NoSuchSession as error:
+            except SessionLookupError as error:
                 Screen(sys.stderr).problem(f"sidecar chat: {error}")
                 return 2
             is_used = options.resume is not None
@@ -69,52 +76,43 @@ async def _open(client: SidecarClient, options: argparse.Namespace, folder: Path
     for option, value in (("model", options.model), ("engine", options.engine)):
         if value is not None:
             await client.session_set_config_option(session.sid, option, value)
-    screen.note(f"goes on: {found.title or '(untitled)'}, {found.messages} turns, {found.tokens:,} tokens")
+    screen.note(f"continues: {found.title or '(untitled)'}, {found.messages} turns, {found.tokens:,} tokens")
     return session
 
 
 @dataclass(slots=True)
 class _Chat:
-    """One conversation: the session, and whoever talks to it."""
+    """One conversation of a user in a terminal with a session."""
 
     client: SidecarClient
     session: Session
     folder: Path
     screen: Screen
-    lines: Lines
+    lines: InputLines
     interrupts: Interrupts
     is_used: bool
 
     async def talk(self) -> int:
-        """Answer line by line until there are no more."""
+        """Answer line by line until there are no more; return the exit code."""
         sid, screen = self.session.sid, self.screen
-        screen.note(f"session {sid[:8]} in {self.folder}; /help says what else there is, Ctrl-D leaves")
+        screen.note(f"session {sid[:8]} in {self.folder}; /help lists the commands, Ctrl-D leaves")
         try:
-            while (line := await self._next_line()) is not None and line not in ("/quit", "/exit"):
+            while True:
+                with self.interrupts.stopping(lambda: screen.note(_ABOUT_LEAVING)):
+                    line = await self.lines.next("» ")
+                if line is None or (line := line.strip()) in ("/quit", "/exit"):
+                    return 0
                 if line:
                     self.is_used = True
-                    with self.interrupts.stopping(Stop(self.session, screen)):
+                    with self.interrupts.stopping(StopTurn(self.session, screen)):
                         await self._answer(line)
         finally:
-            await self._leave()
-        return 0
-
-    async def _next_line(self) -> str | None:
-        def told() -> None:
-            self.screen.note("\nCtrl-C again leaves, as Ctrl-D and /quit do")
-
-        with self.interrupts.stopping(told):
-            line = await self.lines.next("» ")
-        return None if line is None else line.strip()
-
-    async def _leave(self) -> None:
-        """Say how to come back; a session that nothing was said in is not worth keeping."""
-        self.screen.end_line()
-        if self.is_used:
-            self.screen.note(f'stored; "sidecar chat --resume {self.session.sid[:8]}" goes on')
-        else:
-            with contextlib.suppress(SidecarClientError):  # the daemon is gone: then it stays
-                await self.client.session_delete(self.session.sid)
+            screen.end_line()
+            if self.is_used:
+                screen.note(f'stored; "sidecar chat --resume {sid[:8]}" continues it')
+            else:
+                with contextlib.suppress(SidecarClientError):  # the daemon is gone, so the session stays
+                    await self.client.session_delete(sid)
 
     async def _answer(self, line: str) -> None:
         name, _, rest = line.partition(" ")
@@ -122,19 +120,19 @@ class _Chat:
         try:
             if command is not None:
                 await command(self, rest.strip())
-            elif _is_slip(name):
-                self.screen.note(f"there is no {name}; there is\n{_HELP}")
+            elif name.startswith("/") and "/" not in name[1:] and name not in _DAEMON_COMMANDS:  # not a path
+                self.screen.note(f"there is no command {name}; the commands are\n{_HELP}")
             else:
                 settled = await show_turn(self.session.stream(line), self.screen)
                 self.screen.gauge(settled.data["usage"])
-        except TurnFailed as error:
+        except FaultedTurnError as error:
             self.screen.problem(str(error))
         except SidecarRequestError as error:
-            self.screen.problem(in_words(error))
+            self.screen.problem(format_error(error))
 
     async def ask(self, request: PermissionRequest) -> PermissionAnswer:
-        """Ask the user; whatever is no clear yes is a no."""
-        self.lines.forget()
+        """Ask the user for permission; any answer but a clear yes rejects the request."""
+        self.lines.drop_typed_ahead()
         self.screen.note(f"{request.title}\n  {request.subject.detail}", "yellow")
         answer = await self.lines.next("allow? [y]es, [a]lways, [N]o: ")
         kinds = {"y": "allow_once", "yes": "allow_once", "a": "allow_always", "always": "allow_always"}
@@ -161,7 +159,7 @@ class _Chat:
 
     async def undo(self, _rest: str) -> None:
         undone = await self.session.undo()
-        self.screen.note(f"· {undone.restored_tokens:,} tokens are back")
+        self.screen.note(f"· {undone.restored_tokens:,} tokens are restored")
 
     async def context(self, _rest: str) -> None:
         usage = await self.session.usage()
@@ -174,7 +172,7 @@ class _Chat:
             self.screen.note("the model has read no file yet")
             return
         rows = [
-            (path_of(file.uri, self.folder), "stale" if file.stale else "fresh", f"{file.tokens:,}")
+            (display_path(file.uri, self.folder), "stale" if file.stale else "fresh", f"{file.tokens:,}")
             for file in found
         ]
         self.screen.table(("file", "", "tokens"), rows, cut=(0,))
@@ -188,8 +186,3 @@ _COMMANDS: dict[str, Callable[[_Chat, str], Awaitable[None]]] = {
     "/context": _Chat.context,
     "/files": _Chat.files,
 }
-
-
-def _is_slip(word: str) -> bool:
-    """Whether *word* was meant for a command that there is not; a path was not."""
-    return word.startswith("/") and "/" not in word[1:] and word not in _DAEMON_COMMANDS

@@ -1,7 +1,7 @@
-"""``sidecar compact FILE``: a conversation in a file, condensed without a daemon and without a model.
+"""``sidecar compact FILE``: condense a conversation in a file, without a daemon and without a model.
 
-Reads a session's file as the store keeps it, or a JSON array of chat messages; writes the condensed turns to
-standard output, and what was done to standard error. The file is not changed.
+It reads a stored session or a JSON array of chat messages, and does not change the file. The condensed turns
+go to standard output, and a report to standard error.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from sidecar.commands.daemon import print_json
-from sidecar.commands.sizes import show_change
 from sidecar.commands.terminal import Screen
+from sidecar.commands.views import show_change
+from sidecar.commands.with_daemon import print_json
 from sidecar.conductor.session_ops import (
     compact_messages,
     messages_to_turns,
@@ -39,51 +39,50 @@ from sidecar.window_budget import (
     DIGEST_HEADER,
     RESTORED_FILE_PREFIX,
     BudgetRequest,
-    BudgetResult,
     Message,
     UserMessage,
     estimate_message_tokens,
 )
 
-__all__ = ["NotReadable", "read_turns", "run"]
-
 _KINDS: Final = ("prompts", "answers", "tool results", "digest", "restored files")
-"""What the messages of a conversation are called."""
+"""The kinds of messages in the table of sizes."""
 
-_WHY: Final = {
+_REASONS: Final = {
     "nothingToDrop": "it is too short to condense",
     "wouldNotShrink": "the result would not be smaller",
     "overheadTooLarge": "the window is too small to leave anything in it; choose a larger --window",
 }
 
 
-class NotReadable(Exception):
-    """The file is neither a stored session nor chat messages; its text says what was found."""
+class UnreadableConversationError(Exception):
+    """The file is neither a stored session nor chat messages; the message is for the user."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Condense the file and return 0 when there was something to do, 3 when there was not."""
+    """Condense the file and return the exit code: 0 when it was condensed, 3 when nothing was to do."""
     notes, file = Screen(sys.stderr), Path(options.file).expanduser()
     try:
         turns = read_turns(file)
     except OSError as error:
         notes.problem(f"sidecar compact: cannot read {options.file}: {error.strerror}")
         return 2
-    except NotReadable as error:
-        notes.problem(f"sidecar compact: {options.file} is no conversation: {error}")
+    except UnreadableConversationError as error:
+        notes.problem(f"sidecar compact: {options.file} is not a conversation: {error}")
         return 2
     return asyncio.run(_condense(turns, options, notes))
 
 
 def read_turns(file: Path) -> tuple[Turn, ...]:
-    """Return the conversation in *file*. Raises NotReadable, OSError."""
+    """Return the conversation in *file*. Raises UnreadableConversationError, OSError."""
     text = file.read_text(encoding="utf-8", errors="replace")
     if text.lstrip().startswith("["):
-        return heal(_from_messages(_array(text)))
+        return _parse_messages(text)
     store = SessionStore(file.parent)
     turns = asyncio.run(store.journal(file.stem).load()) if file.suffix == ".jsonl" else ()
     if not turns:
-        raise NotReadable("neither a stored session (.jsonl) nor a JSON array of chat messages")
+        raise UnreadableConversationError(
+            "it is neither a stored session (.jsonl) nor a JSON array of chat messages"
+        )
     return tuple(turns)
 
 
@@ -91,83 +90,72 @@ async def _condense(turns: Sequence[Turn], options: argparse.Namespace, notes: S
     messages = turns_to_messages(turns)
     notes.wait(f"condensing {len(turns):,} turns")
     await asyncio.sleep(0)
-    record = await compact_messages(messages, BudgetRequest(force=True, card=_card(options.window)))
-    if record.noop is not None:
-        found = f"{record.tokens_before:,} tokens in {len(turns):,} turns"
-        notes.note(f"nothing done, {found}: {_WHY.get(record.noop, record.noop)}")
+    card = ModelCard(
+        "file",
+        "none",
+        "none",
+        "the window given with --window",
+        context_window=options.window,
+        max_output_tokens=options.window // 8,
+        modalities=("text",),
+        reasoning=False,
+        cost=CostSheet(0, 0),
+    )
+    result = await compact_messages(messages, BudgetRequest(force=True, card=card))
+    if result.noop is not None:
+        found = f"{result.tokens_before:,} tokens in {len(turns):,} turns"
+        notes.note(f"nothing done, {found}: {_REASONS.get(result.noop, result.noop)}")
         return 3
     if not options.preview:
-        for turn in messages_to_turns(record.messages):
+        for turn in messages_to_turns(result.messages):
             print_json(turn_to_record(turn))
-    show_change(notes, _sizes(messages), _sizes(record.messages))
-    for line in _said(record):
-        notes.note(f"· {line}")
+    show_change(notes, _tokens_by_kind(messages), _tokens_by_kind(result.messages))
+    if result.dropped_count:
+        notes.note(f"· {result.dropped_count:,} messages are now a digest, {result.kept_count:,} unchanged")
+    if result.microcompacted or result.clipped:
+        notes.note(f"· {result.microcompacted} stale results emptied, {result.clipped} long ones shortened")
+    if result.restored:
+        notes.note(f"· {len(result.restored)} files restored as they were read")
     if options.preview:
         notes.note("nothing was written; without --preview the condensed turns go to standard output")
     return 0
 
 
-def _card(window: int) -> ModelCard:
-    return ModelCard(
-        "file",
-        "none",
-        "none",
-        "a window of the user's",
-        context_window=window,
-        max_output_tokens=window // 8,
-        modalities=("text",),
-        reasoning=False,
-        cost=CostSheet(0, 0),
-    )
-
-
-def _sizes(messages: Sequence[Message]) -> dict[str, int]:
-    """Return the tokens of *messages* by what they are."""
-    sizes = dict.fromkeys(_KINDS, 0)
+def _tokens_by_kind(messages: Sequence[Message]) -> dict[str, int]:
+    """Return the tokens of *messages* for each of the kinds."""
+    tokens = dict.fromkeys(_KINDS, 0)
     for message in messages:
-        sizes[_kind(message)] += estimate_message_tokens(message)
-    return sizes
+        text = str(message.content) if isinstance(message, UserMessage) else ""
+        if message.role == "compactionSummary" or text.startswith(DIGEST_HEADER):
+            kind = "digest"
+        elif text.startswith(RESTORED_FILE_PREFIX):
+            kind = "restored files"
+        else:
+            kind = {"assistant": "answers", "toolResult": "tool results"}.get(message.role, "prompts")
+        tokens[kind] += estimate_message_tokens(message)
+    return tokens
 
 
-def _kind(message: Message) -> str:
-    text = str(message.content) if isinstance(message, UserMessage) else ""
-    if message.role == "compactionSummary" or text.startswith(DIGEST_HEADER):
-        return "digest"
-    if text.startswith(RESTORED_FILE_PREFIX):
-        return "restored files"
-    return {"assistant": "answers", "toolResult": "tool results"}.get(message.role, "prompts")
-
-
-def _said(record: BudgetResult) -> Iterator[str]:
-    if record.dropped_count:
-        yield f"{record.dropped_count:,} messages are now a digest, {record.kept_count:,} stay as they are"
-    if record.microcompacted or record.clipped:
-        yield f"{record.microcompacted} stale results emptied, {record.clipped} long ones cut down"
-    if record.restored:
-        yield f"{len(record.restored)} files restored as they were read"
-
-
-def _array(text: str) -> list[Any]:
+def _parse_messages(text: str) -> tuple[Turn, ...]:
+    """Return a JSON array of chat messages, in the form of the providers' APIs, as turns."""
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise NotReadable(f"no JSON: {error}") from None
-    return found if isinstance(found, list) else []
-
-
-def _from_messages(messages: Sequence[Any]) -> tuple[Turn, ...]:
-    """Return chat messages, as providers' APIs have them, as turns."""
-    turns = [turn for message in messages if isinstance(message, Mapping) for turn in _turns(message)]
+        raise UnreadableConversationError(f"it is not valid JSON: {error}") from None
+    turns = [turn for message in _objects(found) for turn in _parse_message(message)]
     if not turns:
-        raise NotReadable("the array holds no chat messages with role and content")
-    return tuple(turns)
+        raise UnreadableConversationError("the array has no chat messages with role and content")
+    return heal(tuple(turns))
 
 
-def _turns(message: Mapping[str, Any]) -> list[Turn]:
-    blocks = _blocks(message.get("content"))
+def _parse_message(message: Mapping[str, Any]) -> list[Turn]:
+    content = message.get("content")
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else _objects(content)
+    blocks = tuple(block for part in parts if (block := _parse_block(part)) is not None)
     match message.get("role"):
         case "assistant":
-            return [AssistantTurn((*blocks, *_calls(message.get("tool_calls"))))]
+            calls = tuple(_parse_call(call) for call in _objects(message.get("tool_calls")))
+            return [AssistantTurn((*blocks, *calls))]
         case "tool":
             text = "".join(block.text for block in blocks if isinstance(block, TextBlock))
             return [ToolTurn((ToolResultBlock(str(message.get("tool_call_id")), text),))]
@@ -179,14 +167,8 @@ def _turns(message: Mapping[str, Any]) -> list[Turn]:
     return []
 
 
-def _blocks(content: Any) -> tuple[Block, ...]:
-    if isinstance(content, str):
-        return (TextBlock(content),)
-    parts = content if isinstance(content, list) else []
-    return tuple(block for part in parts if isinstance(part, Mapping) and (block := _block(part)) is not None)
-
-
-def _block(part: Mapping[str, Any]) -> Block | None:
+def _parse_block(part: Mapping[str, Any]) -> Block | None:
+    """Return a part of a message's content as a block, None for an unknown kind of part."""
     match part.get("type"):
         case "text":
             return TextBlock(str(part.get("text", "")))
@@ -199,12 +181,8 @@ def _block(part: Mapping[str, Any]) -> Block | None:
     return None
 
 
-def _calls(calls: Any) -> tuple[Block, ...]:
-    found = calls if isinstance(calls, list) else []
-    return tuple(_call(call) for call in found if isinstance(call, Mapping))
-
-
-def _call(call: Mapping[str, Any]) -> Block:
+def _parse_call(call: Mapping[str, Any]) -> ToolCallBlock:
+    """Return an entry of ``tool_calls`` as a block; arguments that are not JSON are kept as text."""
     function = call.get("function") or {}
     raw = function.get("arguments") or "{}"
     try:
@@ -212,3 +190,8 @@ def _call(call: Mapping[str, Any]) -> Block:
     except ValueError:
         arguments = {"__unparsed": raw}
     return ToolCallBlock(str(call.get("id")), str(function.get("name")), arguments)
+
+
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    """Return the JSON objects in an array; empty for anything but an array."""
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []

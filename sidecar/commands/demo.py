@@ -1,7 +1,7 @@
-"""``sidecar demo``: the main job on real files, each step checked; exits with 1 when a check fails.
+"""``sidecar demo``: the main features on real files, each step checked.
 
-It talks to daemons of its own as any client does, with a state directory of its own. What it changes in the
-folder it puts back.
+It is a client of daemons of its own, with a state directory of its own. Its changes in the folder are undone
+at the end.
 """
 
 from __future__ import annotations
@@ -17,17 +17,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from sidecar.commands.daemon import run_to_end
-from sidecar.commands.demo_checks import Checks, citations, pairs_are_whole
-from sidecar.commands.demo_files import DemoFiles, added_on_disk, choose_files, content_hash
-from sidecar.commands.live import TurnFailed
-from sidecar.commands.sizes import plan_lines, show_outcome, show_sizes
+from sidecar.commands.demo_support import (
+    Checks,
+    DemoFiles,
+    add_on_disk,
+    choose_files,
+    content_hash,
+    count_citations,
+    pairs_are_whole,
+)
 from sidecar.commands.terminal import Screen
+from sidecar.commands.views import FaultedTurnError, plan_lines, show_outcome, show_sizes
+from sidecar.commands.with_daemon import run_to_end
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import Compaction
 from sidecar_client import ClientEvent, Session, SidecarClient
-
-__all__ = ["run"]
 
 _WORD: Final = "_".join(("typed", "by", "the", "demo"))
 """In pieces, so that a search of this repository finds it in no file."""
@@ -38,29 +42,26 @@ _MODEL: Final = "offline-1"
 _WAIT_S: Final = 20.0
 _QUOTED_LINES: Final = 3
 _MOST_QUESTIONS: Final = 24
-"""How many questions may go into filling the window."""
+"""The most questions to fill the window with."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the demonstration and return 0 when everything in it truly happened."""
+    """Run the demonstration and return the exit code, 0 when every check was true."""
     folder = Path(options.folder).expanduser().resolve()
     files = choose_files(folder) if folder.is_dir() else None
     if files is None:
-        Screen(sys.stderr).problem(f"sidecar demo: {_unfit(folder)}")
+        found = (
+            "has fewer than three text files of 400 to 9,000 bytes" if folder.is_dir() else "is not a folder"
+        )
+        Screen(sys.stderr).problem(f"sidecar demo: {folder} {found}; name another folder")
         return 2
     with tempfile.TemporaryDirectory(prefix="sidecar-demo-", ignore_cleanup_errors=True) as home:
         demo = _Demo(files, Path(home), Screen())
-        return run_to_end(demo.play)
-
-
-def _unfit(folder: Path) -> str:
-    if not folder.is_dir():
-        return f"{folder} is no folder; name one that is, or leave it out to work here"
-    return f"{folder} has fewer than three text files of 400 to 9,000 bytes; name another folder"
+        return run_to_end(demo.run)
 
 
 class _Demo:
-    """One demonstration: the steps in the order they are shown."""
+    """One demonstration, with its steps in order."""
 
     def __init__(self, files: DemoFiles, home: Path, screen: Screen) -> None:
         self._files = files
@@ -68,30 +69,32 @@ class _Demo:
         self._screen = screen
         self._checks = Checks(screen)
         self._n_steps = 0
-        self._by_itself: list[Mapping[str, Any]] = []
+        self._auto_compactions: list[Mapping[str, Any]] = []
         self._buffer = f"{BUFFER_LINE}\n{_read(files.in_buffer)}"
 
-    async def play(self) -> int:
-        """Play all of it and return the exit code."""
+    async def run(self) -> int:
+        """Run all steps and return the exit code."""
         started = time.monotonic()
         try:
-            with self._kept_unchanged():
-                sid, known = await self._play_first()
-                await self._play_second(sid, known)
-        except TurnFailed as error:
+            with self._check_unchanged():
+                sid, known = await self._run_first_daemon()
+                await self._run_second_daemon(sid, known)
+        except FaultedTurnError as error:
             self._screen.problem(f"sidecar demo: a turn failed: {error}")
             return 1
         return self._checks.close(time.monotonic() - started)
 
-    async def _play_first(self) -> tuple[str, list[Any]]:
-        """Play what the first daemon is for; return the session and what is in it when the daemon dies."""
+    async def _run_first_daemon(self) -> tuple[str, list[Any]]:
+        """Run the steps of the first daemon; return the session and its nodes when the daemon is killed."""
         async with self._daemon() as client:
             pid = (await client.status()).pid
-            self._introduce(pid)
+            self._screen.line(f"sidecar demo, on the files of {self._files.folder}", "bold")
+            self._screen.note(f"The daemon is process {pid}; its state is in {self._home} for now.")
+            self._screen.note(f"The model is {_MODEL}, built in: it finds and cites, without network or key.")
             session = await client.start_session(self._files.folder, model=_MODEL)
             await self._show_unsaved(session)
             await self._ask_about_file(session)
-            with added_on_disk(self._files.on_disk, DISK_LINE):
+            with add_on_disk(self._files.on_disk, DISK_LINE):
                 await self._show_stale(session)
                 done = await self._show_compaction(session)
                 await self._show_undo(session, done)
@@ -100,80 +103,72 @@ class _Demo:
             await self._kill(session, pid)
         return session.sid, known
 
-    async def _play_second(self, sid: str, known: list[Any]) -> None:
+    async def _run_second_daemon(self, sid: str, known: list[Any]) -> None:
         async with self._daemon() as client:
             session = await client.load_session(sid)
             now = await _nodes(session)
             self._checks.check(
-                f"another daemon has all {len(known)} turns that were settled, to the letter",
+                f"another daemon has all {len(known)} settled turns, unchanged",
                 now[: len(known)] == known,
                 f"{len(now)} turns",
             )
-            self._checks.check("every tool result stands behind its call", pairs_are_whole(now))
+            self._checks.check("every tool result follows its call", pairs_are_whole(now))
             await self._ask(session, f"What is in {self._files.name(self._files.other)}?")
 
     def _daemon(self) -> SidecarClient:
         return SidecarClient.spawn(cwd=self._files.folder, env={"INDUSAGI_HOME": str(self._home)})
 
-    def _introduce(self, pid: int) -> None:
-        self._screen.line(f"sidecar demo, on the files of {self._files.folder}", "bold")
-        self._screen.note(f"A daemon of its own, process {pid}, with its state in {self._home} for now.")
-        self._screen.note(f"The model is {_MODEL}, built in: it finds and cites, without network or key.")
-
-    def _step(self, title: str, said: str) -> None:
+    def _begin_step(self, title: str, note: str) -> None:
         self._n_steps += 1
         self._screen.heading(f"{self._n_steps}  {title}")
-        self._screen.note(said)
+        self._screen.note(note)
 
     async def _ask(self, session: Session, question: str, quoted: int = _QUOTED_LINES) -> str:
-        """Ask, show how it is answered, look up what is cited; return the answer."""
+        """Send a question, show the answer, check its citations, and return it."""
         self._screen.line(f"» {question}", "bold")
         texts: list[str] = []
         async for event in session.stream(question):
-            self._note(event, texts)
+            self._collect(event, texts)
             last = event
         answer = "\n".join(texts)
-        n_cited, n_wrong = citations(answer, self._files.folder, {self._files.in_buffer: self._buffer})
-        self._quote(answer, quoted)
+        n_cited, n_wrong = count_citations(answer, self._files.folder, {self._files.in_buffer: self._buffer})
+        lines = [line for line in answer.split("\n") if line.startswith("- `")]
+        for line in lines[:quoted]:
+            self._screen.stream(f"  {line}\n")
+        if quoted and len(lines) > quoted:
+            self._screen.note(f"    and {len(lines) - quoted} lines more")
         self._screen.gauge(last.data["usage"], "  ")
         if quoted:
             found = f"{n_cited} cited, {n_wrong} of them wrong"
             self._checks.check(
-                f"cites {n_cited} lines, and each is there", n_cited > 0 and not n_wrong, found
+                f"cites {n_cited} lines, and all of them exist", n_cited > 0 and not n_wrong, found
             )
         elif n_wrong:
-            self._checks.check(f"{question} is answered with lines that are there", False, f"{n_wrong} wrong")
+            self._checks.check(f"{question} is answered with existing lines", False, f"{n_wrong} wrong ones")
         return answer
 
-    def _note(self, event: ClientEvent, texts: list[str]) -> None:
+    def _collect(self, event: ClientEvent, texts: list[str]) -> None:
         match event.kind:
             case "toolStarted":
                 self._screen.note(f"  · {event.data['title']}")
             case "message":
                 texts.extend(part["text"] for part in event.data["content"] if part["type"] == "text")
             case "compaction" if event.data["status"] == "completed":
-                self._by_itself.append(event.data)
+                self._auto_compactions.append(event.data)
             case "faulted":
-                raise TurnFailed(event.data["message"])
-
-    def _quote(self, answer: str, n_lines: int) -> None:
-        lines = [line for line in answer.split("\n") if line.startswith("- `")]
-        for line in lines[:n_lines]:
-            self._screen.stream(f"  {line}\n")
-        if n_lines and len(lines) > n_lines:
-            self._screen.note(f"    and {len(lines) - n_lines} lines more")
+                raise FaultedTurnError(event.data["message"])
 
     async def _show_unsaved(self, session: Session) -> None:
         file, name = self._files.in_buffer, self._files.name(self._files.in_buffer)
-        self._step("Unsaved text comes first", f"{name} is open in an editor; a line is typed and not saved.")
+        self._begin_step("Unsaved text comes first", f"{name} is open in an editor, with an unsaved line.")
         await session.client.did_open(file, self._buffer)
         answer = await self._ask(session, f"Where is `{_WORD}` in {name}?")
-        self._checks.check("the answer has the line that is not saved", BUFFER_LINE in answer)
-        self._checks.check("the file on disk has it not", BUFFER_LINE not in _read(file))
+        self._checks.check("the answer has the unsaved line", BUFFER_LINE in answer)
+        self._checks.check("the file on disk does not have it", BUFFER_LINE not in _read(file))
 
     async def _ask_about_file(self, session: Session) -> None:
         name = self._files.name(self._files.on_disk)
-        self._step("A file changes behind the model's back", f"{name} is read; then it gets a line on disk.")
+        self._begin_step("A file changes on disk", f"{name} is read; then it gets a new line.")
         await self._ask(session, f"What is in {self._files.name(self._files.other)}?", quoted=0)
         await self._ask(session, f"What is in {name}?")
 
@@ -181,14 +176,14 @@ class _Demo:
         file = self._files.on_disk
         found = await _wait_for_stale(session, file)
         self._checks.check(
-            "the daemon says by itself that the model's text is stale, with the new hash",
+            "the daemon reports that the model's text is stale, with the new hash",
             found.get("nowHash") == content_hash(_read(file)) and found["source"] == "disk",
             str(dict(found)),
         )
 
     async def _show_compaction(self, session: Session) -> Compaction:
         folder = self._files.folder
-        self._step("Compact by hand: look first, then do it", "Some more to talk about, then a preview.")
+        self._begin_step("A manual compaction, after a preview", "Some more questions, then the preview.")
         for file in (self._files.in_buffer, *self._files.more[-1:]):
             await self._ask(session, f"What is in {self._files.name(file)}?", quoted=0)
         before, plan = await session.usage(), await session.preview()
@@ -206,7 +201,7 @@ class _Demo:
         return done
 
     async def _check_restored(self, session: Session) -> None:
-        """Look at what the model would be sent now."""
+        """Check the content that the model would get now."""
         files = self._files
         nodes = await _nodes(session)
         text = "\n".join(block.get("text", "") for node in nodes for block in node["blocks"])
@@ -218,48 +213,46 @@ class _Demo:
             found = known.get(file.as_uri())
             is_fresh = found is not None and found.hash == content_hash(now) and not found.stale
             where = "in the buffer" if file == files.in_buffer else "on the disk"
-            promise = f"{files.name(file)} came back as it is {where} now, new line and hash"
-            self._checks.check(promise, line in text and is_fresh)
-        self._checks.check("every tool result stands behind its call", pairs_are_whole(nodes))
+            claim = f"{files.name(file)} was restored as it is {where} now, with the new line and hash"
+            self._checks.check(claim, line in text and is_fresh)
+        self._checks.check("every tool result follows its call", pairs_are_whole(nodes))
 
     async def _show_undo(self, session: Session, done: Compaction) -> None:
-        self._step("Undo", "The old branch was kept; undo moves back to it.")
+        self._begin_step("Undo", "The old branch was kept; undo returns to it.")
         undone = await session.undo()
-        promise = f"{undone.restored_tokens:,} tokens are back, and the conversation stands where it stood"
-        self._checks.check(promise, undone.head == done.before_head)
+        claim = f"{undone.restored_tokens:,} tokens are restored, and the conversation is as before"
+        self._checks.check(claim, undone.head == done.before_head)
 
     async def _show_full_window(self, session: Session) -> None:
-        self._step("The window fills, and it compacts by itself", "More questions, until that happens.")
+        self._begin_step("The window fills, and the daemon compacts", "More questions, until that happens.")
         questions = [f"What is in {self._files.name(file)}?" for file in self._files.more]
         for question in questions[:_MOST_QUESTIONS]:
             await self._ask(session, question, quoted=0)
-            if self._by_itself:
+            if self._auto_compactions:
                 break
         else:
-            self._screen.note("  The folder is too small to fill the window, so nothing had to be done.")
+            self._screen.note("  The folder is too small to fill the window, so no compaction was needed.")
             return
-        done = self._by_itself[-1]
+        done = self._auto_compactions[-1]
         before, after = done["preTokens"], done["postTokens"]
-        promise = f"at the next prompt it made room by itself: {before:,} to {after:,} tokens"
-        self._checks.check(promise, after < before and done["trigger"] == "auto", str(done["trigger"]))
-        self._checks.check("every tool result stands behind its call", pairs_are_whole(await _nodes(session)))
+        claim = f"it compacted at the next prompt: {before:,} to {after:,} tokens"
+        self._checks.check(claim, after < before and done["trigger"] == "auto", str(done["trigger"]))
+        self._checks.check("every tool result follows its call", pairs_are_whole(await _nodes(session)))
 
     async def _kill(self, session: Session, pid: int) -> None:
-        self._step(
-            "kill -9 loses nothing that was settled", f"Process {pid} is killed in the middle of a turn."
-        )
+        self._begin_step("kill -9 loses no settled turn", f"Process {pid} is killed in the middle of a turn.")
         await session.prompt(f"What is in {self._files.name(self._files.in_buffer)}?")
         await session.wait_for("toolStarted", timeout_s=_WAIT_S)
         os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
 
     @contextmanager
-    def _kept_unchanged(self) -> Iterator[None]:
-        """Check in the end that the folder is as it was."""
+    def _check_unchanged(self) -> Iterator[None]:
+        """Check at the end that the folder is as before."""
         files = (self._files.on_disk, self._files.in_buffer, self._files.other)
         before = [(file.read_bytes(), file.stat().st_mtime_ns) for file in files]
         yield
         after = [(file.read_bytes(), file.stat().st_mtime_ns) for file in files]
-        self._checks.check("the folder is as it was", after == before)
+        self._checks.check("the folder is as before", after == before)
 
 
 async def _nodes(session: Session) -> list[Any]:
@@ -267,7 +260,7 @@ async def _nodes(session: Session) -> list[Any]:
 
 
 async def _wait_for_stale(session: Session, file: Path) -> Mapping[str, Any]:
-    """Return what the daemon told of *file*, nothing when it told nothing in time."""
+    """Return the daemon's event about *file*, empty when none came in time."""
 
     def is_ours(event: ClientEvent) -> bool:
         return bool(event.data["uri"] == file.as_uri())

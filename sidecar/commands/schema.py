@@ -1,4 +1,4 @@
-"""``sidecar schema``: the protocol as JSON Schema, as TypeScript, or as the reference for people."""
+"""``sidecar schema``: the protocol as JSON Schema, as TypeScript, or as a reference to read."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from pathlib import Path
 from sidecar.commands.terminal import Screen
 from sidecar.protocol.schema import FILE_NAMES, schema_text
 
-__all__ = ["run"]
-
 
 def run(options: argparse.Namespace) -> int:
-    """Print one form, or write one or all of them into a folder."""
+    """Print one form, or write one or all of them into a folder; return the exit code."""
     if options.out is None:
         sys.stdout.write(schema_text(options.format or "jsonschema"))
         return 0

@@ -1,4 +1,4 @@
-"""``sidecar sessions``: what is stored, the newest first."""
+"""``sidecar sessions``: the stored sessions, the newest first, and finding one by the start of its id."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sidecar.commands.daemon import print_json, run_with_daemon
-from sidecar.commands.stored import list_sessions
 from sidecar.commands.terminal import Screen, short_path
+from sidecar.commands.with_daemon import print_json, run_with_daemon
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import SessionSummary
 from sidecar_client import SidecarClient
 
-__all__ = ["run"]
-
 _MOST_SHOWN = 40
 _ID_CHARS = 8
-"""How much of an id is shown to somebody who looks; a script gets all of it."""
+"""The length of an id in a terminal; a script gets all of it."""
+
+
+class SessionLookupError(Exception):
+    """No stored session matches, or more than one does; the message is for the user."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """List the sessions."""
+    """List the sessions and return the exit code."""
     folder = None if options.cwd is None else str(Path(options.cwd).expanduser().resolve())
 
     async def main(client: SidecarClient) -> int:
@@ -36,33 +37,75 @@ def run(options: argparse.Namespace) -> int:
     return run_with_daemon(main, "." if folder is None else folder)
 
 
+async def list_sessions(
+    client: SidecarClient, cwd: str | None = None, query: str | None = None
+) -> list[SessionSummary]:
+    """Return the stored sessions, the newest first.
+
+    Args:
+        client: a started client.
+        cwd: only sessions of this folder; None for all.
+        query: only sessions whose title has these words; None for all.
+    """
+    cursor: str | None = None
+    found: list[SessionSummary] = []
+    while True:
+        page = await client.session_list(cwd=cwd, query=query, cursor=cursor)
+        found.extend(page.sessions)
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
+
+
+async def find_session(client: SidecarClient, wanted: str, cwd: str) -> SessionSummary:
+    """Return one stored session.
+
+    Args:
+        client: a started client.
+        wanted: the start of its id, or "last" for the newest session of a folder.
+        cwd: that folder.
+
+    Raises:
+        SessionLookupError: no session matches, or more than one does.
+    """
+    if wanted == "last":
+        found = (await list_sessions(client, cwd))[:1]
+    else:
+        found = [each for each in await list_sessions(client) if each.sid.startswith(wanted)]
+    if not found:
+        where = f"was used in {cwd}" if wanted == "last" else f"begins with {wanted!r}"
+        raise SessionLookupError(f'no stored session {where}; "sidecar sessions" lists them')
+    if len(found) > 1:
+        ids = ", ".join(each.sid[:12] for each in found[:4])
+        raise SessionLookupError(f"{len(found)} sessions begin with {wanted!r}: {ids}; type more of the id")
+    return found[0]
+
+
 def _show(found: list[SessionSummary], *, is_all: bool) -> None:
     screen = Screen()
+    rows = [
+        (
+            session.sid,
+            datetime.fromtimestamp(session.updated_at / 1000, UTC).astimezone().strftime("%Y-%m-%d %H:%M"),
+            str(session.messages),
+            f"{session.tokens:,}",
+            session.title or "(untitled)",
+            session.cwd,
+        )
+        for session in found
+    ]
     if not screen.is_terminal:
-        screen.table([""] * 6, [_row(session) for session in found])
+        screen.table([""] * 6, rows)
         return
     if not found:
-        screen.note("no sessions yet; sidecar chat starts one" if is_all else "no session is like that")
+        screen.note("no sessions yet; sidecar chat starts one" if is_all else "no session matches")
         return
     headers = ("session", "last used", "turns", "tokens", "title", "folder")
-    rows = [_row(session) for session in found[:_MOST_SHOWN]]
     here = Path.cwd()
-    shown = [(sid[:_ID_CHARS], *rest, short_path(Path(cwd), here)) for sid, *rest, cwd in rows]
+    shown = [(sid[:_ID_CHARS], *rest, short_path(Path(cwd), here)) for sid, *rest, cwd in rows[:_MOST_SHOWN]]
     screen.table(headers, shown, cut=(5, 4), drop=(5, 1, 2, 3))
     if len(found) > _MOST_SHOWN:
         screen.note(
             f"and {len(found) - _MOST_SHOWN} older ones; words of a title, --cwd . or a pipe find them"
         )
-    screen.note("sidecar chat --resume SESSION goes on with one of them")
-
-
-def _row(session: SessionSummary) -> tuple[str, ...]:
-    used = datetime.fromtimestamp(session.updated_at / 1000, UTC).astimezone()
-    return (
-        session.sid,
-        used.strftime("%Y-%m-%d %H:%M"),
-        str(session.messages),
-        f"{session.tokens:,}",
-        session.title or "(untitled)",
-        session.cwd,
-    )
+    screen.note("sidecar chat --resume SESSION continues one of them")

@@ -1,7 +1,7 @@
-"""``sidecar serve --shared --daemon``: the daemon that several clients share, until nobody needs it.
+"""``sidecar serve --shared --daemon``: the daemon that several clients share, until no client needs it.
 
-One for a state directory: it holds the lock of its place as long as it lives. It stays in the foreground;
-whoever starts it detaches it.
+There is one for each state directory: it holds a lock there as long as it lives. It runs in the foreground;
+its starter detaches it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sidecar._internal.loading import loading
 from sidecar.attach.paths import AttachError, DaemonPaths
 from sidecar.attach.preamble import READY
 from sidecar.attach.tcp import bind_loopback, open_port
-from sidecar.commands.logs import log_to_stderr
+from sidecar.commands.launch import log_to_stderr
 from sidecar.transport.lifetime import Lifetime, supervise
 from sidecar.transport.lifetime import run as run_to_end
 from sidecar.transport.stdio import take_stdio
@@ -31,23 +31,20 @@ else:
     from sidecar.attach.connecting import is_answering
     from sidecar.attach.unix import open_listener
 
-__all__ = ["run"]
-
 _LEAVING_S: Final = 10.0
-"""How long to wait for a daemon that lets nobody in any more and is about to end."""
+"""How long to wait for a daemon that accepts no more clients and is about to end."""
 
 _POLL_S: Final = 0.05
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve; the process ends from within, unless another daemon answers or something forbids it."""
+    """Serve; the process ends from within, unless another daemon is running or something forbids it."""
     output = take_stdio().write_fd
     paths = DaemonPaths(indusagi_home())
     try:
         paths.make()
-        lock = FileLock(paths.lock)
-        if not _take(lock, paths):
-            _say_ready(output, paths)
+        if not _take_lock(paths):
+            _report_ready(output, paths)
             return 0
         port = bind_loopback(options.listen) if options.listen else None
     except AttachError as error:
@@ -58,8 +55,9 @@ def run(options: argparse.Namespace) -> int:
     return run_to_end(lambda lifetime: _serve(paths, port, output, options.idle_exit, lifetime))
 
 
-def _take(lock: FileLock, paths: DaemonPaths) -> bool:
-    """Take the lock of *place*; False when a daemon has it and answers. Raises AttachError."""
+def _take_lock(paths: DaemonPaths) -> bool:
+    """Take the daemon's lock for good; False when a daemon has it and answers. Raises AttachError."""
+    lock = FileLock(paths.lock)
     deadline = time.monotonic() + _LEAVING_S
     while not lock.try_take():
         if is_answering(paths):
@@ -82,14 +80,14 @@ async def _serve(
     host.broker.add_listener(open_listener(paths, host.broker))
     if port is not None:
         host.broker.add_listener(open_port(port, paths, host.broker))
-    _say_ready(output, paths)
+    _report_ready(output, paths)
     try:
         return await supervise(lifetime, host.broker, host.daemon.service.aclose)
     finally:
         paths.tcp.unlink(missing_ok=True)
 
 
-def _say_ready(output: int, paths: DaemonPaths) -> None:
-    """Tell the starter that clients may come, and let go of its pipe."""
+def _report_ready(output: int, paths: DaemonPaths) -> None:
+    """Write to the starter that clients can connect, and close its pipe."""
     os.write(output, READY + b" at %b\n" % os.fsencode(paths.socket))
     os.close(output)

@@ -1,6 +1,6 @@
-"""What the commands write: colour, gauges and signs of life in a terminal, plain lines when piped.
+"""The terminal of the commands: colour, gauges and progress when it is one, plain lines when piped.
 
-Where a stream knows no such characters, plainer ones stand in. Decides nothing else.
+Characters that a stream cannot encode are replaced by plainer ones.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ import asyncio
 import contextlib
 import io
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn, TextIO
+from typing import Any, Final, NoReturn, Protocol, TextIO
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
@@ -19,14 +20,13 @@ from rich.markup import escape
 from rich.status import Status
 from rich.text import Text
 
-__all__ = ["Screen", "bar", "gauge", "short_path"]
-
+_CHUNK_BYTES = 64 * 1024
 _GAUGE_CELLS = 24
 _QUIET_S: Final = 0.4
-"""How long something may take before it is worth a sign of life."""
+"""How long a wait may be before it is shown, in seconds."""
 
 _LEAST_CELLS: Final = 12
-"""A column that is cut keeps this much."""
+"""The least width of a column that is cut."""
 
 _PLAIN: Final = str.maketrans(
     {"█": "#", "░": ".", "·": "-", "»": ">", "✓": "+", "✗": "!", "…": ".", "→": ">"}
@@ -34,7 +34,7 @@ _PLAIN: Final = str.maketrans(
 _CONTROLS: Final = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), "\N{REPLACEMENT CHARACTER}") | {
     ord(kept): kept for kept in "\n\t"
 }
-"""What a file or a model may say to a terminal is text: no colours, no cursor, no titles, no clipboard."""
+"""Text of a file or a model must not control the terminal: its colours, cursor, title or clipboard."""
 
 _WARM, _HOT = 60, 85
 
@@ -50,14 +50,14 @@ def bar(part: int, whole: int, cells: int = _GAUGE_CELLS) -> str:
 
 
 def gauge(usage: Mapping[str, Any]) -> str:
-    """Return one line that says how full the window is."""
+    """Return one line about how full the window is."""
     used, window = usage["used"], usage["window"]
     about = "about " if usage["source"] == "estimate" else ""
     return f"{bar(used, window)} {about}{used:,} of {window:,} tokens, {usage['pct']} %"
 
 
 def short_path(path: Path, folder: Path) -> str:
-    """Return *path* as one would write it in *folder*, or with ``~`` for the home folder."""
+    """Return *path* as it would be typed in *folder*, or with ``~`` for the home folder."""
     for base, mark in ((folder, ""), (Path.home(), "~/")):
         if path != base and path.is_relative_to(base):
             return mark + path.relative_to(base).as_posix()
@@ -66,32 +66,41 @@ def short_path(path: Path, folder: Path) -> str:
 
 class _Console(Console):
     def on_broken_pipe(self) -> NoReturn:
-        """Leave it to the command line, which knows how to end. Called while the error is handled."""
+        """Leave the error to the command line. Called while the error is handled."""
         raise BrokenPipeError
 
 
 class Screen:
-    """One place to write to. *out* is where answers go; notes go there too, dimmed."""
+    """An output for answers and notes.
+
+    Args:
+        out: receives answers; standard output by default.
+        notes: receives notes; by default they go to *out*, dimmed.
+    """
 
     def __init__(self, out: TextIO | None = None, *, notes: TextIO | None = None) -> None:
         self.console = _open(out or sys.stdout)
         self._notes = _open(notes) if notes else self.console
         self._at_line_start = True
         self._in_code = False
-        self._is_plain = not _can_write(self.console.file, "█░·»✓✗…→")
-        self._life: asyncio.TimerHandle | None = None
+        try:
+            "█░·»✓✗…→".encode(getattr(self.console.file, "encoding", None) or "utf-8")
+            self._is_plain = False
+        except (UnicodeEncodeError, LookupError):
+            self._is_plain = True
+        self._spinner: asyncio.TimerHandle | None = None
         self._status: Status | None = None
 
     @property
     def is_terminal(self) -> bool:
-        """Whether somebody looks at it live."""
+        """Whether it is a terminal."""
         return self.console.is_terminal
 
     def stream(self, delta: str) -> None:
-        """Write more of an answer; in a terminal, what stands between backticks stands out."""
+        """Write more of an answer; in a terminal, code between backticks is coloured."""
         if not delta:
             return
-        self._clear()
+        self._stop_spinner()
         for index, part in enumerate(delta.split("`")):
             if index:
                 self._in_code = not self._in_code
@@ -101,7 +110,7 @@ class Screen:
 
     def end_line(self) -> None:
         """Begin a new line, unless one has just begun."""
-        self._clear()
+        self._stop_spinner()
         self._in_code = False
         if not self._at_line_start:
             self.console.out("")
@@ -110,26 +119,26 @@ class Screen:
     def heading(self, text: str) -> None:
         """Write a heading."""
         self.end_line()
-        self.console.print(f"\n[bold]{escape(self._shown(text))}[/bold]")
+        self.console.print(f"\n[bold]{escape(self._encodable(text))}[/bold]")
 
     def line(self, text: str = "", style: str | None = None) -> None:
-        """Write a line of what was asked for."""
+        """Write a line of a result."""
         self.end_line()
-        self.console.print(Text(self._shown(text), style or ""))
+        self.console.print(Text(self._encodable(text), style or ""))
 
     def note(self, text: str, style: str = "dim") -> None:
-        """Write what is no answer: what a tool does, what was noticed."""
+        """Write a note: anything that is not part of an answer."""
         self.end_line()
-        self._notes.print(Text(self._shown(text), style))
+        self._notes.print(Text(self._encodable(text), style))
 
     def problem(self, text: str) -> None:
-        """Write what went wrong."""
+        """Write an error message."""
         self.note(text, "red")
 
     def gauge(self, usage: Mapping[str, Any], before: str = "") -> None:
-        """Write how full the window is, in the colour of how near its end is."""
+        """Write how full the window is; the colour shows how near its end is."""
         colour = "green" if usage["pct"] < _WARM else "yellow" if usage["pct"] < _HOT else "red"
-        text = Text(self._shown(before + gauge(usage)), "dim")
+        text = Text(self._encodable(before + gauge(usage)), "dim")
         text.stylize(f"not dim {colour}", len(before), len(before) + _GAUGE_CELLS)
         self.end_line()
         self._notes.print(text)
@@ -142,55 +151,62 @@ class Screen:
         cut: Sequence[int] = (),
         drop: Sequence[int] = (),
     ) -> None:
-        """Write a table; when piped, one line a row with tabs between.
+        """Write a table; when piped, one line for each row, with tabs.
 
-        In a terminal that is too narrow the columns *cut* lose their ends, in that order; where that is not
-        enough the columns *drop* go, in that order.
+        Args:
+            headers: one for each column; no header line when all are empty.
+            rows: the cells, as many in each row as there are headers.
+            cut: columns that lose their ends in a narrow terminal, in this order.
+            drop: columns that are left out when that is not enough, in this order.
         """
         self.end_line()
         if not self.is_terminal:
             for row in rows:
-                # Past rich, which would turn the tabs into spaces.
-                self.console.file.write(self._shown("\t".join(row)) + "\n")
+                # Not through rich, which would turn the tabs into spaces.
+                self.console.file.write(self._encodable("\t".join(row)) + "\n")
             self.console.file.flush()
             return
         columns = list(zip(headers, *rows, strict=True))
-        widths = _widths(columns, self.console.width, cut, drop)
-        is_right = [all(map(_is_figure, column[1:])) for column in columns]
+        widths = _column_widths(columns, self.console.width, cut, drop)
+        is_right = [
+            all(not cell or cell.replace(",", "").isdecimal() for cell in column[1:]) for column in columns
+        ]
         if any(headers):
-            self.line(_laid_out(headers, widths, is_right), "dim")
+            self.line(_lay_out(headers, widths, is_right), "dim")
         for row in rows:
-            self.line(_laid_out(row, widths, is_right))
+            self.line(_lay_out(row, widths, is_right))
 
     def wait(self, text: str) -> None:
-        """Show *text* as a sign of life until something is written, once that has taken a while."""
-        self._clear()
+        """Show *text* with a spinner until something is written, once that has taken a while."""
+        self._stop_spinner()
         if self._notes.is_terminal:
-            self._life = asyncio.get_running_loop().call_later(_QUIET_S, self._show_life, self._shown(text))
+            shown = escape(self._encodable(text))
 
-    def _show_life(self, text: str) -> None:
-        self.end_line()
-        self._status = self._notes.status(f"[dim]{escape(text)}[/dim]", spinner="line")
-        self._status.start()
+            def spin() -> None:
+                self.end_line()
+                self._status = self._notes.status(f"[dim]{shown}[/dim]", spinner="line")
+                self._status.start()
 
-    def _clear(self) -> None:
-        if self._life is not None:
-            self._life.cancel()
-            self._life = None
+            self._spinner = asyncio.get_running_loop().call_later(_QUIET_S, spin)
+
+    def _stop_spinner(self) -> None:
+        if self._spinner is not None:
+            self._spinner.cancel()
+            self._spinner = None
         if self._status is not None:
             self._status.stop()
             self._status = None
 
     def _write(self, text: str, *, is_code: bool) -> None:
         if not self.is_terminal:
-            # Past rich, which would change tabs and carriage returns.
-            self.console.file.write(self._shown(text))
+            # Not through rich, which would change tabs and carriage returns.
+            self.console.file.write(self._encodable(text))
             self.console.file.flush()
         elif text:
             style = "cyan" if is_code else None
-            self.console.out(self._shown(text), style=style, end="", highlight=False)
+            self.console.out(self._encodable(text), style=style, end="", highlight=False)
 
-    def _shown(self, text: str) -> str:
+    def _encodable(self, text: str) -> str:
         if self.is_terminal or self._notes.is_terminal:
             text = text.replace("\r\n", "\n").translate(_CONTROLS)
         return text.translate(_PLAIN) if self._is_plain else text
@@ -198,46 +214,38 @@ class Screen:
 
 def _open(stream: TextIO | None) -> Console:
     if isinstance(stream, io.TextIOWrapper):
-        with contextlib.suppress(OSError, ValueError):  # closed: writing will say so
+        with contextlib.suppress(OSError, ValueError):  # closed: writing will fail
             stream.reconfigure(errors="replace")
     return _Console(file=stream, highlight=False, soft_wrap=True)
 
 
-def _can_write(stream: Any, text: str) -> bool:
-    try:
-        text.encode(getattr(stream, "encoding", None) or "utf-8")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
-
-
-def _widths(
+def _column_widths(
     columns: Sequence[Sequence[str]], room: int, cut: Sequence[int], drop: Sequence[int]
 ) -> list[int]:
-    """Return how wide *columns* are in *room* cells; 0 for one that there is no room for."""
+    """Return the widths of *columns* in *room* cells; 0 for a column without room."""
     widths = [max(map(cell_len, column)) for column in columns]
     for index in drop:
-        if _over(_shrunk(widths, room, cut), room) <= 0:
+        if _excess(_shrink(widths, room, cut), room) <= 0:
             break
         widths[index] = 0
-    return _shrunk(widths, room, cut)
+    return _shrink(widths, room, cut)
 
 
-def _shrunk(widths: Sequence[int], room: int, cut: Sequence[int]) -> list[int]:
+def _shrink(widths: Sequence[int], room: int, cut: Sequence[int]) -> list[int]:
     shrunk = list(widths)
     for index in cut:
         spare = max(0, shrunk[index] - _LEAST_CELLS)
-        shrunk[index] -= max(0, min(spare, _over(shrunk, room)))
+        shrunk[index] -= max(0, min(spare, _excess(shrunk, room)))
     return shrunk
 
 
-def _over(widths: Sequence[int], room: int) -> int:
-    """Return how many cells there are too many, with two between columns."""
+def _excess(widths: Sequence[int], room: int) -> int:
+    """Return how many cells are too many, with two between columns."""
     return sum(width + 2 for width in widths if width) - 2 - room
 
 
-def _laid_out(row: Sequence[str], widths: Sequence[int], is_right: Sequence[bool]) -> str:
-    """Return *row* as one line; what is cut ends with an ellipsis."""
+def _lay_out(row: Sequence[str], widths: Sequence[int], is_right: Sequence[bool]) -> str:
+    """Return *row* as one line; a cut cell ends with an ellipsis."""
     cells = []
     for text, width, right in zip(row, widths, is_right, strict=True):
         room = width - cell_len(text)
@@ -248,5 +256,67 @@ def _laid_out(row: Sequence[str], widths: Sequence[int], is_right: Sequence[bool
     return "  ".join(cells).rstrip()
 
 
-def _is_figure(text: str) -> bool:
-    return not text or text.replace(",", "").isdecimal()
+class _Raw(Protocol):
+    def read(self, n: int, /) -> bytes | None: ...
+
+
+class InputLines:
+    """The lines of *raw*, typed or piped in; waiting for one can be cancelled at any moment.
+
+    A daemon thread reads past Python's buffers: their lock, held by a thread that waits, would keep the
+    process from ending. Create it in a running loop.
+    """
+
+    def __init__(self, raw: _Raw | None, *, is_terminal: bool) -> None:
+        self.is_terminal = is_terminal
+        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._raw = raw
+        self._loop = asyncio.get_running_loop()
+        threading.Thread(target=self._run, name="sidecar-input", daemon=True).start()
+
+    async def next(self, prompt: str = "") -> str | None:
+        """Return the next line without its end, None when there are no more."""
+        if self.is_terminal:
+            sys.stderr.write(prompt) if not sys.stdout.isatty() else sys.stdout.write(prompt)
+            sys.stdout.flush()
+        line = await self._lines.get()
+        if line is None:
+            self._lines.put_nowait(None)  # for the next call
+        return line
+
+    def drop_typed_ahead(self) -> None:
+        """Drop lines that were typed before the question they would answer; piped input stays."""
+        while self.is_terminal and not self._lines.empty():
+            if self._lines.get_nowait() is None:
+                self._lines.put_nowait(None)
+                return
+
+    def _run(self) -> None:
+        rest = b""
+        while data := self._read_chunk():
+            *lines, rest = (rest + data).split(b"\n")
+            self._pass_on([line.decode("utf-8", "replace").rstrip("\r") for line in lines])
+        last = rest.decode("utf-8", "replace").rstrip("\r")
+        self._pass_on([last, None] if rest else [None])
+
+    def _read_chunk(self) -> bytes:
+        try:
+            return (self._raw.read(_CHUNK_BYTES) if self._raw else None) or b""
+        except OSError:  # a terminal that went away
+            return b""
+
+    def _pass_on(self, lines: Sequence[str | None]) -> None:
+        """Queue the lines of one chunk together, so that dropping typed lines drops all of them."""
+
+        def put() -> None:
+            for line in lines:
+                self._lines.put_nowait(line)
+
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so nothing waits for a line
+            self._loop.call_soon_threadsafe(put)
+
+
+def raw_input_of(stream: TextIO | None) -> _Raw | None:
+    """Return the unbuffered input of *stream*, None for a stream that is closed."""
+    raw: _Raw | None = getattr(getattr(stream, "buffer", None), "raw", None)
+    return raw

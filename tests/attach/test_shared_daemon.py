@@ -310,9 +310,9 @@ def ask_port(said: dict[str, Any], data: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        pytest.param(["--daemon"], 2, "--daemon goes with --shared", id="a daemon alone"),
-        pytest.param(["--shared", "--listen", "127.0.0.1:0"], 2, "goes with --shared --daemon", id="a port"),
-        pytest.param(["--shared", "--idle-exit", "-1"], 2, "-1 is no number of seconds", id="no time"),
+        pytest.param(["--daemon"], 2, "--daemon needs --shared", id="a daemon alone"),
+        pytest.param(["--shared", "--listen", "127.0.0.1:0"], 2, "needs --shared --daemon", id="a port"),
+        pytest.param(["--shared", "--idle-exit", "-1"], 2, "-1 is not a number of seconds", id="no time"),
         pytest.param(
             ["--shared", "--daemon", "--listen", "0.0.0.0:0"],
             1,
@@ -336,7 +336,7 @@ async def test_doctor_tells_of_the_shared_daemon(running: Stage) -> None:
 
 
 def test_doctor_tells_of_none_of_a_killed_one_and_of_a_trap(stage: Stage) -> None:
-    assert "shared\tnone runs" in stage.run("doctor").stdout
+    assert "shared\tnone is running" in stage.run("doctor").stdout
     stage.paths.make()
     with socket.socket(socket.AF_UNIX) as killed:
         killed.bind(str(stage.paths.socket))
@@ -368,7 +368,7 @@ def test_a_daemon_that_cannot_start_is_told_with_the_end_of_its_log(stage: Stage
     stage.paths.lock.rmdir()
     assert ran.returncode == 1
     assert "the shared daemon did not start" in ran.stderr
-    assert f"the system refused {stage.paths.lock}: Is a directory" in ran.stderr
+    assert f"sidecar: {stage.paths.lock}: Is a directory" in ran.stderr
 
 
 async def test_two_editors_follow_one_session_and_one_of_them_has_the_buffers(running: Stage) -> None:

@@ -65,10 +65,10 @@ def test_every_command_in_the_readme_is_understood() -> None:
         pytest.param(["nope"], "invalid choice: 'nope'", id="an unknown command"),
         pytest.param(["run"], "required: prompt", id="nothing to run"),
         pytest.param(["serve", "--log", "loud"], "invalid choice: 'loud'", id="an unknown level"),
-        pytest.param(["serve", "--idle-exit", "soon"], "soon is no number of seconds", id="no time"),
-        pytest.param(["serve", "--listen", "x"], "goes with --shared --daemon", id="a port of no daemon"),
-        pytest.param(["serve", "--daemon"], "goes with --shared", id="a daemon of nobody"),
-        pytest.param(["compact", "--window", "9", "x"], "9 is no number of tokens", id="no window"),
+        pytest.param(["serve", "--idle-exit", "soon"], "soon is not a number of seconds", id="no time"),
+        pytest.param(["serve", "--listen", "x"], "needs --shared --daemon", id="a port of no daemon"),
+        pytest.param(["serve", "--daemon"], "needs --shared", id="a daemon of nobody"),
+        pytest.param(["compact", "--window", "9", "x"], "9 is not a number of tokens", id="no window"),
         pytest.param(["--stdio", "--nope"], "unrecognized arguments: --nope", id="an unknown flag"),
     ],
 )
@@ -80,4 +80,4 @@ def test_a_wrong_command_line_is_told_in_two_lines(
     what, where = capsys.readouterr().err.splitlines()
     assert ended.value.code == 2
     assert said in what
-    assert where.endswith('--help" says what there is')
+    assert where.endswith('--help" lists the arguments')

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.commands.compact import NotReadable, read_turns, run
+from sidecar.commands.compact import UnreadableConversationError, read_turns, run
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,
@@ -108,7 +108,7 @@ def test_nothing_to_do_has_an_exit_code_of_its_own(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        pytest.param("[1, 2", "no JSON", id="broken"),
+        pytest.param("[1, 2", "not valid JSON", id="broken"),
         pytest.param("[]", "no chat messages", id="empty"),
         pytest.param("hello", "neither a stored session", id="prose"),
     ],
@@ -116,7 +116,7 @@ def test_nothing_to_do_has_an_exit_code_of_its_own(
 def test_other_files_are_refused_with_what_was_found(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "talk.json"
     file.write_text(text)
-    with pytest.raises(NotReadable, match=said):
+    with pytest.raises(UnreadableConversationError, match=said):
         read_turns(file)
     assert run(Namespace(file=str(file), window=8_000, preview=False)) == 2
     assert run(Namespace(file=str(tmp_path / "gone.json"), window=8_000, preview=False)) == 2

@@ -34,7 +34,7 @@ def check(capsys: pytest.CaptureFixture[str], *said: str, code: int = 0) -> str:
 
 
 def test_all_is_well(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    check(capsys, f"state\t{home}, can be written", "model\toffline-1", "shared\tnone runs")
+    check(capsys, f"state\t{home}, can be written", "model\toffline-1", "shared\tnone is running")
 
 
 def test_a_finding_of_the_models_that_is_not_well_is_told(

@@ -23,7 +23,7 @@ if sys.platform != "win32":
 pytestmark = [pytest.mark.e2e, pytest.mark.skipif(os.name == "nt", reason="drives a POSIX terminal")]
 
 SIDECAR = (sys.executable, "-m", "sidecar")
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ class Terminal:
 
     def wait_for(self, text: str) -> None:
         """Return once *text* is shown; what was shown up to it is forgotten."""
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _TIMEOUT_S
         while text not in self.shown:
             assert time.monotonic() < deadline, f"no {text!r} in {self.shown}"
             assert self._read(), f"it ended without {text!r}: {self.shown}"
@@ -77,7 +77,7 @@ class Terminal:
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
     def _read(self) -> bool:
-        readable, _, _ = select.select([self.fd], [], [], _PATIENCE_S)
+        readable, _, _ = select.select([self.fd], [], [], _TIMEOUT_S)
         data = b""
         with contextlib.suppress(OSError):  # how a terminal says that its program has ended
             data = os.read(self.fd, 65536) if readable else b""
@@ -95,7 +95,7 @@ def run(project: Path, environment: dict[str, str], *arguments: str, **more: str
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=_PATIENCE_S,
+        timeout=_TIMEOUT_S,
         check=False,
     )
     assert "Traceback" not in ran.stderr
@@ -123,7 +123,7 @@ def test_ctrl_c_stops_the_turn_then_leaves_and_the_session_goes_on(
     assert sid is not None
 
     again = Terminal(project, environment, "chat", "--resume", sid[1][:6])
-    again.wait_for("goes on: run `sleep 60`")
+    again.wait_for("continues: run `sleep 60`")
     again.wait_for("» ")
     again.type("what is in a.py?\n")
     again.wait_for("answer = 42")
@@ -180,11 +180,13 @@ def test_run_leaves_without_a_word_when_nobody_reads_its_events(
         pytest.param(("run", ""), 2, "the prompt is empty", id="an empty prompt"),
         pytest.param(("run", "-"), 2, "the prompt is empty", id="nothing piped in"),
         pytest.param(("run", "--cwd", "gone", "hi"), 2, "gone: there is no such folder", id="no folder"),
-        pytest.param(("run", "--cwd", "a.py", "hi"), 2, "a.py: that is no folder", id="a file"),
-        pytest.param(("demo", "gone"), 2, "is no folder", id="no folder to show"),
-        pytest.param(("run", "--cwd", "~nobody-has-this-name", "hi"), 2, "~ leads nowhere", id="no home"),
+        pytest.param(("run", "--cwd", "a.py", "hi"), 2, "a.py: this is not a folder", id="a file"),
+        pytest.param(("demo", "gone"), 2, "is not a folder", id="no folder to show"),
+        pytest.param(
+            ("run", "--cwd", "~nobody-has-this-name", "hi"), 2, "~ has no home folder", id="no home"
+        ),
         pytest.param(("compact", "gone"), 2, "cannot read gone: No such file", id="no file"),
-        pytest.param(("compact", "a.py"), 2, "a.py is no conversation", id="no conversation"),
+        pytest.param(("compact", "a.py"), 2, "a.py is not a conversation", id="no conversation"),
         pytest.param(("schema", "--out", "a.py"), 1, "a.py", id="no folder to write into"),
         pytest.param(("run", "--model", "nope", "hi"), 1, "no model 'nope'", id="no model"),
         pytest.param(
@@ -223,7 +225,7 @@ def test_the_demonstration_holds_and_leaves_the_folder_as_it_was(
     assert not (tmp_path / "home" / "sessions").exists(), "it keeps its state elsewhere"
 
 
-def test_a_demonstration_that_is_told_to_end_puts_the_folder_back(
+def test_a_demonstration_that_is_stopped_puts_the_folder_back(
     project: Path, environment: dict[str, str]
 ) -> None:
     before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in project.iterdir()}

@@ -10,7 +10,7 @@ from fake_panel import fake_agent
 from memory_stream import MemoryClient
 from provider_fakes import Called, Ended, Refused, Said, Scene, Spent
 from sidecar.acp import AcpConnection, AcpOptions
-from sidecar.commands.handshake import server_info
+from sidecar.commands.launch import server_info
 from sidecar.server import LspConnection, LspOptions
 from sidecar.service.contract import Backend
 

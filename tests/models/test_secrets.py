@@ -11,7 +11,7 @@ import pytest
 
 from memory_stream import MemoryClient
 from provider_fakes import Called, Ended, Refused, Said
-from sidecar.commands.handshake import server_info
+from sidecar.commands.launch import server_info
 from sidecar.server import LspConnection, LspOptions
 from sidecar.service.contract import Backend
 

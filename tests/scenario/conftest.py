@@ -14,7 +14,7 @@ from fake_panel import fake_agent
 from memory_stream import MemoryClient
 from sidecar.acp import AcpConnection, AcpOptions
 from sidecar.boot import Daemon
-from sidecar.commands.handshake import server_info
+from sidecar.commands.launch import server_info
 from sidecar.conductor.contract import Author, PermissionAnswer, PermissionRequest
 from sidecar.conductor.events import Event
 from sidecar.conductor.hub import ForkOf, NewSession

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.commands.demo_checks import Checks, citations, pairs_are_whole
+from sidecar.commands.demo_support import Checks, count_citations, pairs_are_whole
 from sidecar.commands.terminal import Screen
 
 
@@ -24,10 +24,10 @@ from sidecar.commands.terminal import Screen
         pytest.param("nothing", (0, 0), id="nothing cited"),
     ],
 )
-def test_citations(tmp_path: Path, answer: str, counted: tuple[int, int]) -> None:
+def test_count_citations(tmp_path: Path, answer: str, counted: tuple[int, int]) -> None:
     (tmp_path / "a.py").write_text("one\ntwo words\n")
     (tmp_path / "open.py").write_text("saved\n")
-    assert citations(answer, tmp_path, {tmp_path / "open.py": "typed"}) == counted
+    assert count_citations(answer, tmp_path, {tmp_path / "open.py": "typed"}) == counted
 
 
 CALL: dict[str, Any] = {"blocks": [{"kind": "tool_call", "id": "c"}]}
@@ -45,4 +45,4 @@ def test_a_promise_that_is_broken_is_told_with_what_was_found() -> None:
     checks.check("it holds", True)
     checks.check("it is so", False, "it is not")
     assert checks.close(1.0) == 1
-    assert out.getvalue() == "✓ it holds\n✗ it is so; found it is not\n\nNot so: it is so.\n"
+    assert out.getvalue() == "✓ it holds\n✗ it is so; found it is not\n\nNot true: it is so.\n"

@@ -1,4 +1,4 @@
-"""How a daemon starts: what it says of itself before it is loaded, and the arguments that load no parser."""
+"""The start of a daemon: the handshake before it loads, starts without the parser, and its log."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from sidecar._internal.loading import loading
 from sidecar.boot import build
 from sidecar.cli import plain_options
 from sidecar.commands.arguments import parse
-from sidecar.commands.handshake import agent_info, server_info
-from sidecar.commands.late import LateDaemon
+from sidecar.commands.launch import LazyDaemon, agent_info, server_info
 from sidecar.conductor.log import KEEP_EVENTS
 from sidecar.protocol.framing import HeaderDecoder, LineDecoder, frame_with_header, frame_with_newline
 
@@ -78,21 +77,21 @@ def test_what_a_handshake_says_is_what_the_daemon_has(tmp_path: Path) -> None:
 
 def test_a_daemon_is_loaded_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("INDUSAGI_HOME", str(tmp_path))
-    late = LateDaemon()
-    first = late.open({})
-    assert late.open({"lifetime": "client"}) == first
+    lazy = LazyDaemon()
+    first = lazy.open({})
+    assert lazy.open({"lifetime": "client"}) == first
     with pytest.raises(SidecarError, match="lifetime is 'client'"):
-        late.open({"lifetime": "shared"})
+        lazy.open({"lifetime": "shared"})
 
 
 def test_a_daemon_that_cannot_be_loaded_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("INDUSAGI_HOME", "~nobody-has-this-name/state")
-    late = LateDaemon()
+    lazy = LazyDaemon()
     with pytest.raises(SidecarError, match="cannot be loaded: RuntimeError") as raised:
-        late.open({})
+        lazy.open({})
     assert (raised.value.kind, gc.isenabled()) == ("internal", True)
     monkeypatch.setenv("INDUSAGI_HOME", str(tmp_path))
-    late.open({})
+    lazy.open({})
 
 
 def test_loading_leaves_the_collector_on() -> None:
@@ -145,3 +144,29 @@ def test_a_daemon_that_cannot_be_loaded_answers_every_request_and_ends_in_order(
     else:
         assert answers == {0: "a result"} | dict.fromkeys((1, 2, 3, 4), lost)
     assert ran.returncode == 0
+
+
+LOGGING_PROGRAM = """
+import logging
+from sidecar.commands.launch import log_to_stderr
+
+log_to_stderr("info")
+logging.getLogger("sdk").info("GET /v1?api_key=%s", "abcdef0123456789")
+logging.getLogger("sdk").debug("not shown")
+try:
+    raise ValueError("sk-proj-0123456789abcdefghij is wrong")
+except ValueError:
+    logging.getLogger("tool").exception("it failed")
+"""
+
+
+@pytest.mark.processes
+def test_a_log_on_stderr_has_no_secrets() -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", LOGGING_PROGRAM], capture_output=True, text=True, check=True
+    ).stderr
+    assert "sdk INFO GET /v1?api_key=[secret]\n" in said
+    assert "tool ERROR it failed\n" in said
+    assert "ValueError: [secret] is wrong\n" in said
+    assert "not shown" not in said
+    assert "0123456789" not in said

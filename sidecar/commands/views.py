@@ -1,0 +1,185 @@
+"""Views of the commands: the events of a turn, and the sizes of a context and of a compaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from sidecar.commands.terminal import Screen, bar, short_path
+from sidecar.protocol.codec import to_wire
+from sidecar.protocol.messages import Compaction, ContextUsage, Plan
+from sidecar.workspace.paths import uri_to_path
+from sidecar_client import ClientEvent, Session, SidecarClientError
+
+_BAR_CELLS = 16
+_PART_LABELS: Final = {
+    "system": "system prompt",
+    "toolDefs": "tool schemas",
+    "user": "your prompts",
+    "assistant": "its answers",
+    "thinking": "its thinking",
+    "toolResults": "tool results",
+    "images": "images",
+    "summary": "digest",
+    "files": "restored files",
+}
+
+
+class FaultedTurnError(Exception):
+    """The turn ended with a fault; the message is for the user."""
+
+
+class StopTurn:
+    """Stops the running turn of *session* when it is called."""
+
+    def __init__(self, session: Session, screen: Screen) -> None:
+        self._session = session
+        self._screen = screen
+        self._request: asyncio.Task[None] | None = None
+
+    def __call__(self) -> None:
+        """Request the stop; the turn then settles as any other."""
+        self._screen.note("stopping; Ctrl-C again leaves at once")
+        self._request = asyncio.ensure_future(self._interrupt())
+
+    async def _interrupt(self) -> None:
+        try:
+            await self._session.interrupt()
+        except SidecarClientError as error:
+            self._screen.problem(str(error))
+
+
+async def show_turn(events: AsyncIterator[ClientEvent], screen: Screen) -> ClientEvent:
+    """Show *events* until the last one of the turn, and return it. Raises FaultedTurnError for a fault."""
+    streamed: set[str] = set()
+    screen.wait("thinking, Ctrl-C stops it")
+    async for event in events:
+        _show_event(event, screen, streamed)
+        if event.kind == "settled":
+            screen.end_line()
+            return event
+        if event.kind == "faulted":
+            raise FaultedTurnError(f"{event.data['message']} ({event.data['kind']})")
+    raise FaultedTurnError("the daemon closed the session in the middle of the turn")
+
+
+def display_path(uri: str, folder: Path | None = None) -> str:
+    """Return the file *uri* as it would be typed in *folder*, by default the current one."""
+    path = uri_to_path(uri)
+    return uri if path is None else short_path(path, (folder or Path.cwd()).absolute())
+
+
+def _show_event(event: ClientEvent, screen: Screen, streamed: set[str]) -> None:
+    """Show one event; *streamed* has the ids of the messages whose text was shown as deltas."""
+    data = event.data
+    match event.kind:
+        case "textDelta":
+            streamed.add(data["messageId"])
+            screen.stream(data["delta"])
+        case "message":
+            if data["messageId"] not in streamed:
+                screen.stream(
+                    "".join(part.get("text", "") for part in data["content"] if part["type"] == "text")
+                )
+            screen.end_line()
+        case "toolStarted":
+            screen.note(f"· {data['title']}")
+            screen.wait(f"{data['title']}, Ctrl-C stops it")
+        case "toolFinished":
+            if data["isError"]:
+                lines = str(data["content"]).strip().splitlines()
+                screen.note(f"  failed: {lines[0] if lines else 'no output'}")
+            screen.wait("thinking, Ctrl-C stops it")
+        case "compaction":
+            _show_compaction(data, screen)
+        case "fileStale":
+            screen.note(f"· {display_path(data['uri'])} has changed since it was read")
+        case "retry":
+            wait = f"trying again in {data['delayMs'] / 1000:.1f} s"
+            screen.note(f"· {wait} ({data['attempt']} of {data['max']}): {data['error']}")
+        case "notice":
+            text = ": ".join(filter(None, (data["title"], data["description"])))
+            screen.note(f"· {text}", "red" if data["severity"] == "error" else "dim")
+        case "gap":
+            screen.note("· some events were missed")
+
+
+def _show_compaction(data: Mapping[str, Any], screen: Screen) -> None:
+    match data["status"]:
+        case "in_progress":
+            screen.wait("condensing the older part of the conversation")
+        case "completed":
+            sizes = f"{data['preTokens']:,} to {data['postTokens']:,} tokens"
+            screen.note(f"· compacted automatically, {sizes}; /undo restores it")
+        case "failed":
+            screen.note(f"· could not compact: {data.get('error') or data.get('reason')}", "yellow")
+
+
+def show_parts(screen: Screen, usage: ContextUsage) -> None:
+    """Show the content of the window by kind."""
+    parts = {label: tokens for label, tokens in _parts(usage).items() if tokens}
+    most = max([1, *parts.values()])
+    rows = [(label, bar(tokens, most, _BAR_CELLS), f"{tokens:,}") for label, tokens in parts.items()]
+    screen.table(("", "", "tokens"), rows)
+
+
+def show_sizes(screen: Screen, before: ContextUsage, after: ContextUsage) -> None:
+    """Show the content of the window before and after, by kind."""
+    show_change(screen, _parts(before), _parts(after))
+
+
+def show_change(screen: Screen, was: Mapping[str, int], now: Mapping[str, int]) -> None:
+    """Show the tokens of each part before and after, and their sums; both have the same parts."""
+    labels = [label for label in was if was[label] or now[label]]
+    total = ("total", f"{sum(was.values()):,}", f"{sum(now.values()):,}")
+    if not screen.is_terminal:
+        rows = [(label, f"{was[label]:,}", f"{now[label]:,}") for label in labels]
+        screen.table(("tokens", "before", "after"), [*rows, total])
+        return
+    most = max([1, *was.values(), *now.values()])
+    drawn = [
+        (
+            label,
+            bar(was[label], most, _BAR_CELLS),
+            f"{was[label]:,}",
+            "→",
+            f"{now[label]:,}",
+            bar(now[label], most, _BAR_CELLS),
+        )
+        for label in labels
+    ]
+    drawn.append((total[0], "", total[1], "→", total[2], ""))
+    screen.table(("tokens", "before", "", "", "", "after"), drawn, drop=(5, 1))
+
+
+def plan_lines(plan: Plan, folder: Path) -> list[str]:
+    """Return the effects of *plan* as lines of text; empty when it has none."""
+    if plan.dropped is None or plan.kept is None or plan.projected is None:
+        return []
+    lines = [
+        f"replaces {plan.dropped.count} turns of {plan.dropped.tokens:,} tokens with a digest",
+        f"keeps the last {plan.kept.count} unchanged",
+    ]
+    files = ", ".join(display_path(file.uri, folder) for file in plan.rehydrate)
+    if files:
+        lines.append(f"reads these files again, with their current content: {files}")
+    return [*lines, f"leaves about {plan.projected.tokens:,} tokens; undo restores it"]
+
+
+def show_outcome(screen: Screen, done: Compaction, folder: Path) -> None:
+    """Show the outcome of a compaction."""
+    if done.status != "completed":
+        screen.note(f"nothing was changed: {done.reason or done.error or done.status}")
+        return
+    by = "by the model" if done.summary_source == "model" else "without a model"
+    if done.dropped_count:
+        screen.note(f"· the older part is now a digest, made {by}")
+    for uri in done.rehydrated:
+        screen.note(f"· read again, with its current content: {display_path(uri, folder)}")
+
+
+def _parts(usage: ContextUsage) -> Mapping[str, int]:
+    found: Mapping[str, int] = to_wire(usage.by) if usage.by is not None else {}
+    return {label: found.get(name, 0) for name, label in _PART_LABELS.items()}

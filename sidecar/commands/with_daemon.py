@@ -1,0 +1,166 @@
+"""Running a command with a daemon of its own: start, errors as messages, Ctrl-C and other signals.
+
+A command puts its changes back on its way out, so every way out is a cancellation of its one task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, Self, TypeAlias
+
+from sidecar.commands.terminal import Screen
+from sidecar_client import (
+    ConnectionLost,
+    PermissionHandler,
+    SidecarClient,
+    SidecarClientError,
+    SidecarRequestError,
+    reject,
+)
+
+INTERRUPTED: Final = 130
+"""The exit code of a command that was interrupted, as shells have it."""
+
+_NEXT_STEPS: Final = {
+    "sessionNotFound": '"sidecar sessions" lists the stored ones',
+    "compactionNotFound": "/compact makes one",
+}
+"""The next step by kind of error, where a terminal user has another one than a client of the protocol."""
+
+_SavedHandlers: TypeAlias = list[tuple[signal.Signals, Any]]
+
+
+def run_with_daemon(
+    main: Callable[[SidecarClient], Awaitable[int]],
+    cwd: str | Path,
+    *,
+    permission: PermissionHandler = reject,
+) -> int:
+    """Run *main* with a client of a new daemon, and return its exit code.
+
+    Args:
+        main: the work of the command.
+        cwd: the folder that the daemon works in; 2 is returned when it is not a folder.
+        permission: answers the daemon's permission requests.
+    """
+    folder = Path(cwd).expanduser()
+    if not folder.is_dir():
+        found = "this is not a folder" if folder.exists() else "there is no such folder"
+        Screen(sys.stderr).problem(
+            f"sidecar: {cwd}: {found}; name a folder that exists, or leave it out to work here"
+        )
+        return 2
+
+    async def work() -> int:
+        async with SidecarClient.spawn(cwd=folder, permission=permission) as client:
+            return await main(client)
+
+    return run_to_end(work)
+
+
+def run_to_end(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
+    """Run *work* and return its exit code: 1 when the daemon fails, 130 when it is interrupted."""
+    try:
+        with _signals_as_interrupts():
+            return asyncio.run(work())
+    except SidecarClientError as error:
+        Screen(sys.stderr).problem(f"sidecar: {format_error(error)}")
+        return 1
+    except asyncio.CancelledError:
+        return INTERRUPTED
+
+
+def format_error(error: SidecarClientError) -> str:
+    """Return *error* as a message for the user, with the next step."""
+    if isinstance(error, SidecarRequestError):
+        hint = _NEXT_STEPS.get(error.kind, error.hint)
+        return f"{error.message}; {hint}" if hint else error.message
+    if isinstance(error, ConnectionLost):
+        return f'{error}\n"sidecar doctor" looks for the cause'
+    return str(error)
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """Write *value* to standard output as one line of JSON, always in UTF-8."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(json.dumps(value, ensure_ascii=False).encode() + b"\n")
+    sys.stdout.buffer.flush()
+
+
+class Interrupts:
+    """Ctrl-C while this context is active: it stops the current work, or else leaves.
+
+    To leave is to cancel the task that has entered the context.
+    """
+
+    def __init__(self) -> None:
+        self._stop: Callable[[], object] | None = None
+        self._saved: _SavedHandlers = []
+
+    def __enter__(self) -> Self:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def stop_or_leave() -> None:
+            stop, self._stop = self._stop, None
+            if stop is None:
+                task.cancel()
+            else:
+                stop()
+
+        handlers: dict[signal.Signals, Callable[[], object]] = dict.fromkeys(_ending_signals(), task.cancel)
+        handlers[signal.SIGINT] = stop_or_leave
+        for number, handler in handlers.items():
+
+            def on_signal(_number: int, _frame: object, call: Callable[[], object] = handler) -> None:
+                # Works on every system; loop.add_signal_handler does not.
+                loop.call_soon_threadsafe(call)
+
+            self._saved.append((number, signal.signal(number, on_signal)))
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        _restore(self._saved)
+
+    @contextlib.contextmanager
+    def stopping(self, stop: Callable[[], object]) -> Iterator[None]:
+        """Call *stop* at the first Ctrl-C inside; the second one leaves."""
+        self._stop = stop
+        try:
+            yield
+        finally:
+            self._stop = None
+
+
+@contextlib.contextmanager
+def _signals_as_interrupts() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP interrupt the work inside as Ctrl-C does, so that it can put things back."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    saved = [(number, signal.signal(number, interrupt)) for number in _ending_signals()]
+    try:
+        yield
+    finally:
+        _restore(saved)
+
+
+def _ending_signals() -> list[signal.Signals]:
+    """Return the signals that end a program, without those that were inherited as ignored."""
+    if threading.current_thread() is not threading.main_thread():  # only there can signals be handled
+        return []
+    found = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP", "SIGBREAK")]
+    return [number for number in found if number and signal.getsignal(number) is not signal.SIG_IGN]
+
+
+def _restore(saved: _SavedHandlers) -> None:
+    for number, handler in saved:
+        signal.signal(number, handler)
