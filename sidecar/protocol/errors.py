@@ -70,6 +70,19 @@ _ROWS: Final = (
 ERROR_KINDS: Final[dict[str, ErrorKind]] = {row.kind: row for row in _ROWS}
 """Every kind of error that a client may get."""
 
+COMMON_ERRORS: Final = (
+    "parse",
+    "invalidRequest",
+    "methodNotFound",
+    "invalidParams",
+    "notInitialized",
+    "messageTooLarge",
+    "overloaded",
+    "cancelled",
+    "internal",
+)
+"""The kinds that any request may be answered with; each method names its others."""
+
 
 class MethodNotFound(SidecarError):
     """No method has the name *method*."""

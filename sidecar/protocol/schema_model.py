@@ -1,6 +1,6 @@
-"""The messages of the method table as plain types, for whoever writes them down in another language. Pure.
+"""The messages of the method table as plain types, for the writers of other languages.
 
-What a message is comes from its dataclass alone, as the codec reads it: wire names, optional fields, choices.
+A shape follows from its dataclass alone, as the codec reads it: wire names, optional members, choices.
 """
 
 from __future__ import annotations
@@ -12,20 +12,6 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from sidecar.protocol.codec import to_camel, wire_name
-
-__all__ = [
-    "AnyOf",
-    "Choice",
-    "ListOf",
-    "MapOf",
-    "Named",
-    "Property",
-    "Scalar",
-    "Shape",
-    "Type",
-    "shapes_of",
-    "type_of",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +61,7 @@ Type: TypeAlias = Scalar | Choice | ListOf | MapOf | Named | AnyOf
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One member of a shape; *default* is the JSON value that stands for an absent one, None for nothing."""
+    """One member of a shape; *default* is the JSON value of an absent member, None if it has none."""
 
     name: str
     type: Type
@@ -85,7 +71,7 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One object of the wire; *doc* speaks of its members by their wire names."""
+    """One object of the wire; *doc* names its members as they are spelled there."""
 
     name: str
     doc: str
@@ -93,17 +79,19 @@ class Shape:
 
 
 def shapes_of(kinds: Iterable[type[Any]], *, are_sent_by_us: bool) -> dict[str, Shape]:
-    """Return the shapes of *kinds* and of all they hold, by name.
+    """Return the shapes of *kinds* and of the dataclasses in them, by name.
 
-    What is *sent by us* has every member that is not null; what a client sends may leave out defaults.
+    A message that is *sent by us* has every member that is not null; a client may leave out defaults.
     """
     found: dict[str, Shape] = {}
     waiting = list(kinds)
     while waiting:
         kind = waiting.pop(0)
         if kind.__name__ not in found:
-            found[kind.__name__] = _shape(kind, are_sent_by_us)
-            waiting.extend(_dataclasses_in(get_type_hints(kind).values()))
+            hints = get_type_hints(kind)
+            members = (_property(field, hints[field.name], are_sent_by_us) for field in fields(kind))
+            found[kind.__name__] = Shape(kind.__name__, _wire_doc(kind), tuple(members))
+            waiting.extend(_dataclasses_in(hints.values()))
     return found
 
 
@@ -137,20 +125,16 @@ _SCALARS: dict[Any, str] = {
 }
 
 
-def _shape(kind: type[Any], are_sent_by_us: bool) -> Shape:
-    hints = get_type_hints(kind)
-    properties = (_property(field, hints[field.name], are_sent_by_us) for field in fields(kind))
-    return Shape(kind.__name__, _wire_doc(kind), tuple(properties))
-
-
 def _property(field: Field[Any], hint: Any, are_sent_by_us: bool) -> Property:
     has_default = field.default is not MISSING
     kind = type_of(hint)
     if has_default and field.default is None:
         kind = _without_null(kind)
     is_required = not has_default or (are_sent_by_us and field.default is not None)
-    default = None if is_required or not has_default else _json(field.default)
-    return Property(wire_name(field), kind, is_required, default)
+    default = None if is_required else field.default
+    return Property(
+        wire_name(field), kind, is_required, list(default) if isinstance(default, tuple) else default
+    )
 
 
 def _without_null(kind: Type) -> Type:
@@ -159,10 +143,6 @@ def _without_null(kind: Type) -> Type:
         return kind
     arms = tuple(arm for arm in kind.arms if arm != Scalar("null"))
     return arms[0] if len(arms) == 1 else AnyOf(arms)
-
-
-def _json(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _dataclasses_in(hints: Iterable[Any]) -> Iterator[type[Any]]:
@@ -174,7 +154,7 @@ def _dataclasses_in(hints: Iterable[Any]) -> Iterator[type[Any]]:
 
 
 def _wire_doc(kind: type[Any]) -> str:
-    """Return the docstring, members in code and spelled as on the wire."""
+    """Return the docstring of *kind* in Markdown, with its members spelled as on the wire."""
     text = re.sub(r"\s+", " ", (kind.__doc__ or "").strip())
     text = re.sub(r"\*(\w+)\*", lambda found: f"`{to_camel(found[1])}`", text)
     return text.replace("``", "`")

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fake_panel import FAKE_AGENT, FakePanel, fake_agent
+from reference_page import acp_updates
 from sidecar.acp.draft.updates import DraftUpdateMapper, diff_changes
 from sidecar.acp.handshake import AgentInfo
 from sidecar.acp.updates import UpdateMapperV1
 from sidecar.protocol.methods import EVENTS
-from sidecar.protocol.schema_prose import ACP_UPDATES
 
 if TYPE_CHECKING:
     from tests.acp.conftest import Stage
@@ -333,7 +333,7 @@ def test_a_change_of_a_file(old: str | None, operation: str, patch: str | None) 
 
 def test_the_page_of_the_protocol_knows_what_is_told() -> None:
     def told_in(column: int) -> set[str]:
-        rows = [row for row in ACP_UPDATES if row[column]]
+        rows = [row for row in acp_updates() if row[column]]
         return {kind for row in rows for kind in re.findall(r"`(\w+)`", row[0])}
 
     assert told_in(0) == set(EVENTS)

@@ -21,8 +21,7 @@ from sidecar.conductor.events import Event
 from sidecar.protocol.codec import event_to_wire, from_wire, result_from_wire, to_wire, wire_name
 from sidecar.protocol.messages import EventNotification
 from sidecar.protocol.methods import CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
-from sidecar.protocol.schema import protocol_shapes
-from sidecar.protocol.schema_json import schema_document
+from sidecar.protocol.schema import protocol_shapes, schema_document
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SCHEMA = schema_document(protocol_shapes())

@@ -13,33 +13,26 @@ import pytest
 import sidecar.protocol
 from sidecar._internal.errors import SidecarError
 from sidecar.cli import main
-from sidecar.conductor.slash import COMMANDS
 from sidecar.protocol.errors import ERROR_KINDS, acp_code, lsp_code
 from sidecar.protocol.handshake import METHOD_NAMES, SCHEMA_HASH
 from sidecar.protocol.methods import CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
-from sidecar.protocol.schema import FILE_NAMES, protocol_shapes, schema_hash, schema_text
-from sidecar.protocol.schema_json import schema_document, without_prose
-from sidecar.server.commands import COMMANDS as EDITOR_COMMANDS
+from sidecar.protocol.schema import (
+    FILE_NAMES,
+    protocol_shapes,
+    schema_document,
+    schema_hash,
+    schema_text,
+    without_prose,
+)
 
 REFERENCE = Path(inspect.getfile(sidecar.protocol)).parent / "REFERENCE.md"
 STAYS_INSIDE = {"bufferOutOfSync", "notPermitted", "toolServerFailed", "clientGone", "clientRefused"}
 """Kinds of errors that answer no request: a tool's reply to the model, a notice, a client that is gone."""
 
 
-def test_the_reference_is_true() -> None:
-    """Write it anew with ``sidecar schema --format markdown --out sidecar/protocol``."""
-    assert REFERENCE.read_text(encoding="utf-8") == schema_text("markdown")
-
-
 def test_the_readme_leads_to_the_reference() -> None:
     root = Path(__file__).parents[2]
     assert f"({REFERENCE.relative_to(root).as_posix()})" in (root / "README.md").read_text(encoding="utf-8")
-
-
-def test_the_reference_names_every_command_of_an_editor() -> None:
-    page = schema_text("markdown")
-    missing = [name for name in EDITOR_COMMANDS if f"`.{name.removeprefix('sidecar.')}`" not in page]
-    assert missing == ["sidecar.prompt"], "which is written out"
 
 
 def test_the_hash_of_the_handshake_is_that_of_the_schema() -> None:
@@ -76,11 +69,6 @@ def test_every_message_is_in_every_form(form: str) -> None:
     text = schema_text(form)  # type: ignore[arg-type]  # the names are the forms
     for name in (*METHODS, *CLIENT_REQUESTS, *NOTIFICATIONS, *EVENTS):
         assert f'"{name}"' in text or f"`{name}`" in text, name
-
-
-def test_the_reference_knows_every_command() -> None:
-    text = schema_text("markdown")
-    assert [command.name for command in COMMANDS if f"`/{command.name}" not in text] == []
 
 
 def test_every_typescript_name_that_is_used_is_declared() -> None:

@@ -1,5 +1,5 @@
 // The sidecar protocol, number 1. Written by `sidecar schema --format ts`.
-// Words to choose from may grow: take one you do not know for one you need not act on.
+// A choice of words may grow: treat a word that you do not know as one that needs no action.
 
 /** The loaded session to follow; only clients in mode `control` are asked for permissions. `fromSeq` is the last event that the client has; without it, events are sent from now on. */
 export interface AttachParams {
@@ -1012,7 +1012,7 @@ export interface WatchInfo {
   dropped: number;
 }
 
-/** What a client may ask of the daemon. */
+/** The requests of a client. */
 export interface Methods {
   "sidecar/status": { params: Empty; result: StatusResult };
   "sidecar/schema": { params: SchemaParams; result: SchemaResult };
@@ -1057,13 +1057,13 @@ export interface Methods {
   "sidecar/compact/read": { params: CompactReadParams; result: CompactReadResult };
 }
 
-/** What the daemon may ask of a client. */
+/** The requests of the daemon. */
 export interface ClientRequests {
   "sidecar/permission/request": { params: PermissionRequest; result: PermissionAnswer };
   "sidecar/edit/apply": { params: EditApplyParams; result: EditApplyResult };
 }
 
-/** What the daemon says by itself, by method. */
+/** The params of the daemon's notifications, by method. */
 export interface Notifications {
   "sidecar/event": EventNotification;
   "sidecar/gap": GapNotification;
@@ -1073,7 +1073,7 @@ export interface Notifications {
   "sidecar/closing": ClosingNotification;
 }
 
-/** What an event carries, by kind. */
+/** The data of an event, by its kind. */
 export interface EventData {
   "phase": Phase;
   "userMessage": UserMessage;
@@ -1101,5 +1101,5 @@ export interface EventData {
   "faulted": Faulted;
 }
 
-/** What `error.data.kind` may be. */
+/** The kinds of errors, in `error.data.kind`. */
 export type ErrorKind = "parse" | "invalidRequest" | "methodNotFound" | "invalidParams" | "notInitialized" | "alreadyInitialized" | "messageTooLarge" | "overloaded" | "cancelled" | "authRequired" | "sessionNotFound" | "nodeNotFound" | "compactionNotFound" | "itemNotFound" | "modelNotFound" | "busy" | "notSteerable" | "headMoved" | "wouldExceedWindow" | "storeUnavailable" | "fileProblem" | "modelFailed" | "toolFailed" | "compactionFailed" | "turnBudget" | "invalidState" | "internal";
