@@ -11,7 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sidecar.acp.shapes import Update, WireEvent, diff_content, text_block, text_content, tool_kind
+from sidecar.acp.shapes import (
+    Update,
+    WireEvent,
+    diff_content,
+    make_update,
+    text_block,
+    text_content,
+    tool_kind,
+)
 from sidecar.workspace.paths import uri_to_path
 
 _SHOWN_CHARS: Final = 16_000
@@ -37,15 +45,15 @@ class ToolUpdates:
     def show_terminal(self, call_id: str, terminal_id: str) -> Update:
         """Return a call that shows the client's terminal, which shows the output."""
         shown = self._terminals[call_id] = {"type": "terminal", "terminalId": terminal_id}
-        return {"sessionUpdate": "tool_call_update", "toolCallId": call_id, "content": [shown]}
+        return make_update("tool_call_update", toolCallId=call_id, content=[shown])
 
     def add_output(self, event: WireEvent) -> Update:
         """Return a call with its output so far, or with the end of it."""
         call_id = event["data"]["toolCallId"]
         shown = (self._output.get(call_id, "") + event["data"]["content"])[-_SHOWN_CHARS:]
         self._output[call_id] = shown
-        update: Update = {"sessionUpdate": "tool_call_update", "toolCallId": call_id}
-        return update | {"status": "in_progress", "content": [text_content(shown)]}
+        content = [text_content(shown)]
+        return make_update("tool_call_update", toolCallId=call_id, status="in_progress", content=content)
 
     def finish(self, event: WireEvent) -> Update:
         """Return the end of a call: its changes of files if it made any, else its terminal or its output."""
@@ -110,13 +118,12 @@ class CompactionUpdates:
             return _compaction_update(data)
         return _compaction_call(data, is_new=not was_running)
 
-    def add_summary(self, event: WireEvent) -> Update | None:
-        """Return more of a summary, None for a client that sees it only when it is whole."""
+    def add_summary(self, event: WireEvent) -> tuple[Update, ...]:
+        """Return more of a summary; nothing for a client that sees it only when it is whole."""
         if not self._takes_updates:
-            return None
-        data = event["data"]
-        update: Update = {"sessionUpdate": "compaction_summary_chunk", "compactionId": data["compactionId"]}
-        return update | {"content": text_block(data["delta"])}
+            return ()
+        compaction_id, content = event["data"]["compactionId"], text_block(event["data"]["delta"])
+        return (make_update("compaction_summary_chunk", compactionId=compaction_id, content=content),)
 
 
 def _compaction_update(data: Mapping[str, Any]) -> Update:

@@ -19,7 +19,6 @@ from sidecar.acp.files import ClientFiles
 from sidecar.acp.handshake import AcpProfile
 from sidecar.acp.params import content, extras, fields, session_id
 from sidecar.acp.prompts import Prompts
-from sidecar.acp.sessions import Handler
 from sidecar.acp.sink import AcpSink
 from sidecar.acp.terminals import ClientTerminals
 from sidecar.acp.version import version_of
@@ -47,16 +46,12 @@ class AcpClient:
         self._sink.client_id = self._port.client_id
         self._files = ClientFiles(peer, profile, backend.workspace)
         self._terminals = ClientTerminals(peer, profile, self._port.lend_terminal, self._sink.show_terminal)
-        self._sessions = version.sessions(self._request)
+        self._sessions = version.sessions(self._request, self._release)
         self._prompts = Prompts(
             self._request, self._interrupt, version.prompt_answer, version.withdrawn_answer
         )
         self._interrupting: set[asyncio.Future[Answer]] = set()
-        self._handlers: dict[str, Handler] = {
-            **self._sessions.handlers(),
-            "session/close": self._close_session,
-            "session/delete": self._delete_session,
-        }
+        self._handlers = self._sessions.handlers()
         if version.steers:
             self._handlers["_session/steering"] = self._steer
 
@@ -65,7 +60,9 @@ class AcpClient:
         if method.startswith(_OURS):
             return self._call(method[1:], params)
         if method == "session/prompt":
-            return self._prompt(fields(params), request_id)
+            given = fields(params)
+            log = self._log(session_id(given))
+            return self._prompts.start(request_id, log, {**extras(given), "input": content(given)})
         handler = self._handlers.get(method)
         if handler is None:
             raise MethodNotFound(method)
@@ -97,10 +94,6 @@ class AcpClient:
             task.cancel()
         self._port.close()
 
-    def _prompt(self, params: Mapping[str, Any], request_id: Id) -> Awaitable[Answer]:
-        prompt = {**extras(params), "input": content(params)}
-        return self._prompts.start(request_id, self._log(session_id(params)), prompt)
-
     async def _steer(self, params: Mapping[str, Any]) -> Answer:
         """Add a message to the running turn; without one the client is asked to send it as a prompt."""
         sid = session_id(params)
@@ -110,16 +103,6 @@ class AcpClient:
         except NotSteerableError:
             return Answer(_PROMPT_REQUIRED)
         return Answer({"outcome": "injected"})
-
-    async def _close_session(self, params: Mapping[str, Any]) -> Answer:
-        answer = await self._sessions.close(params)
-        self._release(session_id(params))
-        return answer
-
-    async def _delete_session(self, params: Mapping[str, Any]) -> Answer:
-        answer = await self._sessions.delete(params)
-        self._release(session_id(params))
-        return answer
 
     def _release(self, sid: str) -> None:
         """Return everything that the client has lent a session, which is closed."""
@@ -157,10 +140,9 @@ class AcpClient:
         self._sessions.note_options(snapshot["sid"], result.get("configOptions", ()))
         self._files.offer(snapshot["sid"], (snapshot["cwd"], *snapshot["roots"]))
         self._terminals.offer(snapshot["sid"])
-        return self._with_plan(answer, snapshot) if snapshot.get("plan") else answer
-
-    def _with_plan(self, answer: Answer, snapshot: Mapping[str, Any]) -> Answer:
-        """Show the plan of an introduced session; its event is older than those that the client follows."""
+        if not snapshot.get("plan"):
+            return answer
+        # The client follows later events than that of the plan, so that it has to be sent by itself.
         data = {"entries": snapshot["plan"]}
         event = {"sid": snapshot["sid"], "seq": 0, "at": 0, "kind": "plan", "data": data}
 

@@ -26,10 +26,11 @@ _LISTED_IN_META: Final = ("phase", "messages", "tokens", "lastCompactionAt")
 
 
 class Sessions:
-    """The session methods of one client."""
+    """The session methods of one client; *on_closed* is called with each session that it closes."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, on_closed: Callable[[str], None]) -> None:
         self._request = request
+        self._on_closed = on_closed
         self._mode_options: dict[str, str] = {}
 
     def note_options(self, sid: str, options: Sequence[Mapping[str, Any]]) -> None:
@@ -41,13 +42,21 @@ class Sessions:
     def handlers(self) -> dict[str, Handler]:
         """Return the handlers by method."""
         return {
+            **self.shared_handlers(),
             "authenticate": self.authenticate,
-            "session/new": self.new,
             "session/load": self.load,
+            "session/set_mode": self.set_mode,
+        }
+
+    def shared_handlers(self) -> dict[str, Handler]:
+        """Return the handlers of the methods that all versions of the protocol have."""
+        return {
+            "session/new": self.new,
             "session/resume": self.resume,
             "session/fork": self.fork,
             "session/list": self.list,
-            "session/set_mode": self.set_mode,
+            "session/close": self.close,
+            "session/delete": self.delete,
             "session/set_config_option": self.set_config_option,
         }
 
@@ -92,13 +101,17 @@ class Sessions:
 
     async def close(self, params: Mapping[str, Any]) -> Answer:
         """Answer ``session/close``; running work is cancelled, and the session stays stored."""
-        await self._request("sidecar/session/close", {"sid": session_id(params)})
+        sid = session_id(params)
+        await self._request("sidecar/session/close", {"sid": sid})
+        self._on_closed(sid)
         return Answer({})
 
     async def delete(self, params: Mapping[str, Any]) -> Answer:
         """Answer ``session/delete``; a session that does not exist counts as deleted."""
+        sid = session_id(params)
         with suppress(SessionNotFound):
-            await self._request("sidecar/session/delete", {"sid": session_id(params)})
+            await self._request("sidecar/session/delete", {"sid": sid})
+        self._on_closed(sid)
         return Answer({})
 
     async def set_mode(self, params: Mapping[str, Any]) -> Answer:

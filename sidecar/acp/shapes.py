@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
@@ -15,6 +15,15 @@ Update: TypeAlias = dict[str, Any]
 
 WireEvent: TypeAlias = Mapping[str, Any]
 """An event as ``sidecar/event`` carries it: ``{sid, seq, turnId?, at, kind, data}``."""
+
+
+def make_update(kind: str, /, **fields: Any) -> Update:
+    """Return the update *kind* with these fields.
+
+    >>> make_update("plan", entries=[])
+    {'sessionUpdate': 'plan', 'entries': []}
+    """
+    return {"sessionUpdate": kind, **fields}
 
 
 def text_block(text: str) -> dict[str, str]:
@@ -67,12 +76,19 @@ def mode_state(options: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     return {"currentModeId": mode["currentValue"], "availableModes": modes}
 
 
+def config_updates(options: Sequence[Mapping[str, Any]]) -> Iterator[Update]:
+    """Yield the options of a session, and its mode if it has modes."""
+    yield make_update("config_option_update", configOptions=options)
+    if (mode := mode_option(options)) is not None:
+        yield make_update("current_mode_update", currentModeId=mode["currentValue"])
+
+
 def usage_update(usage: Mapping[str, Any]) -> Update:
     """Return the update of how full the window is; the source of the figure is in ``_meta``."""
-    update: Update = {"sessionUpdate": "usage_update", "used": usage["used"], "size": usage["window"]}
-    if (cost := usage.get("cost")) is not None:
-        update["cost"] = {"amount": cost, "currency": "USD"}
-    return update | {"_meta": {"sidecar": usage}}
+    cost = usage.get("cost")
+    fields = {} if cost is None else {"cost": {"amount": cost, "currency": "USD"}}
+    meta = {"sidecar": usage}
+    return make_update("usage_update", used=usage["used"], size=usage["window"], _meta=meta, **fields)
 
 
 def commands_update(commands: Sequence[Mapping[str, Any]]) -> Update:
@@ -85,4 +101,4 @@ def commands_update(commands: Sequence[Mapping[str, Any]]) -> Update:
         }
         for command in commands
     ]
-    return {"sessionUpdate": "available_commands_update", "availableCommands": shown}
+    return make_update("available_commands_update", availableCommands=shown)

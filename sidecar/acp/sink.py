@@ -6,7 +6,7 @@ because the updates show it already.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,7 +18,6 @@ from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.log import EventLog
 from sidecar.protocol.codec import event_to_wire
 from sidecar.protocol.jsonrpc import encode_notification
-from sidecar.service.contract import ProgressSink
 from sidecar.service.permission import ask_permission, selected_id
 from sidecar.transport.feed import FeedItem, Gap, Projection
 from sidecar.transport.peer import Peer
@@ -108,9 +107,8 @@ class AcpSink:
         finally:
             self._send_updates(request.sid, mapper.answer_updates(request, is_allowed=is_allowed))
 
-    def progress(self, token: str | int | None) -> ProgressSink:
-        """Return a progress that shows nothing."""
-        return NullProgress()
+    def progress(self, token: str | int | None) -> None:
+        """Return None: the updates show the progress."""
 
     def send_part(self, token: str | int, value: dict[str, Any], *, is_last: bool) -> bool:
         """Send nothing: the protocol has no partial results."""
@@ -135,19 +133,3 @@ class AcpSink:
 
 def _encode_update(sid: str, update: Update) -> bytes:
     return encode_notification("session/update", {"sessionId": sid, "update": update})
-
-
-class NullProgress:
-    """A :class:`~sidecar.service.contract.ProgressSink` that shows nothing."""
-
-    def begin(self, title: str, *, cancellable: bool) -> None:
-        """Do nothing."""
-
-    def on_cancel(self, cancel: Callable[[], object]) -> None:
-        """Do nothing."""
-
-    def report(self, message: str, percentage: int | None = None) -> None:
-        """Do nothing."""
-
-    def end(self, message: str) -> None:
-        """Do nothing."""

@@ -16,8 +16,9 @@ from sidecar.acp.shapes import (
     Update,
     WireEvent,
     commands_update,
+    config_updates,
     iso_time,
-    mode_state,
+    make_update,
     text_block,
     usage_update,
 )
@@ -67,7 +68,7 @@ class UpdateMapperV1:
         """Yield that the call continues, if the user allowed it."""
         if is_allowed:
             call_id = request.subject.tool_call_id
-            yield {"sessionUpdate": "tool_call_update", "toolCallId": call_id, "status": "in_progress"}
+            yield make_update("tool_call_update", toolCallId=call_id, status="in_progress")
 
 
 def plan_entries(event: WireEvent) -> list[dict[str, Any]]:
@@ -84,25 +85,31 @@ def plan_entries(event: WireEvent) -> list[dict[str, Any]]:
 
 def notice_of(event: WireEvent) -> dict[str, Any]:
     """Return the notice of ``fileStale``, ``retry`` or ``notice`` for a user."""
-    severity, title, description = _NOTICES[event["kind"]](event["data"])
-    notice: dict[str, Any] = {"severity": severity, "title": title}
-    return notice | ({"description": description} if description else {}) | {"_meta": _event_meta(event)}
+    data = event["data"]
+    match event["kind"]:
+        case "fileStale":
+            change = "is gone" if data.get("nowHash") is None else "has changed"
+            severity, title, description = "info", f"A file {change} since it was read", data["uri"]
+        case "retry":
+            title = f"The model did not answer; trying again in {data['delayMs'] / 1000:g} s"
+            severity, description = "warning", f"{data['error']} ({data['attempt']} of {data['max']})"
+        case _:
+            severity, title, description = data["severity"], data["title"], data.get("description", "")
+    notice = {"severity": severity, "title": title, "_meta": _event_meta(event)}
+    return notice | ({"description": description} if description else {})
 
 
 def as_meta(event: WireEvent) -> Update:
     """Return an event that the protocol has no word for as ``_meta`` of an otherwise empty update."""
-    return {"sessionUpdate": "session_info_update", "_meta": _event_meta(event)}
+    return make_update("session_info_update", _meta=_event_meta(event))
 
 
 def info_update(event: WireEvent) -> Update:
     """Return a session's title and the time of its last activity."""
     data = event["data"]
-    return {
-        "sessionUpdate": "session_info_update",
-        "title": data["title"] or None,
-        "updatedAt": iso_time(data["updatedAt"]),
-        "_meta": {"sidecar": {"archived": data["archived"]}},
-    }
+    meta = {"sidecar": {"archived": data["archived"]}}
+    title, updated_at = data["title"] or None, iso_time(data["updatedAt"])
+    return make_update("session_info_update", title=title, updatedAt=updated_at, _meta=meta)
 
 
 def _event_meta(event: WireEvent) -> dict[str, Any]:
@@ -123,7 +130,7 @@ def _delta(kind: str) -> Callable[[UpdateMapperV1, WireEvent], tuple[Update, ...
     def row(mapper: UpdateMapperV1, event: WireEvent) -> tuple[Update, ...]:
         message_id, delta = event["data"]["messageId"], event["data"]["delta"]
         mapper.streamed.add(message_id, kind, delta)
-        return ({"sessionUpdate": update, "content": text_block(delta), "messageId": message_id},)
+        return (make_update(update, content=text_block(delta), messageId=message_id),)
 
     return row
 
@@ -144,46 +151,16 @@ def _message(mapper: UpdateMapperV1, event: WireEvent) -> Iterator[Update]:
 
 def _chunk(update: str, block: Mapping[str, Any], message_id: str | None) -> Update:
     content = text_block(block["text"]) if block["type"] in _CHUNKS else block
-    chunk: Update = {"sessionUpdate": update, "content": content}
+    chunk = make_update(update, content=content)
     return chunk if message_id is None else chunk | {"messageId": message_id}
-
-
-def _summary_delta(mapper: UpdateMapperV1, event: WireEvent) -> tuple[Update, ...]:
-    update = mapper.compactions.add_summary(event)
-    return () if update is None else (update,)
 
 
 def _notice(mapper: UpdateMapperV1, event: WireEvent) -> tuple[Update, ...]:
     """Return a notice, or for a client that takes none its ``_meta`` alone."""
     if mapper.takes_notices:
-        return ({"sessionUpdate": "notice", **notice_of(event)},)
+        return (make_update("notice", **notice_of(event)),)
     return (as_meta(event),)
 
-
-def _config(_: UpdateMapperV1, event: WireEvent) -> Iterator[Update]:
-    options = event["data"]["configOptions"]
-    yield {"sessionUpdate": "config_option_update", "configOptions": options}
-    modes = mode_state(options)
-    if modes is not None:
-        yield {"sessionUpdate": "current_mode_update", "currentModeId": modes["currentModeId"]}
-
-
-def _stale_notice(data: Mapping[str, Any]) -> tuple[str, str, str]:
-    change = "is gone" if data.get("nowHash") is None else "has changed"
-    return "info", f"A file {change} since it was read", data["uri"]
-
-
-def _retry_notice(data: Mapping[str, Any]) -> tuple[str, str, str]:
-    title = f"The model did not answer; trying again in {data['delayMs'] / 1000:g} s"
-    return "warning", title, f"{data['error']} ({data['attempt']} of {data['max']})"
-
-
-_NOTICES: Final[dict[str, Callable[[Mapping[str, Any]], tuple[str, str, str]]]] = {
-    "fileStale": _stale_notice,
-    "retry": _retry_notice,
-    "notice": lambda data: (data["severity"], data["title"], data.get("description", "")),
-}
-"""By kind of event, its severity, title and description."""
 
 _TABLE: Final[dict[str, Callable[[UpdateMapperV1, WireEvent], Iterable[Update]]]] = {
     "userMessage": _user_message,
@@ -193,17 +170,17 @@ _TABLE: Final[dict[str, Callable[[UpdateMapperV1, WireEvent], Iterable[Update]]]
     "toolStarted": lambda mapper, event: (mapper.tools.start(event),),
     "toolProgress": lambda mapper, event: (mapper.tools.add_output(event),),
     "toolFinished": lambda mapper, event: (mapper.tools.finish(event),),
-    "plan": lambda _, event: ({"sessionUpdate": "plan", "entries": plan_entries(event)},),
+    "plan": lambda _, event: (make_update("plan", entries=plan_entries(event)),),
     "usage": lambda _, event: (usage_update(event["data"]),),
     "compaction": lambda mapper, event: (mapper.compactions.update(event),),
-    "compactionSummaryDelta": _summary_delta,
+    "compactionSummaryDelta": lambda mapper, event: mapper.compactions.add_summary(event),
     "rehydrated": lambda _, event: (restored_update(event),),
     "fileStale": _notice,
     "retry": _notice,
     "notice": _notice,
     "queue": lambda _, event: (as_meta(event),),
     "headMoved": lambda _, event: (as_meta(event),),
-    "configChanged": _config,
+    "configChanged": lambda _, event: config_updates(event["data"]["configOptions"]),
     "commandsChanged": lambda _, event: (commands_update(event["data"]["commands"]),),
     "infoChanged": lambda _, event: (info_update(event),),
 }

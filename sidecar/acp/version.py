@@ -51,7 +51,7 @@ class ProtocolVersion:
         face: the name that the daemon gives it, ``acp1`` or ``acp2``.
         mapper: makes the mapper of a session for a client of that profile and client id; the id is None for
             the replay of the past.
-        sessions: makes the handlers of session methods.
+        sessions: makes the handlers of session methods; takes a function to call with closed sessions.
         question: makes the params of a permission request.
         prompt_answer: reads the result of a prompt from the events.
         withdrawn_answer: makes the result of a prompt that was cancelled before it began; or raises.
@@ -60,7 +60,7 @@ class ProtocolVersion:
 
     face: str
     mapper: Callable[[AcpProfile, str | None], UpdateMapper]
-    sessions: Callable[[Request], Sessions]
+    sessions: Callable[[Request, Callable[[str], None]], Sessions]
     question: Callable[[PermissionRequest], dict[str, Any]]
     prompt_answer: PromptAnswer
     withdrawn_answer: Callable[[], dict[str, Any]]
@@ -81,12 +81,6 @@ def permission_meta(request: PermissionRequest) -> dict[str, Any]:
     return {"sidecar": {"permissionId": request.permission_id, "expiresAt": request.expires_at}}
 
 
-def _v1_mapper(profile: AcpProfile, client_id: str | None) -> UpdateMapperV1:
-    return UpdateMapperV1(
-        notices=profile.takes_notices, compactions=profile.takes_compactions, client_id=client_id
-    )
-
-
 def _v1_question(request: PermissionRequest) -> dict[str, Any]:
     subject = request.subject
     shown = [diff_content(diff) for diff in subject.diffs] or [text_content(subject.detail)]
@@ -101,7 +95,9 @@ def _v1_question(request: PermissionRequest) -> dict[str, Any]:
 
 _V1: Final = ProtocolVersion(
     face="acp1",
-    mapper=_v1_mapper,
+    mapper=lambda profile, client_id: UpdateMapperV1(
+        notices=profile.takes_notices, compactions=profile.takes_compactions, client_id=client_id
+    ),
     sessions=Sessions,
     question=_v1_question,
     prompt_answer=answer_at_end,

@@ -9,8 +9,6 @@ import inspect
 from collections.abc import Awaitable
 from typing import Any
 
-from lsprotocol import types
-
 from sidecar.server.documents import ClientWatcher, Documents
 from sidecar.server.editor_views import ContextLenses, SessionDocuments, StaleDiagnostics
 from sidecar.server.edits import edit_applier
@@ -36,12 +34,11 @@ class LspClient:
     def __init__(self, peer: Peer, backend: Backend, handshake: Handshake, spawn: Spawn) -> None:
         profile, encoding = handshake.profile, handshake.encoding
         editor = backend.workspace.editor(edit_applier(peer, profile, encoding))
-        self.documents = Documents(backend.workspace, editor, encoding, self._warn)
+        self.documents = Documents(backend.workspace, editor, encoding, peer)
         self.progress = ProgressBoard(peer, may_create=profile.may_be_given_progress)
         self.watcher = ClientWatcher(peer, profile, backend.workspace)
         self._views = SessionViews()
         self._sink = LspSink(peer, profile, self.progress, self._views)
-        self._peer = peer
         self._service = backend.service
         self._port: ConnectionPort | None = None
         refresh = RefreshRequester(peer, "workspace/codeLens/refresh", spawn)
@@ -85,6 +82,3 @@ class LspClient:
         outcome = self.call(method, params)
         answer: Answer = await outcome if inspect.isawaitable(outcome) else outcome
         return answer.value
-
-    def _warn(self, message: str) -> None:
-        self._peer.notify("window/logMessage", {"type": types.MessageType.Warning.value, "message": message})

@@ -122,7 +122,13 @@ class LspConnection(FrontendConnection["LspClient"]):
             case "workspace/executeCommand":
                 return self._open().call(*resolve_command(params))
         outcome = self._server.call(method, params)
-        return _answer_later(outcome) if inspect.isawaitable(outcome) else Answer(outcome)
+        if not inspect.isawaitable(outcome):
+            return Answer(outcome)
+
+        async def answer_later() -> Answer:
+            return Answer(await outcome)
+
+        return answer_later()
 
     def handle_notification(self, method: str, params: Any) -> None:
         """Handle one notification; before the handshake and after ``shutdown`` most are ignored."""
@@ -136,7 +142,14 @@ class LspConnection(FrontendConnection["LspClient"]):
                 if not method.startswith("$/"):
                     self._trace(f"Received notification '{method}'")
                 try:
-                    self._dispatch_notification(method, params)
+                    match method:
+                        case "initialized":
+                            self._open().connect()
+                            self._cover_folders()
+                        case "window/workDoneProgress/cancel":
+                            self._open().progress.cancel(_member(params, "token"))
+                        case _:
+                            self._server.notify(method, params)
                 except MethodNotFound:
                     _log.debug("ignoring notification %.100r", method)
                 except SidecarError as error:
@@ -146,16 +159,6 @@ class LspConnection(FrontendConnection["LspClient"]):
         """Trace an answer."""
         failed = f" Request failed: {error_kind}." if error_kind else ""
         self._trace(f"Sending response '{method} - ({request_id})'.{failed}")
-
-    def _dispatch_notification(self, method: str, params: Any) -> None:
-        match method:
-            case "initialized":
-                self._open().connect()
-                self._cover_folders()
-            case "window/workDoneProgress/cancel":
-                self._open().progress.cancel(_member(params, "token"))
-            case _:
-                self._server.notify(method, params)
 
     def _initialize(self, params: Any) -> Answer:
         typed = self._server.read_initialize(params)
@@ -242,10 +245,6 @@ async def serve_lsp(stream: ByteStream, options: LspOptions, lifetime: Lifetime)
     connection = LspConnection(stream, bound)
     connection.start()
     return await supervise(lifetime, connection, settle_once)
-
-
-async def _answer_later(outcome: Awaitable[Any]) -> Answer:
-    return Answer(await outcome)
 
 
 def _member(params: Any, name: str) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from lsprotocol import types
@@ -42,7 +42,7 @@ class Documents:
         workspace: keeps the text, and is notified of changes on disk.
         editor: the client's own part of the workspace.
         encoding: the unit of the client's positions.
-        warn: shows a line in the client's log.
+        peer: the client.
     """
 
     def __init__(
@@ -50,12 +50,12 @@ class Documents:
         workspace: WorkspacePort,
         editor: EditorPort,
         encoding: PositionEncoding,
-        warn: Callable[[str], None],
+        peer: Peer,
     ) -> None:
         self._workspace = workspace
         self._editor = editor
         self._encoding = encoding
-        self._warn = warn
+        self._peer = peer
         self._lost: set[str] = set()
 
     def open(self, params: types.DidOpenTextDocumentParams) -> None:
@@ -75,7 +75,9 @@ class Documents:
             if uri not in self._lost:
                 self._lost.add(uri)
                 _log.warning("an edit came for a buffer that is not open")
-                self._warn(f"{uri} was edited but never opened here; close and open it again")
+                message = f"{uri} was edited but never opened here; close and open it again"
+                warning = {"type": types.MessageType.Warning.value, "message": message}
+                self._peer.notify("window/logMessage", warning)
 
     def save(self, params: types.DidSaveTextDocumentParams) -> None:
         """Record that a buffer is on the disk now."""

@@ -9,7 +9,7 @@ compaction.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote, unquote
@@ -99,8 +99,14 @@ class ContextLenses:
         for sid in self._views.sids:
             files = await self._files_of(sid)
             file = files.get(path) or files.get(real_path(path))
-            if file is not None and file["inWindow"]:
-                lenses += (types.CodeLens(_TOP, command) for command in _lens_commands(sid, file))
+            if file is None or not file["inWindow"]:
+                continue
+            show = types.Command(lens_title(file), "sidecar.context", arguments=[{"sid": sid}])
+            lenses.append(types.CodeLens(_TOP, show))
+            if (node := file.get("readAtNode")) is not None:
+                params = {"sid": sid, "nodeIds": [node], "expectHead": None}
+                drop = types.Command("drop from context", "sidecar.drop", arguments=[params])
+                lenses.append(types.CodeLens(_TOP, drop))
         return lenses
 
     def on_event(self, event: Event) -> None:
@@ -147,14 +153,6 @@ def lens_title(file: Mapping[str, Any]) -> str:
     if file["stale"]:
         parts.append("changed since")
     return ", ".join(parts)
-
-
-def _lens_commands(sid: str, file: Mapping[str, Any]) -> Iterator[types.Command]:
-    yield types.Command(lens_title(file), "sidecar.context", arguments=[{"sid": sid}])
-    node = file.get("readAtNode")
-    if node is not None:
-        drop = {"sid": sid, "nodeIds": [node], "expectHead": None}
-        yield types.Command("drop from context", "sidecar.drop", arguments=[drop])
 
 
 class SessionDocuments:

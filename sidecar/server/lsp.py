@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -110,12 +110,13 @@ class _Protocol(LanguageServerProtocol):
         outcome = handler(typed_params)
         if inspect.isgenerator(outcome):
             outcome = _run_steps(outcome)
-        if inspect.isawaitable(outcome):
-            return self._unstructure_later(outcome)
-        return self._converter.unstructure(outcome)
+        if not inspect.isawaitable(outcome):
+            return self._converter.unstructure(outcome)
 
-    async def _unstructure_later(self, outcome: Awaitable[Any]) -> Any:
-        return self._converter.unstructure(await outcome)
+        async def unstructure_later() -> Any:
+            return self._converter.unstructure(await outcome)
+
+        return unstructure_later()
 
 
 class LspServer(LanguageServer):
@@ -204,7 +205,11 @@ class LspServer(LanguageServer):
         try:
             typed = self.protocol.structure(types.INITIALIZE, params)
         except Exception:
-            typed = self._typed(types.INITIALIZE, _without_unused(params))
+            if isinstance(params, Mapping) and isinstance(params.get("capabilities"), Mapping):
+                used = _pick(params["capabilities"], _USED_CAPABILITIES)
+                kept = {name: value for name, value in params.items() if name != "trace"}
+                params = {**kept, "capabilities": used}
+            typed = self._typed(types.INITIALIZE, params)
         assert isinstance(typed, types.InitializeParams)
         return typed
 
@@ -261,14 +266,6 @@ def _invalid_path(error: BaseException) -> Iterator[str]:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
         yield from (to_camel(note.name) for note in getattr(error, "__notes__", ()) if hasattr(note, "name"))
-
-
-def _without_unused(params: Any) -> Any:
-    """Return the params of ``initialize`` without the capabilities that are not used here."""
-    if not isinstance(params, Mapping) or not isinstance(params.get("capabilities"), Mapping):
-        return params
-    kept = {name: value for name, value in params.items() if name != "trace"}
-    return {**kept, "capabilities": _pick(params["capabilities"], _USED_CAPABILITIES)}
 
 
 def _pick(declared: Mapping[str, Any], picks: _Picks) -> dict[str, Any]:

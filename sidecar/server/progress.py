@@ -30,11 +30,13 @@ class ProgressBoard:
         self._open: dict[Token, _Progress] = {}
         self._creating: set[asyncio.Task[None]] = set()
 
-    def open(self, token: Token | None) -> ProgressSink:
-        """Return the progress of the client's *token*; with None one of ours, maybe a silent one."""
+    def open(self, token: Token | None) -> ProgressSink | None:
+        """Return the progress of the client's *token*; with None one of ours, if we may create one."""
         if token is not None:
             return _Progress(self, token, is_announced=True)
-        return _Progress(self, f"sidecar-{next(self._numbers)}", is_announced=False)
+        if self._may_create:
+            return _Progress(self, f"sidecar-{next(self._numbers)}", is_announced=False)
+        return None
 
     def cancel(self, token: Any) -> None:
         """Handle the user's Cancel; a progress that is unknown or has ended is ignored."""
@@ -50,10 +52,8 @@ class ProgressBoard:
 
     def begin(self, progress: _Progress) -> None:
         """Add *progress*; where the token is ours, ask the client to accept it first."""
-        if progress.is_announced:
-            self._open[progress.token] = progress
-        elif self._may_create:
-            self._open[progress.token] = progress
+        self._open[progress.token] = progress
+        if not progress.is_announced:
             task = asyncio.ensure_future(self._create(progress))
             self._creating.add(task)
             task.add_done_callback(self._creating.discard)

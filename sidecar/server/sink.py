@@ -94,8 +94,8 @@ class LspSink:
 
         return await ask_permission(self._peer, "window/showMessageRequest", params, request, chosen_id)
 
-    def progress(self, token: str | int | None) -> ProgressSink:
-        """Return the progress of *token*; with None one of our own token, or a silent one."""
+    def progress(self, token: str | int | None) -> ProgressSink | None:
+        """Return the progress of *token*, or with None one of a new token; None to show no progress."""
         return self._progress.open(token)
 
     def send_part(self, token: str | int, value: dict[str, Any], *, is_last: bool) -> bool:

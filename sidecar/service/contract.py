@@ -88,14 +88,14 @@ class ClientSink(Protocol):
         """Ask the user; the answer is ``cancelled`` when nobody can be asked."""
         ...
 
-    def progress(self, token: str | int | None) -> ProgressSink:
-        """Return the progress of *token*; with None one of our own token, or a silent one."""
+    def progress(self, token: str | int | None) -> ProgressSink | None:
+        """Return the progress of *token*, or with None one of a new token; None to show no progress."""
         ...
 
     def send_part(self, token: str | int, value: dict[str, Any], *, is_last: bool) -> bool:
         """Send part of the result that *token* stands for, and return whether there was room.
 
-        There always is room for the last part. A client whose protocol has no partial results is sent none.
+        There always is room for the last part. Where the protocol has no partial results, none is sent.
         """
         ...
 

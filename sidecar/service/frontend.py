@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from sidecar._internal.errors import SidecarError
-from sidecar.protocol.jsonrpc import Id
-from sidecar.service.contract import Answer, Backend, OpenBackend
-from sidecar.transport.peer import Dialect, Limits, Peer
+from sidecar.service.contract import Backend, OpenBackend
+from sidecar.transport.peer import Dialect, Frontend, Limits, Peer
 from sidecar.transport.streams import ByteStream
 
 LAST_ANSWERS_S: Final = 0.25
@@ -38,8 +37,8 @@ class FrontendClient(Protocol):
 ClientT = TypeVar("ClientT", bound=FrontendClient)
 
 
-class FrontendConnection(ABC, Generic[ClientT]):
-    """A :class:`~sidecar.transport.peer.Frontend` that owns its peer; one for each client."""
+class FrontendConnection(Frontend, ABC, Generic[ClientT]):
+    """A front end that owns its peer; one for each client."""
 
     def __init__(
         self, stream: ByteStream, dialect: Dialect, limits: Limits, open_backend: OpenBackend
@@ -48,18 +47,6 @@ class FrontendConnection(ABC, Generic[ClientT]):
         self._new_backend = open_backend
         self._backend: Backend | None = None
         self._client: ClientT | None = None
-
-    @abstractmethod
-    def handle_request(self, method: str, params: Any, request_id: Id) -> Answer | Awaitable[Answer]:
-        """Answer one request, if it is allowed now. Raises SidecarError, now or when awaited."""
-
-    @abstractmethod
-    def handle_notification(self, method: str, params: Any) -> None:
-        """Handle one notification."""
-
-    @abstractmethod
-    def on_answered(self, method: str, request_id: Id, error_kind: str | None) -> None:
-        """Called when a request was answered; *error_kind* is None for a result."""
 
     @abstractmethod
     def _make_client(self) -> ClientT:

@@ -24,7 +24,7 @@ from sidecar.conductor.content import turn_content
 from sidecar.conductor.context import turn_tokens
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.errors import CompactionNotFound
-from sidecar.conductor.events import Event, Message, Payload, ToolFinished, UserMessage
+from sidecar.conductor.events import Event, Message, Payload, UserMessage
 from sidecar.conductor.history import GraphPort
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.session_events import tool_finished, tool_started
@@ -161,7 +161,7 @@ def replay_events(sid: str, turns: Sequence[Turn], ids: Sequence[str], describe:
 def _payloads(
     turn: Turn, node: str | None, calls: dict[str, ToolActivity], describe: Describe
 ) -> Iterator[Payload]:
-    """Yield the events of one turn; *calls* collects the tool calls, whose results come in later turns."""
+    """Yield the events of one turn; *calls* collects the tool calls for the results in later turns."""
     content = turn_content(turn)
     if isinstance(turn, UserTurn):
         yield UserMessage(node, content)
@@ -172,12 +172,9 @@ def _payloads(
             call = calls[block.id] = describe(ToolCall(block.id, block.name, block.input))
             yield tool_started(call)
         elif isinstance(block, ToolResultBlock):
-            yield _tool_result(block, calls.get(block.call_id))
-
-
-def _tool_result(block: ToolResultBlock, call: ToolActivity | None) -> ToolFinished:
-    """Return the end of a tool call; when the replay does not hold its beginning, it has no name."""
-    started = call or ToolActivity(
-        phase="started", call_id=block.call_id, name="tool", title="tool", kind="other"
-    )
-    return tool_finished(replace(started, output=block.output, is_error=bool(block.is_error)))
+            # Without its beginning in the replay, a call has no name.
+            unnamed = ToolActivity(
+                phase="started", call_id=block.call_id, name="tool", title="tool", kind="other"
+            )
+            call = calls.get(block.call_id, unnamed)
+            yield tool_finished(replace(call, output=block.output, is_error=bool(block.is_error)))

@@ -166,7 +166,13 @@ class Connection:
 
         def begin() -> Answer | Awaitable[Answer]:
             outcome = handler(self, typed)
-            return _encode_later(outcome) if isinstance(outcome, Awaitable) else _encode(outcome)
+            if not isinstance(outcome, Awaitable):
+                return _encode(outcome)
+
+            async def encode_later() -> Answer:
+                return _encode(await outcome)
+
+            return encode_later()
 
         match row.scope:
             case "daemon":
@@ -185,7 +191,3 @@ def _encode(outcome: Any) -> Answer:
     if isinstance(outcome, Answer):
         return Answer(to_wire(outcome.value), outcome.then)
     return Answer(to_wire(outcome))
-
-
-async def _encode_later(outcome: Awaitable[Any]) -> Answer:
-    return _encode(await outcome)

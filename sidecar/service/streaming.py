@@ -32,7 +32,7 @@ _TAIL_CHARS: Final = 120
 
 
 def follow_events(log: EventLog, after_seq: int, is_last: Callable[[Event], bool]) -> Callable[[], None]:
-    """Call *is_last* with each event of a log, those that it holds now included, until that returns True.
+    """Call *is_last* with each event of a log, stored and future, until it returns True.
 
     Args:
         log: the log to follow.

@@ -216,12 +216,12 @@ class TracedSink:
     def trace_call(
         self, method: str, params: Any, answer: Callable[[], Answer | Awaitable[Answer]]
     ) -> Answer | Awaitable[Answer]:
-        """Return what *answer* returns for a request, and record the request and the answer or error.
+        """Call *answer*, and record the request and its answer or error.
 
         Args:
             method: the method of the request.
             params: its params, as they came.
-            answer: answers the request, now or later; what it raises is raised here.
+            answer: answers the request, now or later; its errors are raised here.
         """
         if not self._tracer.is_on:
             return answer()
@@ -236,21 +236,22 @@ class TracedSink:
         if isinstance(outcome, Answer):
             self._record_answer(call, outcome)
             return outcome
-        return self._trace_later(call, outcome)
+
+        async def trace_later() -> Answer:
+            try:
+                answer = await outcome
+            except BaseException as error:
+                self._record_error(call, error)
+                raise
+            self._record_answer(call, answer)
+            return answer
+
+        return trace_later()
 
     def close(self) -> None:
         """Stop recording events."""
         for sid in tuple(self._following):
             self._stop_recording(sid)
-
-    async def _trace_later(self, call: dict[str, Any], outcome: Awaitable[Answer]) -> Answer:
-        try:
-            answer = await outcome
-        except BaseException as error:
-            self._record_error(call, error)
-            raise
-        self._record_answer(call, answer)
-        return answer
 
     def _record_answer(self, call: dict[str, Any], answer: Answer) -> None:
         self._tracer.record(self._client_id, "out", {**call, "answer": True}, answer.value)

@@ -26,7 +26,7 @@ from sidecar.protocol.framing import HeaderDecoder, LineDecoder
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "dev"
 PATIENCE_S = 60.0
-Face = Literal["lsp", "acp"]
+Protocol = Literal["lsp", "acp"]
 Message = dict[str, Any]
 
 MESSAGES: dict[str, Any] = json.loads(Path(__file__).with_name("messages.json").read_text())
@@ -118,7 +118,7 @@ def _lines(path: Path) -> Sequence[str]:
     return path.read_text(encoding="utf-8").splitlines() if path.exists() else ()
 
 
-def gathered(face: Face, sid: str) -> Corpus:
+def gathered(face: Protocol, sid: str) -> Corpus:
     """Return everything there is to throw at *face*; *sid* is a session that the daemon has."""
     prefix = "_" if face == "acp" else ""
     both = [{"id": 0, "method": prefix + method, "params": params} for method, params in MESSAGES["both"]]
@@ -184,7 +184,7 @@ def scratched(rng: random.Random, body: bytes) -> bytes:
     return bytes(data)
 
 
-def answers_to(face: Face, body: bytes) -> list[int | str | None]:
+def answers_to(face: Protocol, body: bytes) -> list[int | str | None]:
     """Return the ids that *body* is answered under: one, None where none can be read in it, or nothing."""
     if face == "acp" and not body.strip():
         return []
@@ -207,9 +207,9 @@ def answers_to(face: Face, body: bytes) -> list[int | str | None]:
 class Fuzz:
     """The parts, for the tests of the folder."""
 
-    gathered: Callable[[Face, str], Corpus] = gathered
+    gathered: Callable[[Protocol, str], Corpus] = gathered
     bodies: Callable[[Corpus, random.Random, int], Iterator[bytes]] = bodies
-    answers_to: Callable[[Face, bytes], list[int | str | None]] = answers_to
+    answers_to: Callable[[Protocol, bytes], list[int | str | None]] = answers_to
 
 
 @pytest.fixture
@@ -240,7 +240,7 @@ INITIALIZE: dict[str, Any] = {
 class Target:
     """A daemon of its own process. A thread counts what it answers; whatever it asks is refused."""
 
-    def __init__(self, face: Face, folder: Path) -> None:
+    def __init__(self, face: Protocol, folder: Path) -> None:
         self.folder = folder
         self._face = face
         pipe = subprocess.PIPE
@@ -376,11 +376,11 @@ class Target:
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[[Face], Target]]:
+def start(tmp_path: Path) -> Iterator[Callable[[Protocol], Target]]:
     """Return what starts daemons, which end with the test."""
     started: list[Target] = []
 
-    def begin(face: Face) -> Target:
+    def begin(face: Protocol) -> Target:
         started.append(Target(face, tmp_path))
         return started[-1]
 

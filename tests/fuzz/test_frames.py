@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.fuzz.conftest import Face, Fuzz, Target
+    from tests.fuzz.conftest import Protocol, Fuzz, Target
 
 pytestmark = pytest.mark.e2e
 
@@ -28,7 +28,7 @@ MOST_GROWN_BYTES = 16_000_000
 
 @pytest.mark.parametrize("face", ["lsp", "acp"])
 def test_whatever_comes_each_id_is_answered_once_and_memory_stays_flat(
-    face: Face, fuzz: Fuzz, start: Callable[[Face], Target]
+    face: Protocol, fuzz: Fuzz, start: Callable[[Protocol], Target]
 ) -> None:
     target = start(face)
     sid = target.session()

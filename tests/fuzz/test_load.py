@@ -11,7 +11,7 @@ import pytest
 from sidecar.transport.lifetime import GRACE_S
 
 if TYPE_CHECKING:
-    from tests.fuzz.conftest import Face, Target
+    from tests.fuzz.conftest import Protocol, Target
 
 pytestmark = pytest.mark.e2e
 
@@ -20,7 +20,7 @@ N_FLOOD = 400
 HANGS = {"m": {"scripted": [[{"text": "x"}, {"hang": True}]] * N_TURNS}}
 
 
-def begin(target: Target, face: Face) -> list[str]:
+def begin(target: Target, face: Protocol) -> list[str]:
     """Begin a turn in each of many sessions, none of which ends by itself; return the requests."""
     sids = [target.session(models=HANGS)]
     sids += [target.another_session(model="m") for _ in range(N_TURNS - 1)]
@@ -34,14 +34,14 @@ def begin(target: Target, face: Face) -> list[str]:
     return [f"whole-{sid}" for sid in sids]
 
 
-def flood(target: Target, face: Face, first: int) -> None:
+def flood(target: Target, face: Protocol, first: int) -> None:
     """Ask a great deal, by numbers from *first* on, without waiting for any of it."""
     method = "sidecar/session/list" if face == "lsp" else "session/list"
     numbers = range(first, first + N_FLOOD)
     target.tell(*({"id": n, "method": method, "params": {}} for n in numbers))
 
 
-def is_cancelled(face: Face, answer: Any) -> bool:
+def is_cancelled(face: Protocol, answer: Any) -> bool:
     """Whether a request, or a prompt, was answered as cancelled."""
     if face == "lsp":
         return bool(answer.get("error", {}).get("code") == -32800)
@@ -49,7 +49,7 @@ def is_cancelled(face: Face, answer: Any) -> bool:
 
 
 @pytest.mark.parametrize("face", ["lsp", "acp"])
-def test_cancelling_and_leaving_under_load(face: Face, start: Callable[[Face], Target]) -> None:
+def test_cancelling_and_leaving_under_load(face: Protocol, start: Callable[[Protocol], Target]) -> None:
     target = start(face)
     requests = begin(target, face)
     while (counted := target.status())["sessions"]["running"] < N_TURNS:

@@ -107,6 +107,7 @@ async def test_a_cancel_of_nothing_is_nothing(params: Any) -> None:
 async def test_a_cancel_that_fails_does_not_hurt_the_connection() -> None:
     editor = await ready()
     sink = editor.port.sink.progress("w")
+    assert sink is not None
     sink.begin("Working", cancellable=True)
 
     def fail() -> None:
@@ -120,6 +121,7 @@ async def test_a_cancel_that_fails_does_not_hurt_the_connection() -> None:
 async def test_what_has_not_begun_or_has_ended_says_nothing() -> None:
     editor = await ready()
     sink = editor.port.sink.progress("w")
+    assert sink is not None
     sink.report("too early")
     sink.end("too early")
     sink.begin("Working", cancellable=False)

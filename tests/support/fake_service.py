@@ -183,6 +183,8 @@ async def _ask(connection: FakeConnection, params: Any) -> Answer:
 def _progress(connection: FakeConnection, params: Any) -> Answer:
     """Show a progress from its begin to its end; with ``keep`` it ends when it is cancelled."""
     sink = connection.sink.progress(params.get("workDoneToken"))
+    if sink is None:
+        return Answer(None)
     sink.begin("Working", cancellable=True)
     sink.on_cancel(lambda: sink.end("cancelled"))
     sink.report("half", 50)

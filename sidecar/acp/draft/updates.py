@@ -12,7 +12,15 @@ from difflib import unified_diff
 from typing import Any, Final
 
 from sidecar.acp.call_updates import restored_update
-from sidecar.acp.shapes import Update, WireEvent, text_block, text_content, tool_kind, usage_update
+from sidecar.acp.shapes import (
+    Update,
+    WireEvent,
+    make_update,
+    text_block,
+    text_content,
+    tool_kind,
+    usage_update,
+)
 from sidecar.acp.updates import as_meta, info_update, notice_of, plan_entries
 from sidecar.conductor.contract import PermissionRequest
 from sidecar.protocol.errors import acp_code
@@ -46,7 +54,7 @@ class DraftUpdateMapper:
             self._running = turn_id
             yield _state("running")
         if (row := _TABLE.get(kind)) is not None:
-            yield from row(event)
+            yield from row(event, event["data"])
 
     def terminal_updates(self, call_id: str, terminal_id: str) -> Iterable[Update]:
         """Return nothing: in the draft clients have no terminals to lend."""
@@ -61,7 +69,7 @@ class DraftUpdateMapper:
         """Yield that the session continues, and with it the call if the user allowed it."""
         if is_allowed:
             call_id = request.subject.tool_call_id
-            yield {"sessionUpdate": "tool_call_update", "toolCallId": call_id, "status": "in_progress"}
+            yield make_update("tool_call_update", toolCallId=call_id, status="in_progress")
         if self._running is not None:
             yield _state("running")
 
@@ -72,10 +80,11 @@ def message_id(node_id: str | None, turn_id: str | None, seq: int) -> str:
 
 
 def _state(state: str) -> Update:
-    return {"sessionUpdate": "state_update", "state": state}
+    return make_update("state_update", state=state)
 
 
 def _idle(event: WireEvent) -> Update:
+    """Return the end of a turn, with its reason or its error."""
     data = event["data"]
     update = _state("idle") | {"_meta": {"sidecar": {**data, "seq": event["seq"]}}}
     if "stopReason" in data:
@@ -86,122 +95,53 @@ def _idle(event: WireEvent) -> Update:
     return update | {"stopReason": "error", "error": error}
 
 
-def _user_message(event: WireEvent) -> Iterator[Update]:
-    data = event["data"]
-    name = message_id(data.get("nodeId"), event.get("turnId"), event["seq"])
-    yield {"sessionUpdate": "user_message", "messageId": name, "content": data["content"]}
-
-
-def _text_delta(event: WireEvent) -> Iterator[Update]:
-    data = event["data"]
-    content = text_block(data["delta"])
-    yield {"sessionUpdate": "agent_message_chunk", "messageId": data["messageId"], "content": content}
-
-
-def _thinking_delta(event: WireEvent) -> Iterator[Update]:
-    data = event["data"]
-    name, content = _thought_id(data["messageId"]), text_block(data["delta"])
-    yield {"sessionUpdate": "agent_thought_chunk", "messageId": name, "content": content}
-
-
-def _message(event: WireEvent) -> Iterator[Update]:
-    """Yield an answer whole, which replaces its chunks."""
-    name, content = event["data"]["messageId"], event["data"]["content"]
-    thoughts = [text_block(block["text"]) for block in content if block["type"] == "thinking"]
-    others = [block for block in content if block["type"] != "thinking"]
-    if thoughts:
-        yield {"sessionUpdate": "agent_thought", "messageId": _thought_id(name), "content": thoughts}
-    if others:
-        yield {"sessionUpdate": "agent_message", "messageId": name, "content": others}
-
-
 def _thought_id(answer_id: str) -> str:
     """Return the id of the reasoning of an answer, which is a message of its own."""
     return f"{answer_id}.thought"
 
 
-def _tool_started(event: WireEvent) -> Iterator[Update]:
-    data = event["data"]
-    update = _tool_call(data) | {"status": "in_progress"}
-    yield update | ({"rawInput": data["input"]} if "input" in data else {})
+def _message(data: Mapping[str, Any]) -> Iterator[Update]:
+    """Yield an answer whole, which replaces its chunks."""
+    name, content = data["messageId"], data["content"]
+    thoughts = [text_block(block["text"]) for block in content if block["type"] == "thinking"]
+    others = [block for block in content if block["type"] != "thinking"]
+    if thoughts:
+        yield make_update("agent_thought", messageId=_thought_id(name), content=thoughts)
+    if others:
+        yield make_update("agent_message", messageId=name, content=others)
 
 
-def _tool_progress(event: WireEvent) -> Iterator[Update]:
-    data = event["data"]
-    content = text_content(data["content"])
-    yield {
-        "sessionUpdate": "tool_call_content_chunk",
-        "toolCallId": data["toolCallId"],
-        "content": content,
-    }
+def _tool_call(data: Mapping[str, Any], status: str, **fields: Any) -> Update:
+    return make_update(
+        "tool_call_update",
+        toolCallId=data["toolCallId"],
+        name=data["name"],
+        title=data["title"],
+        kind=tool_kind(data["kind"]),
+        locations=list(data.get("locations", ())),
+        status=status,
+        **fields,
+    )
 
 
-def _tool_finished(event: WireEvent) -> Iterator[Update]:
-    data = event["data"]
-    shown = tool_content(data.get("diffs", ()), data.get("content"))
-    status = "failed" if data["isError"] else "completed"
-    yield _tool_call(data) | {"status": status, "content": shown, "rawOutput": data.get("content")}
-
-
-def _tool_call(data: Mapping[str, Any]) -> Update:
-    return {
-        "sessionUpdate": "tool_call_update",
-        "toolCallId": data["toolCallId"],
-        "name": data["name"],
-        "title": data["title"],
-        "kind": tool_kind(data["kind"]),
-        "locations": list(data.get("locations", ())),
-    }
-
-
-def _compaction(event: WireEvent) -> Iterator[Update]:
-    """Yield a compaction; one that did nothing or was undone is completed, without a summary."""
-    data = event["data"]
+def _compaction(data: Mapping[str, Any]) -> Update:
+    """Return a compaction; one that did nothing or was undone is completed, without a summary."""
     is_known = data["status"] in ("in_progress", "failed", "cancelled")
     status = data["status"] if is_known else "completed"
-    update: Update = {"sessionUpdate": "compaction_update", "compactionId": data["compactionId"]}
-    update |= {"status": status, "_meta": {"sidecar": data}}
+    meta = {"sidecar": data}
+    update = make_update("compaction_update", compactionId=data["compactionId"], status=status, _meta=meta)
     if status == "completed":
         has_summary = data["status"] == "completed" and data.get("summary")
         update["summary"] = [text_block(data["summary"])] if has_summary else None
     if status == "failed":
         update["error"] = data.get("error") or "the compaction failed"
-    yield update
+    return update
 
 
-def _summary_delta(event: WireEvent) -> Iterator[Update]:
-    data = event["data"]
-    content = text_block(data["delta"])
-    yield {
-        "sessionUpdate": "compaction_summary_chunk",
-        "compactionId": data["compactionId"],
-        "content": content,
-    }
-
-
-def _plan(event: WireEvent) -> Iterator[Update]:
-    """Yield the plan of a session, which has one."""
-    plan = {"type": "items", "planId": f"plan-{event['sid']}", "entries": plan_entries(event)}
-    yield {"sessionUpdate": "plan_update", "plan": plan}
-
-
-def _notice(event: WireEvent) -> Iterator[Update]:
-    yield {"sessionUpdate": "notice", **notice_of(event)}
-
-
-def _config(event: WireEvent) -> Iterator[Update]:
-    options = config_options(event["data"]["configOptions"])
-    yield {"sessionUpdate": "config_option_update", "configOptions": options}
-
-
-def _commands(event: WireEvent) -> Iterator[Update]:
-    commands = []
-    for command in event["data"]["commands"]:
-        shown = {"type": "command", "name": command["name"], "description": command["description"]}
-        if (hint := command.get("hint")) is not None:
-            shown["input"] = {"type": "text", "hint": hint}
-        commands.append(shown)
-    yield {"sessionUpdate": "available_commands_update", "availableCommands": commands}
+def _command(command: Mapping[str, Any]) -> dict[str, Any]:
+    shown = {"type": "command", "name": command["name"], "description": command["description"]}
+    hint = command.get("hint")
+    return shown if hint is None else {**shown, "input": {"type": "text", "hint": hint}}
 
 
 def config_options(options: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -244,27 +184,69 @@ def _git_patch(path: str, old: str | None, new: str) -> str:
 
 
 _ENDS: Final = frozenset(("settled", "faulted"))
-_TABLE: Final[dict[str, Callable[[WireEvent], Iterable[Update]]]] = {
-    "phase": lambda _: (),  # it shows only that a turn is running
-    "userMessage": _user_message,
-    "textDelta": _text_delta,
-    "thinkingDelta": _thinking_delta,
-    "message": _message,
-    "toolStarted": _tool_started,
-    "toolProgress": _tool_progress,
-    "toolFinished": _tool_finished,
-    "plan": _plan,
-    "usage": lambda event: (usage_update(event["data"]),),
-    "compaction": _compaction,
-    "compactionSummaryDelta": _summary_delta,
-    "rehydrated": lambda event: (restored_update(event) | {"sessionUpdate": "tool_call_update"},),
-    "fileStale": _notice,
-    "retry": _notice,
-    "notice": _notice,
-    "queue": lambda event: (as_meta(event),),
-    "headMoved": lambda event: (as_meta(event),),
-    "configChanged": _config,
-    "commandsChanged": _commands,
-    "infoChanged": lambda event: (info_update(event),),
+_TABLE: Final[dict[str, Callable[[WireEvent, Mapping[str, Any]], Iterable[Update]]]] = {
+    "phase": lambda _, data: (),  # it shows only that a turn is running
+    "userMessage": lambda event, data: (
+        make_update(
+            "user_message",
+            messageId=message_id(data.get("nodeId"), event.get("turnId"), event["seq"]),
+            content=data["content"],
+        ),
+    ),
+    "textDelta": lambda _, data: (
+        make_update("agent_message_chunk", messageId=data["messageId"], content=text_block(data["delta"])),
+    ),
+    "thinkingDelta": lambda _, data: (
+        make_update(
+            "agent_thought_chunk",
+            messageId=_thought_id(data["messageId"]),
+            content=text_block(data["delta"]),
+        ),
+    ),
+    "message": lambda _, data: _message(data),
+    "toolStarted": lambda _, data: (
+        _tool_call(data, "in_progress", **({"rawInput": data["input"]} if "input" in data else {})),
+    ),
+    "toolProgress": lambda _, data: (
+        make_update(
+            "tool_call_content_chunk", toolCallId=data["toolCallId"], content=text_content(data["content"])
+        ),
+    ),
+    "toolFinished": lambda _, data: (
+        _tool_call(
+            data,
+            "failed" if data["isError"] else "completed",
+            content=tool_content(data.get("diffs", ()), data.get("content")),
+            rawOutput=data.get("content"),
+        ),
+    ),
+    "plan": lambda event, _: (
+        make_update(
+            "plan_update",
+            plan={"type": "items", "planId": f"plan-{event['sid']}", "entries": plan_entries(event)},
+        ),
+    ),
+    "usage": lambda _, data: (usage_update(data),),
+    "compaction": lambda _, data: (_compaction(data),),
+    "compactionSummaryDelta": lambda _, data: (
+        make_update(
+            "compaction_summary_chunk",
+            compactionId=data["compactionId"],
+            content=text_block(data["delta"]),
+        ),
+    ),
+    "rehydrated": lambda event, _: (restored_update(event) | {"sessionUpdate": "tool_call_update"},),
+    "fileStale": lambda event, _: (make_update("notice", **notice_of(event)),),
+    "retry": lambda event, _: (make_update("notice", **notice_of(event)),),
+    "notice": lambda event, _: (make_update("notice", **notice_of(event)),),
+    "queue": lambda event, _: (as_meta(event),),
+    "headMoved": lambda event, _: (as_meta(event),),
+    "configChanged": lambda _, data: (
+        make_update("config_option_update", configOptions=config_options(data["configOptions"])),
+    ),
+    "commandsChanged": lambda _, data: (
+        make_update("available_commands_update", availableCommands=list(map(_command, data["commands"]))),
+    ),
+    "infoChanged": lambda event, _: (info_update(event),),
 }
 _KINDS: Final = frozenset(_TABLE) | _ENDS

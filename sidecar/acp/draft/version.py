@@ -28,13 +28,9 @@ class DraftSessions(Sessions):
     def handlers(self) -> dict[str, Handler]:
         """Return the handlers by method."""
         return {
+            **self.shared_handlers(),
             "auth/login": self.authenticate,
             "auth/logout": self.log_out,
-            "session/new": self.new,
-            "session/resume": self.resume,
-            "session/fork": self.fork,
-            "session/list": self.list,
-            "session/set_config_option": self.set_config_option,
         }
 
     async def log_out(self, _params: Mapping[str, Any]) -> Answer:

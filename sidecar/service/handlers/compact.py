@@ -51,8 +51,9 @@ def start(connection: Connection, params: m.CompactStartParams) -> m.CompactStar
             reject_when_busy=params.when_busy == "reject",
         )
     )
-    if started.disposition != "noop":
-        show_compaction(session, started, connection.sink.progress(params.work_done_token), seq)
+    progress = None if started.disposition == "noop" else connection.sink.progress(params.work_done_token)
+    if progress is not None:
+        show_compaction(session, started, progress, seq)
     return m.CompactStartResult(started.compaction_id, started.disposition, session.log.seq, started.reason)
 
 

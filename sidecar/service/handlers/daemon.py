@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from sidecar import __version__
-from sidecar.conductor.log import EventLog
 from sidecar.protocol import messages as m
 from sidecar.service.contract import Answer
 
@@ -62,7 +61,10 @@ def attach(connection: Connection, params: m.AttachParams) -> Answer:
     controls = params.mode == "control"
     connection.hub.audience.attach(connection, session.sid, controls=controls)
     names = tuple(client.name for client in connection.hub.controllers(session.sid))
-    result = m.AttachResult(session.snapshot(), seq, names, _gap(session.log, after))
+    kept = session.log.after(after, 1)
+    first_kept = kept[0].seq if kept else seq + 1
+    gap = m.EventRange(after + 1, first_kept - 1) if first_kept > after + 1 else None
+    result = m.AttachResult(session.snapshot(), seq, names, gap)
 
     def follow() -> None:
         # A client that follows already may ask again for events that it has lost.
@@ -77,13 +79,6 @@ def detach(connection: Connection, params: m.SidParams) -> m.Empty:
     """Stop following a session."""
     connection.unfollow(params.sid)
     return m.Empty()
-
-
-def _gap(log: EventLog, after: int) -> m.EventRange | None:
-    """Return the range of the events right after number *after* that are not kept any more."""
-    kept = log.after(after, 1)
-    first = kept[0].seq if kept else log.seq + 1
-    return m.EventRange(after + 1, first - 1) if first > after + 1 else None
 
 
 HANDLERS: Final[dict[str, Handler]] = {

@@ -112,8 +112,8 @@ def _submit(connection: Connection, session: Session, params: m.TurnParams) -> S
         idempotency_key=params.idempotency_key,
         author=_author(connection),
     )
-    if started.disposition != "steered":
-        show_turn(session, started, sink.progress(params.work_done_token), seq)
+    if started.disposition != "steered" and (progress := sink.progress(params.work_done_token)) is not None:
+        show_turn(session, started, progress, seq)
     if (token := params.partial_result_token) is not None:
 
         def send(part: dict[str, Any], is_last: bool) -> bool:
