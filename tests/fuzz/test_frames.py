@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.fuzz.conftest import Protocol, Fuzz, Target
+    from tests.fuzz.conftest import Fuzz, Protocol, Target
 
 pytestmark = pytest.mark.e2e
 
