@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -154,9 +154,16 @@ def _reply(output: bytes, end: ChildEnd, search: _Search) -> ToolReply:
     ends = accumulate(len(line) + 1 for line in lines)
     cap_chars = context.max_output_chars - _NOTES_CHARS
     kept = [line for line, end in zip(lines, ends, strict=True) if end <= cap_chars]
-    notes = _notes(summary, search, n_cut=len(lines) - len(kept))
-    if not lines:
-        notes.insert(0, f"no matches in {len(search.paths)} files")
+    notes = [] if lines else [f"no matches in {len(search.paths)} files"]
+    if summary is None:
+        notes.append(f"[stopped after {_TIMEOUT_S} s: simplify the pattern or narrow the path]")
+    else:
+        notes += [f"[{summary['note']}]"] if summary["note"] else []
+        notes += [f"[{n} {_SKIPPED[reason]}]" for reason, n in summary["skipped"].items() if n]
+    if len(kept) < len(lines) or (summary is not None and summary["is_full"]):
+        notes.append("[cut: there may be more; narrow the pattern, glob or path, or raise max_results]")
+    if search.capped_note:
+        notes.append(search.capped_note)
     return ToolReply("\n".join(kept + notes), locations=(Location(search.start),))
 
 
@@ -172,20 +179,6 @@ def _file_lines(name: str, found: Sequence[tuple[int, bool, str]]) -> list[str]:
         lines.append(f"{name}{sign}{number}{sign} {text}")
         previous = number
     return lines
-
-
-def _notes(summary: Mapping[str, Any] | None, search: _Search, *, n_cut: int) -> list[str]:
-    notes: list[str] = []
-    if summary is None:
-        notes.append(f"[stopped after {_TIMEOUT_S} s: simplify the pattern or narrow the path]")
-    else:
-        notes += [f"[{summary['note']}]"] if summary["note"] else []
-        notes += [f"[{n} {_SKIPPED[what]}]" for what, n in summary["skipped"].items() if n]
-    if n_cut or (summary is not None and summary["is_full"]):
-        notes.append("[cut: there may be more; narrow the pattern, glob or path, or raise max_results]")
-    if search.capped_note:
-        notes.append(search.capped_note)
-    return notes
 
 
 GREP = TypedTool(

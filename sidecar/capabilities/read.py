@@ -6,7 +6,6 @@ Never changes a file; a part of a file is always marked as such.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -15,10 +14,10 @@ import msgspec
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.contract import Location, ToolContext, ToolReply
 from sidecar.capabilities.effects import READS_FILE
-from sidecar.capabilities.output import number_lines
+from sidecar.capabilities.output import NumberedLines, number_lines
 from sidecar.capabilities.paths import display_path, resolve_readable
 from sidecar.capabilities.typed_tool import TypedTool, error_reply
-from sidecar.workspace.contract import FileAccessError, FileView
+from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.line_index import LineText
 
 _DEFAULT_LIMIT = 2000
@@ -35,17 +34,9 @@ class ReadArguments(msgspec.Struct, frozen=True, kw_only=True):
     limit: Annotated[int, msgspec.Meta(ge=1, description="How many lines to read at most.")] = _DEFAULT_LIMIT
 
 
-@dataclass(frozen=True, slots=True)
-class _Page:
-    """Numbered lines, their number, and the number of lines of the file."""
-
-    text: str
-    n_shown: int
-    n_lines: int
-
-
 async def _read(arguments: ReadArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
     path = await resolve_readable(context, arguments.path, "read")
+    name = display_path(path, context.cwd)
     try:
         view = await context.workspace.view(path)
     except FileAccessError as error:
@@ -54,37 +45,31 @@ async def _read(arguments: ReadArguments, context: ToolContext, cancel: CancelTo
             image = await asyncio.to_thread(_describe_image, path)
         if image is None:
             raise
-        return ToolReply(f"[{display_path(path, context.cwd)} is {image}]", locations=(Location(path),))
-    page = await asyncio.to_thread(_number_page, view, arguments, context.max_output_chars - _MARKER_CHARS)
-    if page.n_shown == 0 and view.text:
+        return ToolReply(f"[{name} is {image}]", locations=(Location(path),))
+
+    def number_page() -> tuple[NumberedLines, int]:
+        text = LineText(view.text)
+        lines = (line.rstrip("\r\n") for line in text.lines(arguments.offset - 1, arguments.limit))
+        cap_chars = context.max_output_chars - _MARKER_CHARS
+        return number_lines(lines, first=arguments.offset, cap_chars=cap_chars), text.n_lines
+
+    page, n_lines = await asyncio.to_thread(number_page)
+    if page.n_lines == 0 and view.text:
         return error_reply(
-            f"read: {display_path(path, context.cwd)} has no line {arguments.offset}, it has {page.n_lines}",
-            "read with a smaller offset",
+            f"read: {name} has no line {arguments.offset}, it has {n_lines}", "read with a smaller offset"
         )
-    return _reply(view, page, arguments.offset if view.text else 1, context)
-
-
-def _number_page(view: FileView, arguments: ReadArguments, cap_chars: int) -> _Page:
-    text = LineText(view.text)
-    lines = text.lines(arguments.offset - 1, arguments.limit)
-    numbered = number_lines(
-        (line.rstrip("\r\n") for line in lines), first=arguments.offset, cap_chars=cap_chars
-    )
-    return _Page(numbered.text, numbered.n_lines, text.n_lines)
-
-
-def _reply(view: FileView, page: _Page, first: int, context: ToolContext) -> ToolReply:
-    """Return the reply with *page*, and record exactly its lines as read."""
-    last = first - 1 + page.n_shown
-    is_cut = last < page.n_lines
+    first = arguments.offset if view.text else 1
+    last = first - 1 + page.n_lines
+    is_cut = last < n_lines
+    # Exactly the lines of the page count as read.
     context.reads.record(
-        view, call_id=context.call_id, first_line=first, line_count=page.n_shown if is_cut else None
+        view, call_id=context.call_id, first_line=first, line_count=page.n_lines if is_cut else None
     )
     # The marker does not name a version: a client without shared buffers has none.
     parts = [_UNSAVED] if view.unsaved else []
     parts.append(page.text if view.text else "[empty file]")
     if is_cut:
-        parts.append(f"[cut: lines {first}-{last} of {page.n_lines}; read with offset={last + 1} for more]")
+        parts.append(f"[cut: lines {first}-{last} of {n_lines}; read with offset={last + 1} for more]")
     return ToolReply("\n".join(parts), locations=(Location(view.path, first),))
 
 

@@ -94,7 +94,14 @@ class Search:
         matches = [index for index, line in enumerate(lines) if self._matches(line)]
         matches = matches[: self.job.max_matches - self.n_matches]
         self.n_matches += len(matches)
-        return self._with_context(lines, matches)
+        found = set(matches)
+        around = self.job.n_context
+        wanted = sorted({near for index in matches for near in range(index - around, index + around + 1)})
+        return [
+            (index + 1, index in found, self._shown(lines[index]))
+            for index in wanted
+            if 0 <= index < len(lines)
+        ]
 
     def _compile(self) -> Callable[[str], re.Match[str] | None]:
         flags = re.IGNORECASE if self.job.ignore_case else 0
@@ -132,26 +139,18 @@ class Search:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise OSError("not a regular file")
-            raw = b"" if status.st_size > self.job.size_cap else _read_all(descriptor, self.job.size_cap + 1)
-            if max(status.st_size, len(raw)) > self.job.size_cap:
-                self.skipped["large"] += 1
-                return b""
-            return raw
+            raw = bytearray()
+            is_large = status.st_size > self.job.size_cap
+            while not is_large and (chunk := os.read(descriptor, _CHUNK)):
+                raw += chunk
+                is_large = len(raw) > self.job.size_cap
+            self.skipped["large"] += is_large
+            return b"" if is_large else bytes(raw)
         except OSError:
             self.skipped["unreadable"] += 1
             return b""
         finally:
             os.close(descriptor)
-
-    def _with_context(self, lines: list[str], matches: list[int]) -> list[tuple[int, bool, str]]:
-        found = set(matches)
-        around = self.job.n_context
-        wanted = sorted({near for index in matches for near in range(index - around, index + around + 1)})
-        return [
-            (index + 1, index in found, self._shown(lines[index]))
-            for index in wanted
-            if 0 <= index < len(lines)
-        ]
 
     def _shown(self, line: str) -> str:
         cap = self.job.line_chars
@@ -183,27 +182,17 @@ def required_literal(pattern: str) -> str:
     return max([*runs, run], key=len)
 
 
-def _read_all(descriptor: int, cap: int) -> bytes:
-    """Return the bytes behind *descriptor*, at most *cap* and a chunk."""
-    chunks = []
-    n_read = 0
-    while n_read < cap and (chunk := os.read(descriptor, _CHUNK)):
-        chunks.append(chunk)
-        n_read += len(chunk)
-    return b"".join(chunks)
-
-
-def _records(read: Callable[[int], bytes]) -> Iterator[bytes]:
-    """Yield each record, which ends with NUL, as soon as it is complete."""
+def _records() -> Iterator[bytes]:
+    """Yield each record of standard input, which ends with NUL, as soon as it is complete."""
     rest = b""
-    while chunk := read(_CHUNK):
+    while chunk := os.read(0, _CHUNK):
         *whole, rest = (rest + chunk).split(b"\0")
         yield from whole
 
 
 def main() -> None:
     """Run the job on standard input."""
-    records = _records(lambda size: os.read(0, size))
+    records = _records()
     job = Job(**json.loads(next(records)))
     if job.alarm_s and hasattr(signal, "alarm"):
         # Should the daemon be gone that would kill us, the pattern still does not run for ever.

@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from sidecar._internal.errors import InvalidInput
 
@@ -51,20 +52,33 @@ def replace_passage(text: str, old: str, new: str, *, all_of_them: bool) -> Edit
     >>> replace_passage("a\r\nb\r\n", "a\nb", "c\nd\ne", all_of_them=False).text
     'c\r\nd\r\ne\r\n'
     """
-    plain, wanted, put_in = _with_lf(text), _with_lf(old), _with_lf(new)
+    plain, wanted, inserted = (each.replace("\r\n", "\n") for each in (text, old, new))
     if not wanted:
         raise InvalidInput("old_text is empty", hint="give the passage to replace, or use write")
-    if wanted == put_in:
+    if wanted == inserted:
         raise InvalidInput("old_text and new_text are the same", hint="give the text as it should become")
-    starts = _occurrences(plain, wanted, overlapping=not all_of_them)
+    starts: list[int] = []
+    start = plain.find(wanted)
+    while start >= 0:
+        starts.append(start)
+        start = plain.find(wanted, start + (len(wanted) if all_of_them else 1))
     if not starts:
-        raise _not_found(plain, wanted)
+        near = _similar_lines(plain, wanted)
+        resembling = (
+            f"; its first line resembles {_name_lines(near)}" if near else ", nor is a line like its first"
+        )
+        hint = "copy it from a fresh read, without the line numbers"
+        raise InvalidInput(f"old_text is not in the file{resembling}", hint=hint)
     if len(starts) > 1 and not all_of_them:
-        raise _ambiguous(plain, starts)
+        lines = [_line_of(plain, start) for start in starts[: _NAMED_LINES + 1]]
+        raise InvalidInput(
+            f"old_text is there {len(starts)} times, at {_name_lines(lines)}",
+            hint="give more of the lines around it, or set replace_all",
+        )
     return EditedText(
-        _splice(text, starts, len(wanted), put_in),
+        _splice(text, starts, len(wanted), inserted),
         tuple(
-            Replaced(_line_of(plain, start), wanted.count("\n") + 1, put_in.count("\n") + 1)
+            Replaced(_line_of(plain, start), wanted.count("\n") + 1, inserted.count("\n") + 1)
             for start in starts
         ),
     )
@@ -90,24 +104,13 @@ def shift_ranges(
     )
 
 
-def _with_lf(text: str) -> str:
-    return text.replace("\r\n", "\n")
-
-
-def _occurrences(text: str, wanted: str, *, overlapping: bool) -> list[int]:
-    starts: list[int] = []
-    start = text.find(wanted)
-    while start >= 0:
-        starts.append(start)
-        start = text.find(wanted, start + (1 if overlapping else len(wanted)))
-    return starts
-
-
-def _splice(text: str, starts: Sequence[int], n_wanted: int, put_in: str) -> str:
+def _splice(text: str, starts: Sequence[int], n_wanted: int, inserted: str) -> str:
     """Replace the passages of *text* at *starts*, positions that count a CR LF as one character."""
-    crlf_at = _crlf_positions(text)
+    # The position of each CR LF, counting those before it as one character each.
+    ends = accumulate(len(segment) + 1 for segment in text.split("\r\n")[:-1])
+    crlf_at = [end - 1 for end in ends]
     uses_crlf = 2 * len(crlf_at) > text.count("\n")
-    new = put_in.replace("\n", "\r\n") if uses_crlf else put_in
+    new = inserted.replace("\n", "\r\n") if uses_crlf else inserted
     pieces: list[str] = []
     done = 0
     for start in starts:
@@ -117,36 +120,8 @@ def _splice(text: str, starts: Sequence[int], n_wanted: int, put_in: str) -> str
     return "".join([*pieces, text[done:]])
 
 
-def _crlf_positions(text: str) -> list[int]:
-    """Return the position of each CR LF, counting those before it as one character each."""
-    positions: list[int] = []
-    at = -1
-    for segment in text.split("\r\n")[:-1]:
-        at += len(segment) + 1
-        positions.append(at)
-    return positions
-
-
 def _line_of(text: str, index: int) -> int:
     return text.count("\n", 0, index) + 1
-
-
-def _not_found(text: str, wanted: str) -> InvalidInput:
-    near = _similar_lines(text, wanted)
-    hint = "copy it from a fresh read, without the line numbers"
-    if not near:
-        return InvalidInput("old_text is not in the file, nor is a line like its first", hint=hint)
-    return InvalidInput(
-        f"old_text is not in the file; its first line resembles {_name_lines(near)}", hint=hint
-    )
-
-
-def _ambiguous(text: str, starts: Sequence[int]) -> InvalidInput:
-    lines = [_line_of(text, start) for start in starts[: _NAMED_LINES + 1]]
-    return InvalidInput(
-        f"old_text is there {len(starts)} times, at {_name_lines(lines)}",
-        hint="give more of the lines around it, or set replace_all",
-    )
 
 
 def _similar_lines(text: str, wanted: str) -> list[int]:

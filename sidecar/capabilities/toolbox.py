@@ -117,7 +117,10 @@ class SessionToolBox:
         self._observe(started)
         reply = _cancelled(call.name)
         try:
-            reply = _well_formed(await self._answer(tool, call, started, cancel))
+            reply = await self._answer(tool, call, started, cancel)
+            if isinstance(reply.output, str):
+                # Names on disk may hold bytes that are not text; from here on all can be encoded.
+                reply = replace(reply, output=reply.output.encode("utf-8", "replace").decode())
         finally:
             # Also when this very task is cancelled: a report on a start is followed by one on an end.
             self._observe(
@@ -139,8 +142,12 @@ class SessionToolBox:
         if tool is None:
             return error_reply(f"there is no tool {call.name!r}", f"use one of {', '.join(self._tools)}")
         arguments = call.input
-        if not isinstance(arguments, Mapping) or _UNPARSED in arguments:
-            return _bad_input(call)
+        if not isinstance(arguments, Mapping):
+            message = f"{call.name}: the arguments are {type(arguments).__name__}, not an object"
+            return error_reply(message, "send an object")
+        if _UNPARSED in arguments:
+            message = f"{call.name}: the arguments are not valid JSON, perhaps cut off"
+            return error_reply(message, "send the call again, in smaller parts")
         if cancel.cancelled:
             return _cancelled(call.name)
         context = self._make_context(call.id)
@@ -171,17 +178,15 @@ class SessionToolBox:
             self._stubborn.add(task)
             task.add_done_callback(self._stubborn.discard)
             return _cancelled(name)
-        return _cancelled(name) if task.cancelled() else _reply_of(task, name)
-
-
-def _reply_of(task: asyncio.Future[ToolReply], name: str) -> ToolReply:
-    error = task.exception()
-    if error is None:
-        return task.result()
-    _log.warning("tool %s raised %s", name, type(error).__name__)
-    _log.debug("tool %s raised", name, exc_info=error)
-    text = str(error)[:_ERROR_CHARS]
-    return error_reply(f"{name} failed: {type(error).__name__}{': ' if text else ''}{text}")
+        if task.cancelled():
+            return _cancelled(name)
+        error = task.exception()
+        if error is None:
+            return task.result()
+        _log.warning("tool %s raised %s", name, type(error).__name__)
+        _log.debug("tool %s raised", name, exc_info=error)
+        text = str(error)[:_ERROR_CHARS]
+        return error_reply(f"{name} failed: {type(error).__name__}{': ' if text else ''}{text}")
 
 
 def _named_file(tool: Tool, arguments: Mapping[str, Any], cwd: Path) -> tuple[Location, ...]:
@@ -192,23 +197,5 @@ def _named_file(tool: Tool, arguments: Mapping[str, Any], cwd: Path) -> tuple[Lo
     return (Location(Path(os.path.normpath(cwd / path)), line if isinstance(line, int) else None),)
 
 
-def _bad_input(call: ToolCall) -> ToolReply:
-    if isinstance(call.input, Mapping):
-        return error_reply(
-            f"{call.name}: the arguments are not valid JSON, perhaps cut off",
-            "send the call again, in smaller parts",
-        )
-    return error_reply(
-        f"{call.name}: the arguments are {type(call.input).__name__}, not an object", "send an object"
-    )
-
-
 def _cancelled(name: str) -> ToolReply:
     return error_reply(f"{name}: cancelled")
-
-
-def _well_formed(reply: ToolReply) -> ToolReply:
-    """Return *reply* with text that can be encoded: names on disk may hold bytes that are not text."""
-    if not isinstance(reply.output, str):
-        return reply
-    return replace(reply, output=reply.output.encode("utf-8", "replace").decode())

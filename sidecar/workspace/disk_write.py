@@ -101,7 +101,15 @@ def _replace(path: Path, raw: bytes, before: _FileState, refuse_changed: Callabl
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
-    _sync_folder(path.parent)
+    if os.name == "nt":
+        return
+    # The rename has happened; a file system that cannot sync folders keeps it as well as it can.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _write_synced(temporary: Path, raw: bytes, like: os.stat_result | None) -> None:
@@ -131,18 +139,6 @@ def _move_to_free_name(temporary: Path, path: Path) -> None:
         ) from None
     except OSError:  # a file system without hard links
         os.replace(temporary, path)
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":
-        return
-    # The rename has happened; a file system that cannot sync folders keeps it as well as it can.
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _problem(path: Path, error: OSError | ValueError) -> FileAccessError:

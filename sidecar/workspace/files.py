@@ -7,6 +7,7 @@ remembers it, so that writing the file again keeps it.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import errno
 import hashlib
 import os
@@ -71,8 +72,11 @@ def read_text(path: Path, limit_bytes: int = READ_LIMIT_BYTES, *, follow_links: 
     """Return the text of *path*; arguments and errors are those of :func:`read_bytes`, and ``binary``."""
     raw = read_bytes(path, limit_bytes, follow_links=follow_links)
     codec = next((name for mark, name in _MARKS if raw.startswith(mark)), "utf-8")
-    text = _decode(raw, codec)
-    if text is None:
+    body = raw[2:] if codec.startswith("utf-16") else raw
+    text: str | None = None
+    with contextlib.suppress(UnicodeDecodeError):
+        text = body.decode(codec)
+    if text is None or "\0" in text[:_SNIFFED]:
         raise FileAccessError(
             "binary",
             f"cannot read {path} as text: it holds {len(raw)} bytes that are neither UTF-8 nor marked UTF-16",
@@ -96,19 +100,15 @@ def read_bytes(path: Path, limit_bytes: int, *, follow_links: bool = True) -> by
         status = os.stat(path, follow_symlinks=follow_links)
         _refuse_special(path, status.st_mode)
         _refuse_large(path, status.st_size, limit_bytes)
-        return _read_regular(path, limit_bytes, _OPEN_FLAGS if follow_links else _OPEN_FLAGS | _NO_FOLLOW)
+        descriptor = os.open(path, _OPEN_FLAGS if follow_links else _OPEN_FLAGS | _NO_FOLLOW)
+        with open(descriptor, "rb", closefd=True) as file:
+            # Checked again on the opened file: the name may stand for another one by now.
+            _refuse_special(path, os.fstat(descriptor).st_mode)
+            raw = file.read(limit_bytes + 1)
+        _refuse_large(path, len(raw), limit_bytes)
+        return raw
     except (OSError, ValueError) as error:
         raise _problem(path, error) from error
-
-
-def _read_regular(path: Path, limit_bytes: int, flags: int) -> bytes:
-    descriptor = os.open(path, flags)
-    with open(descriptor, "rb", closefd=True) as file:
-        # Checked again on the opened file: the name may stand for another one by now.
-        _refuse_special(path, os.fstat(descriptor).st_mode)
-        raw = file.read(limit_bytes + 1)
-    _refuse_large(path, len(raw), limit_bytes)
-    return raw
 
 
 def _refuse_special(path: Path, mode: int) -> None:
@@ -128,18 +128,6 @@ def _refuse_large(path: Path, size: int, limit_bytes: int) -> None:
             f"cannot read {path}: it has {size} bytes or more, the limit is {limit_bytes}",
             hint="search it, or print a part of it with a command",
         )
-
-
-def _decode(raw: bytes, codec: str) -> str | None:
-    """Return *raw* as text, or None when it cannot be decoded or has a NUL near its start."""
-    body = raw[2:] if codec.startswith("utf-16") else raw
-    if codec == "utf-8" and b"\0" in body[:_SNIFFED]:
-        return None
-    try:
-        text = body.decode(codec)
-    except UnicodeDecodeError:
-        return None
-    return None if "\0" in text[:_SNIFFED] else text
 
 
 def _problem(path: Path, error: OSError | ValueError) -> FileAccessError:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import groupby
 
 _TOKEN = re.compile(r"(?s)\*+|\?|\\.|\[[!^]?\]?(?:\\.|[^\]\\])*\]|.")
 _CLASS_ITEM = re.compile(r"(?s)\\(.)|(-)|(.)")
@@ -77,7 +78,8 @@ class GlobRules:
 
     def __init__(self, lines: Iterable[str]) -> None:
         rules = [rule for line in lines if (rule := _parse(line)) is not None]
-        self._groups = tuple(_Group.of(group) for group in reversed(_group_by_sign(rules)))
+        by_sign = [list(group) for _, group in groupby(rules, key=lambda rule: rule.ignores)]
+        self._groups = tuple(map(_Group.of, reversed(by_sign)))
 
     def __bool__(self) -> bool:
         return bool(self._groups)
@@ -144,16 +146,6 @@ def _rule(body: str, *, ignores: bool, folders_only: bool) -> _Rule | None:
     return _Rule(regex, ignores, "/" not in body, folders_only)
 
 
-def _group_by_sign(rules: list[_Rule]) -> list[list[_Rule]]:
-    groups: list[list[_Rule]] = []
-    for rule in rules:
-        if groups and groups[-1][0].ignores == rule.ignores:
-            groups[-1].append(rule)
-        else:
-            groups.append([rule])
-    return groups
-
-
 def _join(rules: list[_Rule]) -> re.Pattern[str] | None:
     names = "|".join(rule.regex for rule in rules if rule.by_name)
     choices = [rule.regex for rule in rules if not rule.by_name]
@@ -178,14 +170,12 @@ def _segment(segment: str) -> str:
 
 
 def _translate(token: str) -> str:
+    """Return the expression of one token of a segment; a class never matches a slash."""
     if token == "?":
         return "[^/]"
-    if token.startswith("[") and len(token) > 1:
-        return _translate_class(token[1:-1])
-    return re.escape(token[1:] if len(token) > 1 else token)
-
-
-def _translate_class(body: str) -> str:
+    if not token.startswith("[") or len(token) == 1:
+        return re.escape(token[1:] if len(token) > 1 else token)
+    body = token[1:-1]
     negated = body.startswith(("!", "^"))
     items = _CLASS_ITEM.findall(body[negated:])
     inside = "".join("-" if dash else re.escape(escaped or plain) for escaped, dash, plain in items)

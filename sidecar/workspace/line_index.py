@@ -59,7 +59,17 @@ def index_in_line(line: str, character: int, encoding: PositionEncoding) -> int:
         return 0
     if encoding == "utf-32" or body.isascii():
         return min(character, len(body))
-    return _index_in_utf8(body, character) if encoding == "utf-8" else _index_in_utf16(body, character)
+    if encoding == "utf-8":
+        raw = body.encode()
+        cut = min(character, len(raw))
+        while cut < len(raw) and raw[cut] & 0xC0 == 0x80:  # inside of a character
+            cut -= 1
+        return len(raw[:cut].decode())
+    raw = body.encode("utf-16-le")
+    cut = min(2 * character, len(raw))
+    if cut < len(raw) and 0xDC <= raw[cut + 1] <= 0xDF:  # between the halves of a surrogate pair
+        cut -= 2
+    return len(raw[:cut].decode("utf-16-le"))
 
 
 class LineText:
@@ -166,19 +176,3 @@ def _cut_blocks(text: str, block_chars: int) -> list[str]:
 def _count_ends(block: str) -> int:
     n_ends = block.count("\n")
     return n_ends + block.count("\r") - block.count("\r\n") if "\r" in block else n_ends
-
-
-def _index_in_utf8(body: str, character: int) -> int:
-    raw = body.encode()
-    cut = min(character, len(raw))
-    while cut < len(raw) and raw[cut] & 0xC0 == 0x80:
-        cut -= 1
-    return len(raw[:cut].decode())
-
-
-def _index_in_utf16(body: str, character: int) -> int:
-    raw = body.encode("utf-16-le")
-    cut = min(2 * character, len(raw))
-    if cut < len(raw) and 0xDC <= raw[cut + 1] <= 0xDF:
-        cut -= 2
-    return len(raw[:cut].decode("utf-16-le"))

@@ -84,12 +84,12 @@ class Workspace:
         buffer = self._buffers.find(real)
         if buffer is not None and not buffer.superseded:
             disk_hash = disk.hash if isinstance(disk, DiskText) else None
-            return await asyncio.to_thread(_view_of_buffer, buffer, buffer.content.text, real, disk_hash)
+            return await asyncio.to_thread(_view_of_text, buffer.content.text, real, buffer, disk_hash)
         if isinstance(disk, FileAccessError):
             raise disk
         unsaved = await self._client_files.unsaved(real, disk.text)
         if unsaved is not None:
-            return await asyncio.to_thread(_view_of_unsaved, unsaved, real)
+            return await asyncio.to_thread(_view_of_text, unsaved, real, None, disk.hash)
         return _view_of_disk(real, disk)
 
     async def open_views(self) -> Sequence[FileView]:
@@ -238,7 +238,12 @@ class Workspace:
         if not self._client_files.cover(real):
             return await self._write_disk(real, text, expected_hash)
         write = self._client_files.writer(real)
-        before = await self._view_if_there(real)
+        before: FileView | None = None
+        try:
+            before = await self.view(real)
+        except FileAccessError as error:
+            if error.problem != "notFound":
+                raise
         if write is None and before is not None and before.unsaved:
             raise _unsaved(before)
         if write is None:
@@ -249,14 +254,6 @@ class Workspace:
             raise _refused(real)
         self._on_disk_change((real,))
         return await self.view(real)
-
-    async def _view_if_there(self, path: Path) -> FileView | None:
-        try:
-            return await self.view(path)
-        except FileAccessError as problem:
-            if problem.problem != "notFound":
-                raise
-            return None
 
     async def _write_disk(self, real: Path, text: str, expected_hash: str | None) -> FileView:
         def write() -> DiskText:
@@ -319,31 +316,19 @@ def _view_of_disk(path: Path, disk: DiskText) -> FileView:
     )
 
 
-def _view_of_buffer(buffer: Buffer, text: str, path: Path, disk_hash: str | None) -> FileView:
+def _view_of_text(text: str, path: Path, buffer: Buffer | None, disk_hash: str | None) -> FileView:
+    """Return the view of the *text* that *buffer*, or a client without shared buffers, has for *path*."""
     body = text.removeprefix(BOM)
     now_hash = text_hash(body)
     return FileView(
         path=path,
-        uri=buffer.uri,
+        uri=path_to_uri(path) if buffer is None else buffer.uri,
         text=body,
         hash=now_hash,
         source="buffer",
-        version=buffer.version,
+        version=None if buffer is None else buffer.version,
         size_bytes=len(body.encode()),
         unsaved=now_hash != disk_hash,
-    )
-
-
-def _view_of_unsaved(text: str, path: Path) -> FileView:
-    return FileView(
-        path=path,
-        uri=path_to_uri(path),
-        text=text,
-        hash=text_hash(text),
-        source="buffer",
-        version=None,
-        size_bytes=len(text.encode()),
-        unsaved=True,
     )
 
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 import anyio
 import httpx2
@@ -30,7 +30,6 @@ from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
     Implementation,
-    ListToolsResult,
     PaginatedRequestParams,
     TextContent,
     Tool,
@@ -61,8 +60,6 @@ _SANITIZERS: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] 
     "tools/call": sanitize_result,
 }
 
-T = TypeVar("T")
-
 FindTrouble: TypeAlias = Callable[[], Awaitable[str | None]]
 """Returns what is wrong with a connection in words, None when nothing is known."""
 
@@ -75,7 +72,7 @@ async def open_link(server: McpServer, host: ServerHost) -> AsyncIterator[Packag
     async with opened as (channel, trouble):
         link = PackageLink(channel, trouble)
         async with link.session:
-            await link.shake_hands()
+            await link.initialize()
             yield link
 
 
@@ -92,19 +89,39 @@ class PackageLink:
             message_handler=self._on_message,
         )
 
-    async def shake_hands(self) -> None:
+    async def initialize(self) -> None:
         """Agree on a version. Raises ServerFailed."""
-        await self._with_reason(self._initialize())
+        async with self._explained_failures():
+            try:
+                await self.session.initialize()
+            except MCPError as error:
+                if error.code not in (METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION):
+                    raise
+                await self.session.discover()
 
     async def tools(self) -> tuple[ListedTool, ...]:
         """Return the server's tools. Raises ServerFailed."""
-        return tuple(map(_listed, await self._with_reason(self._list())))
+        tools: dict[str, ListedTool] = {}
+        cursor: str | None = None
+        async with self._explained_failures():
+            try:
+                for _ in range(_MOST_PAGES):
+                    params = PaginatedRequestParams(cursor=cursor) if cursor else None
+                    page = await self.session.list_tools(params=params)
+                    tools |= {tool.name: _listed_tool(tool) for tool in page.tools}
+                    if page.next_cursor in (None, cursor):
+                        break
+                    cursor = page.next_cursor
+            except MCPError as error:
+                if error.code != METHOD_NOT_FOUND:  # else a server of prompts and resources alone
+                    raise
+        return tuple(tools.values())
 
     async def call(self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress) -> CallResult:
         """Call a tool; cancelling this cancels the call in the server. Raises ServerFailed."""
         request = CallToolRequest(params=CallToolRequestParams(name=name, arguments=dict(arguments)))
-        sent = self.session.send_request(request, CallToolResult, progress_callback=on_progress)
-        result = await self._with_reason(sent)
+        async with self._explained_failures():
+            result = await self.session.send_request(request, CallToolResult, progress_callback=on_progress)
         texts = [block.text for block in result.content if isinstance(block, TextContent)]
         return CallResult("\n".join(texts), result.is_error)
 
@@ -118,43 +135,15 @@ class PackageLink:
         """Return why the connection has ended, in a few words."""
         return await self._find_trouble() or "it closed the connection"
 
-    async def _initialize(self) -> None:
-        try:
-            await self.session.initialize()
-        except MCPError as error:
-            if error.code not in (METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION):
-                raise
-            await self.session.discover()
-
-    async def _list(self) -> list[Tool]:
-        tools: dict[str, Tool] = {}
-        cursor: str | None = None
-        for _ in range(_MOST_PAGES):
-            page = await self._page(cursor)
-            tools |= {tool.name: tool for tool in page.tools}
-            if page.next_cursor in (None, cursor):
-                break
-            cursor = page.next_cursor
-        return list(tools.values())
-
-    async def _page(self, cursor: str | None) -> ListToolsResult:
-        try:
-            return await self.session.list_tools(
-                params=PaginatedRequestParams(cursor=cursor) if cursor else None
-            )
-        except MCPError as error:
-            if error.code == METHOD_NOT_FOUND:  # a server of prompts and resources alone
-                return ListToolsResult(tools=[])
-            raise
-
     async def _on_message(self, message: IncomingMessage) -> None:
         if isinstance(message, ToolListChangedNotification):
             self._change.set()
 
-    async def _with_reason(self, asked: Awaitable[T]) -> T:
-        """Return the answer, or raise ServerFailed with a reason that helps the user."""
+    @asynccontextmanager
+    async def _explained_failures(self) -> AsyncIterator[None]:
+        """Turn the package's errors inside the block into ServerFailed, with a reason that helps the user."""
         try:
-            return await asked
+            yield
         except MCPError as error:
             reason, trouble = error.message, await self._find_trouble()
             if trouble is not None:
@@ -261,7 +250,7 @@ class _BoundedBody(httpx2.AsyncByteStream):
         await self._inner.aclose()
 
 
-def _listed(tool: Tool) -> ListedTool:
+def _listed_tool(tool: Tool) -> ListedTool:
     hints = tool.annotations
     return ListedTool(
         name=tool.name,

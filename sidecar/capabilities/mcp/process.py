@@ -45,9 +45,22 @@ _DRAIN_S: Final = 0.3
 @asynccontextmanager
 async def run_server(server: StdioServer, host: ServerHost) -> AsyncIterator[ServerProcess]:
     """Run *server* for as long as the context is open. Raises OSError when it cannot be started."""
+    # On Windows a script is found by its full name only.
+    found = await asyncio.to_thread(shutil.which, server.command) if os.name == "nt" else None
     theirs, ours = os.pipe()
     try:
-        transport, pipes = await _spawn(server, host, theirs)
+        transport, pipes = await asyncio.get_running_loop().subprocess_exec(
+            _Pipes,
+            *with_lifeline_at([found or server.command, *server.args], theirs),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=host.cwd,
+            env=child_environment(inherited()) | dict(server.env),
+            start_new_session=os.name != "nt",
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+            pass_fds=() if os.name == "nt" else (theirs,),
+        )
     except BaseException:
         os.close(ours)
         raise
@@ -216,25 +229,6 @@ class _Lines:
         if self._n_bytes > MESSAGE_CAP:
             raise _OutputRefused(f"it sent a message of more than {MESSAGE_CAP // 1024 // 1024} MiB")
         return whole
-
-
-async def _spawn(
-    server: StdioServer, host: ServerHost, lifeline: int
-) -> tuple[asyncio.SubprocessTransport, _Pipes]:
-    # On Windows a script is found by its full name only.
-    found = await asyncio.to_thread(shutil.which, server.command) if os.name == "nt" else None
-    return await asyncio.get_running_loop().subprocess_exec(
-        _Pipes,
-        *with_lifeline_at([found or server.command, *server.args], lifeline),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=host.cwd,
-        env=child_environment(inherited()) | dict(server.env),
-        start_new_session=os.name != "nt",
-        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-        pass_fds=() if os.name == "nt" else (lifeline,),
-    )
 
 
 def _message(line: bytes) -> JSONRPCMessage | None:

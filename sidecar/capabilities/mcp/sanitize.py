@@ -94,19 +94,14 @@ def _is_sendable(schema: dict[str, Any]) -> bool:
     """Whether *schema* can be sent to a provider at all: neither huge nor deep, and with finite numbers."""
     level: list[object] = [schema]
     for _ in range(_SCHEMA_DEPTH):
-        level = [child for each in level for child in _children(each)]
+        parts = (each.values() if isinstance(each, dict) else _list(each) for each in level)
+        level = [child for part in parts for child in part]
     if level:
         return False
     try:
         return len(json.dumps(schema, allow_nan=False)) <= _SCHEMA_CHARS
     except ValueError:
         return False
-
-
-def _children(value: object) -> Iterable[object]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
 
 
 def _block_text(block: object) -> str:

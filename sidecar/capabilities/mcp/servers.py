@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -124,16 +124,16 @@ class SessionToolServers:
         return [each for each in self._connections if not each.settled.is_set()]
 
     def _publish_tools(self) -> None:
-        self._host.offer(tuple(self._tools()))
-
-    def _tools(self) -> Iterator[Tool]:
+        tools: list[Tool] = []
         slugs = server_slugs(each.server.name for each in self._connections)
         for slug, connection in zip(slugs, self._connections, strict=True):
             names = tool_names(slug, (tool.name for tool in connection.tools))
-            for name, tool in zip(names, connection.tools, strict=True):
-                yield McpTool(
-                    name=name, slug=slug, server=connection.server.name, listed=tool, call=connection.call
-                )
+            server, call = connection.server.name, connection.call
+            tools += [
+                McpTool(name=name, slug=slug, server=server, listed=tool, call=call)
+                for name, tool in zip(names, connection.tools, strict=True)
+            ]
+        self._host.offer(tuple(tools))
 
 
 class ServerConnection:
