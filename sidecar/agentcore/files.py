@@ -143,7 +143,10 @@ def find_changed_paths(command: str) -> tuple[str, ...]:
         here_document_end = here_document[2] if here_document else ""
         if len(line) <= _MAX_LINE and _MAY_WRITE.search(line):
             for words in _simple_commands(line):
-                paths.update(dict.fromkeys(filter(_is_plain_path, _output_words(words))))
+                for word in _output_words(words):
+                    is_special = word.isdigit() or word.startswith(("-", "&", "/dev/"))
+                    if word and not is_special and _NOT_PLAIN.isdisjoint(word):
+                        paths[word] = None
     return tuple(paths)
 
 
@@ -182,9 +185,3 @@ def _output_words(words: list[str]) -> Iterator[str]:
         yield from operands[-1:]
     elif name == "sed" and any(w.startswith(("-i", "--in-place")) for w in plain):
         yield from operands[1:]
-
-
-def _is_plain_path(word: str) -> bool:
-    if not word or word.isdigit() or word.startswith(("-", "&", "/dev/")):
-        return False
-    return _NOT_PLAIN.isdisjoint(word)

@@ -8,6 +8,7 @@ elsewhere.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
 from sidecar.agentcore.estimate import byte_length, clip_middle, shorten
@@ -74,6 +75,11 @@ _LOCAL_RANK = (
     "[System]",
     "[Assistant tool calls]",
 )
+# A line inside a body that looks like the beginning of another part.
+_FORGED_LABEL = re.compile(
+    r"^(?=\[(?:User|System|Assistant(?: thinking| tool calls)?|Tool result(?: error)?|Previous summary)\]: )",
+    re.MULTILINE,
+)
 _MAX_RESULT, _MAX_ARGUMENT, _MAX_RAW_ARGUMENTS, _MAX_LOCAL_LINE = 500, 100, 200, 400
 _LOCAL_NOTE_BYTES = 60
 
@@ -110,7 +116,8 @@ def serialize_parts(messages: Sequence[AgentMessage]) -> tuple[str, ...]:
     """Return the labelled parts of *messages*, to be joined by blank lines; empty ones are left out.
 
     Images are named, results bear the name of their tool and whether they are errors, and system notes are
-    kept. Messages of a foreign type, which no model ever saw, are not.
+    kept. Messages of a foreign type, which no model ever saw, are not. A line in a body that begins like
+    another part is indented, so that the output of a tool cannot pass for the words of the user.
 
     >>> from sidecar.agentcore.messages import call_block, tool_message
     >>> call = Message("assistant", (call_block("1", "read", '{"path": "a.py", "limit": 5}'),))
@@ -142,7 +149,8 @@ def serialize_parts(messages: Sequence[AgentMessage]) -> tuple[str, ...]:
 def _text_with_images(message: Message) -> str:
     """Return the text as the model saw it, a line ``[image]`` where an image stood."""
     text = "".join(["\n[image]\n" if b.type == "image" else b.text for b in message.content])
-    return text.strip("\n") if any(b.type == "image" for b in message.content) else text
+    text = text.strip("\n") if any(b.type == "image" for b in message.content) else text
+    return _FORGED_LABEL.sub(" ", text)
 
 
 def render_call(call: ToolCall) -> str:

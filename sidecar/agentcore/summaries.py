@@ -131,9 +131,14 @@ async def write_summary(
     history = await _summarize_half(model, whole, window, wishes)
     prefix = await _summarize_half(None if history.failed else model, begun, window, wishes)
     files = file_lists(messages[: plan.cut], effects)
-    body = (history.text or NO_PRIOR_HISTORY, prefix.text)
+    texts = [text for text in (history.text or NO_PRIOR_HISTORY, prefix.text) if text]
+    limit = plan.summary_tokens * BYTES_PER_TOKEN
+    sections = render_sections(files, limit // 4)
+    headers = byte_length(SPLIT_TURN_HEADER) * (len(texts) - 1)
+    cap = fair_cap(list(map(byte_length, texts)), limit - byte_length(sections) - headers)
+    text = SPLIT_TURN_HEADER.join(clip_middle(text, cap) for text in texts) + sections
     return WrittenSummary(
-        text=_join_halves(body, files, plan.summary_tokens * BYTES_PER_TOKEN),
+        text=text if byte_length(text) <= limit else clip_middle("\n\n".join(texts), limit),
         files=files,
         source="model" if history.is_read and prefix.is_read else "local",
         failed=history.failed or prefix.failed,
@@ -252,13 +257,3 @@ async def _request_summary(
         return ""
     refused = reply.stop_reason in ("error", "aborted", "length")
     return "" if refused else split_sections(reply.text_content())[0].strip()
-
-
-def _join_halves(body: Sequence[str], files: FileLists, limit: int) -> str:
-    """Join the halves and the file sections within *limit* bytes; sections have a quarter of it at most."""
-    sections = render_sections(files, limit // 4)
-    room = limit - byte_length(sections)
-    texts = [text for text in body if text]
-    cap = fair_cap(list(map(byte_length, texts)), room - byte_length(SPLIT_TURN_HEADER) * (len(texts) - 1))
-    text = SPLIT_TURN_HEADER.join(clip_middle(text, cap) for text in texts) + sections
-    return text if byte_length(text) <= limit else clip_middle("\n\n".join(texts), limit)

@@ -140,7 +140,7 @@ async def test_what_an_observer_raises_is_ignored(draw: Draw, clock: Clock) -> N
     assert len(await transform(draw("ua" * 41))) == 11
 
 
-async def test_the_seeds_example(clock: Clock) -> None:
+async def test_the_example_of_the_seed_document_runs(clock: Clock) -> None:
     """The transform before the conversion, at the defaults: one summary call, as long as the seed says."""
     model = ScriptedChatModel(["the summary"])
     transform = new_compaction(CompactionConfig(model=model, context_window=128_000), clock=clock)

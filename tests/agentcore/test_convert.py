@@ -94,7 +94,7 @@ R1, R2, LATE = tool_message("1", "one"), tool_message("2", "two"), tool_message(
         ),
     ],
 )
-def test_repair(messages: list[Message], repaired: list[Message]) -> None:
+def test_every_call_gets_one_result(messages: list[Message], repaired: list[Message]) -> None:
     assert repair_message_sequence(messages) == repaired
 
 

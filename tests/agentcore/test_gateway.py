@@ -282,7 +282,7 @@ async def test_what_a_channel_says(emissions: Sequence[gateway.Emission], expect
         ("error", "error"),
     ],
 )
-async def test_stop_reasons(stop: gateway.StopReason, expected: StopReason) -> None:
+async def test_stop_reasons_are_translated(stop: gateway.StopReason, expected: StopReason) -> None:
     answer = await InvokerModel(Invoker(gateway.DoneEmission(reply("x", stop)))).generate(ASKED)
     assert answer.stop_reason == expected
 

@@ -41,7 +41,7 @@ MIXED = Message(
         *("default_convert_to_llm", "repair_message_sequence"),
     ],
 )
-def test_names_of_the_package(name: str) -> None:
+def test_the_package_has_its_public_names(name: str) -> None:
     assert name in agentcore.__all__
     assert hasattr(agentcore, name)
 
@@ -60,7 +60,7 @@ def test_names_of_the_package(name: str) -> None:
         "compaction_convert_to_llm",
     ],
 )
-def test_names_of_memory(name: str) -> None:
+def test_the_memory_module_has_its_public_names(name: str) -> None:
     assert name in memory.__all__
     assert hasattr(memory, name)
 

@@ -64,7 +64,7 @@ def check(view: list[AgentMessage], history: list[AgentMessage], threshold: int)
 
 
 @pytest.mark.parametrize("path", recordings(WITH_CALLS))
-async def test_a_recorded_session(path: Path) -> None:
+async def test_recorded_sessions_stay_within_their_budget(path: Path) -> None:
     records = read_records(path)
     for window in (8192, 32_000, 200_000):
         messages: list[AgentMessage] = [message_of(r, with_usage=window > 100_000) for r in records]

@@ -112,7 +112,7 @@ def test_a_retrieve_grows_with_the_room_it_is_shown(benchmark: BenchmarkFixture)
     assert whole / half <= 3
 
 
-def test_summariser_calls(benchmark: BenchmarkFixture) -> None:
+def test_a_summariser_is_called_once_for_many_events(benchmark: BenchmarkFixture) -> None:
     """120 turns of 250 tokens in a window of 10,000: a dozen calls, each event shown once."""
     provider = MockAIProvider(["notes " * 150])
 

@@ -162,7 +162,7 @@ def test_accepts_what_is_just_allowed() -> None:
         ),
     ],
 )
-def test_plain_text(content: EventContent, text: str) -> None:
+def test_every_content_has_a_plain_text(content: EventContent, text: str) -> None:
     """Every kind of content can be read, and no embedded bytes are."""
     assert plain_text(content) == text
 
@@ -179,12 +179,12 @@ def test_plain_text(content: EventContent, text: str) -> None:
         pytest.param(RichContent("b"), "", id="nothing else"),
     ],
 )
-def test_query_text(content: EventContent, query: str) -> None:
+def test_only_texts_are_searched_for(content: EventContent, query: str) -> None:
     """What is searched for is what somebody wrote."""
     assert query_text(content) == query
 
 
-def test_event_defaults() -> None:
+def test_an_event_has_an_id_and_a_time_by_default() -> None:
     """Ids are 32 hex digits and differ; the time is aware."""
     first, second = (RoomEvent(room_id="r", source=SOURCE, content=TextContent("x")) for _ in range(2))
     assert len(first.id) == 32
@@ -206,7 +206,7 @@ def test_sequences_become_tuples() -> None:
     assert message.content == (AITextPart("a"),)
 
 
-def test_tool_result_as_text() -> None:
+def test_a_tool_result_is_read_as_text() -> None:
     """Text as it is, other values as JSON."""
     assert AIToolResultPart("1", "ls", "plain").as_text == "plain"
     assert AIToolResultPart("1", "ls", {"ä": 1}).as_text == '{"ä": 1}'

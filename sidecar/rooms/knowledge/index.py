@@ -235,7 +235,10 @@ class TextIndex:
             for word in query_words(query)
         }
         max_ranked = MAX_RANKED_ROWS if room is None else sys.maxsize
-        weights = choose_ranking_words(counts, self._row_count(), max_ranked)
+        if self._counted_at != self._connection.total_changes:
+            ((self._n_rows,),) = self._rows("SELECT count(*) FROM chunk_docsize")
+            self._counted_at = self._connection.total_changes
+        weights = choose_ranking_words(counts, self._n_rows, max_ranked)
         if not weights:
             return []
         match = " OR ".join(f'"{word}"' for word in weights)
@@ -259,13 +262,6 @@ class TextIndex:
     def close(self) -> None:
         """Close the database."""
         self._connection.close()
-
-    def _row_count(self) -> int:
-        """Return how many rows there are, counted again only after a change."""
-        if self._counted_at != self._connection.total_changes:
-            ((self._n_rows,),) = self._rows("SELECT count(*) FROM chunk_docsize")
-            self._counted_at = self._connection.total_changes
-        return self._n_rows
 
     def _drop(self, documents: Sequence[tuple[Any, ...]]) -> None:
         for document_id, *_ in documents:

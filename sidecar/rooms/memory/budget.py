@@ -22,7 +22,7 @@ Pure arithmetic on token counts and texts, linear in its input. It calls no mode
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 from sidecar.rooms.ai import AIMessage
 from sidecar.rooms.content import RoomValueError, TextContent, plain_text
@@ -41,6 +41,7 @@ class MemoryLimits:
     """The settings of a summarising memory: tokens, but for *truncate_chars* and the count *min_events*."""
 
     max_context_tokens: int
+    _: KW_ONLY
     tier1_ratio: float = 0.5
     tier2_ratio: float = 0.85
     truncate_chars: int = 2000

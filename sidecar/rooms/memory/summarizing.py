@@ -157,7 +157,12 @@ class SummarizingMemory(MemoryProvider):
         self._inner = inner
         self._provider = provider
         self._limits = MemoryLimits(
-            max_context_tokens, tier1_ratio, tier2_ratio, truncate_chars, summary_max_tokens, min_events
+            max_context_tokens,
+            tier1_ratio=tier1_ratio,
+            tier2_ratio=tier2_ratio,
+            truncate_chars=truncate_chars,
+            summary_max_tokens=summary_max_tokens,
+            min_events=min_events,
         )
         self._ttl_seconds = summary_cache_ttl_seconds
         self._clock = clock

@@ -56,7 +56,7 @@ def found(index: TextIndex, query: str, **options: object) -> list[str]:
         pytest.param("", [], id="nothing"),
     ],
 )
-def test_find(index: TextIndex, query: str, keys: list[str]) -> None:
+def test_documents_are_found_by_their_words(index: TextIndex, query: str, keys: list[str]) -> None:
     """By words, names, parts of names and titles."""
     put(
         index,
@@ -113,7 +113,7 @@ def test_a_document_is_found_once(index: TextIndex) -> None:
     assert len(index.find("parser", limit=1)) == 1
 
 
-def test_rooms_and_exclusions(index: TextIndex) -> None:
+def test_a_search_keeps_to_its_room_and_exclusions(index: TextIndex) -> None:
     """A search can be kept to a room and off some keys."""
     index.put(Document("a", "1", "", "the parser", 1))
     index.put(Document("b", "2", "", "the parser", 2))
@@ -133,7 +133,7 @@ def test_put_replaces_and_skips(index: TextIndex) -> None:
     assert (found(index, "parser"), found(index, "window")) == ([], ["k"])
 
 
-def test_dropping(index: TextIndex) -> None:
+def test_dropped_documents_are_not_found(index: TextIndex) -> None:
     """One, a folder, by key, or a room."""
     for key in ("src", "src/a", "src/b/c", "src0", "srcs/d"):
         index.put(Document("r", key, "", "parser"))

@@ -70,7 +70,7 @@ async def test_finds_say_who_said_it_when() -> None:
         pytest.param("room", "s1", ["n1"], [], id="both"),
     ],
 )
-async def test_scope_and_exclusion(
+async def test_a_search_keeps_to_its_scope_and_exclusions(
     scope: str, room_id: str | None, exclude: list[str], found: list[str]
 ) -> None:
     """Who may find what."""
@@ -89,7 +89,7 @@ async def test_feeding_again_costs_nothing() -> None:
         assert await source.node_ids("s1") == {"n1"}
 
 
-async def test_newer_first_among_equals() -> None:
+async def test_newer_messages_come_first_among_equals() -> None:
     """The same words said twice."""
     async with sessions() as source:
         await source.add(
@@ -98,7 +98,7 @@ async def test_newer_first_among_equals() -> None:
         assert await nodes(source, "deploy") == ["m2", "m1", "m0"]
 
 
-async def test_forgetting() -> None:
+async def test_what_is_forgotten_is_not_found() -> None:
     """Single nodes of any session, and whole sessions."""
     async with sessions() as source:
         await source.delete(["n3", "n9"])
@@ -122,7 +122,7 @@ async def test_it_is_kept_on_disk(tmp_path: Path) -> None:
     assert lost == ["fed again"]
 
 
-async def test_many_entries_in_batches() -> None:
+async def test_many_entries_are_added_in_batches() -> None:
     """More than one batch's worth."""
     source = SessionsSource()
     entries = (SessionEntry("s", str(number), f"number{number}", number) for number in range(150))

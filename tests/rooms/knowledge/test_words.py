@@ -36,7 +36,7 @@ from sidecar.rooms.knowledge.words import (
         pytest.param("user_name user_name", ["username"], id="each name once"),
     ],
 )
-def test_hidden_words(text: str, words: list[str]) -> None:
+def test_names_hold_words(text: str, words: list[str]) -> None:
     """What the index would not see by itself."""
     assert words_in_names(text) == words
 
@@ -54,7 +54,7 @@ def test_hidden_words(text: str, words: list[str]) -> None:
         pytest.param("a\0b \ud800 ok", ["ok"], id="what a database cannot store"),
     ],
 )
-def test_query_words(query: str, words: list[str]) -> None:
+def test_a_question_becomes_words(query: str, words: list[str]) -> None:
     """Each word once, in lower case."""
     assert query_words(query) == words
 
@@ -109,7 +109,9 @@ def test_a_very_long_line_is_divided() -> None:
         pytest.param("", {"load": 1.0}, 40, (10, ""), id="an empty text"),
     ],
 )
-def test_excerpt(text: str, weights: Mapping[str, float], max_chars: int, shown: tuple[int, str]) -> None:
+def test_an_excerpt_shows_the_best_line(
+    text: str, weights: Mapping[str, float], max_chars: int, shown: tuple[int, str]
+) -> None:
     """The lines that were meant, and the number of the first of them."""
     assert excerpt(TextChunk(10, text), weights, max_chars) == shown
 
@@ -130,7 +132,7 @@ def test_excerpt(text: str, weights: Mapping[str, float], max_chars: int, shown:
         pytest.param({}, [], id="none"),
     ],
 )
-def test_telling_words(counts: Mapping[str, int], words: list[str]) -> None:
+def test_rare_words_are_ranked_by(counts: Mapping[str, int], words: list[str]) -> None:
     """The rarer a word, the more it says."""
     weights = choose_ranking_words(counts, 10_000, 5000)
     assert list(weights) == words

@@ -35,7 +35,7 @@ COSTS = st.lists(st.integers(1, 3000), max_size=40)
         pytest.param(500, 10, 0, 35, id="the marker alone where even it is too long"),
     ],
 )
-def test_truncate_text(n_chars: int, max_chars: int, kept: int, n_result: int) -> None:
+def test_a_truncated_text_gives_its_length(n_chars: int, max_chars: int, kept: int, n_result: int) -> None:
     """The marker names the original length, in a line of its own."""
     body = "x" * n_chars
     shorter = truncate_text(body, max_chars)
@@ -44,7 +44,7 @@ def test_truncate_text(n_chars: int, max_chars: int, kept: int, n_result: int) -
 
 
 @pytest.mark.parametrize(("n_events", "n_truncated"), [(1, 0), (2, 1), (3, 1), (4, 2)])
-def test_only_the_older_half(n_events: int, n_truncated: int) -> None:
+def test_only_the_older_half_is_truncated(n_events: int, n_truncated: int) -> None:
     """Of three events only the first."""
     events = [make_event("e", TextContent("x" * 3000)) for _ in range(n_events)]
     lengths = [event_tokens(each) for each in truncate_older(events, 2000)]
@@ -75,7 +75,7 @@ def test_only_texts_and_never_the_original() -> None:
         pytest.param([], 10, 0, 0, id="no events"),
     ],
 )
-def test_recency_cut(costs: list[int], budget: int, min_events: int, cut: int) -> None:
+def test_the_overflowing_event_is_kept(costs: list[int], budget: int, min_events: int, cut: int) -> None:
     """Walk from the newest until the budget overflows."""
     assert recency_cut(costs, budget, min_events) == cut
 
@@ -210,7 +210,7 @@ def test_settings_that_cannot_be_meant(setting: str, value: int) -> None:
         pytest.param(100, 100, id="nothing helps one that alone fills the window"),
     ],
 )
-def test_room_beside(current: int, room: int) -> None:
+def test_the_current_event_takes_its_room(current: int, room: int) -> None:
     """History shares the window with the event that is answered."""
     assert MemoryLimits(100).room_beside(current) == room
 

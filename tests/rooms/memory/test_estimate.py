@@ -23,7 +23,7 @@ from sidecar.rooms.memory.estimate import chars_within, event_tokens, message_to
 @pytest.mark.parametrize(
     ("text", "tokens"), [("", 1), ("abc", 1), ("abcd", 2), ("x" * 400, 101), ("é" * 4, 2)]
 )
-def test_text(text: str, tokens: int) -> None:
+def test_a_text_costs_a_token_for_four_characters(text: str, tokens: int) -> None:
     """A quarter of the characters, rounded down, and one."""
     assert text_tokens(text) == tokens
 
@@ -43,7 +43,7 @@ def test_text(text: str, tokens: int) -> None:
         ),
     ],
 )
-def test_message(message: AIMessage, tokens: int) -> None:
+def test_a_message_costs_its_parts(message: AIMessage, tokens: int) -> None:
     """Four for the message, and each part by its kind."""
     assert message_tokens(message) == tokens
 
@@ -60,7 +60,7 @@ def test_message(message: AIMessage, tokens: int) -> None:
         pytest.param(RichContent("hi"), 24, id="anything else by all its fields"),
     ],
 )
-def test_event(content: EventContent, tokens: int) -> None:
+def test_an_event_costs_its_content(content: EventContent, tokens: int) -> None:
     """An event has no overhead of its own."""
     assert event_tokens(make_event("e", content)) == tokens
 

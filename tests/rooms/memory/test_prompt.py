@@ -38,7 +38,7 @@ def event(name: str, body: str = "hi", *, kind: str = "websocket", who: str | No
         ),
     ],
 )
-def test_event_line(said: RoomEvent, speaker: str | None, line: str) -> None:
+def test_a_line_names_its_speaker(said: RoomEvent, speaker: str | None, line: str) -> None:
     """Who, and what."""
     made = event_line(said, said.content, speaker)
     assert made.label + made.text == line
@@ -55,7 +55,7 @@ def test_event_line(said: RoomEvent, speaker: str | None, line: str) -> None:
         ),
     ],
 )
-def test_speaker_names(events: list[RoomEvent], names: dict[str, str]) -> None:
+def test_speakers_are_named_where_there_are_several(events: list[RoomEvent], names: dict[str, str]) -> None:
     """Names appear where ``user`` alone would not tell people apart."""
     assert speaker_names(events, [Participant("p1", display_name="Ann\nLee")]) == names
 
@@ -69,7 +69,7 @@ def test_several_assistants_are_told_apart() -> None:
     assert speaker_names([first, other], []) == {"a": "ai1", "c": "ai2"}
 
 
-def test_summariser_context() -> None:
+def test_the_request_holds_instruction_prior_and_lines() -> None:
     """One user message: instruction, notes so far, lines; cold, and bounded."""
     budget = prompt_budget(None, 1000)
     context = summariser_context("[user]: hi", "they met", budget)
@@ -103,7 +103,7 @@ LINES = st.lists(
 
 
 @given(LINES, st.integers(40, 400))
-def test_pieces_lose_nothing(lines: list[PromptLine], chunk_bytes: int) -> None:
+def test_prompt_chunks_lose_nothing(lines: list[PromptLine], chunk_bytes: int) -> None:
     """The chunks are the lines, in order and whole, and each chunk fits."""
     chunks = chunk_lines(lines, chunk_bytes)
     assert all(byte_length(chunk.text) <= chunk_bytes for chunk in chunks)

@@ -20,7 +20,9 @@ from sidecar.rooms.memory import MemoryProvider, MemoryResult, MockMemoryProvide
         pytest.param(5, "", "c", "", id="an empty room"),
     ],
 )
-async def test_window(max_events: int, recent: str, current: str, kept: str) -> None:
+async def test_the_window_holds_the_newest_events(
+    max_events: int, recent: str, current: str, kept: str
+) -> None:
     """The slice is taken first, then the current event left out."""
     context = RoomContext(room=Room(id="r"), recent_events=[make_event(name) for name in recent])
     result = await SlidingWindowMemory(max_events).retrieve("r", make_event(current), context)
@@ -28,7 +30,7 @@ async def test_window(max_events: int, recent: str, current: str, kept: str) -> 
     assert result.messages == []
 
 
-async def test_fifty_by_default() -> None:
+async def test_the_window_is_fifty_by_default() -> None:
     """Of sixty events the last forty-nine, and the current one."""
     recent = [make_event(str(number)) for number in range(60)]
     context = RoomContext(room=Room(id="r"), recent_events=recent)

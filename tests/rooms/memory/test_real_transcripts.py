@@ -41,7 +41,7 @@ def said(of: RoomEvent) -> str:
 
 @pytest.mark.parametrize("path", recordings(AGENTS, each=2))
 @pytest.mark.parametrize("max_tokens", [8000, 60_000])
-async def test_a_recorded_session(path: Path, max_tokens: int) -> None:
+async def test_recorded_sessions_stay_within_their_budget(path: Path, max_tokens: int) -> None:
     """Followed a few events at a time, with everything before in the inner memory."""
     events = read_events(path)
     provider, inner = MockAIProvider(["what was done so far " * 40]), MockMemoryProvider()

@@ -101,7 +101,7 @@ async def cancelling() -> None:
         pytest.param(LocationContent(1, 2), None, id="no words"),
     ],
 )
-async def test_the_query(said: EventContent | str, query: str | None) -> None:
+async def test_the_current_text_is_the_query(said: EventContent | str, query: str | None) -> None:
     """What the current event says, when it says enough."""
     source = finds(("a", 1))
     listed = await lines([source], said)
@@ -119,14 +119,14 @@ async def test_nothing_found_changes_nothing() -> None:
     assert await lines([finds(), finds()]) == []
 
 
-async def test_merged_by_score() -> None:
+async def test_results_are_merged_by_score() -> None:
     """Best first, ties in the order of the sources, the same text once with its higher score, five in all."""
     first = finds(("a", 0.2), ("b", 0.9), ("c", 0.5), source="one")
     second = finds(("a", 0.8), ("d", 0.5), ("e", 0.4), ("f", 0.1), source="two")
     assert await lines([first, second]) == ["- [one] b", "- [two] a", "- [one] c", "- [two] d", "- [two] e"]
 
 
-async def test_max_results() -> None:
+async def test_no_more_than_max_results_are_shown() -> None:
     """Bounds what is asked for and what is shown."""
     first, second = finds(("a", 0.2), ("b", 0.1)), finds(("c", 0.3))
     assert await lines([first, second], max_results=2) == ["- c", "- a"]
@@ -147,7 +147,7 @@ async def test_max_results() -> None:
         pytest.param(KnowledgeResult(" \n "), [], id="a blank find says nothing"),
     ],
 )
-async def test_items(result: KnowledgeResult, item: list[str]) -> None:
+async def test_the_largest_items_shrink_first(result: KnowledgeResult, item: list[str]) -> None:
     """One item a find."""
     assert await lines([MockKnowledgeSource([result])]) == item
 
@@ -308,7 +308,9 @@ def test_what_has_no_room_is_left_out() -> None:
         pytest.param(make_event("e2", DeleteContent("e1")), [("e1",)], [], id="a deletion"),
     ],
 )
-async def test_ingest(said: RoomEvent, deleted: list[Any], indexed: list[tuple[str, str]]) -> None:
+async def test_ingested_text_reaches_the_sources(
+    said: RoomEvent, deleted: list[Any], indexed: list[tuple[str, str]]
+) -> None:
     """The inner memory first, then every source, and a broken one keeps nobody from it."""
     memory, broken, source = inner(), MockKnowledgeSource(error=RuntimeError("broken")), MockKnowledgeSource()
     await RetrievalMemory([broken, source], memory).ingest("r", said, channel_id="ai1")
@@ -337,6 +339,6 @@ async def test_clear_and_close_reach_everybody() -> None:
     assert (source.clear_calls, source.closed, broken.closed) == (["r"], True, True)
 
 
-def test_name() -> None:
+def test_the_name_tells_the_inner_memory() -> None:
     """It says what it wraps."""
     assert RetrievalMemory([], inner()).name == "RetrievalMemory(MockMemoryProvider)"

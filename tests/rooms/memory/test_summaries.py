@@ -58,7 +58,9 @@ def drawn(given: SummaryChain) -> list[tuple[str, str]]:
         pytest.param([], "abc", [], id="an empty chain"),
     ],
 )
-def test_reconciled(links: list[str], present: str, left: list[tuple[str, str]]) -> None:
+def test_links_are_dropped_from_the_first_edit_on(
+    links: list[str], present: str, left: list[tuple[str, str]]
+) -> None:
     """A link is dropped exactly when it says what is no longer so and can be made again."""
     result = drop_stale_links(chain(*links), marks(present))
     assert drawn(result) == left
@@ -74,7 +76,9 @@ def test_reconciled(links: list[str], present: str, left: list[tuple[str, str]])
         pytest.param(["ab", "cd"], "e", [("notes 1", "~")], id="all slid out"),
     ],
 )
-def test_refreshed(links: list[str], present: str, left: list[tuple[str, str]]) -> None:
+def test_only_unreachable_links_survive_a_refresh(
+    links: list[str], present: str, left: list[tuple[str, str]]
+) -> None:
     """What stays is the newest summary of events out of reach, and covers no event at hand."""
     assert drawn(drop_renewable_links(chain(*links), marks(present))) == left
 
@@ -89,13 +93,13 @@ def test_refreshed(links: list[str], present: str, left: list[tuple[str, str]]) 
         pytest.param("", "ab", "", id="nothing was there"),
     ],
 )
-def test_carried(uncovered: str, present: str, kept: str) -> None:
+def test_events_that_slid_out_of_sight_are_found(uncovered: str, present: str, kept: str) -> None:
     """Events that leave sight before a summary covers them are not lost."""
     events = [make_event(name) for name in uncovered]
     assert "".join(each.id for each in find_slid_events(events, frozenset(present))) == kept
 
 
-def test_extended() -> None:
+def test_a_new_link_covers_its_events() -> None:
     """A link is added, and what it covers is uncovered no more."""
     before = SummaryChain(uncovered=(make_event("a"), make_event("b"), make_event("c")))
     after = append_link(before, "notes", marks("ab"), absorbed=["prior"], now=9.0)

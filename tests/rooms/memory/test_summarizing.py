@@ -138,7 +138,7 @@ async def test_tier_2_summarises_the_oldest() -> None:
     assert len(chat.provider.calls) == 1
 
 
-async def test_the_request() -> None:
+async def test_the_request_is_a_conversation_with_options() -> None:
     """Cold, bounded, one message with a line an event."""
     assistant = EventSource(channel_id="ai", channel_type="ai")
     events = [make_event("a", "what is it?" + "?" * 4000), make_event("b", "it is", assistant)]
@@ -150,7 +150,7 @@ async def test_the_request() -> None:
     assert "\n[assistant]: it is\n[user]: <0|" in prompts(chat.provider)[0]
 
 
-async def test_names_and_delegation() -> None:
+async def test_other_calls_are_passed_to_the_inner_memory() -> None:
     """What is not retrieval goes to the inner memory; closing closes it first, then the model."""
     inner, provider = MockMemoryProvider(), MockAIProvider()
     memory = SummarizingMemory(SlidingWindowMemory(), provider, 100)
