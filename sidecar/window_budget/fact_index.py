@@ -51,8 +51,8 @@ from sidecar.window_budget.text import byte_length, one_line
 from sidecar.window_budget.tool_use import (
     TOOL_EFFECTS,
     FileRange,
-    FileRead,
-    FileWrite,
+    ReadCall,
+    WriteCall,
     facts_of_call,
     facts_of_shell,
     read_of,
@@ -86,7 +86,7 @@ class _HasIndex(Protocol):
     def index(self) -> int: ...
 
 
-_Record = TypeVar("_Record", FileRead, FileWrite)
+_Record = TypeVar("_Record", ReadCall, WriteCall)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +143,11 @@ class FactIndex:
         """Return the digests of abandoned branches before the message at *before*, oldest first."""
         return self._buffer.branches[: _count_before(self._buffer.branches, before)]
 
-    def reads(self, before: int) -> Iterator[FileRead]:
+    def reads(self, before: int) -> Iterator[ReadCall]:
         """Yield the successful reads before *before*, newest first."""
         return _newest_first(self._buffer.reads, before)
 
-    def writes(self, before: int) -> Iterator[FileWrite]:
+    def writes(self, before: int) -> Iterator[WriteCall]:
         """Yield the successful changes of files before *before*, newest first."""
         return _newest_first(self._buffer.writes, before)
 
@@ -214,8 +214,8 @@ class _FactBuffer:
         self.block_ends = [0]
         self.digests: list[DigestText] = []
         self.branches: list[DigestText] = []
-        self.reads: list[FileRead] = []
-        self.writes: list[FileWrite] = []
+        self.reads: list[ReadCall] = []
+        self.writes: list[WriteCall] = []
         self.groups: dict[tuple[FactKind, str], list[Fact]] = {}
         self.order: dict[FactKind, list[list[Fact]]] = {kind: [] for kind in FactKind}
 
@@ -259,7 +259,7 @@ class _FactBuffer:
                 path, first, last, start = found.groups()
                 offset = int(first or start) if first or start else None
                 limit = int(last) - int(first) + 1 if first and last else None
-                self.reads.append(FileRead(index, "", FileRange(path, offset, limit)))
+                self.reads.append(ReadCall(index, "", FileRange(path, offset, limit)))
         elif isinstance(message, UserMessage) and is_prompt(message):
             self._add_facts(facts_of_prompt(text_of(message.content), index))
 

@@ -34,7 +34,7 @@ from sidecar.window_budget.marks import RESTORED_FILE_PREFIX, is_cleared, is_res
 from sidecar.window_budget.message import Message, ToolResultMessage, UserMessage, text_of
 from sidecar.window_budget.tail import file_cut_marker
 from sidecar.window_budget.text import cut_end, path_key
-from sidecar.window_budget.tool_use import FileRange, FileRead
+from sidecar.window_budget.tool_use import FileRange, ReadCall
 from sidecar.window_budget.transcript import Transcript
 
 LOOK_BACK = 500
@@ -233,7 +233,7 @@ class _ShownRanges:
         return FileRange(self._key_of(file.path), None if starts_at_top else file.offset, file.limit)
 
 
-def _newest_reads(facts: FactIndex, before: int, opts: RehydrateOpts) -> Iterator[FileRead]:
+def _newest_reads(facts: FactIndex, before: int, opts: RehydrateOpts) -> Iterator[ReadCall]:
     """Yield the reads of the named tool before *before*, and files restored from such, newest first."""
     newest = islice(facts.reads(before), LOOK_BACK)
     return (read for read in newest if read.tool in (opts.read_tool_name, ""))

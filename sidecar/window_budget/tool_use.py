@@ -94,7 +94,7 @@ class FileRange:
 
 
 @dataclass(frozen=True, slots=True)
-class FileRead:
+class ReadCall:
     """A successful read of *file* by *tool*; its result stands at *index*."""
 
     index: int
@@ -103,7 +103,7 @@ class FileRead:
 
 
 @dataclass(frozen=True, slots=True)
-class FileWrite:
+class WriteCall:
     """A successful change of the file at *path*; *is_whole* when the call carries all of its new text."""
 
     index: int
@@ -129,7 +129,7 @@ def path_of(call: ToolCallBlock, effect: CallEffect) -> str | None:
     return next((value for value in found if isinstance(value, str) and value.strip()), None)
 
 
-def read_of(call: ToolCallBlock, index: int, tools: ToolEffects = TOOL_EFFECTS) -> FileRead | None:
+def read_of(call: ToolCallBlock, index: int, tools: ToolEffects = TOOL_EFFECTS) -> ReadCall | None:
     """Return the file that *call* read, or None when it is no read of a file.
 
     A tool without a declared effect that takes a path counts as a reader under its own name, so that a
@@ -142,20 +142,20 @@ def read_of(call: ToolCallBlock, index: int, tools: ToolEffects = TOOL_EFFECTS) 
         return None
     lines = (call.input.get(name) for name in ("offset", "limit"))
     offset, limit = (n if isinstance(n, int) and not isinstance(n, bool) else None for n in lines)
-    return FileRead(index, call.name, FileRange(path, offset, limit))
+    return ReadCall(index, call.name, FileRange(path, offset, limit))
 
 
-def writes_of(call: ToolCallBlock, index: int, tools: ToolEffects = TOOL_EFFECTS) -> Iterator[FileWrite]:
+def writes_of(call: ToolCallBlock, index: int, tools: ToolEffects = TOOL_EFFECTS) -> Iterator[WriteCall]:
     """Yield the files that *call*, having succeeded, changed."""
     effect = effect_of(tools, call.name)
     path = path_of(call, effect)
     if effect.reads and _is_view(call):
         return
     if path is not None and effect.writes:
-        yield FileWrite(index, path, is_whole=effect.writes == "whole")
+        yield WriteCall(index, path, is_whole=effect.writes == "whole")
     elif effect.patches:
         for found in _PATCHED.finditer(compact_json(call.input)):
-            yield FileWrite(index, found.group(1).strip(), is_whole=False)
+            yield WriteCall(index, found.group(1).strip(), is_whole=False)
 
 
 def facts_of_call(

@@ -1,20 +1,223 @@
-"""The bare condenser: gate, slice, summary."""
+"""The summary and the condenser: one digest for many messages, by the model or without it."""
 
 from __future__ import annotations
 
-from sidecar.llmgateway.contract import CostSheet, ModelCard, TextBlock
+from collections.abc import AsyncIterator
+
+import pytest
+
+from sidecar._internal.cancel import CancelToken
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Channel,
+    Conversation,
+    CostSheet,
+    DoneEmission,
+    Emission,
+    ErrorEmission,
+    GatewayError,
+    ModelCard,
+    Reply,
+    StopEmission,
+    StopReason,
+    StreamOptions,
+    TextBlock,
+    TextEmission,
+    ThinkingBlock,
+    ThinkingEmission,
+    Usage,
+    UsageEmission,
+    UserTurn,
+)
 from sidecar.window_budget import (
     AUTO_CONDENSE_POLICY,
+    BRANCH_HEADER,
+    CONDENSER_BRIEF,
     DIGEST_HEADER,
     AssistantMessage,
     BudgetPolicy,
     CompactionSummaryMessage,
     CondenserDeps,
+    CondenseScope,
     Message,
+    SummarizeDeps,
+    Summary,
     UserMessage,
+    build_summary_prompt,
     condense,
+    condense_scope,
     create_condenser,
+    local_fallback_digest,
+    summarize,
 )
+
+MESSAGES: list[Message] = [UserMessage("Fix the parser.", 5), UserMessage("And the lexer.", 7)]
+USAGE = Usage(1, 1)
+
+
+class Script:
+    """A model that answers each call with the same emissions, and remembers what it was asked."""
+
+    def __init__(self, *emissions: Emission | Exception) -> None:
+        self._emissions = emissions
+        self.asked: list[tuple[Conversation, StreamOptions]] = []
+        self.closed = 0
+
+    def __call__(self, conversation: Conversation, options: StreamOptions) -> Channel:
+        self.asked.append((conversation, options))
+        return self._stream()
+
+    async def _stream(self) -> AsyncIterator[Emission]:
+        try:
+            for emission in self._emissions:
+                if isinstance(emission, Exception):
+                    raise emission
+                yield emission
+        finally:
+            self.closed += 1
+
+
+def done(text: str, stop: StopReason = "complete") -> DoneEmission:
+    return DoneEmission(Reply("m", (ThinkingBlock("hm"), TextBlock(text)), USAGE, stop))
+
+
+def turn(*texts: str) -> DoneEmission:
+    return DoneEmission(AssistantTurn(tuple(TextBlock(text) for text in texts)), USAGE)
+
+
+def body(summary: Summary) -> str:
+    assert isinstance(summary.message, UserMessage)
+    assert isinstance(summary.message.content, str)
+    return summary.message.content
+
+
+@pytest.mark.parametrize(
+    ("emissions", "text"),
+    [
+        pytest.param([done(" # Plan\nship \n")], "# Plan\nship", id="the reply, stripped"),
+        pytest.param([TextEmission("half"), done("whole")], "whole", id="the reply wins over deltas"),
+        pytest.param([turn("a", "b")], "ab", id="text blocks are concatenated"),
+        pytest.param([TextEmission("a"), TextEmission("b")], "ab", id="deltas without a reply"),
+        pytest.param([TextEmission("ab"), turn()], "ab", id="deltas where the reply says nothing"),
+        pytest.param(
+            [ThinkingEmission("hm"), UsageEmission(USAGE), StopEmission("complete"), done("x")],
+            "x",
+            id="reasoning and usage are no digest",
+        ),
+        pytest.param([done("x", "tool_calls")], "x", id="calls are ignored, their text is not"),
+        pytest.param([done("x"), TextEmission("late")], "x", id="the first reply ends it"),
+    ],
+)
+async def test_the_text_of_a_done_reply_wins_over_its_deltas(emissions: list[Emission], text: str) -> None:
+    """Header, blank line, text; under the user's role."""
+    script = Script(*emissions)
+    summary = await summarize(MESSAGES, SummarizeDeps(script))
+    assert summary == Summary(UserMessage(f"{DIGEST_HEADER}\n\n{text}", 7), covered_count=2)
+    assert (summary.source, summary.fallback_reason) == ("model", None)
+    assert script.closed == 1
+
+
+@pytest.mark.parametrize(
+    ("emissions", "reason"),
+    [
+        pytest.param([], "emptyReply", id="an empty stream"),
+        pytest.param([done(" \n")], "emptyReply", id="a blank reply"),
+        pytest.param([turn()], "emptyReply", id="a reply without text"),
+        pytest.param([done("half a dig", "max_output")], "truncated", id="cut at the output limit"),
+        pytest.param(
+            [TextEmission("half"), StopEmission("max_output")], "truncated", id="cut without a reply"
+        ),
+        pytest.param(
+            [StopEmission("max_output"), turn("half")], "truncated", id="cut, told apart from the reply"
+        ),
+        pytest.param([done("I cannot", "refusal")], "refused", id="a refusal"),
+        pytest.param([done("half", "error")], "modelError", id="a reply that ended in an error"),
+        pytest.param([done("half", "aborted")], "cancelled", id="a reply that was aborted"),
+        pytest.param(
+            [TextEmission("half"), ErrorEmission(GatewayError("http", "503"))], "modelError", id="an error"
+        ),
+        pytest.param([TextEmission("half"), RuntimeError("torn")], "modelError", id="a stream that raises"),
+    ],
+)
+async def test_a_failing_model_degrades_to_the_local_digest(
+    emissions: list[Emission | Exception], reason: str
+) -> None:
+    """Never raises; says that, and why, no model wrote it."""
+    script = Script(*emissions)
+    summary = await summarize(MESSAGES, SummarizeDeps(script, prior_digest="old"))
+    assert body(summary) == f"{DIGEST_HEADER}\n\n{local_fallback_digest(MESSAGES, 'old')}"
+    assert (summary.source, summary.fallback_reason) == ("localFallback", reason)
+    assert script.closed == 1
+
+
+async def test_an_invoker_that_raises_degrades_too() -> None:
+    """Before there is any stream."""
+
+    def broken(conversation: Conversation, options: StreamOptions) -> Channel:
+        raise OSError("no network")
+
+    summary = await summarize(MESSAGES, SummarizeDeps(broken))
+    assert summary.fallback_reason == "modelError"
+
+
+async def test_without_a_model_the_digest_is_local() -> None:
+    """A heading, the count first, the earlier digest carried."""
+    summary = await summarize(MESSAGES, SummarizeDeps(prior_digest="  # Plan\nship\n"))
+    lines = body(summary).split("\n")
+    assert lines[:3] == [DIGEST_HEADER, "", "# Carryover"]
+    assert lines[3].startswith("2 ")
+    assert lines[4:7] == ["", "# Plan", "ship"]
+    assert summary.fallback_reason == "noModel"
+
+
+async def test_the_scope_decides_the_header() -> None:
+    """A branch has its own."""
+    summary = await condense_scope(MESSAGES, SummarizeDeps(Script(done("x"))))
+    assert body(summary) == f"{BRANCH_HEADER}\n\nx"
+    assert body(await condense_scope(MESSAGES)).startswith(f"{BRANCH_HEADER}\n\n# Carryover\n2 ")
+
+
+async def test_the_model_gets_the_brief_and_one_prompt() -> None:
+    """Brief, one user turn, high thinking, the cap and the token."""
+    script, token = Script(done("x")), CancelToken()
+    await summarize(MESSAGES, SummarizeDeps(script, prior_digest="old", cancel=token, max_tokens=99))
+    prompt = build_summary_prompt(MESSAGES, CondenseScope.SESSION, "old")
+    conversation = Conversation((UserTurn((TextBlock(prompt),)),), system=CONDENSER_BRIEF)
+    assert script.asked == [
+        (conversation, StreamOptions(cancel=token, thinking="high", max_output_tokens=99))
+    ]
+
+
+async def test_a_cancelled_token_asks_no_model() -> None:
+    """And the digest is the local one."""
+    script, token = Script(done("x")), CancelToken()
+    token.cancel()
+    summary = await summarize(MESSAGES, SummarizeDeps(script, cancel=token))
+    assert (script.asked, summary.fallback_reason) == ([], "cancelled")
+
+
+async def test_a_token_cancelled_during_the_stream_ends_it() -> None:
+    """At the next emission."""
+    token = CancelToken()
+
+    async def stream() -> AsyncIterator[Emission]:
+        yield TextEmission("a")
+        token.cancel()
+        yield done("whole")
+
+    summary = await summarize(MESSAGES, SummarizeDeps(lambda _c, _o: stream(), cancel=token))
+    assert summary.fallback_reason == "cancelled"
+
+
+async def test_an_earlier_digest_counts_one_and_is_carried() -> None:
+    """Not flattened as well."""
+    script = Script(done("x"))
+    summary = await summarize([CompactionSummaryMessage("# Plan", 9), *MESSAGES], SummarizeDeps(script))
+    assert summary.covered_count == 3
+    assert script.asked[0][0].turns == (
+        UserTurn((TextBlock(build_summary_prompt(MESSAGES, CondenseScope.SESSION, "# Plan")),)),
+    )
+
 
 CARD = ModelCard(
     "m",

@@ -1,4 +1,4 @@
-"""What messages cost: the vectors of the seed, and what holds for any transcript."""
+"""The cost of messages, by the figures of the seed document and for any transcript; the budget."""
 
 from __future__ import annotations
 
@@ -9,19 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model_cards import card
 from sidecar.llmgateway.contract import CommandBlock, ImageBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from sidecar.llmgateway.contract import ToolResultBlock as Result
 from sidecar.window_budget import (
+    AUTO_CONDENSE_POLICY,
     AssistantMessage,
     BashExecutionMessage,
     BranchSummaryMessage,
+    BudgetPolicy,
     CompactionSummaryMessage,
     CustomMessage,
     Message,
     ToolResultMessage,
     UserMessage,
+    budget_limit,
     estimate_message_tokens,
     estimate_tokens,
+    is_over_budget,
     prefix_tokens,
 )
 from sidecar.window_budget.estimate import chars_in, tokens_of_chars
@@ -130,3 +135,27 @@ def test_prefix_sums_ascend_from_zero_to_the_total(transcript: list[Message]) ->
 def test_characters_and_tokens_convert_without_overshoot(tokens: int) -> None:
     """As many characters as fit a number of tokens cost no more than those."""
     assert tokens_of_chars(chars_in(tokens)) <= tokens
+
+
+@pytest.mark.parametrize(
+    ("window", "policy", "limit"),
+    [
+        pytest.param(200_000, AUTO_CONDENSE_POLICY, 148_464.0, id="the default policy"),
+        pytest.param(1000, AUTO_CONDENSE_POLICY, 0.0, id="a reserve above the window leaves nothing"),
+        pytest.param(1000, BudgetPolicy(0.5, 1), 500.0, id="no reserve"),
+    ],
+)
+def test_the_limit_is_a_share_of_the_window_less_the_reserve(
+    window: int, policy: BudgetPolicy, limit: float
+) -> None:
+    """The window less the reserve, never below zero, times the ratio."""
+    assert budget_limit(card(window), policy) == limit
+
+
+def test_over_budget_means_strictly_over_the_limit() -> None:
+    """At the limit is not over it."""
+    messages: list[Message] = [UserMessage("small"), UserMessage("ok")]
+    at = BudgetPolicy(1.0, 1)
+    total = estimate_tokens(messages)
+    assert not is_over_budget(messages, card(total), at)
+    assert is_over_budget(messages, card(total - 1), at)

@@ -1,4 +1,4 @@
-"""The digest without a model: every kind of fact, inside a hard budget, over any number of passes."""
+"""The local digest, and the facts that any digest keeps."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ from sidecar.window_budget import (
     BranchSummaryMessage,
     CompactionSummaryMessage,
     CustomMessage,
+    FactIndex,
     Message,
     ToolResultMessage,
     UserMessage,
     estimate_message_tokens,
     local_fallback_digest,
 )
+from sidecar.window_budget.local_digest import add_missing_facts, add_missing_rules, required_rules
+from sidecar.window_budget.selection import PreviousDigest, parse_digest
 
 
 def say(text: str) -> list[Message]:
@@ -61,7 +64,7 @@ def cost(digest: str) -> int:
 
 PLANTED: list[tuple[list[Message], str]] = [
     (
-        ask("Port the billing importer to the new ledger API and keep the CSV format."),
+        ask("Port the billing importer to the new index API and keep the CSV format."),
         "Port the billing importer",
     ),
     (ask("Never write to the production bucket."), "Never write to the production bucket."),
@@ -79,7 +82,7 @@ PLANTED: list[tuple[list[Message], str]] = [
         "src/billing/importer.py: retries = 3 -> retries = 7",
     ),
     (use("write", path="docs/migration.md", content="# Migration"), "docs/migration.md"),
-    (use("read", "text", path="config/ledger.toml"), "config/ledger.toml"),
+    (use("read", "text", path="config/index.toml"), "config/index.toml"),
     (
         use("bash", "Process exited with code 3", command="make deploy-staging"),
         "make deploy-staging [exit 3]",
@@ -93,12 +96,12 @@ PLANTED: list[tuple[list[Message], str]] = [
         ),
         'KeyError: "total"',
     ),
-    (use("webfetch", "HTTP 404 not found", is_error=True, url="https://ledger.example/v2"), "404 not found"),
+    (use("webfetch", "HTTP 404 not found", is_error=True, url="https://index.example/v2"), "404 not found"),
     (
         [BashExecutionMessage("git push origin importer", "rejected: non-fast-forward", 1)],
         "git push origin importer [exit 1]",
     ),
-    (say("The new endpoint is https://ledger.example/v2/entries and the ticket is LEDG-4711."), "LEDG-4711"),
+    (say("The new endpoint is https://index.example/v2/entries and the ticket is LEDG-4711."), "LEDG-4711"),
     (say("The replay needs account acct_9f27c1 and a window of 90 days."), "acct_9f27c1"),
     (ask("The batch size is 2500 rows."), "2500"),
     ([CustomMessage("hook", "We will use the blue deployment slot.")], "blue deployment slot"),
@@ -171,7 +174,7 @@ def test_branches_and_several_digests_are_carried() -> None:
         assert digest.count(word) == 1
 
 
-def test_the_first_and_the_latest_request_are_told_at_length() -> None:
+def test_the_first_and_the_latest_request_are_kept_at_length() -> None:
     """The others get a line."""
     long = "detail " * 60
     messages = ask(f"first {long}") + ask(f"middle {long}") + ask(f"latest {long}")
@@ -260,7 +263,7 @@ def test_of_what_earlier_digests_carry_the_newest_outlives_the_oldest() -> None:
     assert "Never touch api_0.py." in digest
 
 
-def test_a_sentence_that_is_request_and_rule_is_told_once() -> None:
+def test_a_sentence_that_is_request_and_rule_is_kept_once() -> None:
     messages = [*ask("Start."), *ask("Never touch api.py."), *noise(2), *ask("And now the tests, please.")]
     assert local_fallback_digest(messages).count("Never touch api.py.") == 1
 
@@ -274,3 +277,79 @@ def test_how_a_file_was_changed_gives_way_before_that_it_was() -> None:
     second = local_fallback_digest(noise(8), first, max_tokens=500)
     assert sum(f"src/part_{n}.py" in second for n in range(12)) >= 6
     assert "src/part_11.py: x = 1" in local_fallback_digest(ask("go on"), first)
+
+
+RULE = "Never touch the generated files."
+
+
+@pytest.mark.parametrize(
+    ("digest", "expected"),
+    [
+        pytest.param(f"# Guardrails\n- {RULE}", f"# Guardrails\n- {RULE}", id="already there"),
+        pytest.param(
+            "# Guardrails\n* never TOUCH the\n  generated files",
+            "# Guardrails\n* never TOUCH the\n  generated files",
+            id="the words decide, not case, bullets or line ends",
+        ),
+        pytest.param(
+            "# Guardrails\nnone\n\n# Plan\nship", f"# Guardrails\n- {RULE}\n# Plan\nship", id="none goes"
+        ),
+        pytest.param(
+            "# Guardrails\n- be brief\n# Plan",
+            f"# Guardrails\n- be brief\n- {RULE}\n# Plan",
+            id="others stay",
+        ),
+        pytest.param("# Guardrails", f"# Guardrails\n- {RULE}", id="an empty last section"),
+        pytest.param("# Plan\nship", f"# Guardrails\n- {RULE}\n\n# Plan\nship", id="no such section"),
+    ],
+)
+def test_a_rule_the_model_dropped_is_put_back(digest: str, expected: str) -> None:
+    """Under its heading, once, and nothing else is changed."""
+    assert add_missing_rules(digest, (RULE,)) == expected
+    assert add_missing_rules(expected, (RULE,)) == expected
+
+
+def test_rules_come_from_prompts_and_from_earlier_digests() -> None:
+    """Of a model's guardrails, of our own section, and as the user set them since."""
+    index = FactIndex().extend([UserMessage("Use tabs? Always use tabs.\nhello"), UserMessage("Never push.")])
+    carried = parse_digest("# Guardrails\n- be brief\n- none\n# Plan\n- push\n## Rules\n- stay in src")
+    assert required_rules(index, 2, carried) == (
+        "be brief",
+        "stay in src",
+        "Always use tabs.",
+        "Never push.",
+    )
+    assert required_rules(index, 1, PreviousDigest()) == ("Always use tabs.",)
+
+
+def test_required_rules_are_bounded() -> None:
+    """A thousand rules do not fill the window; the newest are among those kept."""
+    index = FactIndex().extend(
+        [UserMessage(f"Never touch {name}.") for name in map("file{}".format, "abcdefgh" * 99)]
+    )
+    rules = required_rules(index, len(index), PreviousDigest())
+    assert sum(map(len, rules)) < 600 * 3.6
+    assert "Never touch fileh." in rules
+
+
+def test_evidence_a_model_leaves_out_is_listed() -> None:
+    """In the sections that the next pass reads again; what is mentioned is not repeated."""
+    messages: list[Message] = [
+        AssistantMessage(
+            (
+                ToolCallBlock(
+                    "1", "edit", {"path": "src/a.py", "old_string": "x = 1", "new_string": "x = 2"}
+                ),
+                ToolCallBlock("2", "bash", {"command": "make test"}),
+            )
+        ),
+        ToolResultMessage("1", "edit", (TextBlock("ok"),)),
+        ToolResultMessage("2", "bash", (TextBlock("exit code: 2\nValueError: no port"),)),
+    ]
+    index = FactIndex().extend(messages)
+    digest = add_missing_facts("# Plan\nrun make test again", index, 3, PreviousDigest())
+    assert digest == (
+        "# Plan\nrun make test again\n# Carryover\n## Files modified\n- src/a.py: x = 1 -> x = 2\n"
+        "## Errors\n- make test: ValueError: no port"
+    )
+    assert add_missing_facts(digest, index, 3, parse_digest(digest)) == digest

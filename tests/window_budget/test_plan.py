@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.llmgateway.contract import CostSheet, ModelCard, TextBlock, ToolCallBlock
+from model_cards import card
+from sidecar.llmgateway.contract import TextBlock, ToolCallBlock
 from sidecar.window_budget import (
     DIGEST_HEADER,
     AssistantMessage,
@@ -23,20 +24,6 @@ from sidecar.window_budget import (
 from sidecar.window_budget.plan import MIN_DIGEST_TOKENS
 
 POLICY = BudgetPolicy(trigger_ratio=0.75, keep_recent=500)
-
-
-def card(window: int) -> ModelCard:
-    return ModelCard(
-        "m",
-        "mock",
-        "mock",
-        "M",
-        context_window=window,
-        max_output_tokens=500,
-        modalities=("text",),
-        reasoning=False,
-        cost=CostSheet(0, 0),
-    )
 
 
 def transcript(words: str) -> list[Message]:

@@ -25,7 +25,6 @@ from sidecar.window_budget import (
     rehydrate_recent_reads,
 )
 from sidecar.window_budget.rehydrate import fresh_files, restore_files, select_candidates
-from sidecar.window_budget.text import path_key
 
 
 def use(
@@ -141,25 +140,6 @@ def test_a_restored_file_can_be_restored_again() -> None:
     """On the next pass it counts as a read of that range."""
     first = rehydrate_recent_reads(use("read", "a b (1).py", "one", offset=5, limit=6), [])
     assert rehydrate_recent_reads(first, []) == first
-
-
-@pytest.mark.parametrize(
-    ("spelling", "key"),
-    [
-        ("a.py", "a.py"),
-        (" ./a.py ", "a.py"),
-        ("src/./x/../a.py", "src/a.py"),
-        ("//srv/a.py", "/srv/a.py"),
-        ("/srv//a.py", "/srv/a.py"),
-        ("file:///srv/a.py", "/srv/a.py"),
-        ("C:\\Work\\a.py", "c:/Work/a.py"),
-        ("file:///C:/Work/a.py", "c:/Work/a.py"),
-        ("../a.py", "../a.py"),
-    ],
-)
-def test_lexical_spellings_of_a_path_have_one_key(spelling: str, key: str) -> None:
-    """Lexical spellings of one path are one path; letters keep their case."""
-    assert path_key(spelling) == key
 
 
 def candidates(messages: list[Message], **links: str) -> tuple[FileCandidate, ...]:

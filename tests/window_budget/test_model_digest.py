@@ -8,71 +8,54 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model_cards import card
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Channel,
     Conversation,
-    CostSheet,
     DoneEmission,
     Emission,
     ErrorEmission,
     GatewayError,
-    ModelCard,
     StreamOptions,
     TextBlock,
 )
 from sidecar.window_budget import FactIndex, Message, SummarizeDeps, UserMessage, flatten_transcript
 from sidecar.window_budget.model_digest import chunk_limits, request_digest_in_chunks, split_into_chunks
 
-
-def card(window: int, output: int = 1000) -> ModelCard:
-    return ModelCard(
-        "m",
-        "mock",
-        "mock",
-        "M",
-        context_window=window,
-        max_output_tokens=output,
-        modalities=("text",),
-        reasoning=False,
-        cost=CostSheet(0, 0),
-    )
-
-
 messages = st.lists(st.text(max_size=40).map(UserMessage), max_size=20)
 
 
 @given(messages, st.integers(1, 200), st.integers(0, 20), st.integers(0, 20))
-def test_pieces_hold_everything_in_order_and_fit(
+def test_chunks_hold_everything_in_order_and_fit(
     transcript: list[Message], max_bytes: int, first: int, second: int
 ) -> None:
-    """Nothing is lost or doubled, and no piece is larger than allowed."""
+    """Nothing is lost or doubled, and no chunk is larger than allowed."""
     low, high = sorted((min(first, len(transcript)), min(second, len(transcript))))
-    ledger = FactIndex().extend(transcript)
-    pieces = [
-        "\n".join(lines)
-        for lines in split_into_chunks(ledger, [(0, low), (high, len(transcript))], max_bytes)
+    index = FactIndex().extend(transcript)
+    chunks = [
+        "\n".join(lines) for lines in split_into_chunks(index, [(0, low), (high, len(transcript))], max_bytes)
     ]
     shown = flatten_transcript([*transcript[:low], *transcript[high:]])
-    assert "".join(pieces).replace("\n", "") == shown.replace("\n", "")
-    if len(pieces) > 1:
-        assert all(len(piece.encode()) <= max(4, max_bytes) for piece in pieces)
+    assert "".join(chunks).replace("\n", "") == shown.replace("\n", "")
+    if len(chunks) > 1:
+        assert all(len(chunk.encode()) <= max(4, max_bytes) for chunk in chunks)
 
 
-def test_without_a_card_everything_is_one_piece() -> None:
+def test_without_a_card_everything_is_one_chunk() -> None:
     """Nothing is known of the window."""
     assert chunk_limits(None) == (None, None)
-    ledger = FactIndex().extend([UserMessage("a"), UserMessage("b")])
-    assert list(split_into_chunks(ledger, [(0, 1), (1, 2)], None)) == [["» you: a", "» you: b"]]
+    index = FactIndex().extend([UserMessage("a"), UserMessage("b")])
+    assert list(split_into_chunks(index, [(0, 1), (1, 2)], None)) == [["» you: a", "» you: b"]]
 
 
 @pytest.mark.parametrize("window", [4000, 8000, 200_000])
-def test_a_piece_and_its_carried_digest_leave_room_for_the_answer(window: int) -> None:
+def test_a_chunk_and_its_carried_digest_leave_room_for_the_answer(window: int) -> None:
     """Bytes and characters, at 3.6 a token, with the answer's share on top."""
-    piece, carried = chunk_limits(card(window))
-    assert piece is not None
+    chunk, carried = chunk_limits(card(window, 1000))
+    assert chunk is not None
     assert carried is not None
-    assert (piece + carried) / 3.6 + min(1000, window // 4) < window
+    assert (chunk + carried) / 3.6 + min(1000, window // 4) < window
 
 
 class Recorder:
@@ -94,7 +77,7 @@ class Recorder:
         yield DoneEmission(AssistantTurn((TextBlock(f"digest {number} " + "z" * 100),)))
 
 
-async def test_each_piece_carries_the_digest_of_those_before_it() -> None:
+async def test_each_chunk_carries_the_digest_of_those_before_it() -> None:
     """The last answer covers all of them; a carried digest is cut to its share."""
     model = Recorder()
     digest = await request_digest_in_chunks(
@@ -109,7 +92,7 @@ async def test_each_piece_carries_the_digest_of_those_before_it() -> None:
     assert [prompt.split("<scrollback>\n")[1][0] for prompt in model.prompts] == ["a", "b", "c"]
 
 
-async def test_a_failed_piece_fails_the_whole() -> None:
+async def test_a_failed_chunk_fails_the_whole() -> None:
     """Half a digest is none."""
     model = Recorder(fails_at=2)
     digest = await request_digest_in_chunks([["a"], ["b"], ["c"]], None, SummarizeDeps(model))
