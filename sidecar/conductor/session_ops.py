@@ -23,7 +23,6 @@ from sidecar.conductor.bridge import (
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.window_budget import (
     AUTO_CONDENSE_POLICY,
-    BudgetPlan,
     BudgetRequest,
     BudgetResult,
     CondenserDeps,
@@ -35,16 +34,13 @@ from sidecar.window_budget import (
     SummarizeDeps,
     apply_plan,
     apply_without_digest,
-    build_chunk_prompt,
-    chunk_limits,
-    digested_spans,
     estimate_tokens,
     fresh_files,
     keep_unchanged,
     plan_compaction,
+    preview_prompt,
     rehydrate_recent_reads,
-    request_digest_in_chunks,
-    split_into_chunks,
+    request_plan_digest,
 )
 
 if TYPE_CHECKING:
@@ -115,7 +111,7 @@ async def compact_messages(
     if invoke is not None:
         token = cancel.child() if cancel is not None else CancelToken()
         deps = SummarizeDeps(invoke, cancel=token, max_tokens=request.max_summary_tokens)
-        digest = await _within(lambda: _request_digest(plan, request, deps), token, deadline_s)
+        digest = await _within(lambda: request_plan_digest(plan, request, deps), token, deadline_s)
     if cancel is not None and cancel.cancelled:
         return keep_unchanged(messages, plan, "cancelled")
     fresh: FreshContents = {}
@@ -123,14 +119,6 @@ async def compact_messages(
         found = read_files([candidate.file for candidate in plan.candidates])
         fresh = found if isinstance(found, Mapping) else await found
     return apply_plan(messages, plan, digest, tuple(fresh_files(plan.candidates, plan.transcript, fresh)))
-
-
-def preview_prompt(plan: BudgetPlan, request: BudgetRequest) -> str | None:
-    """Return the first prompt that carrying out *plan* would send, or None when it would send none."""
-    if plan.noop is not None or plan.cut == 0:
-        return None
-    chunks, prior, carried_chars = _material(plan, request)
-    return build_chunk_prompt(chunks[0], prior or "", carried_chars, request.instructions)
 
 
 def restore_under_count_guard(
@@ -151,23 +139,6 @@ def restore_under_count_guard(
     while restored and (len(restored) > len(dropped) - 2 or estimate_tokens(restored) > room):
         restored = restored[1:]
     return restored
-
-
-async def _request_digest(plan: BudgetPlan, request: BudgetRequest, deps: SummarizeDeps) -> ModelDigest:
-    """Return the model's digest of the messages that *plan* drops, or why there is none."""
-    chunks, prior, carried_chars = _material(plan, request)
-    return await request_digest_in_chunks(
-        chunks, prior, deps, carried_chars=carried_chars, instructions=request.instructions
-    )
-
-
-def _material(plan: BudgetPlan, request: BudgetRequest) -> tuple[list[Sequence[str]], str | None, int | None]:
-    """Return the chunks to show, the digest carried into the first, and the size carried ones are cut to."""
-    facts = plan.transcript.facts
-    max_bytes, carried_chars = chunk_limits(request.summarizer_card or request.card, request.instructions)
-    newest = facts.digests(plan.cut)[-1:]
-    chunks = list(split_into_chunks(facts, digested_spans(plan), max_bytes))
-    return chunks, newest[0].text if newest else None, carried_chars
 
 
 async def _within(

@@ -2,7 +2,7 @@
 
 The seed's names are the pure pieces: estimate, gate, slice, summary, microcompact, rehydrate. A live session
 stands on more of them: :class:`Transcript` (messages that know their weight and facts),
-:func:`plan_compaction` (what would happen, without a model) and :func:`apply_plan` (what did). The runner
+:func:`plan_compaction` (without a model) and :func:`apply_plan` (with the digest). The runner
 that awaits the model is ``sidecar.conductor.session_ops``. This package is pure.
 """
 
@@ -73,17 +73,14 @@ from sidecar.window_budget.microcompact import (
 from sidecar.window_budget.model_digest import (
     ModelDigest,
     SummarizeDeps,
-    build_chunk_prompt,
-    chunk_limits,
-    request_digest_in_chunks,
-    split_into_chunks,
 )
 from sidecar.window_budget.outcome import (
     BudgetResult,
     apply_plan,
     apply_without_digest,
-    digested_spans,
     keep_unchanged,
+    preview_prompt,
+    request_plan_digest,
 )
 from sidecar.window_budget.plan import BudgetPlan, MeterReading, plan_compaction, read_meter
 from sidecar.window_budget.prompt import (
@@ -157,16 +154,13 @@ __all__ = [
     "apply_plan",
     "apply_without_digest",
     "budget_limit",
-    "build_chunk_prompt",
     "build_summary_prompt",
     "calls_of",
-    "chunk_limits",
     "clear_stale_tool_results",
     "compactable_tool_names",
     "condense",
     "condense_scope",
     "create_condenser",
-    "digested_spans",
     "estimate_message_tokens",
     "estimate_tokens",
     "flatten_transcript",
@@ -179,12 +173,12 @@ __all__ = [
     "plan_compaction",
     "plan_slice",
     "prefix_tokens",
+    "preview_prompt",
     "read_meter",
     "rehydrate_recent_reads",
-    "request_digest_in_chunks",
+    "request_plan_digest",
     "restore_files",
     "safe_cut",
-    "split_into_chunks",
     "summarize",
     "text_of",
 ]

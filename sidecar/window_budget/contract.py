@@ -89,7 +89,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class RehydrateOpts:
-    """How many files to restore at most, and in how many tokens, of those that *read_tool_name* read."""
+    """The files to restore: at most *max_files* that *read_tool_name* read, in *token_budget* tokens."""
 
     max_files: int = 5
     token_budget: int = 8000
@@ -105,7 +105,7 @@ class BudgetRequest:
     """One compaction of a live session: everything it depends on besides the messages.
 
     Attributes:
-        force: condense whatever the meter reads; needs no card.
+        force: condense also under the limit; needs no card.
         context_tokens: live occupancy as the provider reported it, 0 for unknown.
         overhead_tokens: system prompt and tool schemas, in this engine's tokens.
         policy: when to condense and how much to keep.

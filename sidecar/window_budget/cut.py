@@ -7,10 +7,10 @@ every provider. For example, with five messages of 10 tokens each, ``u a c r u``
 and ``keep_recent=20``, the search finds 3, which is a result; the cut moves on to 4.
 
 That rule gives up (cut 0) when the newest message alone is larger than the tail, and it may cut between two
-results of one parallel batch. A live session needs more, so ``safe_cut`` walks from the end and keeps a set
-of call ids whose results it has passed and whose calls it has not. A cut is safe where that set is empty. It
-takes the least safe index at or behind the wanted start, failing that the greatest before it, so that an
-oversized newest message or tool group still lets everything before it go.
+results of one parallel batch. A live session needs more, so ``safe_cut`` walks from the end and keeps the set
+of results that it has passed without their calls. A cut is safe where that set is empty. It takes the least
+safe index at or behind the wanted start, failing that the greatest before it, so that an oversized newest
+message or tool group still lets everything before it go.
 
 Invariants: a cut never separates a result from its call, also in parallel batches and when a prompt came in
 between; a call that still waits for its result stays together with all that follows it.

@@ -5,8 +5,8 @@ No tokenizer is asked: a message costs a transparent weighting of its characters
     cost = ceil(characters / 3.6) + framing + 1024 * images
 
 Framing is 4 tokens a message, 2 a block and 6 a tool call or result. The figure leans high on prose, so that
-a compaction comes a little early rather than late. Estimates add up: the cost of a transcript is the sum of
-the costs of its messages, which is what lets ``PrefixMeter`` keep it as messages arrive. For example
+a compaction comes a little early rather than late. Estimates add up: a transcript costs the sum of its
+messages, so ``PrefixMeter`` can keep the sum as messages arrive. For example
 ``UserMessage("hello")`` costs ceil(5 / 3.6) + 4 + 2 = 8 tokens.
 
 These weights belong to this engine alone; ``runtime.memory``, ``rooms.memory`` and ``agentcore`` have theirs.

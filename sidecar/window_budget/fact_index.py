@@ -1,7 +1,7 @@
-"""The fact index: what a transcript says, collected once per message as it arrives.
+"""The fact index: the facts of a transcript, collected once per message as it arrives.
 
-A digest is chosen from facts, and a long session has many of them: the point of this index is that a digest
-costs what it says, not what was said. Three things make that so.
+A digest is chosen from facts, and a long session has many of them. With this index the cost of a digest is
+its own length, not that of the session. Three things make that so.
 
 1. Facts are found once, when their message arrives (a tool call when its result does).
 2. Facts of like shape, their numbers and hashes evened out, share a group. A digest looks at the newest 96
@@ -11,7 +11,7 @@ costs what it says, not what was said. Three things make that so.
    that showing a whole transcript copies a few large strings.
 
 The index is a value like ``PrefixMeter``: versions share one append-only buffer, extending the newest costs
-only what is new, extending an older one copies its part first. Invariant: an index extended step by step
+only the new messages, extending an older one copies its part first. Invariant: an index extended step by step
 equals one built at once.
 """
 
@@ -177,7 +177,7 @@ class FactIndex:
         return self._buffer.ends[end] - self._buffer.ends[start]
 
     def end_within(self, start: int, end: int, max_bytes: int) -> int:
-        """Return the greatest index up to *end* whose text since *start* takes at most *max_bytes* bytes."""
+        """Return the greatest index up to *end* with at most *max_bytes* bytes of text since *start*."""
         ends = self._buffer.ends
         return max(start, bisect_left(ends, ends[start] + max_bytes + 1, start, end + 1) - 1)
 
@@ -224,9 +224,14 @@ class _FactBuffer:
         index = len(self.lines)
         self._add_line(flatten_message(message))
         match message:
-            case AssistantMessage():
-                self._add_facts(_facts_of_assistant(message, index))
-                open_calls.update((call.id, call) for call in calls_of(message))
+            case AssistantMessage(content=content, error_message=error):
+                calls = {call.id: call for call in calls_of(message)}
+                text = "\n".join(block.text for block in content if isinstance(block, TextBlock))
+                if text.strip():
+                    self._add_facts(facts_of_reply(text, index, is_answer=not calls))
+                if error:
+                    self._add_facts([Fact(FactKind.ERROR, one_line(error, ERROR_CHARS), index)])
+                open_calls.update(calls)
                 while len(open_calls) > MAX_OPEN_CALLS:
                     del open_calls[next(iter(open_calls))]
             case ToolResultMessage(tool_call_id=call_id, content=content):
@@ -247,7 +252,7 @@ class _FactBuffer:
                 self._add_user_or_digest(message, index)
 
     def _add_user_or_digest(self, message: Message, index: int) -> None:
-        """Add what stands under the user's role, and the digests that have a role of their own."""
+        """Add a prompt, a restored file or a digest, under the user's role or a role of its own."""
         branch = message.summary if isinstance(message, BranchSummaryMessage) else branch_text(message)
         digest = digest_text(message)
         if digest is not None:
@@ -300,14 +305,6 @@ class _FactBuffer:
                 copy.groups[kind, shape_of(fact_key(kind, group[0].text))] = kept
                 copy.order[kind].append(kept)
         return copy
-
-
-def _facts_of_assistant(message: AssistantMessage, index: int) -> Iterator[Fact]:
-    text = "\n".join(block.text for block in message.content if isinstance(block, TextBlock))
-    if text.strip():
-        yield from facts_of_reply(text, index, is_answer=next(calls_of(message), None) is None)
-    if message.error_message:
-        yield Fact(FactKind.ERROR, one_line(message.error_message, ERROR_CHARS), index)
 
 
 def _count_before(items: Sequence[_HasIndex], before: int) -> int:

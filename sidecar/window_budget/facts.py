@@ -6,7 +6,7 @@ reworded. For example, the prompt "Fix src/a.py. Never touch the tests." gives a
 (its second sentence) and a name (the path).
 
 Every pattern has bounded repetitions and every text is searched at its two ends only, so that the work on one
-message is bounded, whatever its size.
+message is bounded even for megabytes of pasted text.
 """
 
 from __future__ import annotations

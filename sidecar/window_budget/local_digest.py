@@ -1,14 +1,14 @@
 """The local digest, and the facts that any digest must keep.
 
-Without a model a digest is made of what the transcript itself says: paths, commands, error text and rules
-stand in it word for word, which is what summaries by models lose first. It has a heading with the number of
-messages, the prose of earlier digests (half of the room at most), and facts by kind. The user's rules have a
-right to 600 tokens or two fifths of it; the first and the latest request come before them.
+Without a model a digest is made of the transcript's own words: paths, commands, error text and rules stand in
+it word for word, and these are the first things that summaries by models lose. It has a heading with the
+number of messages, the prose of earlier digests (half of the room at most), and facts by kind. The user's
+rules have a right to 600 tokens or two fifths of it; the first and the latest request come before them.
 
 A model's digest is checked after the model has answered. A rule of the user that it dropped is put back under
 ``# Guardrails``; files, commands, errors and names that it does not mention are listed under ``# Carryover``.
 The model's own words are never changed. A fact counts as mentioned when its words stand in the digest in
-order, whatever their case, bullets and line ends; a changed file counts only where it is listed, because a
+order, in any case, with any bullets and line ends; a changed file counts only where it is listed, because a
 mention in prose is lost with the next prose.
 
 Invariants: deterministic, bounded by ``max_tokens``, and repeatable: the facts of a digest survive being
@@ -50,9 +50,6 @@ RULES_SHARE = 0.4
 
 EVIDENCE_TOKENS = 600
 """How many tokens of evidence are added to a model's digest at least; a larger digest may have more."""
-
-PROSE_LINE_CHARS = 400
-"""How much of one line of prose is kept once the whole does not fit."""
 
 MAX_BRANCHES = 4
 BRANCH_CHARS = 300
@@ -128,7 +125,7 @@ def write_local_digest(
     head = f"{CARRYOVER}\n{COUNT_LINE.format(n_messages, '' if n_messages == 1 else 's')}"
     chars = chars_in(max_tokens - MESSAGE_FRAMING_TOKENS - BLOCK_FRAMING_TOKENS) - len(DIGEST_HEADER) - 2
     chars -= len(head) + 4
-    prose = _fit_prose(previous.prose, int(chars * PROSE_SHARE))
+    prose = previous.fit_prose(int(chars * PROSE_SHARE))
     candidates = list_candidates(index, before, previous)
     rules = [candidate for candidate in candidates if candidate.fact.kind is FactKind.RULE]
     required = set(select_facts(rules, min(chars_in(REQUIRED_RULES_TOKENS), int(chars * RULES_SHARE))))
@@ -208,40 +205,3 @@ def add_missing_facts(
 
 def _words_of(text: str) -> str:
     return f" {_NOT_WORD.sub(' ', text.casefold()).strip()} "
-
-
-def _fit_prose(prose: Sequence[str], max_chars: int) -> str:
-    """Return *prose* within *max_chars*: headings, then guardrails, then the top of every section."""
-    whole = "\n".join(prose)
-    if len(whole) <= max_chars:
-        return whole
-    lines = [one_line(line, PROSE_LINE_CHARS) for line in prose]
-    depth, by_depth = 0, list[tuple[int, int]]()
-    in_rules = False
-    for number, line in enumerate(lines):
-        if line.startswith("#"):
-            depth, in_rules = 0, "guardrails" in line.casefold()
-        else:
-            depth += 1
-        by_depth.append((0 if in_rules else depth, number))
-    kept: list[int] = []
-    for _, number in sorted(by_depth):
-        cost = len(lines[number]) + 1
-        if 1 < cost <= max_chars:
-            max_chars -= cost
-            kept.append(number)
-    return "\n".join(_without_empty_sections([lines[number] for number in sorted(kept)]))
-
-
-def _without_empty_sections(lines: Sequence[str]) -> list[str]:
-    """Return *lines* without the headings that no line of content follows.
-
-    >>> _without_empty_sections(["# Plan", "# Status", "shipped"])
-    ['# Status', 'shipped']
-    """
-    following = [*lines, "#"][1:]
-    return [
-        line
-        for line, after in zip(lines, following, strict=True)
-        if not (line.startswith("#") and after.startswith("#"))
-    ]

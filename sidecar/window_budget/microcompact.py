@@ -1,7 +1,7 @@
 """Microcompact: blanking stale tool output, at no cost of a model call.
 
-Only the bodies of old results go, of tools whose output can be produced again; messages, order, ids and pairs
-stay.
+Only the bodies of old results go, of tools with output that can be produced again; messages, order, ids and
+pairs stay.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ from sidecar.window_budget.contract import CondenseScope, FallbackReason
 from sidecar.window_budget.estimate import chars_in, tokens_of_chars
 from sidecar.window_budget.fact_index import FactIndex
 from sidecar.window_budget.prompt import CONDENSER_BRIEF, SECTION_TEMPLATE, assemble_prompt
-from sidecar.window_budget.text import cut_end
+from sidecar.window_budget.text import cut_end, split_bytes
 
 WINDOW_SHARE = 0.8
 """How much of the window a prompt takes at most: the estimate is a heuristic."""
@@ -52,8 +52,6 @@ FRAME_TOKENS = tokens_of_chars(len(CONDENSER_BRIEF) + len(SECTION_TEMPLATE) + 40
 """Brief, headings, framing line, tags."""
 
 MIN_CHUNK_BYTES = 512
-MAX_CHARACTER_BYTES = 4
-"""The longest character in UTF-8."""
 
 _UNUSABLE: dict[StopReason, FallbackReason] = {
     "max_output": "truncated",
@@ -184,20 +182,8 @@ def split_into_chunks(
                 yield from filter(None, [facts.scrollback(start, stop)])
             else:
                 stop = start + 1
-                yield from ([part] for part in _divide("".join(facts.scrollback(start, stop)), max_bytes))
+                yield from ([part] for part in split_bytes("".join(facts.scrollback(start, stop)), max_bytes))
             start = stop
-
-
-def _divide(text: str, max_bytes: int) -> Iterator[str]:
-    """Yield *text*, which is longer than *max_bytes*, in parts that end between characters."""
-    data = text.encode("utf-8", "replace")
-    start, step = 0, max(max_bytes, MAX_CHARACTER_BYTES)
-    while start < len(data):
-        end = min(start + step, len(data))
-        while end < len(data) and data[end] & 0xC0 == 0x80:
-            end -= 1
-        yield data[start:end].decode()
-        start = end
 
 
 async def _read_reply(channel: Channel, cancel: CancelToken | None) -> ModelDigest:

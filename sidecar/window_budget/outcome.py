@@ -1,8 +1,8 @@
-"""The outcome of a compaction: a plan and a digest become a transcript, or the input stays as it is.
+"""The outcome of a plan: its digest is requested, and both become a transcript, or the input stays as it is.
 
 A result is accepted only if it costs fewer tokens than the input, and fits the room where there is one; a
-model's digest that breaks either is replaced by the local one, which was planned to fit. No model is called
-here.
+model's digest that breaks either is replaced by the local one, which was planned to fit. The digest that an
+earlier compaction left is carried in a block of its own and not shown as transcript again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sidecar.window_budget.condenser import digest_message, newest_timestamp
-from sidecar.window_budget.contract import CondenseScope, FallbackReason, NoOpReason, SummarySource
+from sidecar.window_budget.contract import (
+    BudgetRequest,
+    CondenseScope,
+    FallbackReason,
+    NoOpReason,
+    SummarySource,
+)
 from sidecar.window_budget.estimate import estimate_message_tokens, tokens_of_chars
 from sidecar.window_budget.local_digest import (
     EVIDENCE_TOKENS,
@@ -22,7 +28,14 @@ from sidecar.window_budget.local_digest import (
     write_local_digest,
 )
 from sidecar.window_budget.message import Message, UserMessage
-from sidecar.window_budget.model_digest import ModelDigest
+from sidecar.window_budget.model_digest import (
+    ModelDigest,
+    SummarizeDeps,
+    build_chunk_prompt,
+    chunk_limits,
+    request_digest_in_chunks,
+    split_into_chunks,
+)
 from sidecar.window_budget.plan import BudgetPlan
 from sidecar.window_budget.rehydrate import FreshText, GoneFile, RestoredRange, restore_files
 from sidecar.window_budget.tool_use import FileRange
@@ -97,17 +110,45 @@ def apply_without_digest(plan: BudgetPlan) -> BudgetResult:
     )
 
 
-def digested_spans(plan: BudgetPlan) -> list[tuple[int, int]]:
-    """Return the ranges ``[start, end)`` that the digest covers, without the digest that is carried.
+def preview_prompt(plan: BudgetPlan, request: BudgetRequest) -> str | None:
+    """Return the first prompt that carrying out *plan* would send, or None when it would send none."""
+    if plan.noop is not None or plan.cut == 0:
+        return None
+    chunks, prior, carried_chars = _digest_material(plan, request)
+    return build_chunk_prompt(chunks[0], prior or "", carried_chars, request.instructions)
 
-    Results without a call follow at the end. The newest prompt is included even where it is kept.
+
+async def request_plan_digest(plan: BudgetPlan, request: BudgetRequest, deps: SummarizeDeps) -> ModelDigest:
+    """Return the model's digest of the messages that *plan* drops, or why there is none.
+
+    Args:
+        plan: a plan that folds.
+        request: the request it was planned for.
+        deps: the model call; its ``prior_digest`` is not used here.
     """
-    newest = plan.transcript.facts.digests(plan.cut)[-1:]
-    orphans = [(index, index + 1) for index in plan.transcript.meter.orphans_from(plan.cut)]
-    if not newest:
-        return [(0, plan.cut), *orphans]
-    carried = newest[0].index
-    return [(0, carried), (carried + 1, plan.cut), *orphans]
+    chunks, prior, carried_chars = _digest_material(plan, request)
+    return await request_digest_in_chunks(
+        chunks, prior, deps, carried_chars=carried_chars, instructions=request.instructions
+    )
+
+
+def _digest_material(
+    plan: BudgetPlan, request: BudgetRequest
+) -> tuple[list[Sequence[str]], str | None, int | None]:
+    """Return the chunks to show, the digest carried into the first, and the size carried ones are cut to.
+
+    Results without a call follow at the end. The newest prompt is shown even where it is kept.
+    """
+    facts = plan.transcript.facts
+    max_bytes, carried_chars = chunk_limits(request.summarizer_card or request.card, request.instructions)
+    spans = [(index, index + 1) for index in plan.transcript.meter.orphans_from(plan.cut)]
+    newest = facts.digests(plan.cut)[-1:]
+    if newest:
+        spans = [(0, newest[0].index), (newest[0].index + 1, plan.cut), *spans]
+    else:
+        spans = [(0, plan.cut), *spans]
+    chunks = list(split_into_chunks(facts, spans, max_bytes))
+    return chunks, newest[0].text if newest else None, carried_chars
 
 
 def apply_plan(
@@ -131,20 +172,19 @@ def apply_plan(
         if tokens_of_chars(len(note)) > plan.digest_tokens * MISSING_NOTE_SHARE:
             note = ""
     failure = digest.failure
-    text = _complete_digest(plan, digest.text) + note if failure is None else ""
+    facts = plan.transcript.facts
+    previous = collect_previous(facts, plan.cut)
+    text = ""
     if failure is None:
+        text = add_missing_rules(digest.text, required_rules(facts, plan.cut, previous))
+        spare = plan.digest_tokens - tokens_of_chars(len(text))
+        text = add_missing_facts(text, facts, plan.cut, previous, max(EVIDENCE_TOKENS, spare)) + note
         after = plan.tail.tokens + estimate_message_tokens(_digest_message(plan, text))
         if after >= plan.tokens_before or (plan.meter.room is not None and after > plan.meter.room):
             failure = "tooLong"
     if failure is not None:
-        facts = plan.transcript.facts
-        text = write_local_digest(
-            facts,
-            plan.cut,
-            collect_previous(facts, plan.cut),
-            max_tokens=plan.digest_tokens - tokens_of_chars(len(note)),
-            count=plan.dropped_count,
-        )
+        max_tokens = plan.digest_tokens - tokens_of_chars(len(note))
+        text = write_local_digest(facts, plan.cut, previous, max_tokens=max_tokens, count=plan.dropped_count)
         text += note
     result = _assemble(plan, _digest_message(plan, text), files)
     if result.tokens_after >= plan.tokens_before:
@@ -168,15 +208,6 @@ def _assemble(
         tokens_after=spent + sum(file.tokens for file in restored),
         restored=restored,
     )
-
-
-def _complete_digest(plan: BudgetPlan, text: str) -> str:
-    """Return the model's *text* with the user's rules and the evidence that it left out."""
-    facts = plan.transcript.facts
-    previous = collect_previous(facts, plan.cut)
-    text = add_missing_rules(text, required_rules(facts, plan.cut, previous))
-    spare = plan.digest_tokens - tokens_of_chars(len(text))
-    return add_missing_facts(text, facts, plan.cut, previous, max(EVIDENCE_TOKENS, spare))
 
 
 def _digest_message(plan: BudgetPlan, text: str) -> UserMessage:

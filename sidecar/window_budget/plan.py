@@ -1,7 +1,7 @@
-"""The plan of a compaction: how full the window is, and what condensing would do, without a model call.
+"""The plan of a compaction: how full the window is, and the effect of condensing, without a model call.
 
 The pure rules of the seed document decide where a transcript could be cut. A live session needs more: the
-newest prompt stays whatever happens, pairs stay whole in parallel batches too, one giant message blocks
+newest prompt always stays, pairs stay whole in parallel batches too, one giant message blocks
 nothing, and the kept messages leave room for the digest inside the limit.
 
 *Room* is the tokens that messages may take: the limit of the policy less system prompt and tools, scaled down
@@ -76,6 +76,15 @@ class MeterReading:
     room: int | None
     is_over: bool
 
+    @property
+    def reason_to_wait(self) -> NoOpReason | None:
+        """Why an automatic compaction is not due, None when it is."""
+        if self.limit is None:
+            return "noWindow"
+        if not self.is_over:
+            return "underBudget"
+        return "overheadTooLarge" if self.room is None else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetPlan:
@@ -122,7 +131,7 @@ class BudgetPlan:
 
     @property
     def dropped_tokens(self) -> int:
-        """The tokens that go, including those of blanked and cut bodies."""
+        """The tokens that go, blanked and cut bodies included."""
         return 0 if self.noop else self.tokens_before - self.tail.tokens
 
     @property
@@ -161,7 +170,7 @@ def read_meter(messages: Sequence[Message], request: BudgetRequest) -> MeterRead
 
 
 def plan_compaction(messages: Sequence[Message], request: BudgetRequest) -> BudgetPlan:
-    """Return what condensing *messages* would do.
+    """Return the plan of condensing *messages*.
 
     Costs the length of the tail when *messages* is a :class:`Transcript`, else one pass over them.
 
@@ -169,7 +178,7 @@ def plan_compaction(messages: Sequence[Message], request: BudgetRequest) -> Budg
     'nothingToDrop'
     """
     meter = read_meter(messages, request)
-    if not request.force and (reason := _reason_to_wait(meter)):
+    if not request.force and (reason := meter.reason_to_wait):
         return BudgetPlan(transcript=Transcript(), meter=meter, noop=reason)
     transcript = Transcript.of(messages)
     cut = _choose_cut(transcript, request, meter.room)
@@ -184,15 +193,6 @@ def plan_compaction(messages: Sequence[Message], request: BudgetRequest) -> Budg
         # Cutting bodies down is not enough: fold everything but the newest prompt, old digests included.
         return _plan_folding(replace(plan, cut=len(transcript)), request)
     return lighter if lighter.tail.tokens < plan.tokens_before else replace(plan, noop="nothingToDrop")
-
-
-def _reason_to_wait(meter: MeterReading) -> NoOpReason | None:
-    """Return why an automatic compaction is not due, or None when it is."""
-    if meter.limit is None:
-        return "noWindow"
-    if not meter.is_over:
-        return "underBudget"
-    return "overheadTooLarge" if meter.room is None else None
 
 
 def _choose_cut(transcript: Transcript, request: BudgetRequest, room: int | None) -> int:
@@ -221,7 +221,7 @@ def _has_news(transcript: Transcript, cut: int) -> bool:
 
 
 def _plan_folding(plan: BudgetPlan, request: BudgetRequest) -> BudgetPlan:
-    """Return *plan* with the messages before its cut replaced by a digest."""
+    """Return *plan* with the messages before its cut replaced by a digest, and files to restore."""
     room = plan.meter.room
     plan = _plan_tail(replace(plan, digest_tokens=_digest_size(plan)))
     is_too_large = room is not None and plan.tail.tokens > room - plan.digest_tokens
@@ -230,11 +230,22 @@ def _plan_folding(plan: BudgetPlan, request: BudgetRequest) -> BudgetPlan:
         plan = _plan_tail(replace(plan, cut=len(plan.transcript)))
     if plan.tail.tokens + MIN_DIGEST_TOKENS >= plan.tokens_before:
         return BudgetPlan(transcript=plan.transcript, meter=plan.meter, noop="wouldNotShrink")
-    return _plan_files(plan, request)
+    blanked = frozenset(
+        index
+        for index, message in zip(plan.kept, plan.tail.messages, strict=True)
+        if isinstance(message, ToolResultMessage) and is_cleared(message)
+    )
+    opts = request.rehydrate
+    candidates = select_candidates(plan.transcript, plan.cut, opts, request.resolve_path, blanked)
+    taken = plan.tail.tokens + plan.digest_tokens
+    limits = [opts.token_budget, plan.tokens_before - 1 - taken]
+    if room is not None:
+        limits += [int(room * FILES_SHARE), room - taken]
+    return replace(plan, candidates=candidates, files_tokens=max(0, min(limits)))
 
 
 def _digest_size(plan: BudgetPlan) -> int:
-    """Return the tokens a digest may take: those of an earlier one, and half of those of new messages."""
+    """Return the tokens a digest may take: as many as an earlier one, and half as many as new messages."""
     transcript, room = plan.transcript, plan.meter.room
     carried = sum(
         estimate_message_tokens(transcript[digest.index]) for digest in transcript.facts.digests(plan.cut)
@@ -265,19 +276,3 @@ def _plan_tail(plan: BudgetPlan) -> BudgetPlan:
         tools=transcript.facts.tools,
     )
     return replace(plan, kept=tuple(kept), tail=tail)
-
-
-def _plan_files(plan: BudgetPlan, request: BudgetRequest) -> BudgetPlan:
-    """Return *plan* with the files that could be restored and the tokens they may take."""
-    blanked = frozenset(
-        index
-        for index, message in zip(plan.kept, plan.tail.messages, strict=True)
-        if isinstance(message, ToolResultMessage) and is_cleared(message)
-    )
-    opts = request.rehydrate
-    candidates = select_candidates(plan.transcript, plan.cut, opts, request.resolve_path, blanked)
-    taken = plan.tail.tokens + plan.digest_tokens
-    limits = [opts.token_budget, plan.tokens_before - 1 - taken]
-    if plan.meter.room is not None:
-        limits += [int(plan.meter.room * FILES_SHARE), plan.meter.room - taken]
-    return replace(plan, candidates=candidates, files_tokens=max(0, min(limits)))

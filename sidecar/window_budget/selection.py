@@ -6,11 +6,11 @@ the index compete for its characters, in a small economy.
     price = (8 + rank [+ 24 when minor]) * max(length, least) / weight of the kind
 
 ``rank`` is 0 for the newest of a kind; ``least`` is 40 characters, or 20 for names and paths, so that a dozen
-tiny facts do not beat one error. The cheapest candidates are taken until the characters are spent. Evicted is
-what is old, long and says little. Facts of an earlier digest rank 4 behind a new one of their kind: the
-oldest rule first among them, because rules do not age; of all else the newest, so that a long session neither
-carries its first hour for ever nor forgets each later one at once. The first and the latest request come
-before all else (price -1).
+tiny facts do not beat one error. The cheapest candidates are taken until the characters are spent, so that
+old and long facts that say little are evicted. Facts of an earlier digest rank 4 behind a new one of their
+kind: the oldest rule first among them, because rules do not age; of all else the newest, so that a long
+session neither carries its first hour for ever nor forgets each later one at once. The first and the latest
+request come before all else (price -1).
 
 For example, with 160 characters to spend, a rule of 60 characters (weight 8, rank 0: price 60) is taken
 before a command of 60 (weight 5: 96) and before an outcome of 60 (weight 1.5: 320).
@@ -18,7 +18,7 @@ before a command of 60 (weight 5: 96) and before an outcome of 60 (weight 1.5: 3
 The layout is one section per kind. :func:`parse_digest` reads it again, so that carrying a digest on merges
 its facts and never nests one digest in another. Invariants: deterministic; no text is reworded; each fact
 once.
-Cost: one sort of the candidates, whose number the index bounds.
+Cost: one sort of the candidates; the index bounds their number.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ COUNT_LINE = "{} earlier message{} condensed without a model."
 JOINT = "; "
 JOINED_KINDS = frozenset({FactKind.READ, FactKind.NAME})
 """Kinds that stand on one line, parted by :data:`JOINT`."""
+
+PROSE_LINE_CHARS = 400
+"""How much of one line of prose is kept once the whole does not fit."""
 
 BASE_RANK = 8
 """Added to every rank: how little it matters to be the newest of a kind, against being short."""
@@ -113,6 +116,36 @@ class PreviousDigest:
     facts: tuple[Fact, ...] = ()
     prose: tuple[str, ...] = ()
 
+    def fit_prose(self, max_chars: int) -> str:
+        """Return the prose within *max_chars*: headings, then guardrails, then the top of every section.
+
+        A heading goes when no line of its section is kept.
+        """
+        whole = "\n".join(self.prose)
+        if len(whole) <= max_chars:
+            return whole
+        lines = [one_line(line, PROSE_LINE_CHARS) for line in self.prose]
+        depth, by_depth = 0, list[tuple[int, int]]()
+        in_rules = False
+        for number, line in enumerate(lines):
+            if line.startswith("#"):
+                depth, in_rules = 0, "guardrails" in line.casefold()
+            else:
+                depth += 1
+            by_depth.append((0 if in_rules else depth, number))
+        kept: list[int] = []
+        for _, number in sorted(by_depth):
+            cost = len(lines[number]) + 1
+            if 1 < cost <= max_chars:
+                max_chars -= cost
+                kept.append(number)
+        chosen = [lines[number] for number in sorted(kept)]
+        following = [*chosen, "#"][1:]
+        pairs = zip(chosen, following, strict=True)
+        return "\n".join(
+            line for line, after in pairs if not (line.startswith("#") and after.startswith("#"))
+        )
+
     def rules(self) -> Iterator[str]:
         """Yield its rules: the lines under a guardrails heading, then the facts of our own section.
 
@@ -139,7 +172,7 @@ def list_candidates(
     Args:
         index: the facts of the transcript.
         before: only facts of messages before this index count.
-        previous: the earlier digests, whose facts count as older than all.
+        previous: the earlier digests; their facts count as older than all.
         kinds: the kinds wanted.
     """
     found: dict[tuple[FactKind, str], FactCandidate] = {}

@@ -77,7 +77,12 @@ def fit_tail(
     Returns:
         The tail. Its ``tokens`` exceed ``room - reserve`` where replies and calls alone do.
     """
-    lighter = blank_results(messages, DEFAULT_KEEP_RECENT, may_blank=_is_worth_blanking, tools=tools)
+
+    def may_blank(result: ToolResultMessage) -> bool:
+        # An error is kept, it is short and it is evidence; a body shorter than the placeholder frees nothing.
+        return not result.is_error and len(text_of(result.content)) > len(CLEARED_TOOL_RESULT)
+
+    lighter = blank_results(messages, DEFAULT_KEEP_RECENT, may_blank=may_blank, tools=tools)
     lighter = lighter or tuple(messages)
     tokens = estimate_tokens(lighter)
     blanked = _count_changes(messages, lighter)
@@ -185,11 +190,6 @@ def _body_length(message: Message) -> int:
             return len(output)
         case _:
             return 0
-
-
-def _is_worth_blanking(result: ToolResultMessage) -> bool:
-    """Whether blanking *result* frees anything; an error is kept, it is short and it is evidence."""
-    return not result.is_error and len(text_of(result.content)) > len(CLEARED_TOOL_RESULT)
 
 
 def _count_changes(before: Sequence[Message], after: Sequence[Message]) -> int:

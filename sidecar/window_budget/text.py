@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+from collections.abc import Iterator
 from typing import Any
 
 # The lookbehind keeps a long run of blanks from being tried at each of its characters.
@@ -87,6 +88,22 @@ def byte_length(text: str) -> int:
     (6, 2)
     """
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
+def split_bytes(text: str, max_bytes: int) -> Iterator[str]:
+    """Yield *text* in parts of at most *max_bytes* bytes in UTF-8, or one character where that is longer.
+
+    >>> list(split_bytes("aé日", 3))
+    ['aé', '日']
+    """
+    data = text.encode("utf-8", "replace")
+    start, step = 0, max(max_bytes, 4)
+    while start < len(data):
+        end = min(start + step, len(data))
+        while end < len(data) and data[end] & 0xC0 == 0x80:
+            end -= 1
+        yield data[start:end].decode()
+        start = end
 
 
 def path_key(path: str) -> str:

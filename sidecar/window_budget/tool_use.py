@@ -1,7 +1,7 @@
 """Tool calls as facts: files read and changed, commands with their outcome, errors.
 
-A call counts once its result is known, so that a failed edit is no modification. What a tool does is looked
-up in a table of :class:`CallEffect`; the library's default, :data:`TOOL_EFFECTS`, has the names that coding
+A call counts once its result is known, so that a failed edit is no modification. The effect of a tool stands
+in a table of :class:`CallEffect`; the library's default, :data:`TOOL_EFFECTS`, has the names that coding
 agents give their tools, and a host hands in a table of its own. A tool that is in no table is kept as a call
 with its arguments.
 """
@@ -173,7 +173,8 @@ def facts_of_call(
     """
     effect = effect_of(tools, call.name)
     command = _command_of(call) if effect.runs else None
-    code = _exit_code(body) if command is not None else None
+    found = _EXIT_CODE.search(body[:OUTCOME_CHARS]) or _EXIT_CODE.search(body[-OUTCOME_CHARS:])
+    code = int(found.group(1)) if command is not None and found else None
     failed = is_error or bool(code)
     is_looking = command is not None and bool(_LOOKING.match(command))
     if failed:
@@ -228,11 +229,6 @@ def _command_of(call: ToolCallBlock) -> str | None:
     if isinstance(value, list | tuple):
         value = " ".join(map(str, value))
     return one_line(value, COMMAND_CHARS) if isinstance(value, str) and value.strip() else None
-
-
-def _exit_code(body: str) -> int | None:
-    found = _EXIT_CODE.search(body[:OUTCOME_CHARS]) or _EXIT_CODE.search(body[-OUTCOME_CHARS:])
-    return int(found.group(1)) if found else None
 
 
 def _first_difference(arguments: Any) -> str:
