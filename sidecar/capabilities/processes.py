@@ -126,7 +126,13 @@ async def run_child(
         if reason == "exited":
             drain_s = _DRAIN_S
         else:
-            await _end(transport, child, _GRACE_S if reason == "cancelled" else _TIMEOUT_GRACE_S)
+            started = await asyncio.to_thread(_descendants, transport.get_pid())
+            signal_group(transport, signal.SIGTERM)
+            grace_s = _GRACE_S if reason == "cancelled" else _TIMEOUT_GRACE_S
+            await asyncio.wait((child.exited,), timeout=grace_s)
+            signal_group(transport, KILL)
+            _kill(started)
+            await asyncio.wait((child.exited,), timeout=_DRAIN_S)
         # A process of the group that is about to end may do so by itself.
         await asyncio.wait((child.closed,), timeout=_GRACE_S)
         return ChildEnd(transport.get_returncode(), reason)
@@ -199,16 +205,6 @@ async def _write_input(spec: ChildSpec, transport: asyncio.SubprocessTransport) 
     finally:
         # Also when there is nothing to write: the child must not wait for it.
         stdin.close()
-
-
-async def _end(transport: asyncio.SubprocessTransport, child: _Child, grace_s: float) -> None:
-    """AskUser the group to end, and after *grace_s* seconds kill it and the descendants that have left it."""
-    started = await asyncio.to_thread(_descendants, transport.get_pid())
-    signal_group(transport, signal.SIGTERM)
-    await asyncio.wait((child.exited,), timeout=grace_s)
-    signal_group(transport, KILL)
-    _kill(started)
-    await asyncio.wait((child.exited,), timeout=_DRAIN_S)
 
 
 def signal_group(transport: asyncio.SubprocessTransport, sent: signal.Signals) -> None:

@@ -71,7 +71,12 @@ class Search:
         self.n_files = 0
         self.skipped = {"large": 0, "unreadable": 0, "long_lines": 0}
         self.note: str | None = None
-        self._find = self._compile()
+        flags = re.IGNORECASE if job.ignore_case else 0
+        try:
+            self._find = re.compile(job.pattern, flags).search
+        except (re.error, OverflowError, RecursionError) as error:
+            self.note = f"the pattern is not a valid regular expression ({error}); searched as plain text"
+            self._find = re.compile(re.escape(job.pattern), flags).search
         self._may_hold = self._prefilter()
 
     @property
@@ -102,14 +107,6 @@ class Search:
             for index in wanted
             if 0 <= index < len(lines)
         ]
-
-    def _compile(self) -> Callable[[str], re.Match[str] | None]:
-        flags = re.IGNORECASE if self.job.ignore_case else 0
-        try:
-            return re.compile(self.job.pattern, flags).search
-        except (re.error, OverflowError, RecursionError) as error:
-            self.note = f"the pattern is not a valid regular expression ({error}); searched as plain text"
-            return re.compile(re.escape(self.job.pattern), flags).search
 
     def _prefilter(self) -> Callable[[bytes], bool]:
         """Return a quick test of a file's bytes: False is certain, after True the lines must be searched."""

@@ -12,15 +12,17 @@ import msgspec
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.contract import PlanEntry, PlanStatus, ToolContext, ToolReply
 from sidecar.capabilities.effects import NO_EFFECTS
+from sidecar.capabilities.output import cut_line
 from sidecar.capabilities.typed_tool import TypedTool
 
+_SHOWN_CHARS = 200
 _SIGNS: dict[PlanStatus, str] = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
 class TodoEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One step."""
 
-    content: Annotated[str, msgspec.Meta(min_length=1, description="What is to be done.")]
+    content: Annotated[str, msgspec.Meta(min_length=1, max_length=1000, description="What is to be done.")]
     status: PlanStatus = "pending"
     priority: Literal["high", "medium", "low"] = "medium"
 
@@ -28,7 +30,9 @@ class TodoEntry(msgspec.Struct, frozen=True, kw_only=True):
 class TodoArguments(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of the todo tool."""
 
-    entries: Annotated[tuple[TodoEntry, ...], msgspec.Meta(description="The whole plan, in order.")]
+    entries: Annotated[
+        tuple[TodoEntry, ...], msgspec.Meta(max_length=100, description="The whole plan, in order.")
+    ]
 
 
 async def _todo(arguments: TodoArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
@@ -36,7 +40,8 @@ async def _todo(arguments: TodoArguments, context: ToolContext, cancel: CancelTo
     context.set_plan(plan)
     if not plan:
         return ToolReply("the plan is empty now")
-    return ToolReply("\n".join(f"{_SIGNS[entry.status]} {entry.content}" for entry in plan))
+    lines = (f"{_SIGNS[entry.status]} {cut_line(entry.content, _SHOWN_CHARS)}" for entry in plan)
+    return ToolReply("\n".join(lines))
 
 
 TODO = TypedTool(

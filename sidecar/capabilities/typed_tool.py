@@ -100,15 +100,13 @@ def _tidy(node: Any, definitions: Mapping[str, Any]) -> Any:
         return node
     if "$ref" in node:
         return _tidy(definitions[node["$ref"].rpartition("/")[2]], definitions)
-    kept = {key: _tidy(value, definitions) for key, value in node.items() if not _is_noise(key, value)}
+    kept = {}
+    for key, value in node.items():
+        # A property may well be called "title": only the schema's own titles are text.
+        is_title = key == "title" and isinstance(value, str)
+        if key != "$defs" and not is_title and not (key == "default" and value is None):
+            kept[key] = _tidy(value, definitions)
     if "enum" in kept:
         kept["type"] = "string"
     choices = [choice for choice in kept.pop("anyOf", ()) if choice != {"type": "null"}]
     return {**kept, **choices[0]} if len(choices) == 1 else kept | ({"anyOf": choices} if choices else {})
-
-
-def _is_noise(key: str, value: Any) -> bool:
-    # A property may well be called "title": only the schema's own titles are text.
-    return (
-        key == "$defs" or (key == "title" and isinstance(value, str)) or (key == "default" and value is None)
-    )

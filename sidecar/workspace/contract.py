@@ -127,7 +127,7 @@ class WatchStatus:
 EditApplier: TypeAlias = Callable[[FileView, str], Awaitable[bool]]
 """``async (before, new_text) -> bool``: applies an edit in an editor's open buffer, which is *before* now.
 
-Contract: returns False when the editor refused (another version, or the user said no); never raises.
+Contract: returns False when the editor refused (another version, or the user refused); never raises.
 """
 
 

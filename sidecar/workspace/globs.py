@@ -21,11 +21,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
+from sidecar._internal.errors import InvalidInput
+
 _TOKEN = re.compile(r"(?s)\*+|\?|\\.|\[[!^]?\]?(?:\\.|[^\]\\])*\]|.")
 _CLASS_ITEM = re.compile(r"(?s)\\(.)|(-)|(.)")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _FOLDERS = "(?:[^/]+/)*"
 _BRACES_CAP = 64
+_CHOICES_CAP = 1000
 _LINE_CAP = 1000
 
 
@@ -55,7 +58,8 @@ def glob_regex(pattern: str) -> str:
 def glob_matcher(pattern: str) -> Callable[[str], bool]:
     """Return a test whether a relative path matches *pattern*, the way people search for files.
 
-    A pattern without a slash matches names at any depth; ``{a,b}`` stands for either.
+    A pattern without a slash matches names at any depth; ``{a,b}`` stands for either. Raises InvalidInput for
+    too many choices in braces.
 
     >>> matches = glob_matcher("*.{ts,tsx}")
     >>> matches("src/a.tsx"), matches("src/a.js")
@@ -183,9 +187,17 @@ def _translate(token: str) -> str:
 
 
 def _alternatives(pattern: str) -> list[str]:
-    """Return *pattern* once for each choice of its braces; at most so many, for they multiply."""
+    """Return *pattern* once for each choice of its braces.
+
+    Choices multiply: once there are many patterns, further braces are taken literally. Raises InvalidInput
+    for more than a thousand patterns.
+    """
     patterns = [pattern]
     while len(patterns) < _BRACES_CAP and (match := _BRACES.search(patterns[0])):
         whole, choices = match.group(0), match.group(1).split(",")
+        n_patterns = len(patterns) * len(choices)
+        if n_patterns > _CHOICES_CAP:
+            message = f"the pattern has {n_patterns} choices in its braces, the limit is {_CHOICES_CAP}"
+            raise InvalidInput(message, hint="use fewer, or a star")
         patterns = [each.replace(whole, choice, 1) for each in patterns for choice in choices]
     return patterns

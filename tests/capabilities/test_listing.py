@@ -136,3 +136,10 @@ async def test_a_cancelled_walk_ends(desk: Desk) -> None:
     plant(desk)
     desk.cancel.cancel()
     assert await desk.output(GLOB, pattern="*") == "no file matches *"
+
+
+@pytest.mark.parametrize("tool", [GLOB, FIND], ids=["glob", "find"])
+async def test_too_many_brace_choices_are_refused_at_once(desk: Desk, tool: Tool) -> None:
+    pattern = "{" + ",".join(map(str, range(100_000))) + "}"
+    failure = await desk.failure(tool, **{"pattern" if tool is GLOB else "name": pattern})
+    assert "100000 choices in its braces, the limit is 1000" in failure

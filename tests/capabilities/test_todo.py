@@ -34,3 +34,11 @@ async def test_a_bad_plan_changes_nothing(desk: Desk) -> None:
         TODO, entries=[{"content": "x", "status": "later"}]
     )
     assert desk.plan == (PlanEntry("old"),)
+
+
+async def test_a_plan_is_bounded(desk: Desk) -> None:
+    entry = {"content": "x" * 1_000}
+    output = await desk.output(TODO, entries=[entry] * 100)
+    assert len(output) < 30_000
+    assert "of length <= 100 " in await desk.failure(TODO, entries=[entry] * 101)
+    assert "of length <= 1000 " in await desk.failure(TODO, entries=[{"content": "x" * 1_001}])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final, TypeAlias
 
 import anyio
@@ -67,13 +67,20 @@ FindTrouble: TypeAlias = Callable[[], Awaitable[str | None]]
 @asynccontextmanager
 async def open_link(server: McpServer, host: ServerHost) -> AsyncIterator[PackageLink]:
     """Open a connection to *server*, shake hands, and close both at the end."""
-    _demote_logs()
-    opened = _open_process(server, host) if isinstance(server, StdioServer) else _open_http(server)
-    async with opened as (channel, trouble):
-        link = PackageLink(channel, trouble)
-        async with link.session:
-            await link.initialize()
-            yield link
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        if not any(isinstance(handler, _DebugHandler) for handler in logger.handlers):
+            logger.addHandler(_DebugHandler())
+            logger.propagate = False
+    async with AsyncExitStack() as stack:
+        if isinstance(server, StdioServer):
+            process = await stack.enter_async_context(run_server(server, host))
+            link = PackageLink(JSONRPCDispatcher(process.incoming, process.outgoing), process.why_ended)
+        else:
+            link = PackageLink(*await stack.enter_async_context(_open_http(server)))
+        await stack.enter_async_context(link.session)
+        await link.initialize()
+        yield link
 
 
 class PackageLink:
@@ -188,14 +195,6 @@ class _Channel(Dispatcher[TransportContext]):
 
 
 @asynccontextmanager
-async def _open_process(
-    server: StdioServer, host: ServerHost
-) -> AsyncIterator[tuple[JSONRPCDispatcher, FindTrouble]]:
-    async with run_server(server, host) as process:
-        yield JSONRPCDispatcher(process.incoming, process.outgoing), process.why_ended
-
-
-@asynccontextmanager
 async def _open_http(server: HttpServer) -> AsyncIterator[tuple[JSONRPCDispatcher, FindTrouble]]:
     refusal: str | None = None
 
@@ -267,11 +266,3 @@ class _DebugHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         _log.debug("%s: %s", record.name, record.getMessage(), exc_info=record.exc_info)
-
-
-def _demote_logs() -> None:
-    for name in _LOGGERS:
-        logger = logging.getLogger(name)
-        if not any(isinstance(handler, _DebugHandler) for handler in logger.handlers):
-            logger.addHandler(_DebugHandler())
-            logger.propagate = False

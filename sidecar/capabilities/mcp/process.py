@@ -35,7 +35,7 @@ GARBAGE_CAP: Final = 1024 * 1024
 
 _log = logging.getLogger(__name__)
 _CHUNK: Final = 65_536
-_SAID_CHARS: Final = 1000
+_LINE_CHARS: Final = 1000
 _WAITING_OUT: Final = 256
 _CLOSE_GRACE_S: Final = 0.5
 _TERM_GRACE_S: Final = 0.3
@@ -112,10 +112,10 @@ class ServerProcess:
         """End the process: by the end of its input, then by request, then by force with its whole group."""
         try:
             self._stdin.close()
-            await self._wait_exited(_CLOSE_GRACE_S)
+            await asyncio.wait((self._pipes.exited,), timeout=_CLOSE_GRACE_S)
             if not self._pipes.exited.done():
                 signal_group(self._transport, signal.SIGTERM)
-                await self._wait_exited(_TERM_GRACE_S)
+                await asyncio.wait((self._pipes.exited,), timeout=_TERM_GRACE_S)
         finally:
             self._kill_group()
             for task in self._tasks:
@@ -137,9 +137,6 @@ class ServerProcess:
         if not self._is_killed:
             self._is_killed = True
             signal_group(self._transport, KILL)
-
-    async def _wait_exited(self, seconds: float) -> None:
-        await asyncio.wait((self._pipes.exited,), timeout=seconds)
 
     async def _read(self) -> None:
         assert self._pipes.stdout is not None
@@ -246,4 +243,4 @@ def _message(line: bytes) -> JSONRPCMessage | None:
 
 
 def _shown(line: bytes) -> str:
-    return line[:_SAID_CHARS].decode("utf-8", "replace")
+    return line[:_LINE_CHARS].decode("utf-8", "replace")

@@ -101,24 +101,23 @@ class SessionToolServers:
 
         A prompt that goes on without some of them warns the user; later prompts wait for none.
         """
-        if self._starting() and asyncio.get_running_loop().time() < self._wait_until_s:
-            await unless_cancelled(self._wait(), cancel)
-
-    async def aclose(self) -> None:
-        """End every server and its processes; bounded in time."""
-        connections, self._connections = self._connections, ()
-        await asyncio.gather(*(each.aclose() for each in connections), *self._leaving)
-
-    async def _wait(self) -> None:
+        starting = self._starting()
+        left_s = self._wait_until_s - asyncio.get_running_loop().time()
+        if not starting or left_s <= 0:
+            return
+        waits = asyncio.gather(*(each.settled.wait() for each in starting))
         try:
-            async with asyncio.timeout_at(self._wait_until_s):
-                for connection in self._starting():
-                    await connection.settled.wait()
+            await unless_cancelled(asyncio.wait_for(waits, left_s), cancel)
         except TimeoutError:
             names = ", ".join(repr(each.server.name) for each in self._starting())
             self._host.warn(
                 f"Still starting: {names}", "The prompt goes on without the tools of these servers."
             )
+
+    async def aclose(self) -> None:
+        """End every server and its processes; bounded in time."""
+        connections, self._connections = self._connections, ()
+        await asyncio.gather(*(each.aclose() for each in connections), *self._leaving)
 
     def _starting(self) -> list[ServerConnection]:
         return [each for each in self._connections if not each.settled.is_set()]
