@@ -39,7 +39,7 @@ async def test_the_handshake_says_who_is_there_and_what_it_can() -> None:
     script = ScriptedDaemon()
     async with script.client(options={"models": []}, capabilities={"window": {"showDocument": {}}}) as client:
         assert client.server == {"protocol": 1}
-    (introduction,) = script.said("initialize")
+    (introduction,) = script.params_of("initialize")
     assert introduction == {
         "processId": None,
         "clientInfo": {"name": "sidecar_client"},
@@ -52,14 +52,14 @@ async def test_the_handshake_says_who_is_there_and_what_it_can() -> None:
         },
         "initializationOptions": {"sidecar": {"models": []}},
     }
-    assert script.said("initialized") == [{}]
+    assert script.params_of("initialized") == [{}]
 
 
 async def test_only_a_client_with_a_handler_for_edits_takes_them() -> None:
     script = ScriptedDaemon()
     async with script.client(handlers={"sidecar/edit/apply": lambda _: {"applied": True}}):
-        assert (await script.ask("sidecar/edit/apply", {})).result == {"applied": True}
-    (introduction,) = script.said("initialize")
+        assert (await script.request("sidecar/edit/apply", {})).result == {"applied": True}
+    (introduction,) = script.params_of("initialize")
     assert introduction["capabilities"]["experimental"]["sidecar"]["edits"] == {}
 
 
@@ -73,7 +73,7 @@ async def test_only_a_client_with_a_handler_for_edits_takes_them() -> None:
 )
 async def test_a_stranger_is_left_at_once(answer: Any) -> None:
     client = ScriptedDaemon({"initialize": lambda _: answer}).client()
-    with pytest.raises(UnexpectedAnswer, match="no daemon of protocol 1"):
+    with pytest.raises(UnexpectedAnswer, match="not a daemon of protocol 1"):
         await client.start()
     with pytest.raises(ConnectionLost, match="closed"):
         await client.request("sidecar/status")
@@ -138,16 +138,16 @@ async def test_documents_are_told_with_versions_counted(tmp_path: Path) -> None:
         await client.did_save(uri)
         await client.did_close(file)
         await client.did_change_watched_files([(file, "deleted"), ("file:///b", "created")])
-    assert script.said("textDocument/didOpen") == [
+    assert script.params_of("textDocument/didOpen") == [
         {"textDocument": {"uri": uri, "languageId": "python", "version": 1, "text": "x"}}
     ]
-    assert script.said("textDocument/didChange") == [
+    assert script.params_of("textDocument/didChange") == [
         {"textDocument": {"uri": uri, "version": 2}, "contentChanges": [{"text": "xx"}]},
         {"textDocument": {"uri": uri, "version": 3}, "contentChanges": [edit]},
     ]
-    assert script.said("textDocument/didSave") == [{"textDocument": {"uri": uri}}]
-    assert script.said("textDocument/didClose") == [{"textDocument": {"uri": uri}}]
-    assert script.said("workspace/didChangeWatchedFiles") == [
+    assert script.params_of("textDocument/didSave") == [{"textDocument": {"uri": uri}}]
+    assert script.params_of("textDocument/didClose") == [{"textDocument": {"uri": uri}}]
+    assert script.params_of("workspace/didChangeWatchedFiles") == [
         {"changes": [{"uri": uri, "type": 3}, {"uri": "file:///b", "type": 1}]}
     ]
 

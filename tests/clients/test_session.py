@@ -78,13 +78,13 @@ async def test_a_session_starts_in_an_absolute_folder_and_takes_text_for_blocks(
         session = await client.start_session("sub", model="offline-1")
         ran = await session.run("hello")
         await session.prompt([{"type": "text", "text": "again"}], when_busy="reject")
-    (new,) = script.said("sidecar/session/new")
+    (new,) = script.params_of("sidecar/session/new")
     assert new["cwd"].endswith("sub")
     assert new["cwd"] != "sub"
     assert new["model"] == "offline-1"
     assert ran.text == "hi"
-    assert script.said("sidecar/turn/run")[0]["input"] == [{"type": "text", "text": "hello"}]
-    assert script.said("sidecar/turn/start") == [
+    assert script.params_of("sidecar/turn/run")[0]["input"] == [{"type": "text", "text": "hello"}]
+    assert script.params_of("sidecar/turn/start") == [
         {"sid": "s", "input": [{"type": "text", "text": "again"}], "whenBusy": "reject"}
     ]
 
@@ -98,9 +98,9 @@ async def test_the_sugar_asks_for_its_own_session() -> None:
         assert await session.files() == ()
         assert (await session.undo(force=True)).restored_tokens == 5
         await session.close()
-    assert script.said("sidecar/turn/interrupt") == [{"sid": "s", "queue": "keep"}]
-    assert script.said("sidecar/context/usage") == [{"sid": "s", "detail": True}]
-    assert script.said("sidecar/compact/undo") == [{"sid": "s", "force": True}]
+    assert script.params_of("sidecar/turn/interrupt") == [{"sid": "s", "queue": "keep"}]
+    assert script.params_of("sidecar/context/usage") == [{"sid": "s", "detail": True}]
+    assert script.params_of("sidecar/compact/undo") == [{"sid": "s", "force": True}]
 
 
 async def test_a_stream_is_one_turn_with_its_gaps_and_its_end() -> None:
@@ -132,7 +132,7 @@ async def test_a_stream_or_a_wait_never_outlives_its_session() -> None:
         session = await session_of(client)
         waiting = asyncio.create_task(session.wait_for("settled"))
         stream = asyncio.ensure_future(anext(session.stream("hi")))
-        await script.hear("sidecar/turn/start")
+        await script.wait_for("sidecar/turn/start")
         await session.close()
         for task in (waiting, stream):
             with pytest.raises(SidecarClientError, match="closed"):
@@ -184,7 +184,7 @@ async def test_compacting_waits_for_its_own_outcome(status: str) -> None:
         script.event("s", 5, "compaction", **{**COMPACTION, "status": status, "summary": "in short"})
         outcome = await session.compact("windowBudget", instructions="keep the plan")
     assert (outcome.status, outcome.summary) == (status, "in short")
-    assert script.said("sidecar/compact/start")[0]["instructions"] == "keep the plan"
+    assert script.params_of("sidecar/compact/start")[0]["instructions"] == "keep the plan"
 
 
 async def test_an_interrupted_run_is_cancelled_at_the_daemon() -> None:
@@ -193,7 +193,7 @@ async def test_an_interrupted_run_is_cancelled_at_the_daemon() -> None:
     async with script.client() as client:
         session = await session_of(client)
         task = asyncio.create_task(session.run("a long story"))
-        await script.hear("sidecar/turn/run")
+        await script.wait_for("sidecar/turn/run")
         task.cancel()
         await asyncio.wait([task])
-    assert len(script.said("$/cancelRequest")) == 1
+    assert len(script.params_of("$/cancelRequest")) == 1

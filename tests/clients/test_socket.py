@@ -80,5 +80,5 @@ async def test_a_daemon_that_hangs_up_is_told_at_once(tmp_path: Path) -> None:
 
 
 async def test_nobody_at_the_socket_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConnectionLost, match="no daemon answers at"):
+    with pytest.raises(ConnectionLost, match="no daemon is running at"):
         await SidecarClient.connect(tmp_path / "nobody").start()

@@ -14,7 +14,7 @@ import pytest
 from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
 from sidecar_client import ConnectionLost, allow
 from sidecar_client.scripted import ScriptedDaemon
-from sidecar_client.sync import SidecarClient, off_the_loop
+from sidecar_client.sync import SidecarClient, with_handlers_in_threads
 
 COMMAND = [sys.executable, "-I", "-S", str(Path(__file__).with_name("fake_daemon.py")), "plain"]
 USAGE = {
@@ -130,17 +130,17 @@ def test_notifications_and_progress_are_iterators(client: SidecarClient, script:
     assert next(notifications).method == "$/progress"
 
 
-def test_handlers_run_off_the_loop_and_may_use_the_client(script: ScriptedDaemon) -> None:
+def test_handlers_run_with_handlers_in_threads_and_may_use_the_client(script: ScriptedDaemon) -> None:
     def decide(request: PermissionRequest) -> PermissionAnswer:
         assert threading.current_thread().name == "sidecar_client handler"
         return PermissionAnswer("selected", str(asking.request("echo", request.title)))
 
     script.answers["echo"] = lambda params: params
-    setup = off_the_loop({"permission": decide, "handlers": {"boom": lambda _: 1 / 0}})
+    setup = with_handlers_in_threads({"permission": decide, "handlers": {"boom": lambda _: 1 / 0}})
     with SidecarClient(script.client(**setup)) as asking:
-        answer = asking._loop.wait(script.ask("sidecar/permission/request", QUESTION))
+        answer = asking._loop.wait(script.request("sidecar/permission/request", QUESTION))
         assert answer.result == {"outcome": "selected", "optionId": "run ls"}
-        assert asking._loop.wait(script.ask("boom", {})).error is not None
+        assert asking._loop.wait(script.request("boom", {})).error is not None
 
 
 def test_a_handler_that_never_answers_holds_up_nothing(script: ScriptedDaemon) -> None:
@@ -150,7 +150,7 @@ def test_a_handler_that_never_answers_holds_up_nothing(script: ScriptedDaemon) -
         release.wait()
         return allow(request)
 
-    with SidecarClient(script.client(**off_the_loop({"permission": decide}))) as client:
+    with SidecarClient(script.client(**with_handlers_in_threads({"permission": decide}))) as client:
         asking = client._loop.wait(_start(script))
         assert client.load_session("s").sid == "s"
     release.set()
@@ -158,4 +158,4 @@ def test_a_handler_that_never_answers_holds_up_nothing(script: ScriptedDaemon) -
 
 
 async def _start(script: ScriptedDaemon) -> asyncio.Task[Any]:
-    return asyncio.create_task(script.ask("sidecar/permission/request", QUESTION))
+    return asyncio.create_task(script.request("sidecar/permission/request", QUESTION))

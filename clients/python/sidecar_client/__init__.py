@@ -1,4 +1,4 @@
-"""A client of the sidecar daemon: spawn one or attach to one, send requests, follow its events."""
+"""A client of the sidecar daemon: start or attach, send requests, follow events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sidecar_client.errors import (
     UnexpectedAnswer,
 )
 from sidecar_client.events import ClientEvent, Notification
-from sidecar_client.permissions import PermissionHandler, allow, reject
+from sidecar_client.inbox import PermissionHandler, allow, reject
 from sidecar_client.session import Session
 
 __all__ = [

@@ -1,33 +1,36 @@
-"""The daemon's methods, a line each: what may be said, and what comes back, is the row of the method table.
+"""The daemon's methods as typed Python methods, and the synchronisation of open buffers.
 
-Nothing is sent here; whoever inherits says how.
+The parameters and results of a method are those of its row in the protocol's method table. Sending is left to
+the class that inherits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeAlias, TypeVar
 
 from sidecar.protocol import messages as m
 from sidecar.protocol.messages import ContextUsage, Plan
 from sidecar.protocol.methods import METHODS
 
-__all__ = ["Calls"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
+
+FileChange: TypeAlias = Literal["created", "changed", "deleted"]
+_CHANGE_NUMBERS: Final[dict[FileChange, int]] = {"created": 1, "changed": 2, "deleted": 3}
 
 
 def _method(
     name: str, params: Callable[P, object], result: type[R]
 ) -> Callable[Concatenate[Calls, P], Coroutine[Any, Any, R]]:
-    """Return the method that takes the fields of *params* and asks for *name*."""
+    """Return the client method of *name*; its arguments are the fields of *params*."""
 
-    async def ask(client: Calls, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    async def call(client: Calls, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return await client.call(name, params(*args, **kwargs), result)
 
-    ask.__doc__ = METHODS[name].doc
-    return ask
+    call.__doc__ = METHODS[name].doc
+    return call
 
 
 class Calls:
@@ -80,3 +83,53 @@ class Calls:
     compact_undo = _method("sidecar/compact/undo", m.CompactUndoParams, m.CompactUndoResult)
     compact_list = _method("sidecar/compact/list", m.SidParams, m.CompactListResult)
     compact_read = _method("sidecar/compact/read", m.CompactReadParams, m.CompactReadResult)
+
+
+def uri_of(file: str | Path) -> str:
+    """Return the URI of *file*: a Path is made absolute, a string is one already.
+
+    >>> uri_of("file:///project/a.py")
+    'file:///project/a.py'
+    """
+    return file if isinstance(file, str) else file.absolute().as_uri()
+
+
+class DocumentSync:
+    """The text synchronisation of LSP, with its versions: an open buffer counts before the disk."""
+
+    def __init__(self) -> None:
+        self._versions: dict[str, int] = {}
+
+    async def notify(self, method: str, params: Any) -> None:
+        """Send one notification."""
+        raise NotImplementedError
+
+    async def did_open(self, file: str | Path, text: str, language_id: str = "plaintext") -> None:
+        """Open a buffer with *text*."""
+        uri = uri_of(file)
+        self._versions[uri] = 1
+        document = {"uri": uri, "languageId": language_id, "version": 1, "text": text}
+        await self.notify("textDocument/didOpen", {"textDocument": document})
+
+    async def did_change(self, file: str | Path, change: str | Sequence[Mapping[str, Any]]) -> None:
+        """Change a buffer: to the whole new text, or by LSP's ``contentChanges``."""
+        uri = uri_of(file)
+        version = self._versions[uri] = self._versions.get(uri, 0) + 1
+        changes = [{"text": change}] if isinstance(change, str) else list(change)
+        document = {"uri": uri, "version": version}
+        await self.notify("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
+
+    async def did_save(self, file: str | Path) -> None:
+        """Report that the buffer was saved."""
+        await self.notify("textDocument/didSave", {"textDocument": {"uri": uri_of(file)}})
+
+    async def did_close(self, file: str | Path) -> None:
+        """Close a buffer; from now on the disk counts."""
+        uri = uri_of(file)
+        self._versions.pop(uri, None)
+        await self.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+
+    async def did_change_watched_files(self, changes: Iterable[tuple[str | Path, FileChange]]) -> None:
+        """Report changes of files on disk."""
+        listed = [{"uri": uri_of(file), "type": _CHANGE_NUMBERS[change]} for file, change in changes]
+        await self.notify("workspace/didChangeWatchedFiles", {"changes": listed})

@@ -1,6 +1,6 @@
-"""A connection to the daemon: start one or attach to one, ask, listen, leave.
+"""The client of a daemon: start or attach, send requests, follow events, leave.
 
-It adds nothing of its own to what the daemon does, and ends no process but the one it started.
+It adds nothing to the daemon's own behaviour, and ends only a process that it started.
 """
 
 from __future__ import annotations
@@ -17,40 +17,35 @@ from sidecar.protocol.codec import result_from_wire, to_wire
 from sidecar.protocol.errors import InvalidInput
 from sidecar.protocol.handshake import PROTOCOL
 from sidecar.protocol.messages import Empty
-from sidecar_client.calls import Calls
-from sidecar_client.documents import Documents
+from sidecar_client.calls import Calls, DocumentSync
 from sidecar_client.errors import ConnectionLost, SidecarClientError, UnexpectedAnswer
-from sidecar_client.events import EventStream, Notification
-from sidecar_client.feed import Stream
-from sidecar_client.inbox import Inbox, RequestHandler
+from sidecar_client.events import EventStream, LogReader, Notification
+from sidecar_client.inbox import Inbox, PermissionHandler, RequestHandler, permission_answerer, reject
 from sidecar_client.links import Link, ProcessLink, SocketLink
-from sidecar_client.peer import Peer
-from sidecar_client.permissions import PermissionHandler, answering, reject
+from sidecar_client.rpc import RpcConnection
 from sidecar_client.session import Session
 
-__all__ = ["DAEMON", "Setup", "SidecarClient"]
-
 DAEMON: Final = (sys.executable, "-P", "-m", "sidecar", "serve", "--stdio")
-"""The daemon of the same installation. ``-P`` keeps the folder it starts in out of its imports."""
+"""The daemon of the same installation. ``-P`` keeps the current folder out of its imports."""
 
 _START_S: Final = 30.0
 _GRACE_S: Final = 3.0
 _HURRY_S: Final = 0.1
-"""The grace of a close that is cancelled itself."""
+"""The grace period of a close that is cancelled itself."""
 
 R = TypeVar("R")
-_Open: TypeAlias = Callable[[Peer], Awaitable[Link]]
+_Open: TypeAlias = Callable[[RpcConnection], Awaitable[Link]]
 
 
 class Setup(TypedDict, total=False):
-    """How a client introduces itself, and what it answers.
+    """The options of a client: its part of the handshake, and its handlers.
 
     Attributes:
         options: ``initializationOptions.sidecar``: ``store``, ``policy``, ``models``, ``trust``, ...
-        capabilities: LSP client capabilities, laid over those this client declares by itself.
-        permission: answers the daemon's permission questions; without it they are all rejected.
-        handlers: answers to other requests of the daemon, by method; one for ``sidecar/edit/apply`` says
-            that this client takes edits of the buffers it has opened.
+        capabilities: LSP client capabilities, merged over the ones that this client declares by itself.
+        permission: answers the daemon's permission requests; without it all are rejected.
+        handlers: answer other requests of the daemon, by method; with one for ``sidecar/edit/apply`` this
+            client declares that it applies edits of the buffers that it has opened.
     """
 
     options: Mapping[str, Any]
@@ -59,20 +54,24 @@ class Setup(TypedDict, total=False):
     handlers: Mapping[str, RequestHandler]
 
 
-class SidecarClient(Calls, Documents):
+class SidecarClient(Calls, DocumentSync):
     """One client of one daemon; made by :meth:`spawn` or :meth:`connect`, used in ``async with``.
 
     Attributes:
-        server: what the daemon said of itself: ``capabilities.experimental.sidecar`` of its answer.
+        server: the daemon's description of itself: ``capabilities.experimental.sidecar`` of its answer.
     """
 
     server: Mapping[str, Any]
 
     def __init__(self, open_link: _Open, root: Path | None, setup: Setup) -> None:
         super().__init__()
-        handlers = {"sidecar/permission/request": answering(setup.get("permission", reject))}
+        handlers = {"sidecar/permission/request": permission_answerer(setup.get("permission", reject))}
         self._inbox = Inbox({**handlers, **setup.get("handlers", {})})
-        self._peer = Peer(self._inbox.answer, self._inbox.notice, self._ended)
+        self._rpc = RpcConnection(
+            self._inbox.answer,
+            self._inbox.receive,
+            lambda error: self._inbox.end(None if self._closing else error),
+        )
         self._open = open_link
         self._root = root
         self._setup = setup
@@ -88,21 +87,21 @@ class SidecarClient(Calls, Documents):
         env: Mapping[str, str] | None = None,
         **setup: Unpack[Setup],
     ) -> Self:
-        """Return a client that starts a daemon of its own in *cwd*, and ends it when it leaves.
+        """Return a client that starts a daemon in *cwd*, and ends it when it leaves.
 
         Args:
             command: the program and its arguments.
-            cwd: the folder the process starts in, which is the workspace too.
-            env: variables added to those of this process.
+            cwd: the folder that the process starts in, which is also the workspace.
+            env: environment variables to add.
             **setup: see :class:`Setup`.
         """
         root = _folder(cwd)
-        return cls(lambda peer: ProcessLink.start(command, peer, root, env or {}), root, setup)
+        return cls(lambda rpc: ProcessLink.start(command, rpc, root, env or {}), root, setup)
 
     @classmethod
     def connect(cls, path: str | Path, **setup: Unpack[Setup]) -> Self:
         """Return a client that attaches to the daemon at the unix socket *path*, and leaves it running."""
-        return cls(lambda peer: SocketLink.open(Path(path), peer), None, setup)
+        return cls(lambda rpc: SocketLink.open(Path(path), rpc), None, setup)
 
     async def __aenter__(self) -> Self:
         """Start."""
@@ -116,7 +115,7 @@ class SidecarClient(Calls, Documents):
         """Open the connection and shake hands. Raises ConnectionLost, with all closed again."""
         try:
             async with asyncio.timeout(_START_S):
-                self._peer.link = await self._open(self._peer)
+                self._rpc.link = await self._open(self._rpc)
                 self.server = await self._shake_hands()
         except TimeoutError:
             error = ConnectionLost(
@@ -130,38 +129,44 @@ class SidecarClient(Calls, Documents):
         return self
 
     async def shutdown(self) -> None:
-        """Ask the daemon to settle and store everything; after this it answers no more requests."""
+        """Make the daemon settle and store everything; after this it answers no more requests."""
         await self.request("shutdown")
 
     async def close(self, grace_s: float = _GRACE_S) -> None:
-        """Leave. Ends the daemon if it is ours: politely, then not; each step takes *grace_s* at most."""
+        """Leave. A daemon that this client started is ended: by request, then by force.
+
+        Each step takes at most *grace_s* seconds.
+        """
         self._closing = True
         try:
             if self._root is not None and self.server:
-                await self._say_goodbye(grace_s)
+                with contextlib.suppress(SidecarClientError, TimeoutError):
+                    async with asyncio.timeout(grace_s):
+                        await self.shutdown()
+                        await self.notify("exit")
         except BaseException:
             grace_s = _HURRY_S
             raise
         finally:
-            await self._peer.close(grace_s)
+            await self._rpc.close(grace_s)
 
     @property
     def exit_code(self) -> int | None:
-        """How the daemon ended; None while it runs, and when it is not ours."""
-        return self._peer.link.exit_code if self._peer.link is not None else None
+        """The daemon's exit code; None while it runs, and for a daemon that this client did not start."""
+        return self._rpc.link.exit_code if self._rpc.link is not None else None
 
     @property
     def stderr_tail(self) -> str:
-        """The end of what the daemon wrote to its standard error."""
-        return self._peer.link.stderr_tail if self._peer.link is not None else ""
+        """The end of the daemon's standard error."""
+        return self._rpc.link.stderr_tail if self._rpc.link is not None else ""
 
     async def request(self, method: str, params: Any = None) -> Any:
         """Send any request and return its result, both JSON. Raises SidecarRequestError, ConnectionLost."""
-        return await self._peer.request(method, params)
+        return await self._rpc.request(method, params)
 
     async def notify(self, method: str, params: Any = None) -> None:
         """Send any notification. Raises ConnectionLost."""
-        await self._peer.notify(method, params)
+        await self._rpc.notify(method, params)
 
     async def call(self, method: str, params: object, result: type[R]) -> R:
         """Send *params*, one of the protocol's messages, and return the answer as a *result*."""
@@ -169,16 +174,16 @@ class SidecarClient(Calls, Documents):
         try:
             return result_from_wire(result, answer)
         except InvalidInput as error:
-            raise UnexpectedAnswer(f"{method} was answered with another shape: {error}") from error
+            raise UnexpectedAnswer(f"the answer to {method} has an unexpected shape: {error}") from error
 
     async def session_close(self, sid: str) -> Empty:
-        """Close a session; it stays stored. Its event streams come to their end."""
+        """Close a session; it stays stored. Its event streams end."""
         answer = await Calls.session_close(self, sid)
         self._inbox.forget(sid)
         return answer
 
     async def session_delete(self, sid: str) -> Empty:
-        """Remove a session for good. Its event streams come to their end."""
+        """Delete a session. Its event streams end."""
         answer = await Calls.session_delete(self, sid)
         self._inbox.forget(sid)
         return answer
@@ -192,7 +197,7 @@ class SidecarClient(Calls, Documents):
         knowledge: Sequence[str] = (),
         title: str | None = None,
     ) -> Session:
-        """Start a session in *cwd*; :meth:`session_new` knows more options."""
+        """Start a session in *cwd*; :meth:`session_new` has more options."""
         new = await self.session_new(
             cwd=str(_folder(cwd)), model=model, engine=engine, knowledge=tuple(knowledge), title=title
         )
@@ -204,41 +209,32 @@ class SidecarClient(Calls, Documents):
         return Session(self, sid, loaded.seq)
 
     def events(self, sid: str, after_seq: int | None = None) -> EventStream:
-        """Return the events of *sid*: those after *after_seq* that came or will; by default from now on.
+        """Return the events of *sid* after *after_seq*, received or future; by default only future ones.
 
         Some MiB of events are kept for each session. Where events are lost, here or because this client read
-        too slowly for the daemon, the stream says so with an event of kind ``gap`` and goes on. It ends when
-        this client or the session is closed, and raises ConnectionLost when the daemon is gone. The past that
-        ``session_load(..., replay=...)`` sends again has ``seq`` 0 and goes to streams without *after_seq*.
+        too slowly for the daemon, the stream has an event of kind ``gap`` and goes on. It ends when this
+        client or the session is closed, and raises ConnectionLost when the daemon is gone. The past that
+        ``session_load(..., replay=...)`` sends again has ``seq`` 0; streams with *after_seq* leave it out.
         """
         return self._inbox.events(sid, after_seq)
 
-    def notifications(self) -> Stream[Notification]:
-        """Return every notification from now on that is no session event."""
+    def notifications(self) -> LogReader[Notification]:
+        """Return every future notification that is not a session event."""
         return self._inbox.notifications()
 
     def progress(self, token: str | int | None = None) -> AsyncIterator[Mapping[str, Any]]:
-        """Return the params of every ``$/progress`` from now on; of *token* alone until its end."""
-        return _progress(self.notifications(), token)
-
-    def _ended(self, error: ConnectionLost) -> None:
-        self._inbox.end(None if self._closing else error)
+        """Return the params of every future ``$/progress``; with *token* only its own, until its end."""
+        return _follow_progress(self.notifications(), token)
 
     async def _shake_hands(self) -> Mapping[str, Any]:
         answer = await self.request("initialize", self._introduction())
         await self.notify("initialized", {})
-        server = _find(answer, "capabilities", "experimental", "sidecar")
+        server = _object_at(answer, "capabilities", "experimental", "sidecar")
         if server.get("protocol") != PROTOCOL:
             raise UnexpectedAnswer(
-                f"no daemon of protocol {PROTOCOL}: it says {server or 'nothing'} of itself"
+                f"this is not a daemon of protocol {PROTOCOL}; it describes itself with {server or 'nothing'}"
             )
         return server
-
-    async def _say_goodbye(self, grace_s: float) -> None:
-        with contextlib.suppress(SidecarClientError, TimeoutError):
-            async with asyncio.timeout(grace_s):
-                await self.shutdown()
-                await self.notify("exit")
 
     def _introduction(self) -> dict[str, Any]:
         uri = self._root.as_uri() if self._root is not None else None
@@ -247,13 +243,13 @@ class SidecarClient(Calls, Documents):
             "clientInfo": {"name": "sidecar_client"},
             "rootUri": uri,
             "workspaceFolders": [{"uri": uri, "name": Path(uri).name}] if uri else None,
-            "capabilities": _laid_over(_capabilities(self._setup), self._setup.get("capabilities", {})),
+            "capabilities": _merge(_capabilities(self._setup), self._setup.get("capabilities", {})),
             "initializationOptions": {"sidecar": dict(self._setup.get("options", {}))},
         }
 
 
 def _capabilities(setup: Setup) -> dict[str, Any]:
-    """Return what this client can. Without a handler for edits, the daemon writes files itself."""
+    """Return the client capabilities. Without a handler for edits, the daemon writes files itself."""
     ours: dict[str, Any] = {"protocol": [PROTOCOL], "events": {}, "permission": {}, "compaction": {}}
     if "sidecar/edit/apply" in setup.get("handlers", {}):
         ours["edits"] = {}
@@ -264,20 +260,20 @@ def _capabilities(setup: Setup) -> dict[str, Any]:
     }
 
 
-def _find(value: Any, *keys: str) -> Mapping[str, Any]:
-    """Return the object under *keys*, an empty one when there is none."""
+def _object_at(value: Any, *keys: str) -> Mapping[str, Any]:
+    """Return the JSON object under *keys*, an empty one when there is none."""
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value if isinstance(value, Mapping) else {}
 
 
-def _laid_over(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *base* with *top* laid over it, object by object."""
+def _merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *base* with *top* merged over it, object by object."""
     merged = dict(base)
     for key, value in top.items():
         below = merged.get(key)
         if isinstance(below, Mapping) and isinstance(value, Mapping):
-            value = _laid_over(below, value)
+            value = _merge(below, value)
         merged[key] = value
     return merged
 
@@ -286,12 +282,12 @@ def _folder(cwd: str | Path) -> Path:
     return Path(cwd).absolute()
 
 
-async def _progress(
-    notifications: Stream[Notification], token: str | int | None
+async def _follow_progress(
+    notifications: LogReader[Notification], token: str | int | None
 ) -> AsyncIterator[Mapping[str, Any]]:
     async for notification in notifications:
         params = notification.params
         if notification.method == "$/progress" and token in (None, params.get("token")):
             yield params
-            if token is not None and _find(params, "value").get("kind") == "end":
+            if token is not None and _object_at(params, "value").get("kind") == "end":
                 return

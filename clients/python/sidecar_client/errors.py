@@ -1,26 +1,17 @@
-"""What can go wrong between a script and the daemon.
+"""The errors between a script and the daemon.
 
 SidecarClientError
- +- SidecarRequestError   the daemon said no; the connection is fine
- +- UnexpectedAnswer      the answer has not the shape this client knows; the connection is fine
- +- EventsMissed          events were let go before they were read; the connection is fine
+ +- SidecarRequestError   the daemon refused a request; the connection is fine
+ +- UnexpectedAnswer      the answer has an unknown shape; the connection is fine
+ +- EventsMissed          events were dropped before they were read; the connection is fine
  +- ConnectionLost        the daemon is gone, or closed the connection; nothing more will come
-     +- ProtocolViolation the daemon wrote what is not the protocol; the connection is given up
+     +- ProtocolViolation the daemon's output is not valid; the connection is given up
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-
-__all__ = [
-    "ConnectionLost",
-    "EventsMissed",
-    "ProtocolViolation",
-    "SidecarClientError",
-    "SidecarRequestError",
-    "UnexpectedAnswer",
-]
 
 
 class SidecarClientError(Exception):
@@ -32,11 +23,11 @@ class SidecarRequestError(SidecarClientError):
 
     Attributes:
         code: the JSON-RPC code; ``kind`` tells more.
-        kind: what went wrong, a stable camelCase word such as ``sessionNotFound``.
+        kind: the kind of error, a stable camelCase word such as ``sessionNotFound``.
         retryable: whether the same request may succeed later.
         message: one sentence.
-        hint: what to do next, or None.
-        data: all the daemon said besides code and message.
+        hint: the next step, or None.
+        data: the rest of the error object.
     """
 
     def __init__(self, code: int, message: str, data: Mapping[str, Any]) -> None:
@@ -50,15 +41,15 @@ class SidecarRequestError(SidecarClientError):
 
 
 class UnexpectedAnswer(SidecarClientError):
-    """The daemon's answer has not the shape this client knows: the two are of different versions."""
+    """The daemon's answer has an unknown shape: the two are of different versions."""
 
 
 class EventsMissed(SidecarClientError):
-    """Events were let go before they were read, so that waiting on could wait for ever."""
+    """Events were dropped before they were read, so that waiting could take for ever."""
 
     def __init__(self, sid: str, first: int, last: int) -> None:
         super().__init__(
-            f"events {first} to {last} of session {sid!r} were let go unread; "
+            f"events {first} to {last} of session {sid!r} were dropped unread; "
             "read faster, or follow with events(), which goes on after a gap"
         )
         self.sid = sid
@@ -70,17 +61,17 @@ class ConnectionLost(SidecarClientError):
     """The daemon is gone, or has closed the connection.
 
     Attributes:
-        reason: what was seen.
-        exit_code: how the process ended, negative for a signal; None when unknown or not ours.
-        stderr_tail: the end of what the process wrote to its standard error.
+        reason: the observed end of the connection.
+        exit_code: of the process, negative for a signal; None when it is unknown.
+        stderr_tail: the end of the standard error of the process.
     """
 
     def __init__(self, reason: str, *, exit_code: int | None = None, stderr_tail: str = "") -> None:
-        super().__init__(reason + (f"; its last words:\n{stderr_tail}" if stderr_tail else ""))
+        super().__init__(reason + (f"; the end of its standard error:\n{stderr_tail}" if stderr_tail else ""))
         self.reason = reason
         self.exit_code = exit_code
         self.stderr_tail = stderr_tail
 
 
 class ProtocolViolation(ConnectionLost):
-    """The daemon wrote what is not the protocol; what follows cannot be understood."""
+    """The daemon's output is not valid protocol, so that the rest cannot be understood."""

@@ -1,34 +1,27 @@
-"""What the daemon tells unasked: the events of sessions, and everything else as plain notifications.
+"""Events of sessions and other notifications, kept in bounded logs for any number of readers.
 
-Payloads stay the JSON the daemon sent, so that a kind this client does not know gets through.
+Readers pull; a log never waits for a reader. When a log is over its limit its oldest items are dropped, and
+a reader that had not read them gets a notice. Payloads stay the JSON that the daemon sent, so that unknown
+kinds get through.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
-from sidecar_client.feed import LIMIT_BYTES, Feed, Stream
+T = TypeVar("T")
 
-__all__ = [
-    "GAP",
-    "UNREAD",
-    "ClientEvent",
-    "EventFeed",
-    "EventStream",
-    "Notification",
-    "event_of",
-    "gap_of",
-    "lose_notification",
-]
-
+LIMIT_BYTES: Final = 8 * 1024 * 1024
 GAP: Final = "gap"
-"""The kind of the notice that stands for lost events: ``data = {from, to, reason}``."""
+"""The kind of the notice of lost events: ``data = {from, to, reason}``."""
 
 UNREAD: Final = "unread"
-"""The reason of a gap that this client made, because nobody read for too long; any kind may be lost."""
+"""The reason of a gap that this client made, because it did not read; any kind may be lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +31,7 @@ class ClientEvent:
     Attributes:
         sid: the session.
         seq: its number in the session's log; 0 for the past that a load sends again; for a gap the last lost.
-        at: epoch milliseconds; for a gap when it was noticed.
+        at: epoch milliseconds; for a gap the time at which it was noticed.
         kind: ``textDelta``, ``toolStarted``, ``settled``, ...; ``gap`` where events are lost.
         data: the payload, as sent.
         turn_id: the turn it belongs to, if any.
@@ -54,7 +47,7 @@ class ClientEvent:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """One notification that is no session event; *method* is ``gap`` where some are lost."""
+    """One notification that is not a session event; *method* is ``gap`` where some are lost."""
 
     method: str
     params: Mapping[str, Any]
@@ -77,16 +70,90 @@ def gap_of(params: Mapping[str, Any]) -> ClientEvent:
     return _gap(params["sid"], params["from"], params["to"], params.get("reason", ""))
 
 
-def lose_notification(before: Notification | None, _gone: Notification) -> Notification:
-    """Return the notice of one notification more that was let go."""
+def count_lost_notification(before: Notification | None, _gone: Notification) -> Notification:
+    """Return the notice *before*, or a new one, with one more lost notification."""
     return Notification(GAP, {"count": 1 if before is None else before.params["count"] + 1})
 
 
-class EventFeed(Feed[ClientEvent]):
-    """The events of one session; ``seq`` is the number of the newest."""
+class BoundedLog(Generic[T]):
+    """The newest items, in the order in which they came.
+
+    Args:
+        lose: returns the notice of lost items, from the notice so far, None at first, and one more item.
+        limit_bytes: the most bytes to keep.
+    """
+
+    def __init__(self, lose: Callable[[T | None, T], T], limit_bytes: int = LIMIT_BYTES) -> None:
+        self._lose = lose
+        self._limit = limit_bytes
+        self._items: deque[tuple[int, T]] = deque()
+        self._bytes = 0
+        self._begin = 0
+        self._lost: T | None = None
+        self._ended = False
+        self._error: Exception | None = None
+        self._changed = asyncio.Event()
+
+    @property
+    def end(self) -> int:
+        """The place after the newest item; places count from 0 and are never used again."""
+        return self._begin + len(self._items)
+
+    def push(self, item: T, size: int) -> None:
+        """Add an item of *size* bytes; the newest one is always kept."""
+        self._items.append((size, item))
+        self._bytes += size
+        while self._bytes > self._limit and len(self._items) > 1:
+            gone, oldest = self._items.popleft()
+            self._bytes -= gone
+            self._begin += 1
+            self._lost = self._lose(self._lost, oldest)
+        self._wake()
+
+    def close(self, error: Exception | None = None) -> None:
+        """End the log; readers get the remaining items, then stop or raise *error*. The first call counts."""
+        if not self._ended:
+            self._ended, self._error = True, error
+            self._wake()
+
+    async def next(self, place: int) -> tuple[int, T]:
+        """Wait for the item at *place*, or the notice that it is lost; return it with the next place.
+
+        Raises StopAsyncIteration, or the error of :meth:`close`, at the end.
+        """
+        while place >= self.end:
+            if self._error is not None:
+                raise self._error.with_traceback(None)
+            if self._ended:
+                raise StopAsyncIteration
+            await self._changed.wait()
+        if place < self._begin and self._lost is not None:
+            return self._begin, self._lost
+        return place + 1, self._items[place - self._begin][1]
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+class LogReader(AsyncIterator[T]):
+    """One reader of a log, from *place* on. It can be abandoned at any time."""
+
+    def __init__(self, log: BoundedLog[T], place: int) -> None:
+        self._log = log
+        self._place = place
+
+    async def __anext__(self) -> T:
+        """Return the next item, waiting for it."""
+        self._place, item = await self._log.next(self._place)
+        return item
+
+
+class SessionEventLog(BoundedLog[ClientEvent]):
+    """The events of one session; ``seq`` is the number of the newest one."""
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
-        super().__init__(_lose_event, limit_bytes)
+        super().__init__(_extend_gap, limit_bytes)
         self.seq = 0
 
     def push(self, item: ClientEvent, size: int) -> None:
@@ -95,17 +162,17 @@ class EventFeed(Feed[ClientEvent]):
         super().push(item, size)
 
     def read(self, after_seq: int | None) -> EventStream:
-        """Return a reader of what comes from now on, or of all after *after_seq* that is kept and comes."""
+        """Return a reader of all events after *after_seq*, kept or future; with None only of future ones."""
         if after_seq is None:
             return EventStream(self, self.end, self.seq, takes_past=True)
         return EventStream(self, 0, after_seq, takes_past=False)
 
 
 class EventStream(AsyncIterator[ClientEvent]):
-    """One reader of a session's events: each number once, ascending; the past as it is sent again, or not."""
+    """One reader of a session's events: each number once, ascending; with *takes_past* the replayed past."""
 
-    def __init__(self, feed: EventFeed, place: int, after_seq: int, *, takes_past: bool) -> None:
-        self._items = Stream(feed, place)
+    def __init__(self, log: SessionEventLog, place: int, after_seq: int, *, takes_past: bool) -> None:
+        self._items = LogReader(log, place)
         self._seq = after_seq
         self._takes_past = takes_past
 
@@ -117,7 +184,7 @@ class EventStream(AsyncIterator[ClientEvent]):
                 first, self._seq = self._seq + 1, event.seq
                 return replace(event, data={**event.data, "from": first}) if _is_unread(event) else event
             if self._takes_past and (event.seq == 0 or _is_unread(event)):
-                # What was let go and is not new to this reader is of the past, which has number 0.
+                # A lost event that is not new to this reader belongs to the past, which has number 0.
                 return _gap(event.sid, 0, 0, UNREAD) if _is_unread(event) else event
 
 
@@ -125,7 +192,7 @@ def _is_unread(event: ClientEvent) -> bool:
     return event.kind == GAP and event.data["reason"] == UNREAD
 
 
-def _lose_event(before: ClientEvent | None, gone: ClientEvent) -> ClientEvent:
+def _extend_gap(before: ClientEvent | None, gone: ClientEvent) -> ClientEvent:
     last = gone.seq if before is None else max(before.seq, gone.seq)
     return _gap(gone.sid, 0, last, UNREAD)
 

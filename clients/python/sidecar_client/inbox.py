@@ -1,83 +1,131 @@
-"""What comes in unasked: events into a feed per session, notifications into one feed, requests to handlers.
+"""Messages that the daemon sends unasked: events, notifications, and requests with their handlers.
 
-It decides nothing but the answers of a client that has nobody to ask: no permission, no edit, no choice.
+A request without a handler gets a cautious answer: no permission, no edit, no choice.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from typing import Any, Final, TypeAlias
 
+from sidecar.protocol.codec import from_wire, to_wire
+from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
 from sidecar_client.errors import ConnectionLost, SidecarRequestError
-from sidecar_client.events import EventFeed, EventStream, Notification, event_of, gap_of, lose_notification
-from sidecar_client.feed import Feed, Stream
+from sidecar_client.events import (
+    BoundedLog,
+    EventStream,
+    LogReader,
+    Notification,
+    SessionEventLog,
+    count_lost_notification,
+    event_of,
+    gap_of,
+)
 
-__all__ = ["Inbox", "RequestHandler"]
+_log = logging.getLogger("sidecar_client")
 
 RequestHandler: TypeAlias = Callable[[Mapping[str, Any]], Any | Awaitable[Any]]
 """Returns the result for the params of one request of the daemon, both JSON."""
 
+PermissionHandler: TypeAlias = Callable[[PermissionRequest], PermissionAnswer | Awaitable[PermissionAnswer]]
+"""Answers one question. Raising counts as a rejection; so does permission_answerer after ``expires_at``."""
+
 _EVENTS: Final = {"sidecar/event": event_of, "sidecar/gap": gap_of}
-_PLAIN_ANSWERS: Final[dict[str, Any]] = {
+_DEFAULT_ANSWERS: Final[dict[str, Any]] = {
     "client/registerCapability": None,
     "client/unregisterCapability": None,
     "window/showDocument": {"success": False},
     "window/showMessageRequest": None,
     "window/workDoneProgress/create": None,
-    "workspace/applyEdit": {"applied": False, "failureReason": "this client applies no edits"},
+    "workspace/applyEdit": {"applied": False, "failureReason": "this client does not apply edits"},
 }
 
 
 class Inbox:
-    """The feeds and the handlers of one client."""
+    """The logs and the handlers of one client."""
 
     def __init__(self, handlers: Mapping[str, RequestHandler]) -> None:
         self._handlers = dict(handlers)
-        self._feeds: dict[str, EventFeed] = {}
-        self._notifications = Feed(lose_notification)
+        self._logs: dict[str, SessionEventLog] = {}
+        self._notifications = BoundedLog(count_lost_notification)
         self._end: tuple[ConnectionLost | None] | None = None
 
     def events(self, sid: str, after_seq: int | None) -> EventStream:
-        """Return a reader of the events of *sid* after *after_seq*; with None of those still to come."""
-        return self._feed(sid).read(after_seq)
+        """Return a reader of the events of *sid* after *after_seq*; with None of future ones."""
+        return self._log_of(sid).read(after_seq)
 
-    def notifications(self) -> Stream[Notification]:
-        """Return a reader of the notifications still to come."""
-        return Stream(self._notifications, self._notifications.end)
+    def notifications(self) -> LogReader[Notification]:
+        """Return a reader of future notifications."""
+        return LogReader(self._notifications, self._notifications.end)
 
     def forget(self, sid: str) -> None:
-        """Let go of the events of *sid*; its readers come to their end."""
-        if feed := self._feeds.pop(sid, None):
-            feed.close()
+        """Drop the events of *sid*; its readers end."""
+        if log := self._logs.pop(sid, None):
+            log.close()
 
     async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
         """Answer a request of the daemon."""
         if handler := self._handlers.get(method):
             result = handler(params)
             return await result if isawaitable(result) else result
-        if method not in _PLAIN_ANSWERS:
-            raise SidecarRequestError(-32601, f"this client has no {method!r}", {"kind": "methodNotFound"})
-        return _PLAIN_ANSWERS[method]
+        if method not in _DEFAULT_ANSWERS:
+            raise SidecarRequestError(
+                -32601, f"this client does not handle {method!r}", {"kind": "methodNotFound"}
+            )
+        return _DEFAULT_ANSWERS[method]
 
-    def notice(self, method: str, params: Mapping[str, Any], size: int) -> None:
-        """Put a notification of *size* bytes where it belongs."""
+    def receive(self, method: str, params: Mapping[str, Any], size: int) -> None:
+        """Add a notification of *size* bytes to its log."""
         if method in _EVENTS:
             event = _EVENTS[method](params)
-            self._feed(event.sid).push(event, size)
+            self._log_of(event.sid).push(event, size)
         else:
             self._notifications.push(Notification(method, params), size)
 
     def end(self, error: ConnectionLost | None) -> None:
-        """Bring every reader to its end, now and later."""
+        """End every reader, now and later."""
         self._end = (error,)
         self._notifications.close(error)
-        for feed in self._feeds.values():
-            feed.close(error)
+        for log in self._logs.values():
+            log.close(error)
 
-    def _feed(self, sid: str) -> EventFeed:
-        if sid not in self._feeds:
-            self._feeds[sid] = EventFeed()
+    def _log_of(self, sid: str) -> SessionEventLog:
+        if sid not in self._logs:
+            self._logs[sid] = SessionEventLog()
             if self._end is not None:
-                self._feeds[sid].close(*self._end)
-        return self._feeds[sid]
+                self._logs[sid].close(*self._end)
+        return self._logs[sid]
+
+
+def allow(request: PermissionRequest) -> PermissionAnswer:
+    """Allow this once. As a handler it allows everything."""
+    return _choose(request, "allow_once")
+
+
+def reject(request: PermissionRequest) -> PermissionAnswer:
+    """Refuse this once. As a handler it refuses everything."""
+    return _choose(request, "reject_once")
+
+
+def permission_answerer(handler: PermissionHandler) -> Callable[[Mapping[str, Any]], Awaitable[Any]]:
+    """Return *handler* as a handler of ``sidecar/permission/request``; if it fails, the answer is no."""
+
+    async def answer(params: Mapping[str, Any]) -> Any:
+        request = from_wire(PermissionRequest, params)
+        try:
+            decision = handler(request)
+            return to_wire(await decision if isawaitable(decision) else decision)
+        except Exception:
+            _log.exception("the permission handler failed at %s; rejected", request.permission_id)
+            return to_wire(reject(request))
+
+    return answer
+
+
+def _choose(request: PermissionRequest, kind: str) -> PermissionAnswer:
+    for option in request.options:
+        if option.kind == kind:
+            return PermissionAnswer("selected", option.option_id)
+    return PermissionAnswer("cancelled")

@@ -1,7 +1,7 @@
-"""Bytes to and from the daemon: a process of our own, or a socket of one that runs already.
+"""Links: bytes to and from a daemon, in a process of this client or at a socket of a running daemon.
 
-A link never looks into the bytes. It ends only the process it started, by that process's own handle, and
-closing it takes a bounded time whatever the daemon does.
+A link never looks into the bytes. It ends only a process that it started, by the handle of that process, and
+closing it takes a bounded time.
 """
 
 from __future__ import annotations
@@ -15,27 +15,25 @@ from typing import Final, Protocol
 
 from sidecar_client.errors import ConnectionLost
 
-__all__ = ["Link", "ProcessLink", "Receiver", "SocketLink"]
-
 _STDOUT: Final = 1
 _STDERR: Final = 2
 _TAIL_BYTES: Final = 8 * 1024
 _LAST_WORDS_S: Final = 0.5
-"""How long the exit code and the rest of stderr may take to follow the end of stdout."""
+"""How long to wait after the end of stdout for the exit code and the rest of stderr."""
 
 _REAP_S: Final = 1.0
-"""How long the system may take to end a killed process, or to close what we have closed."""
+"""How long the system may take to end a killed process, or to close a connection."""
 
 
-class Receiver(Protocol):
-    """Who takes the bytes. Neither method may raise."""
+class LinkReceiver(Protocol):
+    """The reader of a link. Neither method may raise."""
 
     def received(self, data: bytes) -> None:
-        """Take what has come in."""
+        """Handle bytes that came in."""
         ...
 
     def lost(self, error: ConnectionLost) -> None:
-        """Learn that nothing more will come; called once at most."""
+        """Handle the end: nothing more will come. Called at most once."""
         ...
 
 
@@ -44,12 +42,12 @@ class Link(Protocol):
 
     @property
     def exit_code(self) -> int | None:
-        """How the process ended; None while it runs, and for a process that is not ours."""
+        """The exit code of the process; None while it runs, and for a process of another program."""
         ...
 
     @property
     def stderr_tail(self) -> str:
-        """The end of what the process wrote to its standard error."""
+        """The end of the standard error of the process."""
         ...
 
     def write(self, data: bytes) -> None:
@@ -61,27 +59,27 @@ class Link(Protocol):
         ...
 
     def resume_writing(self) -> None:
-        """Let go of whoever waits in :meth:`drain`."""
+        """Wake every caller of :meth:`drain`."""
         ...
 
     async def close(self, grace_s: float) -> None:
-        """Flush, close, and see the process out: end of input, then terminate, then kill, *grace_s* apart."""
+        """Flush and close; end the process by end of input, then terminate, then kill, *grace_s* apart."""
         ...
 
 
-class _Flow:
-    """Whether the queue of outgoing bytes has room, as asyncio's transports tell it."""
+class _FlowControl:
+    """Flow control: whether the queue of outgoing bytes has room, as reported by asyncio's transports."""
 
     def __init__(self) -> None:
         self._room = asyncio.Event()
         self._room.set()
 
     def pause_writing(self) -> None:
-        """Make whoever writes wait. Called by asyncio."""
+        """Make writers wait. For asyncio."""
         self._room.clear()
 
     def resume_writing(self) -> None:
-        """Let go of whoever waits in :meth:`drain`."""
+        """Wake every caller of :meth:`drain`."""
         self._room.set()
 
     async def drain(self) -> None:
@@ -89,10 +87,10 @@ class _Flow:
         await self._room.wait()
 
 
-class ProcessLink(_Flow, asyncio.SubprocessProtocol):
+class ProcessLink(_FlowControl, asyncio.SubprocessProtocol):
     """The standard input and output of a process this client started."""
 
-    def __init__(self, receiver: Receiver) -> None:
+    def __init__(self, receiver: LinkReceiver) -> None:
         super().__init__()
         self._receiver = receiver
         self._open = {_STDOUT, _STDERR}
@@ -100,15 +98,16 @@ class ProcessLink(_Flow, asyncio.SubprocessProtocol):
         self._exited = asyncio.Event()
         self._closed = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
-        self._told = False
+        self._is_lost_reported = False
 
     @classmethod
     async def start(
-        cls, command: Sequence[str], receiver: Receiver, cwd: Path, env: Mapping[str, str]
+        cls, command: Sequence[str], receiver: LinkReceiver, cwd: Path, env: Mapping[str, str]
     ) -> ProcessLink:
         """Start *command* in *cwd* with *env* added to this process's variables.
 
-        In a session of its own: an interrupt from the terminal is for the script, which then closes in order.
+        It runs in a session of its own, so that an interrupt from the terminal reaches only the script, which
+        then closes it in order.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -121,12 +120,12 @@ class ProcessLink(_Flow, asyncio.SubprocessProtocol):
 
     @property
     def exit_code(self) -> int | None:
-        """How the process ended; None while it runs."""
+        """The exit code of the process; None while it runs."""
         return self._transport.get_returncode()
 
     @property
     def stderr_tail(self) -> str:
-        """The end of what the process wrote to its standard error."""
+        """The end of the standard error of the process."""
         return self._tail.decode("utf-8", "replace").strip()
 
     def write(self, data: bytes) -> None:
@@ -135,24 +134,24 @@ class ProcessLink(_Flow, asyncio.SubprocessProtocol):
             self._stdin.write(data)
 
     async def close(self, grace_s: float) -> None:
-        """Close its input, then terminate, then kill, *grace_s* apart; at once when it is dead."""
+        """Close the input, then terminate, then kill, *grace_s* apart; at once when it has ended."""
         try:
             self._stdin.close()
             if not await _within(grace_s, self._exited):
-                await self._insist(grace_s)
+                await self._terminate(grace_s)
         finally:
             self._transport.close()
         await _within(_REAP_S, self._closed)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the handles. Called by asyncio, as the rest below."""
+        """Store the handles. For asyncio, as the methods below."""
         assert isinstance(transport, asyncio.SubprocessTransport)
         stdin = transport.get_pipe_transport(0)
         assert isinstance(stdin, asyncio.WriteTransport)
         self._transport, self._stdin = transport, stdin
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Hand on the output; keep the end of the errors."""
+        """Pass on the output; keep the end of the errors."""
         if fd == _STDOUT:
             self._receiver.received(data)
         else:
@@ -160,58 +159,62 @@ class ProcessLink(_Flow, asyncio.SubprocessProtocol):
             del self._tail[:-_TAIL_BYTES]
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        """A daemon whose output ended is as good as gone."""
+        """Report the loss soon: a daemon without output is of no use."""
         self._open.discard(fd)
-        self._tell_or_wait(fd == _STDOUT)
+        self._report_loss_soon(fd == _STDOUT)
         self.resume_writing()
 
     def process_exited(self) -> None:
-        """The process is gone; a child of it may hold its pipes open still."""
+        """Report the loss soon: a child of the process may still hold its pipes open."""
         self._exited.set()
-        self._tell_or_wait(True)
+        self._report_loss_soon(True)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Everything is closed."""
+        """Note that everything is closed."""
         self._closed.set()
 
-    async def _insist(self, grace_s: float) -> None:
+    async def _terminate(self, grace_s: float) -> None:
         with contextlib.suppress(ProcessLookupError):  # it ended by itself in the meantime
             self._transport.terminate()
             if not await _within(grace_s, self._exited):
                 self._transport.kill()
                 await _within(_REAP_S, self._exited)
 
-    def _tell_or_wait(self, is_end: bool) -> None:
+    def _report_loss_soon(self, is_end: bool) -> None:
         if self._exited.is_set() and not self._open:
-            self._tell()
+            self._report_loss()
         elif is_end and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_LAST_WORDS_S, self._tell)
+            self._timer = asyncio.get_running_loop().call_later(_LAST_WORDS_S, self._report_loss)
 
-    def _tell(self) -> None:
+    def _report_loss(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if not self._told:
-            self._told = True
+        if not self._is_lost_reported:
+            self._is_lost_reported = True
             self.resume_writing()
-            reason = _reason(self.exit_code)
-            self._receiver.lost(
-                ConnectionLost(reason, exit_code=self.exit_code, stderr_tail=self.stderr_tail)
-            )
+            code = self.exit_code
+            if code is None:
+                reason = "the daemon closed its output and is still running"
+            elif code < 0:
+                reason = f"the daemon was ended by signal {-code}"
+            else:
+                reason = f"the daemon ended with exit code {code}"
+            self._receiver.lost(ConnectionLost(reason, exit_code=code, stderr_tail=self.stderr_tail))
 
 
-class SocketLink(_Flow, asyncio.Protocol):
-    """A unix socket of a daemon that somebody else started, and that stays when we leave."""
+class SocketLink(_FlowControl, asyncio.Protocol):
+    """A unix socket of a daemon that another program started, and that stays running."""
 
     exit_code: int | None = None
     stderr_tail = ""
 
-    def __init__(self, receiver: Receiver) -> None:
+    def __init__(self, receiver: LinkReceiver) -> None:
         super().__init__()
         self._receiver = receiver
         self._closed = asyncio.Event()
 
     @classmethod
-    async def open(cls, path: Path, receiver: Receiver) -> SocketLink:
+    async def open(cls, path: Path, receiver: LinkReceiver) -> SocketLink:
         """Connect to the socket at *path*."""
         if os.name == "nt":
             raise ConnectionLost("unix sockets are not available on Windows; start a daemon with spawn()")
@@ -219,7 +222,7 @@ class SocketLink(_Flow, asyncio.Protocol):
         try:
             _, link = await loop.create_unix_connection(lambda: cls(receiver), str(path))
         except OSError as error:
-            raise ConnectionLost(f"no daemon answers at {str(path)!r}: {error}") from error
+            raise ConnectionLost(f"no daemon is running at {str(path)!r}: {error}") from error
         return link
 
     def write(self, data: bytes) -> None:
@@ -228,7 +231,7 @@ class SocketLink(_Flow, asyncio.Protocol):
             self._transport.write(data)
 
     async def close(self, grace_s: float) -> None:
-        """Flush and close, at most *grace_s*."""
+        """Flush and close, within *grace_s* seconds."""
         self._transport.close()
         try:
             await _within(grace_s, self._closed)
@@ -237,16 +240,16 @@ class SocketLink(_Flow, asyncio.Protocol):
                 self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the handle. Called by asyncio, as the rest below."""
+        """Store the handle. For asyncio, as the methods below."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Hand it on."""
+        """Pass on *data*."""
         self._receiver.received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Say so."""
+        """Report the loss."""
         self._closed.set()
         self.resume_writing()
         self._receiver.lost(ConnectionLost("the daemon closed the connection"))
@@ -257,11 +260,3 @@ async def _within(seconds: float, event: asyncio.Event) -> bool:
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(event.wait(), seconds)
     return event.is_set()
-
-
-def _reason(exit_code: int | None) -> str:
-    if exit_code is None:
-        return "the daemon closed its output and still runs"
-    if exit_code < 0:
-        return f"the daemon was ended by signal {-exit_code}"
-    return f"the daemon ended with exit code {exit_code}"

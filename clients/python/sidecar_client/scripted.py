@@ -1,6 +1,6 @@
-"""A daemon in memory, for tests of scripts: it answers as it is told, and can be made to speak or to die.
+"""A scripted daemon in memory, for tests of scripts that use this client.
 
-It speaks real frames over a link of its own, so that everything of the client but processes and sockets runs.
+It exchanges real frames over a link of its own, so that all of the client runs but processes and sockets.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from sidecar.protocol.framing import HeaderDecoder, frame_with_header
 from sidecar.protocol.handshake import PROTOCOL
 from sidecar_client.client import Setup, SidecarClient
 from sidecar_client.errors import ConnectionLost, SidecarRequestError
-from sidecar_client.links import Receiver
-
-__all__ = ["NO_ANSWER", "ScriptedAnswer", "ScriptedDaemon"]
+from sidecar_client.links import LinkReceiver
 
 ScriptedAnswer: TypeAlias = Callable[[Any], Any]
 """Returns the result for the params; a SidecarRequestError refuses, NO_ANSWER leaves the request open."""
@@ -31,41 +29,46 @@ _ANSWERS: Final[dict[str, ScriptedAnswer]] = {
 
 
 class ScriptedDaemon:
-    """A daemon with *answers* by method; what it is not told to answer it does not know.
+    """A daemon with *answers* by method; other methods are answered as unknown.
 
     Attributes:
-        answers: what it answers, by method; may be changed at any time.
-        heard: every message of the client, in order.
-        exit_code: what it died with.
-        stderr_tail: its last words.
+        answers: its answers by method; may be changed at any time.
+        received: every message of the client, in order.
+        exit_code: its exit code once it has died.
+        stderr_tail: the end of its standard error.
     """
 
     def __init__(self, answers: Mapping[str, ScriptedAnswer] | None = None) -> None:
         self.answers = {**_ANSWERS, **(answers or {})}
         self._frames = HeaderDecoder()
         self._ids = itertools.count(1)
-        self._asked: dict[jsonrpc.Id | None, asyncio.Future[jsonrpc.Response]] = {}
+        self._requests: dict[jsonrpc.Id | None, asyncio.Future[jsonrpc.Response]] = {}
         self._room = asyncio.Event()
         self._room.set()
         self._news = asyncio.Event()
-        self.heard: list[jsonrpc.Message] = []
+        self.received: list[jsonrpc.Message] = []
         self.exit_code: int | None = None
         self.stderr_tail = ""
 
     def client(self, **setup: Unpack[Setup]) -> SidecarClient:
         """Return the client of this daemon, not started yet."""
-        return SidecarClient(self._open, None, setup)
 
-    def said(self, method: str) -> list[Any]:
+        async def open_link(receiver: LinkReceiver) -> ScriptedDaemon:
+            self._receiver = receiver
+            return self
+
+        return SidecarClient(open_link, None, setup)
+
+    def params_of(self, method: str) -> list[Any]:
         """Return the params of every request and notification of *method* so far."""
-        asked = (m for m in self.heard if isinstance(m, jsonrpc.Request | jsonrpc.Notification))
-        return [message.params for message in asked if message.method == method]
+        calls = (m for m in self.received if isinstance(m, jsonrpc.Request | jsonrpc.Notification))
+        return [message.params for message in calls if message.method == method]
 
-    async def hear(self, method: str) -> Any:
+    async def wait_for(self, method: str) -> Any:
         """Wait for the first request or notification of *method* and return its params."""
-        while not (said := self.said(method)):
+        while not (params := self.params_of(method)):
             await self._news.wait()
-        return said[0]
+        return params[0]
 
     def send(self, data: bytes) -> None:
         """Send bytes as they are."""
@@ -80,26 +83,26 @@ class ScriptedDaemon:
         turn = {} if turn_id is None else {"turnId": turn_id}
         self.notify("sidecar/event", {"sid": sid, "seq": seq, "at": seq, "kind": kind, "data": data, **turn})
 
-    async def ask(self, method: str, params: Any) -> jsonrpc.Response:
-        """Send a request and return what the client answers."""
+    async def request(self, method: str, params: Any) -> jsonrpc.Response:
+        """Send a request and return the client's answer."""
         number = next(self._ids)
         future: asyncio.Future[jsonrpc.Response] = asyncio.get_running_loop().create_future()
-        self._asked[number] = future
+        self._requests[number] = future
         self.send(frame_with_header(jsonrpc.encode_request(number, method, params)))
         return await future
 
-    def die(self, exit_code: int, last_words: str = "") -> None:
+    def die(self, exit_code: int, stderr_tail: str = "") -> None:
         """End, as a process that crashes does."""
-        self.exit_code, self.stderr_tail = exit_code, last_words
-        error = ConnectionLost("the daemon died", exit_code=exit_code, stderr_tail=last_words)
+        self.exit_code, self.stderr_tail = exit_code, stderr_tail
+        error = ConnectionLost("the daemon died", exit_code=exit_code, stderr_tail=stderr_tail)
         asyncio.get_running_loop().call_soon(self._receiver.lost, error)
 
     def stop_reading(self) -> None:
-        """Let what the client writes pile up on its side."""
+        """Stop reading, so that the client's output queues up on its side."""
         self._room.clear()
 
     def resume_writing(self) -> None:
-        """Read on. This and the rest is the link the client holds."""
+        """Read again. This and the methods below are the client's link."""
         self._room.set()
 
     async def drain(self) -> None:
@@ -107,25 +110,21 @@ class ScriptedDaemon:
         await self._room.wait()
 
     async def close(self, grace_s: float) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
     def write(self, data: bytes) -> None:
-        """Hear the client."""
+        """Handle the client's bytes."""
         self._frames.feed(data)
         while (frame := self._frames.next()) is not None:
             assert isinstance(frame, bytes), frame
             message = jsonrpc.decode(frame)
-            self.heard.append(message)
+            self.received.append(message)
             self._news.set()
             self._news = asyncio.Event()
             if isinstance(message, jsonrpc.Request):
                 self._answer(message)
             elif isinstance(message, jsonrpc.Response):
-                self._asked.pop(message.id).set_result(message)
-
-    async def _open(self, receiver: Receiver) -> ScriptedDaemon:
-        self._receiver = receiver
-        return self
+                self._requests.pop(message.id).set_result(message)
 
     def _answer(self, request: jsonrpc.Request) -> None:
         try:

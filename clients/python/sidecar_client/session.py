@@ -1,6 +1,6 @@
-"""One session, as a script sees it: ask, follow, wait, compact, undo.
+"""A handle on one session: prompt, follow, wait, compact, undo.
 
-A handle: it holds an id and how far its owner has read, nothing of the conversation.
+It holds an id and a position in the session's events, and nothing of the conversation.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from sidecar_client.events import GAP, UNREAD, ClientEvent, EventStream
 if TYPE_CHECKING:
     from sidecar_client.client import SidecarClient
 
-__all__ = ["Prompt", "Session"]
-
 Prompt: TypeAlias = str | Sequence[Mapping[str, Any]]
 """Text, or content blocks as the protocol has them."""
 
@@ -27,7 +25,7 @@ _TURN_ENDS = frozenset({"settled", "faulted"})
 
 
 class Session:
-    """A handle on the session *sid*; ``seq`` is how far its owner has read the session's log."""
+    """A handle on the session *sid*; ``seq`` is the number of the last event that its owner has read."""
 
     def __init__(self, client: SidecarClient, sid: str, seq: int) -> None:
         self.client = client
@@ -37,7 +35,7 @@ class Session:
     async def prompt(
         self, prompt: Prompt, *, when_busy: Literal["queue", "steer", "reject"] = "queue"
     ) -> m.TurnStartResult:
-        """Send a prompt and return at once; :meth:`wait_for` or :meth:`events` tell the rest."""
+        """Send a prompt and return at once; follow it with :meth:`wait_for` or :meth:`events`."""
         started = await self.client.turn_start(self.sid, _blocks(prompt), when_busy=when_busy)
         self.seq = max(self.seq, started.seq)
         return started
@@ -69,11 +67,11 @@ class Session:
         return await self.client.turn_interrupt(self.sid, turn_id)
 
     async def preview(self, engine: str | None = None) -> Plan:
-        """Return what a compaction would do now. No model is called."""
+        """Return the plan of a compaction, without calling a model."""
         return await self.client.compact_preview(self.sid, engine=engine, mode="force")
 
     async def compact(self, engine: str | None = None, *, instructions: str | None = None) -> Compaction:
-        """Compact and wait for the outcome; its ``status`` says how it went."""
+        """Compact and wait for the outcome; see its ``status``."""
         events = self.client.events(self.sid)
         started = await self.client.compact_start(self.sid, engine=engine, instructions=instructions)
 
@@ -85,11 +83,11 @@ class Session:
         return from_wire(Compaction, outcome.data)
 
     async def undo(self, compaction_id: str | None = None, *, force: bool = False) -> m.CompactUndoResult:
-        """Take a compaction back, the newest by default; *force* also when it will not fit the window."""
+        """Undo a compaction, by default the newest; with *force* even if the result exceeds the window."""
         return await self.client.compact_undo(self.sid, compaction_id, force=force)
 
     async def usage(self) -> ContextUsage:
-        """Return how full the window is, and with what."""
+        """Return how full the window is, by kind of content."""
         return await self.client.context_usage(self.sid, detail=True)
 
     async def files(self) -> tuple[ContextFile, ...]:
@@ -101,7 +99,7 @@ class Session:
         await self.client.session_close(self.sid)
 
     def events(self, after_seq: int | None = None) -> EventStream:
-        """Return the session's events after *after_seq*, by default from where this handle has read."""
+        """Return the session's events after *after_seq*, by default after the last one that was read."""
         return self.client.events(self.sid, self.seq if after_seq is None else after_seq)
 
     async def wait_for(

@@ -1,7 +1,7 @@
-"""The same client for scripts without asyncio: every method blocks until it is done.
+"""The client for scripts without asyncio: every method blocks until it is done.
 
-A thread of its own runs the asynchronous client; nothing here knows the protocol. Iterators block too, so
-leave them at the event you waited for.
+A thread runs the asynchronous client; nothing here knows the protocol. Iterators block too, so leave them at
+the awaited event.
 """
 
 from __future__ import annotations
@@ -20,15 +20,13 @@ from sidecar_client.errors import ConnectionLost
 from sidecar_client.events import ClientEvent, Notification
 from sidecar_client.session import Prompt
 
-__all__ = ["Session", "SidecarClient"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 Q = TypeVar("Q")
 W_co = TypeVar("W_co", covariant=True)
 
 
-class _Loop:
+class _LoopThread:
     """An event loop in a thread, between :meth:`start` and :meth:`stop`."""
 
     def __init__(self) -> None:
@@ -37,17 +35,17 @@ class _Loop:
 
     @property
     def is_running(self) -> bool:
-        """Whether there is a thread to run anything."""
+        """Whether the thread is running."""
         return self._loop is not None
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="sidecar_client", daemon=True)
         self._thread.start()
 
     def wait(self, work: Coroutine[Any, Any, R]) -> R:
-        """Run *work* there and return its result; an interrupt here cancels it there."""
+        """Run *work* in the thread and return its result; an interrupt here cancels it."""
         if self._loop is None:
             work.close()
             raise ConnectionLost("this client is not open; use it inside its with block")
@@ -59,7 +57,7 @@ class _Loop:
             raise
 
     def walk(self, items: AsyncIterator[R]) -> Iterator[R]:
-        """Yield what *items* yields."""
+        """Yield the items of an asynchronous iterator."""
 
         async def step() -> tuple[R] | None:
             try:
@@ -71,27 +69,27 @@ class _Loop:
             yield item[0]
 
     def stop(self) -> None:
-        """End, with all that still runs; again does nothing."""
+        """Cancel all tasks and end the thread; a second call does nothing."""
         if self._loop is not None:
-            self.wait(_finish())
+
+            async def finish() -> None:
+                tasks = asyncio.all_tasks() - {asyncio.current_task()}
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                await asyncio.get_running_loop().shutdown_asyncgens()
+
+            self.wait(finish())
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
             self._loop = None
 
 
-async def _finish() -> None:
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    await asyncio.get_running_loop().shutdown_asyncgens()
-
-
 class _Blocking(Generic[W_co]):
     """A wrapper around an asynchronous object that lives in *loop*."""
 
-    def __init__(self, wrapped: W_co, loop: _Loop) -> None:
+    def __init__(self, wrapped: W_co, loop: _LoopThread) -> None:
         self._wrapped = wrapped
         self._loop = loop
 
@@ -99,7 +97,7 @@ class _Blocking(Generic[W_co]):
 def _blocking(
     method: Callable[Concatenate[W_co, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[_Blocking[W_co], P], R]:
-    """Return *method* as one that blocks."""
+    """Return *method* as a method that blocks."""
 
     @wraps(method)
     def block(wrapper: _Blocking[W_co], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -132,7 +130,7 @@ class Session(_Blocking[aio_session.Session]):
         return self._loop.walk(self._wrapped.stream(prompt))
 
     def events(self, after_seq: int | None = None) -> Iterator[ClientEvent]:
-        """Yield the session's events after *after_seq*, by default from where this handle has read."""
+        """Yield the session's events after *after_seq*, by default after the last one that was read."""
         return self._loop.walk(self._wrapped.events(after_seq))
 
 
@@ -190,7 +188,7 @@ class SidecarClient(_Blocking[aio.SidecarClient]):
     shutdown = _blocking(aio.SidecarClient.shutdown)
 
     def __init__(self, client: aio.SidecarClient) -> None:
-        super().__init__(client, _Loop())
+        super().__init__(client, _LoopThread())
 
     @classmethod
     def spawn(
@@ -201,13 +199,13 @@ class SidecarClient(_Blocking[aio.SidecarClient]):
         env: Mapping[str, str] | None = None,
         **setup: Unpack[aio.Setup],
     ) -> Self:
-        """Start a daemon of its own in *cwd*; handlers are plain functions, run in threads of their own."""
-        return cls(aio.SidecarClient.spawn(command, cwd=cwd, env=env, **off_the_loop(setup)))
+        """Return a client that starts a daemon in *cwd*; handlers are plain functions, run in threads."""
+        return cls(aio.SidecarClient.spawn(command, cwd=cwd, env=env, **with_handlers_in_threads(setup)))
 
     @classmethod
     def connect(cls, path: str | Path, **setup: Unpack[aio.Setup]) -> Self:
-        """Attach to the daemon at the unix socket *path*; handlers run in threads of their own."""
-        return cls(aio.SidecarClient.connect(path, **off_the_loop(setup)))
+        """Return a client that attaches to the daemon at the unix socket *path*; handlers run in threads."""
+        return cls(aio.SidecarClient.connect(path, **with_handlers_in_threads(setup)))
 
     def __enter__(self) -> Self:
         """Start."""
@@ -224,7 +222,7 @@ class SidecarClient(_Blocking[aio.SidecarClient]):
         self.close()
 
     def close(self) -> None:
-        """Leave, and end the daemon if it is ours; see :meth:`sidecar_client.SidecarClient.close`."""
+        """Leave, and end a daemon that this client started; see the asynchronous client."""
         if not self._loop.is_running:
             return
         try:
@@ -234,17 +232,17 @@ class SidecarClient(_Blocking[aio.SidecarClient]):
 
     @property
     def server(self) -> Mapping[str, Any]:
-        """What the daemon said of itself."""
+        """The daemon's description of itself."""
         return self._wrapped.server
 
     @property
     def exit_code(self) -> int | None:
-        """How the daemon ended; None while it runs, and when it is not ours."""
+        """The daemon's exit code; None while it runs, and for a daemon that this client did not start."""
         return self._wrapped.exit_code
 
     @property
     def stderr_tail(self) -> str:
-        """The end of what the daemon wrote to its standard error."""
+        """The end of the daemon's standard error."""
         return self._wrapped.stderr_tail
 
     def start_session(
@@ -256,7 +254,7 @@ class SidecarClient(_Blocking[aio.SidecarClient]):
         knowledge: Sequence[str] = (),
         title: str | None = None,
     ) -> Session:
-        """Start a session in *cwd*; :meth:`session_new` knows more options."""
+        """Start a session in *cwd*; :meth:`session_new` has more options."""
         started = self._wrapped.start_session(
             cwd, model=model, engine=engine, knowledge=knowledge, title=title
         )
@@ -267,20 +265,20 @@ class SidecarClient(_Blocking[aio.SidecarClient]):
         return Session(self._loop.wait(self._wrapped.load_session(sid)), self._loop)
 
     def events(self, sid: str, after_seq: int | None = None) -> Iterator[ClientEvent]:
-        """Yield the events of *sid* after *after_seq*; None: from now on."""
+        """Yield the events of *sid* after *after_seq*; with None only future ones."""
         return self._loop.walk(self._wrapped.events(sid, after_seq))
 
     def notifications(self) -> Iterator[Notification]:
-        """Yield every notification from now on that is no session event."""
+        """Yield every future notification that is not a session event."""
         return self._loop.walk(self._wrapped.notifications())
 
     def progress(self, token: str | int | None = None) -> Iterator[Mapping[str, Any]]:
-        """Yield the params of every ``$/progress`` from now on; of *token* alone until its end."""
+        """Yield the params of every future ``$/progress``; with *token* only its own, until its end."""
         return self._loop.walk(self._wrapped.progress(token))
 
 
-def off_the_loop(setup: aio.Setup) -> aio.Setup:
-    """Return *setup* with its handlers in threads, so that one that waits for its user holds up nothing."""
+def with_handlers_in_threads(setup: aio.Setup) -> aio.Setup:
+    """Return *setup* with its handlers in threads, so that one that waits for a user blocks nothing else."""
     off: aio.Setup = {**setup}
     if "permission" in setup:
         off["permission"] = _in_thread(setup["permission"])
@@ -294,7 +292,7 @@ def _in_thread(handler: Callable[[Q], Any]) -> Callable[[Q], Coroutine[Any, Any,
 
     async def answer(question: Q) -> Any:
         future = concurrent.futures.Future[Any]()
-        future.set_running_or_notify_cancel()  # whoever gives up waiting does not disturb the handler
+        future.set_running_or_notify_cancel()  # a cancelled wait does not disturb the handler
 
         def decide() -> None:
             try:

@@ -1,7 +1,7 @@
-"""This end of the conversation: requests out and their answers, requests in, notifications both ways.
+"""The client's end of a JSON-RPC connection: requests and notifications, both ways.
 
-It knows no method. Messages are handled in the order they come, inside the link's callback; only requests of
-the daemon run as tasks, which :meth:`Peer.close` ends.
+It knows no method. Messages are handled in the order in which they come, inside the link's callback. Only
+requests of the daemon run as tasks, which :meth:`RpcConnection.close` ends.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from sidecar.protocol.framing import BrokenStream, Frame, HeaderDecoder, Oversiz
 from sidecar_client.errors import ConnectionLost, ProtocolViolation, SidecarRequestError
 from sidecar_client.links import Link
 
-__all__ = ["Answer", "Ended", "Notice", "Peer"]
-
 _log = logging.getLogger("sidecar_client")
 
-Answer: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
+AnswerRequest: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 """Answers a request of the daemon; a SidecarRequestError is sent as it is, all else as an internal error."""
 
-Notice: TypeAlias = Callable[[str, Mapping[str, Any], int], None]
-"""Takes a notification and its size in bytes. A KeyError or TypeError says that its params do not fit."""
+ReceiveNotification: TypeAlias = Callable[[str, Mapping[str, Any], int], None]
+"""Handles a notification and its size in bytes; raises KeyError or TypeError for unfit params."""
 
-Ended: TypeAlias = Callable[[ConnectionLost], None]
-"""Learns, once, that nothing more will come."""
+OnEnd: TypeAlias = Callable[[ConnectionLost], None]
+"""Called once, when nothing more will come."""
 
 
-class Peer:
-    """This end of one connection."""
+class RpcConnection:
+    """The client's end of one connection."""
 
-    def __init__(self, answer: Answer, notice: Notice, ended: Ended) -> None:
-        self._answer = answer
-        self._notice = notice
-        self._ended = ended
+    def __init__(
+        self, answer_request: AnswerRequest, receive_notification: ReceiveNotification, on_end: OnEnd
+    ) -> None:
+        self._answer_request = answer_request
+        self._receive = receive_notification
+        self._on_end = on_end
         self._frames = HeaderDecoder()
         self._ids = itertools.count(1)
         self._pending: dict[jsonrpc.Id | None, asyncio.Future[jsonrpc.Response | ConnectionLost]] = {}
@@ -74,7 +74,7 @@ class Peer:
         self._write(jsonrpc.encode_notification(method, params))
 
     async def close(self, grace_s: float) -> None:
-        """End what runs for the daemon, then the link; each takes a bounded time."""
+        """End the tasks that serve the daemon, then the link; each takes a bounded time."""
         tasks = tuple(self._serving.values())
         try:
             for task in tasks:
@@ -87,13 +87,13 @@ class Peer:
             self.lost(ConnectionLost("this client has been closed"))
 
     def received(self, data: bytes) -> None:
-        """Take bytes from the link."""
+        """Decode bytes from the link."""
         self._frames.feed(data)
         while self._lost is None and (frame := self._frames.next()) is not None:
-            self._read(frame)
+            self._handle_frame(frame)
 
     def lost(self, error: ConnectionLost) -> None:
-        """Fail everything that waits, now and later. Only the first call counts."""
+        """Fail all requests, present and future. Only the first call counts."""
         if self._lost is not None:
             return
         self._lost = error
@@ -102,7 +102,7 @@ class Peer:
                 future.set_result(error)
         if self.link is not None:
             self.link.resume_writing()
-        self._ended(error)
+        self._on_end(error)
 
     async def _ready(self) -> None:
         """Wait for room. Raises ConnectionLost at the end."""
@@ -115,14 +115,14 @@ class Peer:
         if self._lost is None and self.link is not None:
             self.link.write(frame_with_header(body))
 
-    def _read(self, frame: Frame) -> None:
+    def _handle_frame(self, frame: Frame) -> None:
         match frame:
             case bytes():
-                self._take(jsonrpc.decode(frame), len(frame))
+                self._handle_message(jsonrpc.decode(frame), len(frame))
             case Oversized(id=number, is_response=True) if number in self._pending:
                 error = {
                     "code": -32600,
-                    "message": f"the answer has {frame.size} bytes, which is over the limit",
+                    "message": f"the answer_request has {frame.size} bytes, which is over the limit",
                 }
                 self._settle(jsonrpc.Response(number, None, {**error, "data": {"kind": "messageTooLarge"}}))
             case Oversized():
@@ -132,16 +132,19 @@ class Peer:
             case _:
                 assert_never(frame)
 
-    def _take(self, message: jsonrpc.Message, size: int) -> None:
+    def _handle_message(self, message: jsonrpc.Message, size: int) -> None:
         match message:
             case jsonrpc.Response(id=None):
-                self._give_up(f"it could not read a message of ours: {message.error}")
+                self._give_up(f"it could not read a message of this client: {message.error}")
             case jsonrpc.Response():
                 self._settle(message)
             case jsonrpc.Notification(method="$/cancelRequest"):
                 self._cancel(message.params)
             case jsonrpc.Notification():
-                self._tell(message, size)
+                try:
+                    self._receive(message.method, message.params or {}, size)
+                except (KeyError, TypeError) as error:
+                    self._give_up(f"{message.method} has unfit params: {error!r}")
             case jsonrpc.Request() if message.id in self._serving:
                 self._give_up(f"request {message.id!r} is open already")
             case jsonrpc.Request():
@@ -156,21 +159,17 @@ class Peer:
         if future is not None and not future.done():
             future.set_result(reply)
 
-    def _tell(self, notification: jsonrpc.Notification, size: int) -> None:
-        try:
-            self._notice(notification.method, notification.params or {}, size)
-        except (KeyError, TypeError) as error:
-            self._give_up(f"{notification.method} with params that do not fit: {error!r}")
-
     def _cancel(self, params: Any) -> None:
         task = self._serving.get(params["id"]) if isinstance(params, dict) and "id" in params else None
         if task is not None:
-            # A task that is cancelled before its first step would never answer.
+            # A task that is cancelled before its first step would never answer_request.
             asyncio.get_running_loop().call_soon(task.cancel)
 
     async def _serve(self, request: jsonrpc.Request) -> None:
         try:
-            body = jsonrpc.encode_result(request.id, await self._answer(request.method, request.params or {}))
+            body = jsonrpc.encode_result(
+                request.id, await self._answer_request(request.method, request.params or {})
+            )
         except SidecarRequestError as error:
             body = jsonrpc.encode_error(request.id, error.code, error.message, error.data)
         except asyncio.CancelledError:
@@ -178,14 +177,16 @@ class Peer:
             raise
         except Exception:
             _log.exception("the handler of %s failed", request.method)
-            body = jsonrpc.encode_error(request.id, -32603, "the client failed at it", {"kind": "internal"})
+            body = jsonrpc.encode_error(
+                request.id, -32603, "the client's handler failed", {"kind": "internal"}
+            )
         finally:
             del self._serving[request.id]
         self._write(body)
 
     def _give_up(self, problem: str) -> None:
         tail = self.link.stderr_tail if self.link is not None else ""
-        reason = f"what the daemon wrote is not the protocol: {problem}"
+        reason = f"the daemon's output is not valid protocol: {problem}"
         self.lost(ProtocolViolation(reason, stderr_tail=tail))
 
 

@@ -51,13 +51,13 @@ def fail(_request: PermissionRequest) -> PermissionAnswer:
 async def test_answers(handler: PermissionHandler | None, question: Any, answer: Any) -> None:
     script = ScriptedDaemon()
     async with script.client() if handler is None else script.client(permission=handler):
-        assert (await script.ask("sidecar/permission/request", question)).result == answer
+        assert (await script.request("sidecar/permission/request", question)).result == answer
 
 
 async def test_a_question_that_does_not_fit_is_an_error_which_counts_as_a_rejection() -> None:
     script = ScriptedDaemon()
     async with script.client(permission=allow):
-        answer = await script.ask("sidecar/permission/request", {"sid": "s"})
+        answer = await script.request("sidecar/permission/request", {"sid": "s"})
     assert answer.error is not None
 
 
@@ -70,7 +70,7 @@ async def test_the_client_goes_on_while_a_question_is_open() -> None:
 
     script = ScriptedDaemon({"echo": lambda params: params})
     async with script.client(permission=wait) as client:
-        asking = asyncio.create_task(script.ask("sidecar/permission/request", QUESTION))
+        asking = asyncio.create_task(script.request("sidecar/permission/request", QUESTION))
         assert await client.request("echo", 1) == 1
         decide.set()
         assert (await asking).result == ALLOWED

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar_client.events import ClientEvent, EventFeed, gap_of
-from sidecar_client.feed import Feed, Stream
+from sidecar_client.events import BoundedLog, ClientEvent, LogReader, SessionEventLog, gap_of
 
 T = TypeVar("T")
 Seen: TypeAlias = "int | tuple[int, int]"
@@ -34,7 +33,7 @@ async def check(
     pushed: Sequence[int | dict[str, Any]], after: int | None, expected: list[Seen], limit: int = 100
 ) -> None:
     """Every event weighs one byte; a dict is a gap the daemon tells of."""
-    feed = EventFeed(limit)
+    feed = SessionEventLog(limit)
     streams = [feed.read(after)] if after is None else []
     for item in pushed:
         feed.push(event(item) if isinstance(item, int) else gap_of({"sid": "s", **item}), 1)
@@ -84,7 +83,7 @@ async def test_what_is_let_go(pushed: list[int], limit: int, after: int, expecte
     ],
 )
 async def test_a_past_that_is_let_go_is_told_of(known: list[int], expected: list[Seen]) -> None:
-    feed = EventFeed(2)
+    feed = SessionEventLog(2)
     for seq in known:
         feed.push(event(seq), 1)
     stream = feed.read(None)
@@ -97,7 +96,7 @@ async def test_a_past_that_is_let_go_is_told_of(known: list[int], expected: list
 @given(st.lists(st.integers(1, 30), unique=True, max_size=30), st.integers(0, 12), st.integers(0, 30))
 def test_a_reader_gets_every_number_in_order_or_in_a_gap(pushed: list[int], limit: int, after: int) -> None:
     pushed.sort()
-    feed = EventFeed(limit)
+    feed = SessionEventLog(limit)
     for seq in pushed:
         feed.push(event(seq), 1)
     feed.close()
@@ -110,8 +109,8 @@ def test_a_reader_gets_every_number_in_order_or_in_a_gap(pushed: list[int], limi
     assert reached == max([after, *pushed])
 
 
-def feed_of(*items: int) -> Feed[int]:
-    feed: Feed[int] = Feed(lambda before, _gone: (before or 0) - 1)
+def feed_of(*items: int) -> BoundedLog[int]:
+    feed: BoundedLog[int] = BoundedLog(lambda before, _gone: (before or 0) - 1)
     for item in items:
         feed.push(item, 1)
     return feed
@@ -119,7 +118,7 @@ def feed_of(*items: int) -> Feed[int]:
 
 async def test_readers_wait_and_each_has_its_own_place() -> None:
     feed = feed_of(1)
-    early, late = Stream(feed, 0), Stream(feed, feed.end)
+    early, late = LogReader(feed, 0), LogReader(feed, feed.end)
     waiting = asyncio.create_task(anext(late))
     await asyncio.sleep(0)
     feed.push(2, 1)
@@ -129,7 +128,7 @@ async def test_readers_wait_and_each_has_its_own_place() -> None:
 
 async def test_a_reader_that_is_cancelled_loses_nothing() -> None:
     feed = feed_of()
-    reader = Stream(feed, 0)
+    reader = LogReader(feed, 0)
     waiting = asyncio.create_task(anext(reader))
     await asyncio.sleep(0)
     waiting.cancel()
@@ -143,7 +142,7 @@ async def test_an_error_comes_after_what_is_kept_and_stays() -> None:
     feed = feed_of(1)
     feed.close(ValueError("gone"))
     feed.close()
-    reader = Stream(feed, 0)
+    reader = LogReader(feed, 0)
     assert await anext(reader) == 1
     for _ in range(2):
         with pytest.raises(ValueError, match="gone"):

@@ -51,8 +51,8 @@ async def test_a_refusal_may_say_anything_in_its_data() -> None:
     script = daemon()
     async with script.client() as client:
         task = asyncio.create_task(client.request("never"))
-        await script.hear("never")
-        request = script.heard[-1]
+        await script.wait_for("never")
+        request = script.received[-1]
         assert isinstance(request, jsonrpc.Request)
         script.send(frame_with_header(jsonrpc.encode_error(request.id, -1, "no", ["odd"])))
         with pytest.raises(SidecarRequestError) as caught:
@@ -64,13 +64,13 @@ async def test_cancelling_a_request_cancels_it_at_the_daemon_and_a_late_answer_i
     script = daemon()
     async with script.client() as client:
         task = asyncio.create_task(client.request("never"))
-        await script.hear("never")
-        request = script.heard[-1]
+        await script.wait_for("never")
+        request = script.received[-1]
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert isinstance(request, jsonrpc.Request)
-        assert script.heard[-1] == jsonrpc.Notification("$/cancelRequest", {"id": request.id})
+        assert script.received[-1] == jsonrpc.Notification("$/cancelRequest", {"id": request.id})
         script.send(frame_with_header(jsonrpc.encode_result(request.id, "late")))
         assert await client.request("echo", [1]) == [1]
 
@@ -79,7 +79,7 @@ async def test_death_fails_what_waits_and_what_comes_later() -> None:
     script = daemon()
     async with script.client() as client:
         task = asyncio.create_task(client.request("never"))
-        await script.hear("never")
+        await script.wait_for("never")
         events = client.events("s")
         script.die(3, "out of memory")
         for waiting in (task, anext(events), client.request("echo"), client.notify("x")):
@@ -105,10 +105,10 @@ async def test_writers_wait_for_room() -> None:
         script.stop_reading()
         task = asyncio.create_task(client.notify("x", {"text": "y"}))
         await asyncio.sleep(0)
-        assert script.said("x") == []
+        assert script.params_of("x") == []
         script.resume_writing()
         await task
-        assert script.said("x") == [{"text": "y"}]
+        assert script.params_of("x") == [{"text": "y"}]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ async def test_what_is_not_the_protocol_ends_the_connection(data: bytes) -> None
     async with script.client() as client:
         script.stderr_tail = "last words"
         task = asyncio.create_task(client.request("never"))
-        await script.hear("never")
+        await script.wait_for("never")
         script.send(data)
         with pytest.raises(ProtocolViolation, match="last words"):
             await task
@@ -141,12 +141,12 @@ async def test_what_is_not_the_protocol_ends_the_connection(data: bytes) -> None
 
 
 async def test_an_answer_over_the_limit_fails_its_request_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sidecar_client.peer.HeaderDecoder", partial(HeaderDecoder, 1000))
+    monkeypatch.setattr("sidecar_client.rpc.HeaderDecoder", partial(HeaderDecoder, 1000))
     script = daemon()
     async with script.client() as client:
         task = asyncio.create_task(client.request("never"))
-        await script.hear("never")
-        request = script.heard[-1]
+        await script.wait_for("never")
+        request = script.received[-1]
         assert isinstance(request, jsonrpc.Request)
         script.send(frame_with_header(jsonrpc.encode_result(request.id, "x" * 1000)))
         with pytest.raises(SidecarRequestError) as caught:
@@ -162,22 +162,22 @@ async def test_an_answer_over_the_limit_fails_its_request_alone(monkeypatch: pyt
         ("client/registerCapability", None),
         ("window/showMessageRequest", None),
         ("window/showDocument", {"success": False}),
-        ("workspace/applyEdit", {"applied": False, "failureReason": "this client applies no edits"}),
+        ("workspace/applyEdit", {"applied": False, "failureReason": "this client does not apply edits"}),
     ],
 )
 async def test_requests_of_the_daemon_have_a_plain_answer(method: str, result: Any) -> None:
     script = daemon()
     async with script.client():
-        assert await script.ask(method, {}) == jsonrpc.Response(1, result, None)
+        assert await script.request(method, {}) == jsonrpc.Response(1, result, None)
 
 
 async def test_an_unknown_request_of_the_daemon_is_refused() -> None:
     script = daemon()
     async with script.client():
-        answer = await script.ask("window/unheardOf", None)
+        answer = await script.request("window/unheardOf", None)
     assert answer.error == {
         "code": -32601,
-        "message": "this client has no 'window/unheardOf'",
+        "message": "this client does not handle 'window/unheardOf'",
         "data": {"kind": "methodNotFound"},
     }
 
@@ -190,18 +190,18 @@ async def test_handlers_answer_blocking_or_not() -> None:
     script = daemon()
     handlers = {"workspace/applyEdit": slow, "window/showMessageRequest": lambda p: p["actions"][0]}
     async with script.client(handlers=handlers):
-        edit = await script.ask("workspace/applyEdit", {"ok": True})
-        choice = await script.ask("window/showMessageRequest", {"actions": ["Yes", "No"]})
+        edit = await script.request("workspace/applyEdit", {"ok": True})
+        choice = await script.request("window/showMessageRequest", {"actions": ["Yes", "No"]})
     assert (edit.result, choice.result) == ({"applied": True}, "Yes")
 
 
 async def test_a_failing_handler_is_answered_without_its_secrets(caplog: pytest.LogCaptureFixture) -> None:
     script = daemon()
     async with script.client(handlers={"workspace/applyEdit": lambda _: 1 / 0}):
-        answer = await script.ask("workspace/applyEdit", {})
+        answer = await script.request("workspace/applyEdit", {})
     assert answer.error == {
         "code": -32603,
-        "message": "the client failed at it",
+        "message": "the client's handler failed",
         "data": {"kind": "internal"},
     }
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
@@ -216,7 +216,7 @@ async def test_the_daemon_may_cancel_its_request_even_before_it_began() -> None:
 
     script = daemon()
     async with script.client(handlers={"workspace/applyEdit": wait}):
-        answer = asyncio.create_task(script.ask("workspace/applyEdit", {}))
+        answer = asyncio.create_task(script.request("workspace/applyEdit", {}))
         await asyncio.sleep(0)
         script.notify("$/cancelRequest", {"id": 1})
         assert (await answer).error == {"code": -32800, "message": "cancelled", "data": {"kind": "cancelled"}}
@@ -237,7 +237,7 @@ async def test_closing_ends_the_handlers_that_still_run() -> None:
 
     script = daemon()
     async with script.client(handlers={"workspace/applyEdit": wait}):
-        asking = asyncio.create_task(script.ask("workspace/applyEdit", {}))
+        asking = asyncio.create_task(script.request("workspace/applyEdit", {}))
         await asked.wait()
     assert ended.is_set()
     assert (await asking).error is not None
