@@ -91,7 +91,7 @@ class StaleIndexError(Exception):
     """The index on disk was made by another version."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
     """A text to be found, under a *key* that is its own within *room*; *title* is searched too."""
 

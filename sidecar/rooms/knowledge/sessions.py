@@ -133,7 +133,9 @@ def _put_entries(batch: Sequence[SessionEntry], index: TextIndex) -> int:
     with index.batch():
         for session_id, node_id, text, created_at_ms in batch:
             if text.strip():
-                n_changed += index.put(Document(session_id, node_id, "", text, created_at_ms))
+                n_changed += index.put(
+                    Document(room=session_id, key=node_id, title="", text=text, created_at_ms=created_at_ms)
+                )
             else:
                 index.drop(session_id, node_id)
     return n_changed

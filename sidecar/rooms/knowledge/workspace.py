@@ -207,7 +207,7 @@ class WorkspaceSource(KnowledgeSource):
                     if self._root is not None and path.is_relative_to(self._root):
                         path = path.relative_to(self._root)
                     bounded = text if len(text) <= self._max_file_chars else ""
-                    index.put(Document(ROOM, notice.key, path.as_posix(), bounded))
+                    index.put(Document(room=ROOM, key=notice.key, title=path.as_posix(), text=bounded))
         return len(batch) - len(texts)
 
 

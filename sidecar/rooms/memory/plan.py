@@ -88,6 +88,18 @@ class RetrievePlan:
         return self.priors if self.chain.text is None else (*self.priors, self.chain.text)
 
     @property
+    def load(self) -> MemoryLoad:
+        """The sizes of all these, in tokens."""
+        return MemoryLoad(
+            room=self.room_tokens,
+            injected=sum(map(message_tokens, self.injected)),
+            summaries=sum(message_tokens(summary_message(summary_body(text))) for text in self.summaries),
+            backlog=sum(map(event_tokens, self.backlog)),
+            window=tuple(map(event_tokens, self.window)),
+            folded=self.chain.text is not None,
+        )
+
+    @property
     def key(self) -> str:
         """A fingerprint of everything that goes into the summary: summaries, event ids and contents."""
         events = (f"{event.id}={self.known.fingerprints[event.id]}" for event in self.to_summarize)
@@ -145,15 +157,7 @@ def plan_retrieve(
         room_tokens=limits.room_beside(0 if is_listed else event_tokens(current)),
         cut=None,
     )
-    load = MemoryLoad(
-        injected=sum(map(message_tokens, plan.injected)),
-        summaries=sum(message_tokens(summary_message(summary_body(text))) for text in plan.summaries),
-        backlog=sum(map(event_tokens, plan.backlog)),
-        window=tuple(map(event_tokens, plan.window)),
-        room=plan.room_tokens,
-        folded=plan.chain.text is not None,
-    )
-    return replace(plan, cut=plan_cut(load, limits))
+    return replace(plan, cut=plan_cut(plan.load, limits))
 
 
 def view_without_cut(plan: RetrievePlan) -> MemoryResult:

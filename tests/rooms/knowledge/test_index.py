@@ -31,7 +31,7 @@ def put(index: TextIndex, **texts: str) -> None:
     """Take in texts by their keys, in room r."""
     with index.batch():
         for key, text in texts.items():
-            index.put(Document("r", key, key, text))
+            index.put(Document(room="r", key=key, title=key, text=text))
 
 
 def found(index: TextIndex, query: str, **options: object) -> list[str]:
@@ -82,8 +82,8 @@ def test_a_whole_name_beats_its_parts(index: TextIndex) -> None:
 def test_a_hit_says_where(index: TextIndex) -> None:
     """Room, key, time, the lines meant and a score."""
     text = "\n".join(f"line {number}" for number in range(1, 200)) + "\nthe parser\nends"
-    index.put(Document("r", "k", "src/a.py", text, created_at_ms=7))
-    index.put(Document("r", "l", "src/b.py", "other"))
+    index.put(Document(room="r", key="k", title="src/a.py", text=text, created_at_ms=7))
+    index.put(Document(room="r", key="l", title="src/b.py", text="other"))
     (hit,) = index.find("parser", limit=5)
     assert (hit.room, hit.key, hit.title, hit.created_at_ms) == ("r", "k", "src/a.py", 7)
     assert hit.chunk == (198, "line 198\nline 199\nthe parser\nends")
@@ -115,9 +115,9 @@ def test_a_document_is_found_once(index: TextIndex) -> None:
 
 def test_a_search_keeps_to_its_room_and_exclusions(index: TextIndex) -> None:
     """A search can be kept to a room and off some keys."""
-    index.put(Document("a", "1", "", "the parser", 1))
-    index.put(Document("b", "2", "", "the parser", 2))
-    index.put(Document("b", "3", "", "the parser", 3))
+    index.put(Document(room="a", key="1", title="", text="the parser", created_at_ms=1))
+    index.put(Document(room="b", key="2", title="", text="the parser", created_at_ms=2))
+    index.put(Document(room="b", key="3", title="", text="the parser", created_at_ms=3))
     assert found(index, "parser") == ["3", "2", "1"]
     assert found(index, "parser", room="b") == ["3", "2"]
     assert found(index, "parser", room="b", exclude=["3"]) == ["2"]
@@ -127,17 +127,17 @@ def test_a_search_keeps_to_its_room_and_exclusions(index: TextIndex) -> None:
 
 def test_put_replaces_and_skips(index: TextIndex) -> None:
     """The same again costs nothing, something else takes its place."""
-    assert index.put(Document("r", "k", "t", "parser"))
-    assert not index.put(Document("r", "k", "t", "parser"))
-    assert index.put(Document("r", "k", "t", "window"))
+    assert index.put(Document(room="r", key="k", title="t", text="parser"))
+    assert not index.put(Document(room="r", key="k", title="t", text="parser"))
+    assert index.put(Document(room="r", key="k", title="t", text="window"))
     assert (found(index, "parser"), found(index, "window")) == ([], ["k"])
 
 
 def test_dropped_documents_are_not_found(index: TextIndex) -> None:
     """One, a folder, by key, or a room."""
     for key in ("src", "src/a", "src/b/c", "src0", "srcs/d"):
-        index.put(Document("r", key, "", "parser"))
-        index.put(Document("q", key, "", "parser"))
+        index.put(Document(room="r", key=key, title="", text="parser"))
+        index.put(Document(room="q", key=key, title="", text="parser"))
     index.drop_tree("r", "src")
     assert index.keys("r") == {"src0", "srcs/d"}
     index.drop("r", "src0")
@@ -162,9 +162,13 @@ def test_a_room_is_searched_for_words_that_are_everywhere(index: TextIndex) -> N
     """What is too common to be ranked over all rooms is not so in one."""
     with index.batch():
         for number in range(6000):
-            index.put(Document("crowd", str(number), "", "parser" if number % 2 else "parser slow"))
-        index.put(Document("r", "both", "", "slow parser"))
-        index.put(Document("r", "one", "", "parser"))
+            index.put(
+                Document(
+                    room="crowd", key=str(number), title="", text="parser" if number % 2 else "parser slow"
+                )
+            )
+        index.put(Document(room="r", key="both", title="", text="slow parser"))
+        index.put(Document(room="r", key="one", title="", text="parser"))
     assert found(index, "slow parser", room="r") == ["both", "one"]
     assert len(index.find("parser", limit=9)) == 9
 
@@ -181,7 +185,7 @@ def test_a_batch_is_all_or_nothing(index: TextIndex) -> None:
 
     def put_and_fail() -> None:
         with index.batch():
-            index.put(Document("r", "k", "", "parser"))
+            index.put(Document(room="r", key="k", title="", text="parser"))
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -195,9 +199,9 @@ def test_the_index_is_what_was_put_last(puts: list[tuple[str, str]], query: str)
     """Any texts and any query: no error, and an index fed in order equals one fed with the outcome."""
     first, second = TextIndex(None), TextIndex(None)
     for key, text in puts:
-        first.put(Document("r", key, "", text))
+        first.put(Document(room="r", key=key, title="", text=text))
     for key, text in sorted(dict(puts).items()):
-        second.put(Document("r", key, "", text))
+        second.put(Document(room="r", key=key, title="", text=text))
     hits = [
         {(hit.key, hit.chunk, round(hit.score, 9)) for hit in each.find(query, limit=9)}
         for each in (first, second)
@@ -215,7 +219,7 @@ def filled(path: Path) -> None:
     index, _ = open_index(path)
     with index.batch():
         for number in range(300):
-            index.put(Document("r", str(number), "", f"parser number{number} " * 40))
+            index.put(Document(room="r", key=str(number), title="", text=f"parser number{number} " * 40))
     index.close()
 
 
@@ -273,7 +277,7 @@ def test_an_index_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     for _ in range(2):
         index, _lost = open_index(path)
         with index.batch():
-            index.put(Document("r", "k", "t", "text"))
+            index.put(Document(room="r", key="k", title="t", text="text"))
         modes = {each.name: each.stat().st_mode & 0o777 for each in (path.parent, *path.parent.iterdir())}
         index.close()
         assert modes.pop("folder") == 0o700
@@ -300,7 +304,7 @@ async def test_the_thread_survives_a_file_that_breaks_under_it(tmp_path: Path) -
     thread = IndexThread(path, lost.set)
     assert await thread.call(lambda index: index.find("parser", limit=5)) == []
     await lost.wait()
-    await thread.call(lambda index: index.put(Document("r", "k", "", "parser")))
+    await thread.call(lambda index: index.put(Document(room="r", key="k", title="", text="parser")))
     assert await thread.call(lambda index: index.keys("r")) == {"k"}
     await thread.close()
 
