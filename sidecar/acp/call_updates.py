@@ -81,7 +81,7 @@ def _tool_call(update: str, data: Mapping[str, Any]) -> Update:
     }
 
 
-def restored_update(event: WireEvent) -> Update:
+def restoration_update(event: WireEvent) -> Update:
     """Return restored files as one completed call that read them."""
     files, missing = event["data"]["files"], event["data"].get("missing", ())
     names = [str(uri_to_path(file["uri"]) or file["uri"]) for file in files]
@@ -115,8 +115,8 @@ class CompactionUpdates:
         else:
             self._running.discard(compaction_id)
         if self._takes_updates and (was_running or status not in ("noop", "undone")):
-            return _compaction_update(data)
-        return _compaction_call(data, is_new=not was_running)
+            return compaction_update(data)
+        return compaction_call(data, is_new=not was_running)
 
     def add_summary(self, event: WireEvent) -> tuple[Update, ...]:
         """Return more of a summary; nothing for a client that sees it only when it is whole."""
@@ -126,7 +126,8 @@ class CompactionUpdates:
         return (make_update("compaction_summary_chunk", compactionId=compaction_id, content=content),)
 
 
-def _compaction_update(data: Mapping[str, Any]) -> Update:
+def compaction_update(data: Mapping[str, Any]) -> Update:
+    """Return a compaction as an update of its own kind."""
     status = data["status"]
     is_known = status in ("in_progress", "failed", "cancelled")
     update: Update = {
@@ -142,7 +143,7 @@ def _compaction_update(data: Mapping[str, Any]) -> Update:
     return update
 
 
-def _compaction_call(data: Mapping[str, Any], *, is_new: bool) -> Update:
+def compaction_call(data: Mapping[str, Any], *, is_new: bool) -> Update:
     """Return a compaction as a call; undoing it is a call of its own, later in the client's timeline."""
     status = data["status"]
     shown = data.get("summary") if status == "completed" else data.get("error") or data.get("reason")

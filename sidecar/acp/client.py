@@ -18,7 +18,7 @@ from sidecar._internal.errors import SidecarError, log_fault
 from sidecar.acp.files import ClientFiles
 from sidecar.acp.handshake import AcpProfile
 from sidecar.acp.params import content, extras, fields, session_id
-from sidecar.acp.prompts import Prompts
+from sidecar.acp.prompts import PendingPrompts
 from sidecar.acp.sink import AcpSink
 from sidecar.acp.terminals import ClientTerminals
 from sidecar.acp.version import version_of
@@ -47,7 +47,7 @@ class AcpClient:
         self._files = ClientFiles(peer, profile, backend.workspace)
         self._terminals = ClientTerminals(peer, profile, self._port.lend_terminal, self._sink.show_terminal)
         self._sessions = version.sessions(self._request, self._release)
-        self._prompts = Prompts(
+        self._prompts = PendingPrompts(
             self._request, self._interrupt, version.prompt_answer, version.withdrawn_answer
         )
         self._interrupting: set[asyncio.Future[Answer]] = set()
@@ -69,7 +69,7 @@ class AcpClient:
         return handler(fields(params))
 
     def handle_notification(self, method: str, params: Any) -> None:
-        """Handle one notification; those that are unknown or malformed are ignored."""
+        """Handle one notification; unknown and malformed ones are ignored."""
         if method != "session/cancel":
             return
         try:

@@ -66,7 +66,7 @@ class AcpConnection(FrontendConnection["AcpClient"]):
         if self._profile is None:
             hint = "send initialize first"
             raise RequestRefused("notInitialized", f"{method!r} came before initialize", hint=hint)
-        return self._open().handle_request(method, params, request_id)
+        return self.open_client().handle_request(method, params, request_id)
 
     def handle_notification(self, method: str, params: Any) -> None:
         """Handle one notification; before there is a client all are ignored."""
@@ -86,15 +86,15 @@ class AcpConnection(FrontendConnection["AcpClient"]):
         info = self._options.info
         profile = profile_of(params, info.server.faces)
         if profile.options:
-            self._open_backend(profile.options)  # before the answer, which refuses wrong options
+            self.open_backend(profile.options)  # before the answer, which refuses wrong options
         self._profile = profile
-        return Answer(welcome(info, self._options.limits, profile.version), self._open_soon)
+        return Answer(welcome(info, self._options.limits, profile.version), self.open_soon)
 
-    def _make_client(self) -> AcpClient:
+    def make_client(self) -> AcpClient:
         from sidecar.acp.client import AcpClient  # not above: it loads everything that a session needs
 
         assert self._profile is not None
-        backend = self._open_backend(self._profile.options)
+        backend = self.open_backend(self._profile.options)
         return AcpClient(self._peer, self._profile, backend)
 
 

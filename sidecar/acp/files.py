@@ -42,8 +42,8 @@ class ClientFiles:
             return
         self.withdraw(sid)
         source = ClientFileSource(
-            read=partial(self._read, sid) if self._profile.reads_files else None,
-            write=partial(self._write, sid) if self._profile.writes_files else None,
+            read=partial(self.read, sid) if self._profile.reads_files else None,
+            write=partial(self.write, sid) if self._profile.writes_files else None,
         )
         self._offers[sid] = [self._workspace.add_client_files(Path(folder), source) for folder in folders]
 
@@ -57,7 +57,8 @@ class ClientFiles:
         for sid in tuple(self._offers):
             self.withdraw(sid)
 
-    async def _read(self, sid: str, path: Path) -> str | None:
+    async def read(self, sid: str, path: Path) -> str | None:
+        """Return the client's text of a file; None when it has none, refuses, or does not answer."""
         if self._is_unresponsive:
             return None
         params = {"sessionId": sid, "path": str(path)}
@@ -73,7 +74,8 @@ class ClientFiles:
         content = reply.get("content") if isinstance(reply, Mapping) else None
         return content if isinstance(content, str) else None
 
-    async def _write(self, sid: str, path: Path, text: str) -> bool:
+    async def write(self, sid: str, path: Path, text: str) -> bool:
+        """Write a file through the client, and return whether it accepted that."""
         params = {"sessionId": sid, "path": str(path), "content": text}
         try:
             async with asyncio.timeout(_WRITE_S):

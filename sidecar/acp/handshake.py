@@ -101,7 +101,14 @@ def welcome(info: AgentInfo, limits: Limits, version: int) -> dict[str, Any]:
         server, max_message_bytes=limits.max_body_bytes, max_in_flight=limits.max_in_flight
     )
     if version == ACP_DRAFT:
-        capabilities = {"session": _draft_session(info), "_meta": {"sidecar": advertised}}
+        session: dict[str, dict[str, Any]] = {
+            "prompt": {"image": {}, "embeddedContext": {}},
+            "mcp": {"stdio": {}, "http": {}} if info.reaches_mcp else {},
+            "delete": {},
+            "fork": {},
+            "additionalDirectories": {},
+        }
+        capabilities = {"session": session, "_meta": {"sidecar": advertised}}
         return {
             "protocolVersion": version,
             "info": named,
@@ -122,18 +129,6 @@ def welcome(info: AgentInfo, limits: Limits, version: int) -> dict[str, Any]:
         "authMethods": [],
         # Some clients look for it here.
         "_meta": {"steering": _STEERING},
-    }
-
-
-def _draft_session(info: AgentInfo) -> dict[str, Any]:
-    """Return the capabilities of a session; methods that every session has are not listed."""
-    servers = ("stdio", "http") if info.reaches_mcp else ()
-    return {
-        "prompt": {"image": {}, "embeddedContext": {}},
-        "mcp": {name: {} for name in servers},
-        "delete": {},
-        "fork": {},
-        "additionalDirectories": {},
     }
 
 

@@ -32,7 +32,7 @@ PromptAnswer: TypeAlias = Callable[[Event, str], dict[str, Any] | None]
 _OUT_OF_REQUESTS: Final = "turnBudget"
 
 
-class Prompt:
+class PendingPrompt:
     """One ``session/prompt``; *turn_id* is None until the session has named its turn."""
 
     def __init__(self, log: EventLog, params: Mapping[str, Any]) -> None:
@@ -43,7 +43,7 @@ class Prompt:
         self.is_cancelled = False
 
 
-class Prompts:
+class PendingPrompts:
     """The prompts that wait for their answer, by the id of their request.
 
     Args:
@@ -64,7 +64,7 @@ class Prompts:
         self._interrupt = interrupt
         self._prompt_answer = prompt_answer
         self._withdrawn_answer = withdrawn_answer
-        self._open: dict[Id, Prompt] = {}
+        self._open: dict[Id, PendingPrompt] = {}
 
     def start(self, request_id: Id, log: EventLog, params: Mapping[str, Any]) -> Awaitable[Answer]:
         """Send a prompt to its session.
@@ -77,7 +77,7 @@ class Prompts:
         Returns:
             The answer to the request. Raises SidecarError when awaited.
         """
-        prompt = self._open[request_id] = Prompt(log, params)
+        prompt = self._open[request_id] = PendingPrompt(log, params)
 
         async def answer() -> Answer:
             try:
@@ -100,10 +100,10 @@ class Prompts:
             self._cancel(prompt)
         return prompt is not None
 
-    def _prompts_of(self, sid: str) -> list[Prompt]:
+    def _prompts_of(self, sid: str) -> list[PendingPrompt]:
         return [prompt for prompt in self._open.values() if prompt.log.sid == sid]
 
-    def _cancel(self, prompt: Prompt) -> None:
+    def _cancel(self, prompt: PendingPrompt) -> None:
         if prompt.is_cancelled:
             return
         prompt.is_cancelled = True
@@ -114,7 +114,7 @@ class Prompts:
             # The session makes room for the prompt and has not named its turn yet, but that turn is running.
             self._interrupt({"sid": sid})
 
-    async def _send(self, prompt: Prompt) -> dict[str, Any]:
+    async def _send(self, prompt: PendingPrompt) -> dict[str, Any]:
         """Send a prompt and return its result once an event brings it."""
         seq, sid = prompt.log.seq, prompt.log.sid
         prompt.is_sent = True
@@ -143,7 +143,7 @@ class Prompts:
             stop()
 
 
-def cancelled_answer() -> dict[str, Any]:
+def answer_without_turn() -> dict[str, Any]:
     """Return the result of a prompt that was cancelled before it was sent."""
     return {"stopReason": "cancelled"}
 

@@ -34,7 +34,7 @@ class Sessions:
         self._mode_options: dict[str, str] = {}
 
     def note_options(self, sid: str, options: Sequence[Mapping[str, Any]]) -> None:
-        """Record which of the config options of a session is its mode."""
+        """Record the config option that is the mode of a session."""
         mode = mode_option(options)
         if mode is not None:
             self._mode_options[sid] = mode["id"]
@@ -42,13 +42,13 @@ class Sessions:
     def handlers(self) -> dict[str, Handler]:
         """Return the handlers by method."""
         return {
-            **self.shared_handlers(),
+            **self.common_handlers(),
             "authenticate": self.authenticate,
             "session/load": self.load,
             "session/set_mode": self.set_mode,
         }
 
-    def shared_handlers(self) -> dict[str, Handler]:
+    def common_handlers(self) -> dict[str, Handler]:
         """Return the handlers of the methods that all versions of the protocol have."""
         return {
             "session/new": self.new,
@@ -69,7 +69,7 @@ class Sessions:
         """Answer ``session/new``; the events of the session come after the answer."""
         given: dict[str, Any] = {"cwd": text(params, "cwd"), "roots": texts(params, "additionalDirectories")}
         given |= tool_servers(params)
-        return self._opened(await self._request("sidecar/session/new", {**extras(params), **given}))
+        return self._introduction(await self._request("sidecar/session/new", {**extras(params), **given}))
 
     async def load(self, params: Mapping[str, Any]) -> Answer:
         """Answer ``session/load``; the protocol requires the whole past before the answer."""
@@ -87,7 +87,7 @@ class Sessions:
         """Answer ``session/fork`` with a session that continues another."""
         given = {"sid": session_id(params), "cwd": text(params, "cwd"), **tool_servers(params)}
         roots = texts(params, "additionalDirectories")
-        return self._opened(
+        return self._introduction(
             await self._request("sidecar/session/fork", {**extras(params), **given, "roots": roots})
         )
 
@@ -97,7 +97,7 @@ class Sessions:
         given = {name: value for name, value in wanted.items() if value is not None}
         found = (await self._request("sidecar/session/list", given)).value
         next_page = {name: found[name] for name in ("nextCursor",) if name in found}
-        return Answer({"sessions": [_listed(session) for session in found["sessions"]], **next_page})
+        return Answer({"sessions": [_list_entry(session) for session in found["sessions"]], **next_page})
 
     async def close(self, params: Mapping[str, Any]) -> Answer:
         """Answer ``session/close``; running work is cancelled, and the session stays stored."""
@@ -146,7 +146,7 @@ class Sessions:
         """Return the modes, None when there are none."""
         return mode_state(options)
 
-    def _opened(self, answer: Answer) -> Answer:
+    def _introduction(self, answer: Answer) -> Answer:
         """Return the answer that introduces a new session."""
         return replace(answer, value={"sessionId": answer.value["sid"], **self._state(answer.value)})
 
@@ -160,7 +160,7 @@ class Sessions:
         return state | {"_meta": {"sidecar": {name: result[name] for name in names if name in result}}}
 
 
-def _listed(session: Mapping[str, Any]) -> dict[str, Any]:
+def _list_entry(session: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "sessionId": session["sid"],
         "cwd": session["cwd"],

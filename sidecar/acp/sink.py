@@ -18,7 +18,7 @@ from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.log import EventLog
 from sidecar.protocol.codec import event_to_wire
 from sidecar.protocol.jsonrpc import encode_notification
-from sidecar.service.permission import ask_permission, selected_id
+from sidecar.service.permission import ask_permission, id_of_selection
 from sidecar.transport.feed import FeedItem, Gap, Projection
 from sidecar.transport.peer import Peer
 
@@ -91,7 +91,7 @@ class AcpSink:
         """Ask the user; the answer is ``cancelled`` when nobody can be asked."""
 
         def chosen_id(reply: Any) -> object:
-            return selected_id(reply.get("outcome") if isinstance(reply, Mapping) else None)
+            return id_of_selection(reply.get("outcome") if isinstance(reply, Mapping) else None)
 
         followed = self._followed.get(request.sid)
         mapper = self._past_mapper if followed is None else followed.mapper

@@ -52,7 +52,7 @@ class ClientTerminals:
     def offer(self, sid: str) -> None:
         """Lend session *sid* the client's terminals."""
         if self._profile.runs_commands and sid not in self._lent:
-            self._lent[sid] = self._lend(sid, partial(self._run, sid))
+            self._lent[sid] = self._lend(sid, partial(self.run, sid))
 
     def withdraw(self, sid: str) -> None:
         """End the offer to session *sid*."""
@@ -65,7 +65,8 @@ class ClientTerminals:
         for sid in tuple(self._lent):
             self.withdraw(sid)
 
-    async def _run(self, sid: str, command: TerminalCommand, cancel: CancelToken) -> TerminalEnd | None:
+    async def run(self, sid: str, command: TerminalCommand, cancel: CancelToken) -> TerminalEnd | None:
+        """Run a command in a new terminal, and return its end; None when the client makes no terminal."""
         terminal_id = await self._create(sid, command)
         if terminal_id is None:
             return None

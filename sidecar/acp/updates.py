@@ -1,9 +1,8 @@
 """Map events of a session to ``session/update`` of version 1: one row of a table for each kind of event.
 
-A mapper takes events as the wire has them, translates them and leaves out what the protocol has no word for;
-it never invents anything. An event with ``seq`` 0 is from the past of a session that is being loaded, and is
-mapped whole. The events that a client cannot show stay visible to those that look for them, in
-``_meta.sidecar``.
+A mapper takes events as the wire has them and translates them; it never invents anything. An event that the
+protocol has no word for becomes ``_meta.sidecar`` of an otherwise empty update. An event with ``seq`` 0 is
+from the past of a session that is being loaded, and is mapped whole.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from sidecar.acp.call_updates import CompactionUpdates, ToolUpdates, restored_update
+from sidecar.acp.call_updates import CompactionUpdates, ToolUpdates, restoration_update
 from sidecar.acp.shapes import (
     Update,
     WireEvent,
@@ -70,6 +69,26 @@ class UpdateMapperV1:
             call_id = request.subject.tool_call_id
             yield make_update("tool_call_update", toolCallId=call_id, status="in_progress")
 
+    def prompt_updates(self, event: WireEvent) -> Iterator[Update]:
+        """Yield a prompt of the past or of another client; a client knows its own prompts."""
+        source = event["data"].get("source")
+        if event["seq"] == 0 or (source is not None and source["clientId"] != self.client_id):
+            for block in event["data"]["content"]:
+                yield _chunk("user_message_chunk", block, event["data"].get("nodeId"))
+
+    def message_updates(self, event: WireEvent) -> Iterator[Update]:
+        """Yield a whole message, or in a followed session only the rest that its deltas have not brought."""
+        message_id, content = event["data"]["messageId"], event["data"]["content"]
+        if event["seq"] != 0:
+            missing: list[Mapping[str, Any]] = []
+            for kind in ("thinking", "text"):
+                whole = "".join(block["text"] for block in content if block["type"] == kind)
+                if rest := self.streamed.rest_of(message_id, kind, whole):
+                    missing.append({"type": kind, "text": rest})
+            content = [*missing, *(block for block in content if block["type"] not in _CHUNKS)]
+        for block in content:
+            yield _chunk(_CHUNKS.get(block["type"], "agent_message_chunk"), block, message_id)
+
 
 def plan_entries(event: WireEvent) -> list[dict[str, Any]]:
     """Return the entries of a plan; unknown priorities and statuses become the protocol's default."""
@@ -116,14 +135,6 @@ def _event_meta(event: WireEvent) -> dict[str, Any]:
     return {"sidecar": {event["kind"]: event["data"]}}
 
 
-def _user_message(mapper: UpdateMapperV1, event: WireEvent) -> Iterator[Update]:
-    """Yield prompts of the past and of other clients; a client knows its own prompts."""
-    source = event["data"].get("source")
-    if event["seq"] == 0 or (source is not None and source["clientId"] != mapper.client_id):
-        for block in event["data"]["content"]:
-            yield _chunk("user_message_chunk", block, event["data"].get("nodeId"))
-
-
 def _delta(kind: str) -> Callable[[UpdateMapperV1, WireEvent], tuple[Update, ...]]:
     update = _CHUNKS[kind]
 
@@ -133,20 +144,6 @@ def _delta(kind: str) -> Callable[[UpdateMapperV1, WireEvent], tuple[Update, ...
         return (make_update(update, content=text_block(delta), messageId=message_id),)
 
     return row
-
-
-def _message(mapper: UpdateMapperV1, event: WireEvent) -> Iterator[Update]:
-    """Yield a whole message, or in a followed session only the parts that its deltas have not brought."""
-    message_id, content = event["data"]["messageId"], event["data"]["content"]
-    if event["seq"] != 0:
-        missing: list[Mapping[str, Any]] = []
-        for kind in ("thinking", "text"):
-            whole = "".join(block["text"] for block in content if block["type"] == kind)
-            if rest := mapper.streamed.missing(message_id, kind, whole):
-                missing.append({"type": kind, "text": rest})
-        content = [*missing, *(block for block in content if block["type"] not in _CHUNKS)]
-    for block in content:
-        yield _chunk(_CHUNKS.get(block["type"], "agent_message_chunk"), block, message_id)
 
 
 def _chunk(update: str, block: Mapping[str, Any], message_id: str | None) -> Update:
@@ -163,10 +160,10 @@ def _notice(mapper: UpdateMapperV1, event: WireEvent) -> tuple[Update, ...]:
 
 
 _TABLE: Final[dict[str, Callable[[UpdateMapperV1, WireEvent], Iterable[Update]]]] = {
-    "userMessage": _user_message,
+    "userMessage": UpdateMapperV1.prompt_updates,
     "textDelta": _delta("text"),
     "thinkingDelta": _delta("thinking"),
-    "message": _message,
+    "message": UpdateMapperV1.message_updates,
     "toolStarted": lambda mapper, event: (mapper.tools.start(event),),
     "toolProgress": lambda mapper, event: (mapper.tools.add_output(event),),
     "toolFinished": lambda mapper, event: (mapper.tools.finish(event),),
@@ -174,7 +171,7 @@ _TABLE: Final[dict[str, Callable[[UpdateMapperV1, WireEvent], Iterable[Update]]]
     "usage": lambda _, event: (usage_update(event["data"]),),
     "compaction": lambda mapper, event: (mapper.compactions.update(event),),
     "compactionSummaryDelta": lambda mapper, event: mapper.compactions.add_summary(event),
-    "rehydrated": lambda _, event: (restored_update(event),),
+    "rehydrated": lambda _, event: (restoration_update(event),),
     "fileStale": _notice,
     "retry": _notice,
     "notice": _notice,

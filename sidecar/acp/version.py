@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from sidecar.acp.handshake import ACP_DRAFT, AcpProfile
-from sidecar.acp.prompts import PromptAnswer, answer_at_end, cancelled_answer
+from sidecar.acp.prompts import PromptAnswer, answer_at_end, answer_without_turn
 from sidecar.acp.sessions import Request, Sessions
 from sidecar.acp.shapes import Update, WireEvent, diff_content, text_content
 from sidecar.acp.updates import UpdateMapperV1
@@ -81,7 +81,8 @@ def permission_meta(request: PermissionRequest) -> dict[str, Any]:
     return {"sidecar": {"permissionId": request.permission_id, "expiresAt": request.expires_at}}
 
 
-def _v1_question(request: PermissionRequest) -> dict[str, Any]:
+def permission_question(request: PermissionRequest) -> dict[str, Any]:
+    """Return the params of ``session/request_permission``."""
     subject = request.subject
     shown = [diff_content(diff) for diff in subject.diffs] or [text_content(subject.detail)]
     call = {"toolCallId": subject.tool_call_id, "title": request.title, "status": "pending", "content": shown}
@@ -99,8 +100,8 @@ _V1: Final = ProtocolVersion(
         notices=profile.takes_notices, compactions=profile.takes_compactions, client_id=client_id
     ),
     sessions=Sessions,
-    question=_v1_question,
+    question=permission_question,
     prompt_answer=answer_at_end,
-    withdrawn_answer=cancelled_answer,
+    withdrawn_answer=answer_without_turn,
     steers=True,
 )

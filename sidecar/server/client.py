@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Awaitable
 from typing import Any
 
-from sidecar.server.documents import ClientWatcher, Documents
+from sidecar.server.documents import ClientWatcher, OpenDocuments
 from sidecar.server.editor_views import ContextLenses, SessionDocuments, StaleDiagnostics
 from sidecar.server.edits import edit_applier
 from sidecar.server.profile import Handshake
@@ -34,7 +34,7 @@ class LspClient:
     def __init__(self, peer: Peer, backend: Backend, handshake: Handshake, spawn: Spawn) -> None:
         profile, encoding = handshake.profile, handshake.encoding
         editor = backend.workspace.editor(edit_applier(peer, profile, encoding))
-        self.documents = Documents(backend.workspace, editor, encoding, peer)
+        self.documents = OpenDocuments(backend.workspace, editor, encoding, peer)
         self.progress = ProgressBoard(peer, may_create=profile.may_be_given_progress)
         self.watcher = ClientWatcher(peer, profile, backend.workspace)
         self._views = SessionViews()

@@ -77,7 +77,7 @@ class LspConnection(FrontendConnection["LspClient"]):
             options.info, max_message_bytes=limits.max_body_bytes, max_in_flight=limits.max_in_flight
         )
         self._options = options
-        self._server = LspServer(options.info, advertised, self._open, self._cover_folders)
+        self._server = LspServer(options.info, advertised, self.open_client, self._cover_folders)
         self._phase = _Phase.NEW
         self._has_exited = False
         self._handshake: Handshake | None = None
@@ -115,12 +115,12 @@ class LspConnection(FrontendConnection["LspClient"]):
                 raise RequestRefused("invalidRequest", f"{method!r} came after shutdown", hint="send exit")
         self._trace(f"Received request '{method}' - ({request_id})")
         if method.startswith("sidecar/"):
-            return self._open().call(method, params)
+            return self.open_client().call(method, params)
         match method:
             case "shutdown":
                 return self._shut_down()
             case "workspace/executeCommand":
-                return self._open().call(*resolve_command(params))
+                return self.open_client().call(*resolve_command(params))
         outcome = self._server.call(method, params)
         if not inspect.isawaitable(outcome):
             return Answer(outcome)
@@ -144,10 +144,10 @@ class LspConnection(FrontendConnection["LspClient"]):
                 try:
                     match method:
                         case "initialized":
-                            self._open().connect()
+                            self.open_client().connect()
                             self._cover_folders()
                         case "window/workDoneProgress/cancel":
-                            self._open().progress.cancel(_member(params, "token"))
+                            self.open_client().progress.cancel(_member(params, "token"))
                         case _:
                             self._server.notify(method, params)
                 except MethodNotFound:
@@ -164,7 +164,7 @@ class LspConnection(FrontendConnection["LspClient"]):
         typed = self._server.read_initialize(params)
         profile, options = profile_of(typed), sidecar_options(typed)
         if options:
-            self._open_backend(options)  # before the answer, which refuses wrong options
+            self.open_backend(options)  # before the answer, which refuses wrong options
         self._server.offer(profile)
         result = self._server.initialize(typed)
         self._handshake = Handshake(profile, self._server.encoding, options)
@@ -172,20 +172,20 @@ class LspConnection(FrontendConnection["LspClient"]):
 
         def follow_up() -> None:
             self._options.watch_process(typed.process_id)
-            self._open_soon()
+            self.open_soon()
 
         return Answer(result, follow_up)
 
-    def _make_client(self) -> LspClient:
+    def make_client(self) -> LspClient:
         from sidecar.server.client import LspClient  # not above: it loads everything that a session needs
 
         assert self._handshake is not None
-        backend = self._open_backend(self._handshake.options)
+        backend = self.open_backend(self._handshake.options)
         return LspClient(self._peer, backend, self._handshake, self._spawn)
 
-    def _open_ahead(self) -> None:
+    def open_ahead(self) -> None:
         if self._phase is _Phase.READY:
-            super()._open_ahead()
+            super().open_ahead()
 
     def _shut_down(self) -> Answer | Awaitable[Answer]:
         self._phase = _Phase.SHUT_DOWN
@@ -201,7 +201,7 @@ class LspConnection(FrontendConnection["LspClient"]):
         return wait()
 
     def _cover_folders(self) -> None:
-        self._spawn(self._open().watcher.cover(self._server.folder_uris), "registering a watcher")
+        self._spawn(self.open_client().watcher.cover(self._server.folder_uris), "registering a watcher")
 
     def _spawn(self, work: Awaitable[None], action: str) -> asyncio.Future[None]:
         """Run *work* as a task of this connection; an error is logged as one of *action*."""
@@ -224,7 +224,7 @@ class LspConnection(FrontendConnection["LspClient"]):
 async def serve_lsp(stream: ByteStream, options: LspOptions, lifetime: Lifetime) -> int:
     """Serve the one client that this process belongs to, and return the exit code.
 
-    The service ends with the client: before ``shutdown`` is answered, and at the end whatever the reason. A
+    The service ends with the client: before ``shutdown`` is answered, and at the end in any case. A
     daemon with several clients makes an :class:`LspConnection` for each instead.
 
     Args:

@@ -35,7 +35,7 @@ _WATCH_METHOD: Final = "workspace/didChangeWatchedFiles"
 _EVERYTHING: Final = "**/*"
 
 
-class Documents:
+class OpenDocuments:
     """The open buffers of one client. Every method handles one typed notification.
 
     Args:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -24,7 +24,7 @@ from sidecar.server.profile import ClientProfile
 
 if TYPE_CHECKING:  # it answers initialize before anything of a session is loaded
     from sidecar.server.client import LspClient
-    from sidecar.server.documents import Documents
+    from sidecar.server.documents import OpenDocuments
     from sidecar.workspace.contract import PositionEncoding
 
 DOCUMENT_SCHEME: Final = "sidecar-session"
@@ -147,10 +147,28 @@ class LspServer(LanguageServer):
         builtin = self.protocol.fm.builtin_features
         for method in _NOT_OURS:
             builtin.pop(method, None)
-        self._register_documents()
         self.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)(lambda _params: on_folders())
         for name in COMMANDS:
             self.command(name)(lambda: None)
+
+        # Lambdas, because pygls marks what it registers, and a bound method cannot be marked.
+        def documents() -> OpenDocuments:
+            return self.open_client().documents
+
+        save = self.feature(types.TEXT_DOCUMENT_DID_SAVE, types.SaveOptions(include_text=False))
+        save(lambda params: documents().save(params))
+        watch = self.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+        watch(lambda params: documents().report_changed(change.uri for change in params.changes))
+        create = self.feature(types.WORKSPACE_DID_CREATE_FILES, _FILES)
+        create(lambda params: documents().report_changed(file.uri for file in params.files))
+        delete = self.feature(types.WORKSPACE_DID_DELETE_FILES, _FILES)
+        delete(lambda params: documents().report_changed(file.uri for file in params.files))
+        rename = self.feature(types.WORKSPACE_DID_RENAME_FILES, _FILES)
+        rename(
+            lambda params: documents().report_changed(
+                uri for file in params.files for uri in (file.old_uri, file.new_uri)
+            )
+        )
 
     @property
     def encoding(self) -> PositionEncoding:
@@ -192,7 +210,7 @@ class LspServer(LanguageServer):
         is_known = method in features.builtin_features or method in features.features
         if not is_known or method == types.INITIALIZE:
             raise MethodNotFound(method)
-        return self.protocol.handle(method, self._typed(method, params))
+        return self.protocol.handle(method, self._structure(method, params))
 
     def notify(self, method: str, params: Any) -> None:
         """Handle one notification. Raises MethodNotFound, also for a request that wants no answer."""
@@ -209,7 +227,7 @@ class LspServer(LanguageServer):
                 used = _pick(params["capabilities"], _USED_CAPABILITIES)
                 kept = {name: value for name, value in params.items() if name != "trace"}
                 params = {**kept, "capabilities": used}
-            typed = self._typed(types.INITIALIZE, params)
+            typed = self._structure(types.INITIALIZE, params)
         assert isinstance(typed, types.InitializeParams)
         return typed
 
@@ -217,32 +235,19 @@ class LspServer(LanguageServer):
         """Return the result of ``initialize``, JSON-ready."""
         return self.protocol.handle(types.INITIALIZE, params)
 
-    def _typed(self, method: str, params: Any) -> Any:
+    def _structure(self, method: str, params: Any) -> Any:
         try:
             return self.protocol.structure(method, params)
         except Exception as error:
-            place = ".".join(("params", *_invalid_path(error)))
-            raise InvalidInput(f"the params of {method!r} are not valid at {place}") from None
+            from sidecar.protocol.codec import to_camel  # not above: it loads every message
 
-    def _register_documents(self) -> None:
-        # Lambdas, because pygls marks what it registers, and a bound method cannot be marked.
-        def documents() -> Documents:
-            return self.open_client().documents
-
-        save = self.feature(types.TEXT_DOCUMENT_DID_SAVE, types.SaveOptions(include_text=False))
-        save(lambda params: documents().save(params))
-        watch = self.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
-        watch(lambda params: documents().report_changed(change.uri for change in params.changes))
-        create = self.feature(types.WORKSPACE_DID_CREATE_FILES, _FILES)
-        create(lambda params: documents().report_changed(file.uri for file in params.files))
-        delete = self.feature(types.WORKSPACE_DID_DELETE_FILES, _FILES)
-        delete(lambda params: documents().report_changed(file.uri for file in params.files))
-        rename = self.feature(types.WORKSPACE_DID_RENAME_FILES, _FILES)
-        rename(
-            lambda params: documents().report_changed(
-                uri for file in params.files for uri in (file.old_uri, file.new_uri)
-            )
-        )
+            # The converter notes the names on the path to each invalid place; the first place is reported.
+            path, cause = ["params"], error
+            while isinstance(cause, ExceptionGroup):
+                cause = cause.exceptions[0]
+                notes = getattr(cause, "__notes__", ())
+                path += (to_camel(note.name) for note in notes if hasattr(note, "name"))
+            raise InvalidInput(f"the params of {method!r} are not valid at {'.'.join(path)}") from None
 
 
 # Making one takes longer than the whole handshake; it holds no state of a client.
@@ -257,15 +262,6 @@ def _run_steps(steps: Generator[Any, Any, Any]) -> Any:
             handler, args, _ = steps.send(handler(*args))
     except StopIteration as end:
         return end.value
-
-
-def _invalid_path(error: BaseException) -> Iterator[str]:
-    """Yield the names on the path to the first invalid place, as the converter noted them."""
-    from sidecar.protocol.codec import to_camel  # not above: it loads every message
-
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-        yield from (to_camel(note.name) for note in getattr(error, "__notes__", ()) if hasattr(note, "name"))
 
 
 def _pick(declared: Mapping[str, Any], picks: _Picks) -> dict[str, Any]:

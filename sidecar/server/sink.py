@@ -21,7 +21,7 @@ from sidecar.server.profile import ClientProfile
 from sidecar.server.progress import ProgressBoard
 from sidecar.server.views import SessionViews
 from sidecar.service.contract import ProgressSink
-from sidecar.service.permission import ask_permission, selected_id
+from sidecar.service.permission import ask_permission, id_of_selection
 from sidecar.transport.feed import FeedItem, Gap, Projection
 from sidecar.transport.peer import Peer
 
@@ -43,9 +43,9 @@ class LspSink:
         self._views = views
         self._profile = profile
         self._progress = progress
-        self._projection = Projection(_PLAIN_KINDS.__contains__, _as_messages)
+        self._projection = Projection(_PLAIN_KINDS.__contains__, message_bodies)
         if (features := profile.features) is not None:
-            self._projection = Projection(features.wants_kind, _as_events, features.coalesce_s)
+            self._projection = Projection(features.wants_kind, event_bodies, features.coalesce_s)
 
     def load(self) -> tuple[int, int]:
         """Return the number of open requests and the number of bytes that wait to be sent."""
@@ -78,7 +78,7 @@ class LspSink:
         features = self._profile.features
         if features is not None and features.asks_permission:
             method = "sidecar/permission/request"
-            return await ask_permission(self._peer, method, to_wire(request), request, selected_id)
+            return await ask_permission(self._peer, method, to_wire(request), request, id_of_selection)
         if not self._profile.may_be_asked:
             return PermissionAnswer("cancelled")
         lines = (request.title, request.description, request.subject.detail)
@@ -106,15 +106,16 @@ class LspSink:
         return True
 
 
-def _as_events(item: FeedItem) -> Iterable[bytes]:
+def event_bodies(item: FeedItem) -> Iterable[bytes]:
+    """Return the notification of an event, or of a gap in the events."""
     if isinstance(item, Gap):
         gap = {"sid": item.sid, "from": item.first, "to": item.last, "reason": item.reason}
         return (encode_notification("sidecar/gap", gap),)
     return (encode_notification("sidecar/event", event_to_wire(item)),)
 
 
-def _as_messages(item: FeedItem) -> Iterable[bytes]:
-    """Yield the messages of an event: answers for the client's log, and problems for its user."""
+def message_bodies(item: FeedItem) -> Iterable[bytes]:
+    """Yield the notifications for a plain client: answers for its log, and problems for its user."""
     if isinstance(item, Gap):
         return
     match item.data:

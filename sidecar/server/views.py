@@ -62,10 +62,16 @@ class SessionViews:
 
     def follow(self, log: EventLog) -> None:
         """Give the views every event that *log* still has, and those to come."""
+
+        def deliver(event: Event) -> bool:
+            for view in self._views:
+                view.on_event(event)
+            return False
+
         followed = self._followed.get(log.sid)
         if self._views and (followed is None or followed.log is not log):
             self.unfollow(log.sid)
-            self._followed[log.sid] = _Followed(log, follow_events(log, 0, self._deliver))
+            self._followed[log.sid] = _Followed(log, follow_events(log, 0, deliver))
 
     def unfollow(self, sid: str) -> None:
         """Let the views forget session *sid*."""
@@ -81,16 +87,11 @@ class SessionViews:
             followed.stop()
         self._followed.clear()
 
-    def _deliver(self, event: Event) -> bool:
-        for view in self._views:
-            view.on_event(event)
-        return False
-
 
 class RefreshRequester:
     """Asks a client to refresh views of one kind, once for each view that it has looked at since.
 
-    However often a view changes, the client is asked once until it has looked again; a view that nobody has
+    However often a view changes, the client is asked once until it has looked again; a view that it has not
     looked at is not mentioned.
     """
 

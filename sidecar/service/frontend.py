@@ -49,7 +49,7 @@ class FrontendConnection(Frontend, ABC, Generic[ClientT]):
         self._client: ClientT | None = None
 
     @abstractmethod
-    def _make_client(self) -> ClientT:
+    def make_client(self) -> ClientT:
         """Return the client of a finished handshake. Raises SidecarError when there is no backend for it."""
 
     def start(self) -> None:
@@ -73,22 +73,22 @@ class FrontendConnection(Frontend, ABC, Generic[ClientT]):
             self._client.close()
         await self._peer.aclose(seconds)
 
-    def _open_backend(self, options: Mapping[str, Any]) -> Backend:
+    def open_backend(self, options: Mapping[str, Any]) -> Backend:
         if self._backend is None:
             self._backend = self._new_backend(options)
         return self._backend
 
-    def _open(self) -> ClientT:
+    def open_client(self) -> ClientT:
         if self._client is None:
-            self._client = self._make_client()
+            self._client = self.make_client()
         return self._client
 
-    def _open_soon(self) -> None:
+    def open_soon(self) -> None:
         """Open once the answer to ``initialize`` is on its way, while the client is busy with it."""
-        asyncio.get_running_loop().call_soon(self._open_ahead)
+        asyncio.get_running_loop().call_soon(self.open_ahead)
 
-    def _open_ahead(self) -> None:
+    def open_ahead(self) -> None:
         """Open before the first request; an error is dropped, because that request will meet it again."""
         if not self._peer.is_over:
             with suppress(SidecarError):
-                self._open()
+                self.open_client()

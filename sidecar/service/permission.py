@@ -35,10 +35,10 @@ async def ask_permission(
     return PermissionAnswer("cancelled")
 
 
-def selected_id(outcome: Any) -> object:
+def id_of_selection(outcome: Any) -> object:
     """Return the option that ``{"outcome": "selected", "optionId"}`` names, None for any other outcome.
 
-    >>> selected_id({"outcome": "selected", "optionId": "yes"})
+    >>> id_of_selection({"outcome": "selected", "optionId": "yes"})
     'yes'
     """
     if not isinstance(outcome, Mapping) or outcome.get("outcome") != "selected":

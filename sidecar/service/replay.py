@@ -1,9 +1,10 @@
 """Show a stored conversation to clients: its nodes, and its past as events for a late client. Pure.
 
 A conversation is a tree of nodes, and a compaction starts a new branch: a summary, then the turns it kept.
-The model goes on with that branch, but a user wants to see what happened. So the *timeline* of a conversation
-is the path to its head, in which each compaction's branch is replaced by the path to the head before it,
-followed by the compaction itself; the summary and the restored files that only the model needs are left out.
+The model goes on with that branch, but a user wants to see the whole story. So the *timeline* of a
+conversation is the path to its head, in which each compaction's branch is replaced by the path to the head
+before it, followed by the compaction itself; the summary and the restored files that only the model needs are
+left out.
 
 Example: the path is ``summary, c, d``, where ``summary`` is the head that a compaction K moved to, from a
 branch that ends ``a, b``. Then the timeline is ``a, b, K, c, d``. The cost is one path for each compaction.
@@ -65,7 +66,7 @@ def path_to(graph: GraphPort, head: str | None) -> Sequence[SessionNode]:
     return () if head is None else graph.node_path(head)
 
 
-async def viewed_nodes(hub: Hub, sid: str, view: str | Mapping[str, str]) -> Sequence[SessionNode]:
+async def nodes_of_view(hub: Hub, sid: str, view: str | Mapping[str, str]) -> Sequence[SessionNode]:
     """Return the nodes of a session that a view selects.
 
     Args:

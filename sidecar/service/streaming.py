@@ -78,7 +78,7 @@ class StreamedText:
             self._message_id, self._sent = message_id, {}
         self._sent.setdefault(kind, []).append(delta)
 
-    def missing(self, message_id: str, kind: str, whole: str) -> str:
+    def rest_of(self, message_id: str, kind: str, whole: str) -> str:
         """Return the end of *whole* that was not sent yet.
 
         That is nothing when *whole* begins with other text than was sent: the client came in the middle.
@@ -90,7 +90,7 @@ class StreamedText:
 
         >>> streamed = StreamedText()
         >>> streamed.add("m1", "text", "Hel")
-        >>> streamed.missing("m1", "text", "Hello"), streamed.missing("m2", "text", "Hello")
+        >>> streamed.rest_of("m1", "text", "Hello"), streamed.rest_of("m2", "text", "Hello")
         ('lo', 'Hello')
         """
         sent = "".join(self._sent.get(kind, ())) if message_id == self._message_id else ""
@@ -134,7 +134,7 @@ def stream_answer(log: EventLog, turn_id: str, send: SendPart, after_seq: int) -
                 send_text(message_id, delta)
             case Message(message_id=message_id, content=content):
                 whole = "".join(block["text"] for block in content if block["type"] == "text")
-                send_text(message_id, streamed.missing(message_id, "text", whole))
+                send_text(message_id, streamed.rest_of(message_id, "text", whole))
             case Settled() | Faulted():
                 flush(is_last=True)
                 return True

@@ -93,8 +93,14 @@ class Tracer:
         if to_file is not None and (not Path(to_file).is_absolute() or "\0" in to_file):
             raise InvalidInput(f"toFile {to_file!r} is not an absolute path")
         path = Path(to_file or self._folder / f"trace-{self._clock_ms()}.jsonl")
+
+        def make_file() -> None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(mode=0o600)
+            _append(path, ())
+
         try:
-            await asyncio.to_thread(_make_file, path)
+            await asyncio.to_thread(make_file)
         except OSError as error:
             raise InvalidInput(
                 f"cannot write the trace: {error.strerror}", hint="name another file"
@@ -160,12 +166,6 @@ class _TraceFile:
             except OSError as error:
                 self._on_error(error)
                 return
-
-
-def _make_file(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch(mode=0o600)
-    _append(path, ())
 
 
 def _append(path: Path, lines: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.acp.prompts import Prompts, answer_at_end, cancelled_answer
+from sidecar.acp.prompts import PendingPrompts, answer_at_end, answer_without_turn
 from sidecar.conductor.contract import ContextUsage
 from sidecar.conductor.events import Faulted, Message, Settled
 from sidecar.conductor.log import EventLog
@@ -29,7 +29,7 @@ class Scene:
         self.interrupted: list[dict[str, Any]] = []
         self.started: list[asyncio.Future[Answer]] = []
         self._news = asyncio.Event()
-        self.prompts = Prompts(self._ask, self.interrupted.append, answer_at_end, cancelled_answer)
+        self.prompts = PendingPrompts(self._ask, self.interrupted.append, answer_at_end, answer_without_turn)
 
     async def _ask(self, method: str, params: dict[str, Any]) -> Answer:
         assert method == "sidecar/turn/start"

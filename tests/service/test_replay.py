@@ -23,7 +23,7 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.runtime.contract import SessionNode, ToolCall
-from sidecar.service.replay import replay_events, replay_timeline, timeline, viewed_nodes
+from sidecar.service.replay import nodes_of_view, replay_events, replay_timeline, timeline
 
 PARENTS = {
     "a": None,
@@ -163,7 +163,7 @@ class FakeHub:
 
 async def viewed(view: Any) -> list[str]:
     hub: Any = FakeHub()
-    return [node.id for node in await viewed_nodes(hub, "s", view)]
+    return [node.id for node in await nodes_of_view(hub, "s", view)]
 
 
 @pytest.mark.parametrize(

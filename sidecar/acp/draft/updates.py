@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import unified_diff
 from typing import Any, Final
 
-from sidecar.acp.call_updates import restored_update
+from sidecar.acp.call_updates import restoration_update
 from sidecar.acp.shapes import (
     Update,
     WireEvent,
@@ -100,7 +100,7 @@ def _thought_id(answer_id: str) -> str:
     return f"{answer_id}.thought"
 
 
-def _message(data: Mapping[str, Any]) -> Iterator[Update]:
+def message_updates(data: Mapping[str, Any]) -> Iterator[Update]:
     """Yield an answer whole, which replaces its chunks."""
     name, content = data["messageId"], data["content"]
     thoughts = [text_block(block["text"]) for block in content if block["type"] == "thinking"]
@@ -124,7 +124,7 @@ def _tool_call(data: Mapping[str, Any], status: str, **fields: Any) -> Update:
     )
 
 
-def _compaction(data: Mapping[str, Any]) -> Update:
+def compaction_update(data: Mapping[str, Any]) -> Update:
     """Return a compaction; one that did nothing or was undone is completed, without a summary."""
     is_known = data["status"] in ("in_progress", "failed", "cancelled")
     status = data["status"] if is_known else "completed"
@@ -138,7 +138,8 @@ def _compaction(data: Mapping[str, Any]) -> Update:
     return update
 
 
-def _command(command: Mapping[str, Any]) -> dict[str, Any]:
+def command_shape(command: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a slash command."""
     shown = {"type": "command", "name": command["name"], "description": command["description"]}
     hint = command.get("hint")
     return shown if hint is None else {**shown, "input": {"type": "text", "hint": hint}}
@@ -170,17 +171,14 @@ def diff_changes(diff: Mapping[str, Any]) -> dict[str, Any]:
     content = {"type": "diff", "changes": [{"operation": operation, "path": path, "fileType": "text"}]}
     if len(old or "") + len(new) > _MAX_PATCH_CHARS:
         return content
-    return content | {"patch": {"format": "git_patch", "text": _git_patch(path, old, new)}}
-
-
-def _git_patch(path: str, old: str | None, new: str) -> str:
     name = path.replace("\\", "/").lstrip("/")
     head = f"diff --git a/{name} b/{name}\n" + ("new file mode 100644\n" if old is None else "")
     before, after = (old or "").splitlines(keepends=True), new.splitlines(keepends=True)
     source = "/dev/null" if old is None else f"a/{name}"
     lines = unified_diff(before, after, source, f"b/{name}")
     no_newline = "\\ No newline at end of file\n"
-    return head + "".join(line if line.endswith("\n") else f"{line}\n{no_newline}" for line in lines)
+    text = head + "".join(line if line.endswith("\n") else f"{line}\n{no_newline}" for line in lines)
+    return content | {"patch": {"format": "git_patch", "text": text}}
 
 
 _ENDS: Final = frozenset(("settled", "faulted"))
@@ -203,7 +201,7 @@ _TABLE: Final[dict[str, Callable[[WireEvent, Mapping[str, Any]], Iterable[Update
             content=text_block(data["delta"]),
         ),
     ),
-    "message": lambda _, data: _message(data),
+    "message": lambda _, data: message_updates(data),
     "toolStarted": lambda _, data: (
         _tool_call(data, "in_progress", **({"rawInput": data["input"]} if "input" in data else {})),
     ),
@@ -227,7 +225,7 @@ _TABLE: Final[dict[str, Callable[[WireEvent, Mapping[str, Any]], Iterable[Update
         ),
     ),
     "usage": lambda _, data: (usage_update(data),),
-    "compaction": lambda _, data: (_compaction(data),),
+    "compaction": lambda _, data: (compaction_update(data),),
     "compactionSummaryDelta": lambda _, data: (
         make_update(
             "compaction_summary_chunk",
@@ -235,7 +233,7 @@ _TABLE: Final[dict[str, Callable[[WireEvent, Mapping[str, Any]], Iterable[Update
             content=text_block(data["delta"]),
         ),
     ),
-    "rehydrated": lambda event, _: (restored_update(event) | {"sessionUpdate": "tool_call_update"},),
+    "rehydrated": lambda event, _: (restoration_update(event) | {"sessionUpdate": "tool_call_update"},),
     "fileStale": lambda event, _: (make_update("notice", **notice_of(event)),),
     "retry": lambda event, _: (make_update("notice", **notice_of(event)),),
     "notice": lambda event, _: (make_update("notice", **notice_of(event)),),
@@ -245,7 +243,9 @@ _TABLE: Final[dict[str, Callable[[WireEvent, Mapping[str, Any]], Iterable[Update
         make_update("config_option_update", configOptions=config_options(data["configOptions"])),
     ),
     "commandsChanged": lambda _, data: (
-        make_update("available_commands_update", availableCommands=list(map(_command, data["commands"]))),
+        make_update(
+            "available_commands_update", availableCommands=list(map(command_shape, data["commands"]))
+        ),
     ),
     "infoChanged": lambda event, _: (info_update(event),),
 }

@@ -28,7 +28,7 @@ class DraftSessions(Sessions):
     def handlers(self) -> dict[str, Handler]:
         """Return the handlers by method."""
         return {
-            **self.shared_handlers(),
+            **self.common_handlers(),
             "auth/login": self.authenticate,
             "auth/logout": self.log_out,
         }
@@ -54,7 +54,8 @@ class DraftSessions(Sessions):
         """Return None: a mode is a config option."""
 
 
-def _question(request: PermissionRequest) -> dict[str, Any]:
+def permission_question(request: PermissionRequest) -> dict[str, Any]:
+    """Return the params of ``session/request_permission``."""
     subject = request.subject
     shown = tool_content(subject.diffs, subject.detail)
     call = {"toolCallId": subject.tool_call_id, "status": "pending", "content": shown}
@@ -67,7 +68,7 @@ def _question(request: PermissionRequest) -> dict[str, Any]:
     }
 
 
-def _prompt_answer(event: Event, turn_id: str) -> dict[str, Any] | None:
+def answer_at_place(event: Event, turn_id: str) -> dict[str, Any] | None:
     """Return the place of a prompt in the conversation. Raises SidecarError for a prompt that gets none."""
     if event.turn_id != turn_id:
         return None
@@ -89,8 +90,8 @@ DRAFT: Final = ProtocolVersion(
     face="acp2",
     mapper=lambda _profile, _client_id: DraftUpdateMapper(),
     sessions=DraftSessions,
-    question=_question,
-    prompt_answer=_prompt_answer,
+    question=permission_question,
+    prompt_answer=answer_at_place,
     withdrawn_answer=_withdrawn_answer,
     steers=False,
 )

@@ -20,11 +20,11 @@ from sidecar.service.export import export_text
 from sidecar.service.replay import (
     last_turns,
     node_view,
+    nodes_of_view,
     replay_events,
     replay_timeline,
     timeline,
     tree_node,
-    viewed_nodes,
 )
 
 if TYPE_CHECKING:
@@ -98,13 +98,20 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
 
 async def list_sessions(connection: Connection, params: m.SessionListParams) -> m.SessionListResult:
     """List the sessions, the newest first."""
-    found = [each for each in await connection.hub.list() if _matches(each, params)]
+    words = (params.query or "").casefold().split()
+
+    def matches(session: SessionSummary) -> bool:
+        is_shown = params.archived or not session.archived
+        is_here = params.cwd is None or session.cwd == params.cwd
+        return is_shown and is_here and all(word in session.title.casefold() for word in words)
+
+    found = [each for each in await connection.hub.list() if matches(each)]
     return m.SessionListResult(*_page(found, params.cursor, params.limit))
 
 
 async def read(connection: Connection, params: m.SessionReadParams) -> m.SessionReadResult:
     """Read a session's nodes, without loading or locking it."""
-    nodes = await viewed_nodes(connection.hub, params.sid, params.view)
+    nodes = await nodes_of_view(connection.hub, params.sid, params.view)
     page, next_cursor = _page(nodes, params.cursor, params.limit)
     return m.SessionReadResult(tuple(map(node_view, page)), next_cursor)
 
@@ -164,7 +171,7 @@ async def close(connection: Connection, params: m.SidParams) -> m.Empty:
 async def export(connection: Connection, params: m.SessionExportParams) -> m.SessionExportResult:
     """Return the conversation as text, or write it to a file that does not exist yet."""
     info = await connection.hub.info(params.sid)
-    nodes = await viewed_nodes(connection.hub, params.sid, params.view)
+    nodes = await nodes_of_view(connection.hub, params.sid, params.view)
     text = export_text(info, [node_view(node) for node in nodes], params.format)
     if params.path is None:
         return m.SessionExportResult(text=text)
@@ -256,15 +263,6 @@ def _past_events(session: Session, replay: str | Mapping[str, int]) -> Sequence[
     stored = replay_timeline(session.sid, parts, session.describe)
     unstored = replay_events(session.sid, history.turns[len(history.node_ids) :], (), session.describe)
     return [event_to_wire(event) for event in (*stored, *unstored)]
-
-
-def _matches(found: SessionSummary, params: m.SessionListParams) -> bool:
-    if found.archived and not params.archived:
-        return False
-    if params.cwd is not None and found.cwd != params.cwd:
-        return False
-    words = (params.query or "").casefold().split()
-    return all(word in found.title.casefold() for word in words)
 
 
 def _page(items: Sequence[_T], cursor: str | None, limit: int) -> tuple[tuple[_T, ...], str | None]:
