@@ -1,4 +1,4 @@
-"""The compactor: whether, where and into what a history is condensed.
+"""The compactor: whether and where a history is condensed, and the summary that takes its place.
 
 The documented rules come first: a history is due at a share of the window (``should_compact``), the tail has
 a number of turns (``find_cut_point``), everything before it becomes one summary turn (``compact``).
@@ -313,11 +313,13 @@ def _quote_results(dropped: Sequence[Turn], max_tokens: int) -> str:
             break
         results = [*found, *results]
     share = max_tokens * CHARS_PER_TOKEN // (2 * len(results)) if results else 0
-    return "\n\n# Newest results\n" + "\n\n".join(_ends(text, share) for text in results) if share else ""
-
-
-def _ends(text: str, share: int) -> str:
-    left_out = len(text) - 2 * share
-    if left_out <= 0:
-        return text
-    return f"{text[:share]}\n[... {left_out} of {len(text)} characters left out ...]\n{text[-share:]}"
+    if not share:
+        return ""
+    quotes: list[str] = []
+    for text in results:
+        left_out = len(text) - 2 * share
+        if left_out > 0:
+            marker = f"[... {left_out} of {len(text)} characters left out ...]"
+            text = f"{text[:share]}\n{marker}\n{text[-share:]}"
+        quotes.append(text)
+    return "\n\n# Newest results\n" + "\n\n".join(quotes)

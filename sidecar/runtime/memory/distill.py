@@ -119,8 +119,9 @@ async def distill(
     Raises:
         CancelledByToken: *cancel* fired.
     """
-    options = StreamOptions(cancel=cancel, max_output_tokens=_reply_tokens(model))
-    pieces = list(_split([render_turn(turn) for turn in messages], _piece_bytes(model)))
+    reply_tokens, piece_bytes = _prompt_limits(model)
+    options = StreamOptions(cancel=cancel, max_output_tokens=reply_tokens)
+    pieces = list(_split([render_turn(turn) for turn in messages], piece_bytes))
     gists: list[str] = []
     for piece in pieces:
         text = await _request_gist(piece, invoke, options)
@@ -136,17 +137,14 @@ async def distill(
     return await distill(partial, invoke, model=model, cancel=cancel, marks=marks)
 
 
-def _reply_tokens(model: ModelCard | None) -> int | None:
+def _prompt_limits(model: ModelCard | None) -> tuple[int | None, int | None]:
+    """Return the tokens of a reply and the bytes of a piece at most; None for no limit."""
     if model is None or model.context_window <= 0:
-        return None
-    return max(1, min(model.context_window // 4, model.max_output_tokens, _MAX_REPLY_TOKENS))
-
-
-def _piece_bytes(model: ModelCard | None) -> int | None:
-    reply_tokens = _reply_tokens(model)
-    if model is None or reply_tokens is None or model.context_window < _MIN_SPLIT_WINDOW:
-        return None
-    return (model.context_window - reply_tokens) * _BYTES_PER_TOKEN - len(DISTILL_INSTRUCTION)
+        return None, None
+    reply_tokens = max(1, min(model.context_window // 4, model.max_output_tokens, _MAX_REPLY_TOKENS))
+    if model.context_window < _MIN_SPLIT_WINDOW:
+        return reply_tokens, None
+    return reply_tokens, (model.context_window - reply_tokens) * _BYTES_PER_TOKEN - len(DISTILL_INSTRUCTION)
 
 
 def _split(rendered: Sequence[str], max_bytes: int | None) -> Iterator[str]:

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from sidecar.llmgateway.contract import (
-    Block,
     CommandBlock,
     ImageBlock,
     TextBlock,
@@ -111,18 +110,17 @@ def render_turn(turn: Turn) -> str:
     >>> render_turn(ToolTurn((ToolResultBlock("c1", "no such file", is_error=True),)))
     'tool:\\ntool_result (error) -> no such file'
     """
-    return f"{turn.role}:\n" + "\n".join(filter(None, map(_render_block, turn.blocks)))
-
-
-def _render_block(block: Block) -> str:
-    match block:
-        case TextBlock(text=text) | ThinkingBlock(text=text):
-            return text
-        case ToolCallBlock(name=name, input=value):
-            return f"tool_call {name}({serialized(value)})"
-        case ToolResultBlock(output=value, is_error=is_error):
-            return f"tool_result{' (error)' if is_error else ''} -> {serialized(value)}"
-        case ImageBlock(media_type=media_type):
-            return f"[image {media_type}]"
-        case CommandBlock(command=command, args=args):
-            return " ".join(("command", command, *(args or ())))
+    lines = [f"{turn.role}:\n"]
+    for block in turn.blocks:
+        match block:
+            case TextBlock(text=text) | ThinkingBlock(text=text):
+                lines.append(text)
+            case ToolCallBlock(name=name, input=value):
+                lines.append(f"tool_call {name}({serialized(value)})")
+            case ToolResultBlock(output=value, is_error=is_error):
+                lines.append(f"tool_result{' (error)' if is_error else ''} -> {serialized(value)}")
+            case ImageBlock(media_type=media_type):
+                lines.append(f"[image {media_type}]")
+            case CommandBlock(command=command, args=args):
+                lines.append(" ".join(("command", command, *(args or ()))))
+    return lines[0] + "\n".join(filter(None, lines[1:]))
