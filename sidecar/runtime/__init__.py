@@ -1,4 +1,4 @@
-"""The engine of one conversation, from a prompt to settlement (seed 002).
+"""The engine of one conversation, from a prompt to settlement.
 
 ``cadence`` here is the function; ``from sidecar.runtime.cadence import fold_turn`` finds the package of that
 name. The agent is loaded when first used, so that the contract can be had without an event loop.

@@ -86,7 +86,7 @@ def safe_cut(messages: Sequence[Message], meter: PrefixMeter, start: int) -> int
         if best and index < start and not may_be_open:
             break
         message = messages[index]
-        unmet.update(meter.answered_ids(message, index))
+        unmet.update(meter.find_answers(message, index))
         calls = {call.id for call in calls_of(message)}
         if may_be_open and calls - unmet:
             best = 0
@@ -222,6 +222,6 @@ class PrefixMeter:
         orphans = self._buffer.orphans
         return tuple(orphans[bisect_left(orphans, index) : bisect_left(orphans, self._count)])
 
-    def answered_ids(self, message: Message, index: int) -> list[str]:
+    def find_answers(self, message: Message, index: int) -> list[str]:
         """Return the ids of the calls made before *index* that *message*, which stands there, answers."""
         return [key for key in result_ids_of(message) if self._buffer.has_call(key, index)]

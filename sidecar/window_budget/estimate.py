@@ -120,7 +120,16 @@ def budget_limit(card: ModelCard, policy: BudgetPolicy) -> float:
 
 
 def is_over_budget(messages: Sequence[Message], card: ModelCard, policy: BudgetPolicy) -> bool:
-    """Return whether the estimate of *messages* is strictly above :func:`budget_limit`."""
+    """Return whether *messages* are over budget.
+
+    Args:
+        messages: the transcript.
+        card: the model, with its window.
+        policy: its share of the window and reserve.
+
+    Returns:
+        Whether the estimate is strictly above :func:`budget_limit`.
+    """
     return estimate_tokens(messages) > budget_limit(card, policy)
 
 

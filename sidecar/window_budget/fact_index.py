@@ -102,7 +102,7 @@ class FactIndex:
 
     >>> from sidecar.window_budget.message import UserMessage
     >>> facts = FactIndex().extend([UserMessage("Never touch api.py.")])
-    >>> [fact.text for _, fact in facts.ranked(FactKind.RULE, before=1)]
+    >>> [fact.text for _, fact in facts.rank(FactKind.RULE, before=1)]
     ['Never touch api.py.']
     """
 
@@ -151,7 +151,7 @@ class FactIndex:
         """Yield the successful changes of files before *before*, newest first."""
         return _newest_first(self._buffer.writes, before)
 
-    def ranked(self, kind: FactKind, before: int) -> list[tuple[int, Fact]]:
+    def rank(self, kind: FactKind, before: int) -> list[tuple[int, Fact]]:
         """Return the facts of *kind* before the message at *before* with their ranks; rank 0 matters most.
 
         The newest group ranks first, and each further fact of a group as if it were 8 groups older.
@@ -177,7 +177,16 @@ class FactIndex:
         return self._buffer.ends[end] - self._buffer.ends[start]
 
     def end_within(self, start: int, end: int, max_bytes: int) -> int:
-        """Return the greatest index up to *end* with at most *max_bytes* bytes of text since *start*."""
+        """Return where a chunk of text that begins at *start* must end.
+
+        Args:
+            start: index of the first message.
+            end: the greatest result, ``start`` or more.
+            max_bytes: the size of the text in UTF-8 bytes.
+
+        Returns:
+            An index in start..end; *start* when even one message is too large.
+        """
         ends = self._buffer.ends
         return max(start, bisect_left(ends, ends[start] + max_bytes + 1, start, end + 1) - 1)
 

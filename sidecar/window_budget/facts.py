@@ -121,7 +121,7 @@ def facts_of_prompt(text: str, index: int = -1) -> Iterator[Fact]:
     """
     if request := one_line(text, REQUEST_CHARS):
         yield Fact(FactKind.REQUEST, request, index, is_minor=len(request) < MIN_TELLING_CHARS)
-    prose = _searched_part(text)
+    prose = _keep_ends(text)
     for sentence in _sentences(prose, _RULE, MAX_RULES):
         if not sentence.endswith("?"):
             yield Fact(FactKind.RULE, sentence, index)
@@ -131,8 +131,14 @@ def facts_of_prompt(text: str, index: int = -1) -> Iterator[Fact]:
 
 
 def facts_of_reply(text: str, index: int = -1, *, is_answer: bool = False) -> Iterator[Fact]:
-    """Yield the facts of a model's text: decisions, names, and the first sentence of a turn's last answer."""
-    prose = _searched_part(text)
+    """Yield the facts of a model's text: decisions, names, and the outcome of a turn.
+
+    Args:
+        text: prose of one message.
+        index: its position in the transcript.
+        is_answer: whether it ends a turn; then its first sentence is the outcome.
+    """
+    prose = _keep_ends(text)
     telling = (sentence for sentence in _clean_sentences(prose) if len(sentence) >= MIN_TELLING_CHARS)
     if is_answer and (outcome := next(telling, "")):
         yield Fact(FactKind.OUTCOME, outcome, index)
@@ -148,7 +154,7 @@ def error_line(body: str) -> str:
     "KeyError: 'port'"
     """
     lines = [
-        line for line in _searched_part(body).splitlines() if line.strip() and not _NOISE.match(line.strip())
+        line for line in _keep_ends(body).splitlines() if line.strip() and not _NOISE.match(line.strip())
     ]
     strong = next((found.group() for line in lines if (found := _STRONG_ERROR.search(line))), None)
     weak = next((line for line in lines if _WEAK_ERROR.search(line)), None)
@@ -177,7 +183,7 @@ def shape_of(key: str) -> str:
     return _DIGITS.sub("0", key[:SENTENCE_CHARS])
 
 
-def _searched_part(text: str) -> str:
+def _keep_ends(text: str) -> str:
     """Return the part of *text* that is searched, without code blocks."""
     if len(text) > SCAN_CHARS:
         text = f"{text[: SCAN_CHARS // 2]}\n{text[-SCAN_CHARS // 2 :]}"

@@ -137,10 +137,16 @@ def write_local_digest(
     return "\n\n".join(filter(None, (head, prose, render_facts(facts))))
 
 
-def required_rules(index: FactIndex, before: int, previous: PreviousDigest) -> tuple[str, ...]:
-    """Return the rules that a digest of the messages before *before* must keep, oldest first.
+def collect_rules(index: FactIndex, before: int, previous: PreviousDigest) -> tuple[str, ...]:
+    """Return the rules that a digest must keep, oldest first.
 
-    At most :data:`REQUIRED_RULES_TOKENS` of them; the newest and the first win.
+    Args:
+        index: the facts of the transcript.
+        before: only messages before this index count.
+        previous: the earlier digests, with the rules that they carry.
+
+    Returns:
+        Rules of at most :data:`REQUIRED_RULES_TOKENS` together; the newest and the first win.
     """
     rules = tuple(Fact(FactKind.RULE, rule) for rule in dict.fromkeys(previous.rules()))
     candidates = list_candidates(index, before, PreviousDigest(facts=rules), (FactKind.RULE,))

@@ -24,7 +24,7 @@ from sidecar.window_budget.local_digest import (
     add_missing_facts,
     add_missing_rules,
     collect_previous,
-    required_rules,
+    collect_rules,
     write_local_digest,
 )
 from sidecar.window_budget.message import Message, UserMessage
@@ -176,7 +176,7 @@ def apply_plan(
     previous = collect_previous(facts, plan.cut)
     text = ""
     if failure is None:
-        text = add_missing_rules(digest.text, required_rules(facts, plan.cut, previous))
+        text = add_missing_rules(digest.text, collect_rules(facts, plan.cut, previous))
         spare = plan.digest_tokens - tokens_of_chars(len(text))
         text = add_missing_facts(text, facts, plan.cut, previous, max(EVIDENCE_TOKENS, spare)) + note
         after = plan.tail.tokens + estimate_message_tokens(_digest_message(plan, text))

@@ -130,35 +130,35 @@ def _lines(message: Message) -> Iterator[str]:
             if digest is None:
                 digest = branch_text(message)
             if digest is not None:
-                yield from _labelled("digest", digest)
+                yield from _label("digest", digest)
             elif is_restored(message):
                 # The body was flattened where the file was first read; only its name is new here.
-                yield from _labelled("note (restored file)", text_of(content).partition("\n")[0])
+                yield from _label("note (restored file)", text_of(content).partition("\n")[0])
             else:
-                yield from _labelled("you", text_of(content))
+                yield from _label("you", text_of(content))
         case AssistantMessage(content=content, error_message=error):
             for block in content:
                 if isinstance(block, TextBlock):
-                    yield from _labelled("agent", block.text)
+                    yield from _label("agent", block.text)
                 elif isinstance(block, ThinkingBlock):
-                    yield from _labelled("agent.plan", block.text)
+                    yield from _label("agent.plan", block.text)
                 elif isinstance(block, ToolCallBlock):
                     yield f"{TURN_MARK} agent.call {block.name}: {compact_json(block.input)}"
-            yield from _labelled("agent!err", error or "")
+            yield from _label("agent!err", error or "")
         case ToolResultMessage(tool_name=name, content=content, is_error=is_error):
             yield f"{TURN_MARK} tool{'!err' if is_error else ''} ({name}): {tidy(text_of(content))}"
         case BashExecutionMessage(command=command, output=output, exit_code=code):
             exit_code = "n/a" if code is None else code
             yield f"{TURN_MARK} shell$ {tidy(command)} [exit {exit_code}]\n{tidy(output)}"
         case CustomMessage(custom_type=kind, content=content):
-            yield from _labelled(f"note ({kind})", text_of(content))
+            yield from _label(f"note ({kind})", text_of(content))
         case BranchSummaryMessage(summary=summary) | CompactionSummaryMessage(summary=summary):
-            yield from _labelled("digest", summary)
+            yield from _label("digest", summary)
         case _:
             assert_never(message)
 
 
-def _labelled(label: str, text: str) -> Iterator[str]:
+def _label(label: str, text: str) -> Iterator[str]:
     if body := tidy(text):
         yield f"{TURN_MARK} {label}: {body}"
 

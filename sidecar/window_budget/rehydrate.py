@@ -112,7 +112,7 @@ def rehydrate_recent_reads(
     for candidate in select_candidates(transcript, len(dropped), opts, blanked=frozenset(cleared)):
         if candidate.is_stale:
             continue
-        message = _restored_message(candidate.file, _body_of(dropped[candidate.index]))
+        message = _file_message(candidate.file, _body_of(dropped[candidate.index]))
         left -= estimate_message_tokens(message)
         if left < 0 and restored:
             break
@@ -156,7 +156,7 @@ def select_candidates(
         if key not in found and len(found) >= opts.max_files:
             break
         shown.add(read.file)
-        tokens = estimate_message_tokens(_restored_message(read.file, _body_of(message)))
+        tokens = estimate_message_tokens(_file_message(read.file, _body_of(message)))
         is_stale = changed_at.get(key, -1) > read.index
         found.setdefault(key, []).append(FileCandidate(read.file, read.index, tokens, is_stale))
     chosen: list[FileCandidate] = []
@@ -200,11 +200,11 @@ def restore_files(
             break
         if isinstance(found, GoneFile) or not found.text.strip():
             continue
-        message = _restored_message(file, found.text)
+        message = _file_message(file, found.text)
         if estimate_message_tokens(message) > token_budget:
             marker = file_cut_marker(file.path)
-            frame = estimate_message_tokens(_restored_message(file, marker)) + 4
-            message = _restored_message(file, cut_end(found.text, chars_in(token_budget - frame), marker))
+            frame = estimate_message_tokens(_file_message(file, marker)) + 4
+            message = _file_message(file, cut_end(found.text, chars_in(token_budget - frame), marker))
         tokens = estimate_message_tokens(message)
         if tokens <= token_budget:
             token_budget -= tokens
@@ -251,5 +251,5 @@ def _body_of(message: Message) -> str:
     return ""
 
 
-def _restored_message(file: FileRange, body: str) -> UserMessage:
+def _file_message(file: FileRange, body: str) -> UserMessage:
     return UserMessage(f"{RESTORED_FILE_PREFIX} {file.path}{file.label}\n{body}")

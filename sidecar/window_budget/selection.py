@@ -270,7 +270,7 @@ def _candidates_of_kind(
     """Yield the facts of the index, then those of the earlier digests."""
     earlier = [fact for fact in previous.facts if fact.kind is kind]
     earlier = [replace(fact, index=position - len(earlier)) for position, fact in enumerate(earlier)]
-    ranked = index.ranked(kind, before)
+    ranked = index.rank(kind, before)
     if kind is FactKind.REQUEST:
         first = earlier[0] if earlier else index.first(kind, before)
         latest = next((fact for _, fact in ranked if not fact.is_minor), None)

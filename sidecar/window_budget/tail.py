@@ -104,7 +104,10 @@ def clip_bodies(
 ) -> tuple[Message, ...]:
     """Return *messages* with their largest bodies cut until all together cost at most *max_tokens*.
 
-    When even the shortest bodies do not fit, they are returned at their shortest.
+    Args:
+        messages: any messages.
+        max_tokens: the tokens wanted; when even the shortest bodies do not fit, they are at their shortest.
+        tools: the effects of the tools; a body that shows a file says how to read on.
 
     >>> big = BashExecutionMessage("cat log", "x" * 9000, 0)
     >>> estimate_tokens(clip_bodies([big], 500)) <= 500

@@ -71,7 +71,12 @@ def cut_middle(text: str, keep: int, marker: str) -> str:
 
 
 def cut_end(text: str, keep: int, marker: str) -> str:
-    """Return the first *keep* characters of *text* and *marker*, or *text* itself when it is no longer.
+    """Return the beginning of *text* and *marker*, or *text* itself when it is short enough.
+
+    Args:
+        text: any text.
+        keep: characters to keep.
+        marker: the last line; ``{}`` in it becomes the number of characters cut.
 
     >>> cut_end("abcdefghij", 6, "[{} cut]")
     'abcdef\\n[4 cut]'

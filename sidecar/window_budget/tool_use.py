@@ -132,8 +132,11 @@ def path_of(call: ToolCallBlock, effect: CallEffect) -> str | None:
 def read_of(call: ToolCallBlock, index: int, tools: ToolEffects = TOOL_EFFECTS) -> ReadCall | None:
     """Return the file that *call* read, or None when it is no read of a file.
 
-    A tool without a declared effect that takes a path counts as a reader under its own name, so that a
-    caller may name it in ``RehydrateOpts.read_tool_name``.
+    Args:
+        call: a call that succeeded.
+        index: the position of its result in the transcript.
+        tools: the effects of the tools. A tool without a declared effect that takes a path counts as a reader
+            under its own name, so that a caller may name it in ``RehydrateOpts.read_tool_name``.
     """
     effect = effect_of(tools, call.name)
     path = path_of(call, effect)
@@ -146,7 +149,13 @@ def read_of(call: ToolCallBlock, index: int, tools: ToolEffects = TOOL_EFFECTS) 
 
 
 def writes_of(call: ToolCallBlock, index: int, tools: ToolEffects = TOOL_EFFECTS) -> Iterator[WriteCall]:
-    """Yield the files that *call*, having succeeded, changed."""
+    """Yield the files that *call* changed.
+
+    Args:
+        call: a call that succeeded.
+        index: the position of its result in the transcript.
+        tools: the effects of the tools.
+    """
     effect = effect_of(tools, call.name)
     path = path_of(call, effect)
     if effect.reads and _is_view(call):

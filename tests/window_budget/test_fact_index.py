@@ -45,7 +45,7 @@ def view(index: FactIndex, before: int) -> dict[str, Any]:
         "branches": index.branches(before),
         "reads": list(index.reads(before)),
         "writes": list(index.writes(before)),
-        "facts": {kind: index.ranked(kind, before) for kind in FactKind},
+        "facts": {kind: index.rank(kind, before) for kind in FactKind},
         "first": {kind: index.first(kind, before) for kind in FactKind},
         "weight": index.text_bytes(0, before),
         "text": "\n".join(index.scrollback(0, before)),

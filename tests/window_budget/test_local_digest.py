@@ -25,7 +25,7 @@ from sidecar.window_budget import (
     estimate_message_tokens,
     local_fallback_digest,
 )
-from sidecar.window_budget.local_digest import add_missing_facts, add_missing_rules, required_rules
+from sidecar.window_budget.local_digest import add_missing_facts, add_missing_rules, collect_rules
 from sidecar.window_budget.selection import PreviousDigest, parse_digest
 
 
@@ -313,13 +313,13 @@ def test_rules_come_from_prompts_and_from_earlier_digests() -> None:
     """Of a model's guardrails, of our own section, and as the user set them since."""
     index = FactIndex().extend([UserMessage("Use tabs? Always use tabs.\nhello"), UserMessage("Never push.")])
     carried = parse_digest("# Guardrails\n- be brief\n- none\n# Plan\n- push\n## Rules\n- stay in src")
-    assert required_rules(index, 2, carried) == (
+    assert collect_rules(index, 2, carried) == (
         "be brief",
         "stay in src",
         "Always use tabs.",
         "Never push.",
     )
-    assert required_rules(index, 1, PreviousDigest()) == ("Always use tabs.",)
+    assert collect_rules(index, 1, PreviousDigest()) == ("Always use tabs.",)
 
 
 def test_required_rules_are_bounded() -> None:
@@ -327,7 +327,7 @@ def test_required_rules_are_bounded() -> None:
     index = FactIndex().extend(
         [UserMessage(f"Never touch {name}.") for name in map("file{}".format, "abcdefgh" * 99)]
     )
-    rules = required_rules(index, len(index), PreviousDigest())
+    rules = collect_rules(index, len(index), PreviousDigest())
     assert sum(map(len, rules)) < 600 * 3.6
     assert "Never touch fileh." in rules
 

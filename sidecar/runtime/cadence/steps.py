@@ -1,7 +1,8 @@
 """The steps of a run: the effect of each kind of signal; ``reducer`` says in which phase it may come.
 
-A step returns the very state it was given when nothing changes. It never awaits and never mutates. Steps are
-made of four moves: calling the model, letting a prompt in, settling, faulting.
+Every step takes the agent's configuration, the state of the run and one signal. It returns the very state it
+was given when nothing changes; it never awaits and never mutates. Steps are made of four moves: calling the
+model, letting a prompt in, settling, faulting.
 
 However a run ends, its history stays one that providers accept: arguments are parsed, every call is answered
 once, and a blank turn is gone.
@@ -87,7 +88,12 @@ StepFn: TypeAlias = Callable[[RunSnapshot, Signal], Transition]
 
 
 def initial_snapshot(session_id: str, model: str, *, run_id: str | None = None) -> RunSnapshot:
-    """Return the state of a run that has not begun; *run_id* is the session's id unless given.
+    """Return the state of a run that has not begun.
+
+    Args:
+        session_id: the session that it belongs to.
+        model: the id of the model.
+        run_id: the id of the run, the session's id unless given.
 
     >>> initial_snapshot(session_id="s1", model="mock-1").phase
     'idle'

@@ -20,7 +20,7 @@ from sidecar.runtime.memory import (
     compact_live,
     is_due,
     plan_live_cut,
-    serialized,
+    serialize,
     tokens_of,
     turn_chars,
 )
@@ -86,4 +86,4 @@ def _overhead_tokens(conversation: Conversation) -> int:
 
 
 def _tool_chars(tool: ToolDescriptor) -> int:
-    return len(tool.name) + len(tool.description) + len(serialized(tool.parameters))
+    return len(tool.name) + len(tool.description) + len(serialize(tool.parameters))

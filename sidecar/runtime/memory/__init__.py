@@ -24,7 +24,7 @@ from sidecar.runtime.memory.estimate import (
     estimate_context_tokens,
     live_tokens,
     render_turns,
-    serialized,
+    serialize,
     tokens_of,
     turn_chars,
 )
@@ -49,7 +49,7 @@ __all__ = [
     "local_gist",
     "plan_live_cut",
     "render_turns",
-    "serialized",
+    "serialize",
     "should_compact",
     "summarize",
     "summary_turn",

@@ -9,7 +9,7 @@ below the trigger that the system prompt and the tools leave:
 1. The tail is bounded in tokens too, by half of the room, so that the next call does not compact again. The
    newest group of turns is kept beyond that as long as it leaves room for a gist.
 2. A cut never separates a call from its result, also in parallel batches: walking from the end, a cut is
-   legal where no result is left whose call has not been passed.
+   legal where no result is left without its call.
 3. The newest prompt survives: where it lies before the cut, its blocks follow the summary in the same turn.
 4. A compaction that would free less than a tenth of the room is not worth a model call. Overhead that alone
    reaches the trigger does not make every call compact: a tenth of the window always counts as room.
@@ -49,7 +49,7 @@ from sidecar.runtime.memory.estimate import (
     IMAGE_CHARS,
     estimate_context_tokens,
     live_tokens,
-    serialized,
+    serialize,
     tokens_of,
     turn_chars,
 )
@@ -70,7 +70,13 @@ _MIN_GIST_TOKENS: Final = 50
 
 
 def should_compact(messages: Sequence[Turn], model: ModelCard, cfg: CompactionPolicy | None = None) -> bool:
-    """Whether the estimate of *messages* reaches the trigger of *cfg* (default policy when None)."""
+    """Whether *messages* are to be condensed.
+
+    Args:
+        messages: the history.
+        model: the model, with its window.
+        cfg: the share of the window that triggers; the default policy when None.
+    """
     return is_due(estimate_context_tokens(messages), model, cfg)
 
 
@@ -83,8 +89,8 @@ def is_due(tokens: int, model: ModelCard, cfg: CompactionPolicy | None = None) -
 def find_cut_point(messages: Sequence[Turn], keep_recent: float) -> int:
     """Return the index of the first turn to keep verbatim.
 
-    The tail has ``floor(keep_recent)`` turns, fewer when it would begin with tool results, whose call
-    would be cut off.
+    The tail has ``floor(keep_recent)`` turns, fewer when it would begin with tool results: their
+    call would be cut off.
 
     Returns:
         0 to condense nothing, ``len(messages)`` to condense everything.
@@ -308,7 +314,7 @@ def _quote_results(dropped: Sequence[Turn], max_tokens: int) -> str:
     """Return both ends of the newest results, which are too large to be kept, under a heading."""
     results: list[str] = []
     for turn in reversed(dropped):
-        found = [serialized(block.output) for block in turn.blocks if isinstance(block, ToolResultBlock)]
+        found = [serialize(block.output) for block in turn.blocks if isinstance(block, ToolResultBlock)]
         if not found:
             break
         results = [*found, *results]

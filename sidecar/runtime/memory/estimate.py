@@ -72,9 +72,9 @@ def turn_chars(turn: Turn, image_chars: int | None = None) -> int:
             case TextBlock(text=text) | ThinkingBlock(text=text):
                 n_chars += len(text)
             case ToolCallBlock(name=name, input=value):
-                n_chars += len(name) + len(serialized(value))
+                n_chars += len(name) + len(serialize(value))
             case ToolResultBlock(output=value):
-                n_chars += len(serialized(value))
+                n_chars += len(serialize(value))
             case ImageBlock(data_base64=payload):
                 n_chars += len(payload) if image_chars is None else image_chars
             case CommandBlock():
@@ -82,10 +82,10 @@ def turn_chars(turn: Turn, image_chars: int | None = None) -> int:
     return n_chars
 
 
-def serialized(value: Any) -> str:
+def serialize(value: Any) -> str:
     """Return *value* as text: strings raw, None empty, the rest compact JSON, else ``str``.
 
-    >>> serialized({"path": "é"}), serialized(None)
+    >>> serialize({"path": "é"}), serialize(None)
     ('{"path":"é"}', '')
     """
     if value is None:
@@ -116,9 +116,9 @@ def render_turn(turn: Turn) -> str:
             case TextBlock(text=text) | ThinkingBlock(text=text):
                 lines.append(text)
             case ToolCallBlock(name=name, input=value):
-                lines.append(f"tool_call {name}({serialized(value)})")
+                lines.append(f"tool_call {name}({serialize(value)})")
             case ToolResultBlock(output=value, is_error=is_error):
-                lines.append(f"tool_result{' (error)' if is_error else ''} -> {serialized(value)}")
+                lines.append(f"tool_result{' (error)' if is_error else ''} -> {serialize(value)}")
             case ImageBlock(media_type=media_type):
                 lines.append(f"[image {media_type}]")
             case CommandBlock(command=command, args=args):

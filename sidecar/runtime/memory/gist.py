@@ -22,7 +22,7 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
-from sidecar.runtime.memory.estimate import CHARS_PER_TOKEN, serialized
+from sidecar.runtime.memory.estimate import CHARS_PER_TOKEN, serialize
 
 SUMMARY_HEADING: Final = "[condensed earlier context]"
 """The mark of this engine: the first line of a summary turn."""
@@ -110,16 +110,16 @@ def _lines(messages: Sequence[Turn], marks: HostMarks) -> Iterator[tuple[str, st
                         yield from _lines_of_digest(text.partition("\n")[2])
                     elif not marks.is_host_text(text):
                         yield "Requests", text
-                        yield from _matching_sentences("Rules", _RULE, text)
+                        yield from _find_sentences("Rules", _RULE, text)
                 case TextBlock(text=text) if isinstance(turn, AssistantTurn):
                     last_answer = text or last_answer
-                    yield from _matching_sentences("Decisions", _DECISION, text)
+                    yield from _find_sentences("Decisions", _DECISION, text)
                 case ToolCallBlock():
                     names[block.id] = block.name
                     yield from _lines_of_call(block, outcomes.get(block.id))
                 case ToolResultBlock(is_error=True):
                     tool = names.get(block.call_id, "tool")
-                    yield "Errors", f"{tool}: {_error_line(serialized(block.output))}"
+                    yield "Errors", f"{tool}: {_error_line(serialize(block.output))}"
                 case CommandBlock(command=command, args=args):
                     yield "Commands", " ".join((command, *(args or ())))
                 case _:
@@ -139,8 +139,8 @@ def _lines_of_digest(digest: str) -> Iterator[tuple[str, str]]:
             yield section, line.removeprefix("- ")
 
 
-def _matching_sentences(section: str, pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, str]]:
-    for sentence in _SENTENCE.split(_searched_part(text)):
+def _find_sentences(section: str, pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, str]]:
+    for sentence in _SENTENCE.split(_keep_ends(text)):
         if pattern.search(sentence):
             yield section, sentence.strip("-* \t")
 
@@ -153,18 +153,18 @@ def _lines_of_call(call: ToolCallBlock, outcome: ToolResultBlock | None) -> Iter
         yield "Files", f"{path} ({call.name}{failed})"
     command = arguments.get("command")
     if isinstance(command, str):
-        code = _EXIT.search(_searched_part(serialized(outcome.output))) if outcome is not None else None
+        code = _EXIT.search(_keep_ends(serialize(outcome.output))) if outcome is not None else None
         yield "Commands", f"`{command}`{f' -> exit {code[1]}' if code else failed and ' -> failed'}"
 
 
 def _error_line(text: str) -> str:
     """Return the line that names the error: the last that sounds like one, else the first."""
-    lines = [line for line in _searched_part(text).split("\n") if line.strip()]
+    lines = [line for line in _keep_ends(text).split("\n") if line.strip()]
     alarming = [line for line in lines if _ALARM.search(line)]
     return (alarming or lines[:1] or ["no message"])[-1].strip()
 
 
-def _searched_part(text: str) -> str:
+def _keep_ends(text: str) -> str:
     half = _MAX_SEARCHED_CHARS // 2
     return text if len(text) <= _MAX_SEARCHED_CHARS else f"{text[:half]}\n{text[-half:]}"
 

@@ -1,9 +1,9 @@
 """Outgoing: the conversation that a provider is sent, kept up to date as the history grows.
 
 A history may hold turns that providers refuse: blank answers, commands of the host, calls without results,
-results without calls, an assistant who speaks first. Two rules make it sendable. A projector per role shows
-each turn without the blocks that a model is not sent. Then every *segment*, an assistant turn and all that
-follows it up to the next one, is paired: each call gets one result, right after it (see ``pairing``).
+results without calls, an answer before the first prompt. Two rules make it sendable. A projector per role
+shows each turn without the blocks that a model is not sent. Then every *segment*, an assistant turn and all
+that follows it up to the next one, is paired: each call gets one result, right after it (see ``pairing``).
 
 A segment is settled when the next one begins, and a settled segment is never looked at again, so the cost of
 a turn is its own length. For example ``user, assistant(call 1), tool(result 1), assistant("done")`` has two
