@@ -9,12 +9,15 @@ Properties are tried with the same cases each time; ``--hypothesis-profile=searc
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from started_processes import Process, StartProcess, started_processes
 
 os.environ["INDUSAGI_STRICT"] = "1"
 
@@ -23,6 +26,19 @@ settings.register_profile(
 )
 settings.register_profile("search", parent=settings.get_profile("same"), derandomize=False)
 settings.load_profile("same")
+
+
+@pytest.fixture
+def start_process() -> Iterator[StartProcess]:
+    """A function that starts processes, which end with the test."""
+    with started_processes() as start:
+        yield start
+
+
+@pytest.fixture
+def sleeper(start_process: StartProcess) -> Process:
+    """A process that runs until its standard input ends."""
+    return start_process([sys.executable, "-c", "input()"], stdout=None, stderr=subprocess.DEVNULL)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -68,7 +68,7 @@ PURE = (
     "rooms.memory",
 )
 STATEFUL = ("agentcore.compaction", "rooms.memory.retrieval", "rooms.memory.summarizing")
-"""Stateful shells around pure engines. They may wait and time out with asyncio, on a clock that is an argument."""
+"""Stateful shells around pure engines; they may wait with asyncio, on a clock that is an argument."""
 
 IMPURE = {
     "asyncio",

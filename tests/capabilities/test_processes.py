@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities import processes
 from sidecar.capabilities.processes import ChildEnd, ChildSpec, run_child, with_lifeline
+from started_processes import StartProcess
 
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Life
@@ -210,15 +210,11 @@ asyncio.run(run_child(
 """
 
 
-def start_daemon(folder: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", DAEMON], cwd=folder, stdout=subprocess.PIPE)
-
-
-async def test_a_killed_daemon_takes_its_children_along(life: Life, tmp_path: Path) -> None:
-    daemon = start_daemon(tmp_path)
+async def test_a_killed_daemon_takes_its_children_along(
+    life: Life, tmp_path: Path, start_process: StartProcess
+) -> None:
+    daemon = start_process([sys.executable, "-c", DAEMON], cwd=tmp_path)
     assert daemon.stdout is not None
     assert await asyncio.to_thread(daemon.stdout.readline) == b"up\n"
     daemon.kill()
     await life.ends()
-    daemon.stdout.close()
-    daemon.wait()

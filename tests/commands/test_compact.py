@@ -21,6 +21,7 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.runtime.store import SessionStore
+from turns import assistant
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 30
 
@@ -76,7 +77,7 @@ async def store(folder: Path, turns: tuple[Turn, ...]) -> None:
 async def test_a_stored_session_is_condensed_and_left_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    turns = (*TURNS, *[turn for _ in range(4) for turn in (UserTurn((TextBlock("go on"),)), said(LONG))])
+    turns = (*TURNS, *[turn for _ in range(4) for turn in (UserTurn((TextBlock("go on"),)), assistant(LONG))])
     await store(tmp_path, turns)
     file = tmp_path / "talk.jsonl"
     before = file.read_bytes()
@@ -92,10 +93,6 @@ async def test_a_stored_session_is_condensed_and_left_alone(
     assert parts["digest"].startswith("0\t"), "there was none before"
     assert parts["answers"] != parts["digest"]
     assert file.read_bytes() == before
-
-
-def said(text: str) -> Turn:
-    return AssistantTurn((TextBlock(text),))
 
 
 def test_nothing_to_do_has_an_exit_code_of_its_own(

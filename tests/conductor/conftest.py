@@ -26,12 +26,13 @@ from sidecar.conductor.engines.summarizing import SummarizingEngine
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.hub import Hub, NewSession
 from sidecar.conductor.queue import TurnOutcome
-from sidecar.conductor.session import Content, Session
+from sidecar.conductor.session import Session
 from sidecar.llmgateway.catalog import BUILT_IN
 from sidecar.llmgateway.contract import CostSheet, ModelCard
 from sidecar.llmgateway.registry import ModelRegistry
 from sidecar.llmgateway.scripted import Script, ScriptedModel
 from sidecar.runtime.store import SessionStore
+from turns import text
 
 ENGINES = (
     WindowBudgetEngine,
@@ -41,11 +42,6 @@ ENGINES = (
     SummarizingEngine,
     NoEngine,
 )
-
-
-def text(prompt: str) -> Content:
-    """Return *prompt* as a client writes it."""
-    return ({"type": "text", "text": prompt},)
 
 
 @dataclass

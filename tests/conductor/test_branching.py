@@ -17,13 +17,9 @@ from sidecar.llmgateway.contract import (
     ToolResultBlock,
     ToolTurn,
     Turn,
-    UserTurn,
 )
 from sidecar.window_budget import DIGEST_HEADER, RESTORED_FILE_PREFIX
-
-
-def said(text: str) -> UserTurn:
-    return UserTurn((TextBlock(text),))
+from turns import user
 
 
 def calls(*ids: str) -> AssistantTurn:
@@ -37,13 +33,13 @@ def results(*ids: str) -> ToolTurn:
 @pytest.mark.parametrize(
     ("turn", "kind"),
     [
-        pytest.param(said("hi"), "user", id="a prompt"),
+        pytest.param(user("hi"), "user", id="a prompt"),
         pytest.param(AssistantTurn((TextBlock("hi"),)), "assistant", id="an answer"),
         pytest.param(results("1"), "tool", id="tool results"),
-        pytest.param(said(f"{DIGEST_HEADER}\n\n# Objective"), "summary", id="windowBudget's digest"),
-        pytest.param(said("[condensed earlier context]\nx"), "summary", id="the runtime's digest"),
-        pytest.param(said("<context-summary>\nx\n</context-summary>"), "summary", id="agentcore's digest"),
-        pytest.param(said(f"{RESTORED_FILE_PREFIX} a.py\nx = 1"), "file", id="a restored file"),
+        pytest.param(user(f"{DIGEST_HEADER}\n\n# Objective"), "summary", id="windowBudget's digest"),
+        pytest.param(user("[condensed earlier context]\nx"), "summary", id="the runtime's digest"),
+        pytest.param(user("<context-summary>\nx\n</context-summary>"), "summary", id="agentcore's digest"),
+        pytest.param(user(f"{RESTORED_FILE_PREFIX} a.py\nx = 1"), "file", id="a restored file"),
     ],
 )
 def test_node_kind(turn: Turn, kind: NodeKind) -> None:
@@ -51,12 +47,12 @@ def test_node_kind(turn: Turn, kind: NodeKind) -> None:
 
 
 TALK = (
-    said(f"{DIGEST_HEADER}\n\n# Objective"),
-    said("one"),
+    user(f"{DIGEST_HEADER}\n\n# Objective"),
+    user("one"),
     calls("1"),
     results("1"),
     AssistantTurn((TextBlock("done"),)),
-    said("two"),
+    user("two"),
 )
 
 
@@ -65,7 +61,7 @@ TALK = (
     [
         pytest.param(TALK, 1, "n4", id="the last prompt is taken back"),
         pytest.param(TALK, 2, "n0", id="a digest is no prompt"),
-        pytest.param([said("one")], 1, None, id="before the first prompt is before everything"),
+        pytest.param([user("one")], 1, None, id="before the first prompt is before everything"),
     ],
 )
 def test_before_prompts(turns: Sequence[Turn], n_prompts: int, node: str | None) -> None:

@@ -14,15 +14,12 @@ from sidecar.conductor.context import turn_tokens
 from sidecar.conductor.contract import RestoredFile
 from sidecar.conductor.errors import HeadMovedError, NodeNotFound, SessionBusyError
 from sidecar.conductor.events import HeadChanged, Rehydrated
-from sidecar.conductor.session import Content, Session
+from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.llmgateway.scripted import Call, Hang, Say
 from sidecar.window_budget import RESTORED_FILE_PREFIX
 from sidecar.workspace.files import text_hash
-
-
-def text(prompt: str) -> Content:
-    return ({"type": "text", "text": prompt},)
+from turns import text
 
 
 def told(session: Session, kind: type[Any]) -> list[Any]:

@@ -12,15 +12,12 @@ from sidecar.capabilities.mcp import HttpServer, StdioServer
 from sidecar.conductor.clients import Audience
 from sidecar.conductor.events import Notice, Settled, ToolFinished
 from sidecar.conductor.hub import ForkOf
-from sidecar.conductor.session import Content, Session
+from sidecar.conductor.session import Session
 from sidecar.llmgateway.scripted import Call, Say
+from turns import text
 
 A = StdioServer("a", "/bin/a", ("--key=s3cret",), (("KEY", "s3cret"),))
 B = HttpServer("b", "https://host.org/s3cret", (("Authorization", "s3cret"),))
-
-
-def text(prompt: str) -> Content:
-    return ({"type": "text", "text": prompt},)
 
 
 def of_kind(session: Session, kind: type[Any]) -> list[Any]:

@@ -13,13 +13,10 @@ from sidecar.conductor.session import Content, Session
 from sidecar.conductor.slash import COMMANDS, SlashCommand, parse_command
 from sidecar.llmgateway.scripted import Hang, Raise, Say, WaitFor
 from sidecar.window_budget import DIGEST_HEADER
+from turns import text
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 DIGEST = "# Objective\nFix the parser.\n# Guardrails\nnone\n# Carryover\nnone"
-
-
-def text(prompt: str) -> Content:
-    return ({"type": "text", "text": prompt},)
 
 
 @pytest.mark.parametrize(

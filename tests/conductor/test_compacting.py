@@ -19,17 +19,14 @@ from sidecar.conductor.errors import (
     WouldExceedWindowError,
 )
 from sidecar.conductor.events import Notice, Rehydrated
-from sidecar.conductor.session import CompactRequest, Content, Session
+from sidecar.conductor.session import CompactRequest, Session
 from sidecar.llmgateway.contract import TextBlock, ToolResultBlock, UserTurn
 from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, WaitFor
 from sidecar.window_budget import DIGEST_HEADER, RESTORED_FILE_PREFIX
+from turns import text
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 DIGEST = "# Objective\nFix the parser.\n# Guardrails\nnone\n# Carryover\nnone"
-
-
-def text(prompt: str) -> Content:
-    return ({"type": "text", "text": prompt},)
 
 
 async def compact(session: Session, **request: Any) -> Compaction:

@@ -9,7 +9,7 @@ import pytest
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.errors import CompactionNotFound, NotUndoableError, WouldExceedWindowError
-from sidecar.conductor.session import CompactRequest, Content, Session
+from sidecar.conductor.session import CompactRequest, Session
 from sidecar.llmgateway.contract import (
     Conversation,
     TextBlock,
@@ -18,16 +18,13 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, ScriptedModel
+from turns import text
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 NOTES = "The stack is in parser.py; the colour was left as it is."
 COMPACTING = ("windowBudget", "runtime", "agentcore", "summarizing")
 
 every_engine = pytest.mark.parametrize("engine", COMPACTING)
-
-
-def text(prompt: str) -> Content:
-    return ({"type": "text", "text": prompt},)
 
 
 async def compact(session: Session, **request: Any) -> Compaction:

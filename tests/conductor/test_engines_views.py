@@ -9,7 +9,7 @@ import pytest
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.events import Notice, Phase, Settled
-from sidecar.conductor.session import CompactRequest, Content, Session
+from sidecar.conductor.session import CompactRequest, Session
 from sidecar.llmgateway.contract import (
     Conversation,
     TextBlock,
@@ -22,14 +22,11 @@ from sidecar.llmgateway.contract import (
 from sidecar.llmgateway.scripted import Call, Hang, Raise, Say
 from sidecar.rooms.memory.summaries import SUMMARY_MARK
 from sidecar.runtime.wire import OPENING
+from turns import text
 
 NO_TRUNCATION = {"reserveTokens": 1_000, "tier1Ratio": 1}
 FILE = "value = 1  # a line of a file\n" * 100
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
-
-
-def text(prompt: str) -> Content:
-    return ({"type": "text", "text": prompt},)
 
 
 def texts(sent: Conversation) -> list[str]:

@@ -14,10 +14,11 @@ from sidecar.capabilities.read import READ
 from sidecar.conductor.events import Notice
 from sidecar.conductor.knowledge import event_of, with_knowledge
 from sidecar.conductor.session import CompactRequest, Session
-from sidecar.llmgateway.contract import AssistantTurn, TextBlock, ToolResultBlock, ToolTurn, Turn, UserTurn
+from sidecar.llmgateway.contract import AssistantTurn, TextBlock, ToolResultBlock, ToolTurn, Turn
 from sidecar.llmgateway.scripted import Call, Say
 from sidecar.rooms import KnowledgeResult, KnowledgeSource, MockKnowledgeSource, RoomEvent
 from sidecar.rooms.memory.summaries import KNOWLEDGE_MARK
+from turns import user
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 FIND = KnowledgeResult("parser.py:12\ndef parse(text):", 0.9, "workspace", {"path": "/p/parser.py"})
@@ -286,10 +287,6 @@ async def test_indexing_a_small_workspace_emits_no_notice(make_stage: Any) -> No
 
 
 # The pure parts.
-
-
-def user(text: str) -> UserTurn:
-    return UserTurn((TextBlock(text),))
 
 
 @pytest.mark.parametrize(

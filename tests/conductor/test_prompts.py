@@ -16,10 +16,7 @@ from sidecar.conductor.prompts import SteerResult
 from sidecar.conductor.session import Content, Session
 from sidecar.llmgateway.contract import UserTurn
 from sidecar.llmgateway.scripted import Hang, Say, WaitFor
-
-
-def text(prompt: str) -> Content:
-    return ({"type": "text", "text": prompt},)
+from turns import text
 
 
 def asked(session: Session) -> list[str]:

@@ -31,10 +31,7 @@ from sidecar.rooms import (
 )
 from sidecar.rooms.memory.budget import fit_items
 from sidecar.rooms.memory.estimate import event_tokens
-
-
-def user(text: str) -> UserTurn:
-    return UserTurn((TextBlock(text),))
+from turns import user
 
 
 def said(text: str, *calls: str) -> AssistantTurn:

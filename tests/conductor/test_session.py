@@ -18,7 +18,7 @@ from sidecar.conductor.core import Core
 from sidecar.conductor.errors import FolderNotFound, HeadMovedError, SessionBusyError, SessionNotFound
 from sidecar.conductor.events import Event, Faulted, Message, Settled, UserMessage
 from sidecar.conductor.hub import NewSession
-from sidecar.conductor.session import CompactRequest, Content, Session
+from sidecar.conductor.session import CompactRequest, Session
 from sidecar.conductor.session_events import OneTimeNotices
 from sidecar.llmgateway.contract import (
     ErrorEmission,
@@ -31,10 +31,7 @@ from sidecar.llmgateway.contract import (
     gateway_error,
 )
 from sidecar.llmgateway.scripted import Call, EndWithoutDone, Hang, Raise, Say, WaitFor
-
-
-def text(prompt: str) -> Content:
-    return ({"type": "text", "text": prompt},)
+from turns import text
 
 
 def kinds(session: Session) -> list[str]:

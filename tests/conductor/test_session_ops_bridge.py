@@ -36,16 +36,13 @@ from sidecar.window_budget import (
     Transcript,
     UserMessage,
 )
+from turns import user
 
 CALLS = AssistantTurn(
     (ThinkingBlock("hm", "sig"), ToolCallBlock("1", "read", {"path": "a"}), ToolCallBlock("2", "sql", {}))
 )
 RESULTS = ToolTurn((ToolResultBlock("2", {"rows": [1]}, is_error=True), ToolResultBlock("1", "text")))
 RUNTIME_DIGEST = "[condensed earlier context]\ngist"
-
-
-def user(text: str) -> UserTurn:
-    return UserTurn((TextBlock(text),))
 
 
 def test_every_result_is_a_message_of_its_own() -> None:

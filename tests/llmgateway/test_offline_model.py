@@ -28,6 +28,7 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.llmgateway.offline import offline_model
+from turns import user
 
 STATEMENT = "I am offline-1, the built-in model without network"
 ARGUMENTS = {
@@ -50,10 +51,6 @@ def tools(*names: str) -> tuple[ToolDescriptor, ...]:
 
 
 ALL = tools(*ARGUMENTS)
-
-
-def user(text: str) -> UserTurn:
-    return UserTurn((TextBlock(text),))
 
 
 async def reply_to(

@@ -20,19 +20,16 @@ from sidecar.conductor.events import Event
 from sidecar.conductor.hub import ForkOf, NewSession
 from sidecar.conductor.log import EventLog
 from sidecar.conductor.queue import TurnOutcome
-from sidecar.conductor.session import CompactRequest, Content, Session
+from sidecar.conductor.session import CompactRequest, Session
 from sidecar.server import LspConnection, LspOptions
 from sidecar.service.contract import Backend
 from sidecar.workspace.contract import EditorPort, FileView, TextChange
+from turns import text
 
 MODEL: Final = "scripted-1"
 POLICY: Final = {"keepRecent": 40}
 Asked = Callable[[], Awaitable[None]]
 """What the user does while a question waits for the answer."""
-
-
-def text(prompt: str) -> Content:
-    return ({"type": "text", "text": prompt},)
 
 
 async def nothing() -> None:

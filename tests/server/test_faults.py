@@ -20,6 +20,7 @@ from typing import IO, Any
 import pytest
 
 from sidecar.protocol.framing import HeaderDecoder, frame_with_header
+from started_processes import Process
 
 pytestmark = [
     pytest.mark.e2e,
@@ -206,32 +207,20 @@ def test_row_14_a_killed_parent_is_noticed_though_others_hold_stdin(state: str) 
     stop(daemon)
 
 
-@pytest.fixture
-def stranger() -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    yield process
-    process.kill()
-    process.communicate()
-
-
 @pytest.mark.parametrize("how", ["initialize", "argument"])
-def test_the_client_s_process_is_watched(how: str, stranger: subprocess.Popen[bytes]) -> None:
-    daemon = Daemon(str(stranger.pid)) if how == "argument" else Daemon()
-    daemon.initialize(processId=stranger.pid if how == "initialize" else None)
+def test_the_client_s_process_is_watched(how: str, sleeper: Process) -> None:
+    daemon = Daemon(str(sleeper.pid)) if how == "argument" else Daemon()
+    daemon.initialize(processId=sleeper.pid if how == "initialize" else None)
     assert daemon.request(1, "sidecar/status")["result"]["clients"] == 1
-    stranger.kill()
+    sleeper.kill()
     assert daemon.ended() == 1
     stop(daemon)
 
 
-def test_a_client_s_process_that_is_gone_already_ends_it(
-    daemon: Daemon, stranger: subprocess.Popen[bytes]
-) -> None:
-    stranger.kill()
-    stranger.wait()
-    daemon.initialize(processId=stranger.pid)
+def test_a_client_s_process_that_is_gone_already_ends_it(daemon: Daemon, sleeper: Process) -> None:
+    sleeper.kill()
+    sleeper.wait()
+    daemon.initialize(processId=sleeper.pid)
     assert daemon.ended() == 1
 
 

@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from typing import IO
 
 import pytest
 
 from sidecar.transport.lifetime import ExitReason, Lifetime, supervise
+from started_processes import Process
 
 pytestmark = pytest.mark.processes
 
@@ -97,17 +97,7 @@ async def test_settling_that_hangs_or_fails_is_left() -> None:
         assert connection.told[-1] == "close"
 
 
-@pytest.fixture
-def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    yield process
-    process.kill()
-    process.communicate()
-
-
-async def test_a_watched_process_that_ends_is_noticed(sleeper: subprocess.Popen[bytes]) -> None:
+async def test_a_watched_process_that_ends_is_noticed(sleeper: Process) -> None:
     life = Lifetime()
     life.watch_process(sleeper.pid)
     sleeper.kill()
@@ -117,7 +107,7 @@ async def test_a_watched_process_that_ends_is_noticed(sleeper: subprocess.Popen[
 
 @POSIX
 async def test_without_pidfds_it_is_noticed_by_polling(
-    sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+    sleeper: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "pidfd_open", raising=False)
     life = Lifetime()
@@ -127,7 +117,7 @@ async def test_without_pidfds_it_is_noticed_by_polling(
     assert (await asyncio.wait_for(life.wait(), 10)).code == 1
 
 
-async def test_a_process_that_is_gone_already_ends_it(sleeper: subprocess.Popen[bytes]) -> None:
+async def test_a_process_that_is_gone_already_ends_it(sleeper: Process) -> None:
     sleeper.kill()
     sleeper.wait()
     life = Lifetime()

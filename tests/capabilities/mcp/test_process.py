@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import signal
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ import pytest
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.mcp import StdioServer
 from sidecar.capabilities.mcp.servers import ServerTimeouts
+from started_processes import StartProcess
 
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk, Life
@@ -226,17 +226,13 @@ asyncio.run(main())
 """
 
 
-def start_daemon(rig: Rig, behaviour: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", DAEMON, *rig.plain(behaviour).args]
-    return subprocess.Popen(command, cwd=rig.folder, stdout=subprocess.PIPE)
-
-
 @pytest.mark.parametrize("behaviour", ["sound", "stubborn"])
-async def test_a_killed_daemon_takes_its_servers_along(rig: Rig, behaviour: str, life: Life) -> None:
-    daemon = start_daemon(rig, behaviour)
+async def test_a_killed_daemon_takes_its_servers_along(
+    rig: Rig, behaviour: str, life: Life, start_process: StartProcess
+) -> None:
+    command = [sys.executable, "-c", DAEMON, *rig.plain(behaviour).args]
+    daemon = start_process(command, cwd=rig.folder)
     assert daemon.stdout is not None
     assert await asyncio.to_thread(daemon.stdout.readline) == b"up\n"
     daemon.kill()
     await life.ends()
-    daemon.stdout.close()
-    daemon.wait()

@@ -19,6 +19,7 @@ from sidecar.boot import build
 from sidecar.capabilities.contract import Tool
 from sidecar.capabilities.mcp import HttpServer, McpServer, StdioServer
 from sidecar.service.contract import Backend
+from started_processes import started_processes
 
 pytestmark = pytest.mark.processes
 
@@ -35,14 +36,10 @@ LET_IN = (("Authorization", "Bearer let-me-in"),)
 def port(request: pytest.FixtureRequest) -> Iterator[int]:
     """Run the real server on a port of its own."""
     program = request.path.with_name("real_server.py")
-    server = subprocess.Popen([sys.executable, program, "http"], stdout=subprocess.PIPE)
-    assert server.stdout is not None
-    try:
+    with started_processes() as start:
+        server = start([sys.executable, program, "http"])
+        assert server.stdout is not None
         yield int(server.stdout.readline())
-    finally:
-        server.kill()
-        server.stdout.close()
-        server.wait()
 
 
 def way(rig: Rig, port: int, name: str) -> McpServer:

@@ -31,7 +31,6 @@ from sidecar.llmgateway.contract import (
     Turn,
     Usage,
     UsageEmission,
-    UserTurn,
     gateway_error,
 )
 from sidecar.runtime.cadence import (
@@ -74,6 +73,7 @@ from sidecar.runtime.contract import (
     ToolSettledSignal,
     ToolStartedEvent,
 )
+from turns import assistant, user
 
 CONFIG = AgentConfig(model="m", max_output_tokens=100, thinking="low", compaction=CompactionPolicy(0.5, 2))
 STEP = cadence(CONFIG)
@@ -82,14 +82,6 @@ BLANK = AssistantTurn(())
 END = StreamEndSignal()
 ABORT = AbortSignalInput()
 BOOM = RunError("tool_failed", "boom")
-
-
-def user(text: str) -> UserTurn:
-    return UserTurn((TextBlock(text),))
-
-
-def said(text: str) -> AssistantTurn:
-    return AssistantTurn((TextBlock(text),))
 
 
 def submit(text: str) -> SubmitSignal:
@@ -224,16 +216,16 @@ SETTLED = ["persist", "settled"]
             id="submit seeds a blank answer",
         ),
         pytest.param(
-            [SubmitSignal((user("a"), said("b"), user("c")))],
+            [SubmitSignal((user("a"), assistant("b"), user("c")))],
             "invoking",
-            [user("a"), said("b"), user("c"), BLANK],
+            [user("a"), assistant("b"), user("c"), BLANK],
             ["invoke_model", "snapshot"],
             id="submit takes any turns",
         ),
         pytest.param(
             [*TO["settled"], submit("more")],
             "invoking",
-            [user("hi"), said("Hello"), user("more"), BLANK],
+            [user("hi"), assistant("Hello"), user("more"), BLANK],
             ["invoke_model", "snapshot"],
             id="submit goes on from settled",
         ),
@@ -247,7 +239,7 @@ SETTLED = ["persist", "settled"]
         pytest.param(
             [submit("hi"), say("He"), say("llo")],
             "streaming",
-            [user("hi"), said("Hello")],
+            [user("hi"), assistant("Hello")],
             ["text_delta"],
             id="text",
         ),
@@ -273,9 +265,9 @@ SETTLED = ["persist", "settled"]
             id="argument text tells nobody",
         ),
         pytest.param(
-            [submit("hi"), say("x"), emit(DoneEmission(said("Hello")))],
+            [submit("hi"), say("x"), emit(DoneEmission(assistant("Hello")))],
             "streaming",
-            [user("hi"), said("Hello")],
+            [user("hi"), assistant("Hello")],
             [],
             id="done replaces",
         ),
@@ -289,11 +281,11 @@ SETTLED = ["persist", "settled"]
         pytest.param(
             [submit("hi"), say("x"), emit(ErrorEmission(gateway_error("http", "busy")))],
             "faulted",
-            [user("hi"), said("x")],
+            [user("hi"), assistant("x")],
             FAULTED,
             id="an error emission faults",
         ),
-        pytest.param([*TO["streaming"], END], "settled", [user("hi"), said("He")], SETTLED, id="settle"),
+        pytest.param([*TO["streaming"], END], "settled", [user("hi"), assistant("He")], SETTLED, id="settle"),
         pytest.param(
             TO["dispatching"],
             "dispatching",
@@ -329,7 +321,7 @@ SETTLED = ["persist", "settled"]
         pytest.param(
             [*TO["streaming"], ABORT],
             "faulted",
-            [user("hi"), said("He")],
+            [user("hi"), assistant("He")],
             FAULTED,
             id="abort while streaming",
         ),
@@ -337,12 +329,12 @@ SETTLED = ["persist", "settled"]
         pytest.param(
             [*TO["settled"], FaultSignal(BOOM)],
             "faulted",
-            [user("hi"), said("Hello")],
+            [user("hi"), assistant("Hello")],
             FAULTED,
             id="a late fault",
         ),
         pytest.param([END], "faulted", [], FAULTED, id="R2 idle: stream_end"),
-        pytest.param([say("x")], "streaming", [said("x")], ["text_delta"], id="R2 idle: text"),
+        pytest.param([say("x")], "streaming", [assistant("x")], ["text_delta"], id="R2 idle: text"),
         pytest.param([result("a")], "faulted", [], FAULTED, id="R2 idle: tool_settled"),
         pytest.param(
             [CompactedSignal(user("sum"), 0)],
@@ -480,8 +472,8 @@ USAGE = Usage(8, 5)
             id="zeros are no figure",
         ),
         pytest.param([DoneEmission(Reply("m", (), USAGE, "complete"))], USAGE, id="a reply alone"),
-        pytest.param([DoneEmission(said("x"), USAGE)], USAGE, id="a turn with usage"),
-        pytest.param([UsageEmission(USAGE), DoneEmission(said("x"))], USAGE, id="a turn without usage"),
+        pytest.param([DoneEmission(assistant("x"), USAGE)], USAGE, id="a turn with usage"),
+        pytest.param([UsageEmission(USAGE), DoneEmission(assistant("x"))], USAGE, id="a turn without usage"),
         pytest.param(
             [DoneEmission(Reply("m", (), Usage(1, 1), "complete"), USAGE)],
             USAGE,
@@ -528,7 +520,7 @@ def test_a_usage_that_says_nothing_new_gives_the_same_state_back() -> None:
             [DoneEmission(Reply("m", (TextBlock("x"),), USAGE, "max_output"))], "max_output", id="a reply"
         ),
         pytest.param(
-            [StopEmission("max_output"), DoneEmission(said("x"))],
+            [StopEmission("max_output"), DoneEmission(assistant("x"))],
             "max_output",
             id="a turn says nothing about it",
         ),
@@ -659,7 +651,7 @@ class TestSteering:
     def test_a_prompt_waits_while_the_model_speaks(self) -> None:
         transition = play(*TO["streaming"], submit("second"))
         assert transition.state.queued == ((user("second"),),)
-        assert transition.state.messages == (user("hi"), said("He"))
+        assert transition.state.messages == (user("hi"), assistant("He"))
         assert transition.effects == (PublishEffect(SnapshotEvent(transition.state)),)
 
     def test_each_question_keeps_its_answer(self) -> None:
@@ -672,9 +664,12 @@ class TestSteering:
         ]
         settled = _published(first)[0].event
         assert isinstance(settled, SettledEvent)
-        assert (settled.snapshot.phase, settled.snapshot.messages) == ("settled", (user("hi"), said("He")))
+        assert (settled.snapshot.phase, settled.snapshot.messages) == (
+            "settled",
+            (user("hi"), assistant("He")),
+        )
         last = play(say("two"), END, state=first.state).state
-        assert last.messages == (user("hi"), said("He"), user("second"), said("two"))
+        assert last.messages == (user("hi"), assistant("He"), user("second"), assistant("two"))
         assert (last.phase, last.queued) == ("settled", ())
 
     def test_a_prompt_enters_when_the_tools_have_settled(self) -> None:
@@ -695,9 +690,9 @@ class TestSteering:
         assert (entered.messages[-2:], entered.queued) == ((user("one"), BLANK), ((user("two"),),))
         assert play(say("1"), END, say("2"), END, state=entered).state.messages[-4:] == (
             user("one"),
-            said("1"),
+            assistant("1"),
             user("two"),
-            said("2"),
+            assistant("2"),
         )
 
     @pytest.mark.parametrize(
@@ -711,7 +706,7 @@ class TestSteering:
             "invoke_model",
             "snapshot",
         ]
-        assert transition.state.messages == (user("hi"), said("He"), user("second"), BLANK)
+        assert transition.state.messages == (user("hi"), assistant("He"), user("second"), BLANK)
         assert (transition.state.phase, transition.state.error) == ("invoking", None)
 
     def test_a_prompt_left_over_goes_before_a_new_one(self) -> None:
@@ -722,12 +717,12 @@ class TestSteering:
 
 
 def test_messages_may_be_given_as_a_plain_tuple() -> None:
-    given = replace(initial_snapshot(session_id="s", model="m"), messages=(user("a"), said("b")))
+    given = replace(initial_snapshot(session_id="s", model="m"), messages=(user("a"), assistant("b")))
     assert play(submit("c"), say("d"), END, state=given).state.messages == (
         user("a"),
-        said("b"),
+        assistant("b"),
         user("c"),
-        said("d"),
+        assistant("d"),
     )
 
 

@@ -22,7 +22,6 @@ from sidecar.llmgateway.contract import (
     Turn,
     Usage,
     UsageEmission,
-    UserTurn,
     gateway_error,
 )
 from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, ScriptedModel, Step, WaitFor
@@ -47,6 +46,7 @@ from sidecar.runtime.contract import (
     ToolCall,
 )
 from sidecar.runtime.ledger import RunLedger
+from turns import assistant, user
 
 USAGE = Usage(10, 3)
 
@@ -88,14 +88,6 @@ class Stage:
         return asyncio.ensure_future(self.agent.submit(prompt))
 
 
-def user(text: str) -> UserTurn:
-    return UserTurn((TextBlock(text),))
-
-
-def said(text: str) -> AssistantTurn:
-    return AssistantTurn((TextBlock(text),))
-
-
 def called(*ids: str) -> AssistantTurn:
     return AssistantTurn(tuple(ToolCallBlock(each, "ls", {}) for each in ids))
 
@@ -123,7 +115,7 @@ async def test_a_prompt_is_driven_to_settlement() -> None:
         run_id="id2",
         session_id="id1",
         phase="settled",
-        messages=(user("hi"), said("Hello, world!")),
+        messages=(user("hi"), assistant("Hello, world!")),
         pending=(),
         usage_total=USAGE,
         model="m",
@@ -138,7 +130,7 @@ async def test_a_prompt_is_driven_to_settlement() -> None:
 async def test_prompts_may_be_turns() -> None:
     stage = Stage([Say("b")])
     final = await stage.agent.submit([user("a"), user("b")])
-    assert final.messages == (user("a"), user("b"), said("b"))
+    assert final.messages == (user("a"), user("b"), assistant("b"))
 
 
 async def test_tools_are_run_and_their_results_sent() -> None:
@@ -146,7 +138,7 @@ async def test_tools_are_run_and_their_results_sent() -> None:
     stage = Stage([Say("let me see"), ls("a"), ls("b")], [Say("two files")], tools=box)
     final = await stage.agent.submit("hi")
     asked = AssistantTurn((TextBlock("let me see"), *called("a", "b").blocks))
-    assert final.messages == (user("hi"), asked, answered("a", "b"), said("two files"))
+    assert final.messages == (user("hi"), asked, answered("a", "b"), assistant("two files"))
     assert stage.sent == [(user("hi"),), final.messages[:3]]
     assert [call.id for call in box.calls] == ["a", "b"]
     assert stage.model.calls[0].conversation.tools == box.descriptors()
@@ -224,7 +216,7 @@ async def test_a_model_failure_faults_and_the_next_prompt_goes_on(step: Step, er
     assert faulted.error is not None
     assert (faulted.phase, (faulted.error.kind, faulted.error.message)) == ("faulted", error)
     final = await stage.agent.submit("two")
-    assert final.messages == (user("one"), said("par"), user("two"), said("fine"))
+    assert final.messages == (user("one"), assistant("par"), user("two"), assistant("fine"))
     assert (final.phase, final.error) == ("settled", None)
 
 
@@ -269,7 +261,7 @@ class TestSteering:
         await stage.reach(lambda now: now.queued)
         stage.model.gate("go").set()
         assert await first is await second is stage.agent.snapshot()
-        assert (await first).messages == (user("1"), said("one"), user("2"), said("two"))
+        assert (await first).messages == (user("1"), assistant("one"), user("2"), assistant("two"))
 
     async def test_a_host_sees_what_waits_and_may_take_it_back(self) -> None:
         stage = Stage([Say("on"), WaitFor("go"), Say("e")], [Say("two")])
@@ -281,7 +273,7 @@ class TestSteering:
         assert stage.agent.withdraw() == ()
         assert stage.kinds[-2:] == ["snapshot", "snapshot"]
         stage.model.gate("go").set()
-        assert (await second).messages == (user("1"), said("one"))
+        assert (await second).messages == (user("1"), assistant("one"))
         assert await first is await second
 
     async def test_a_running_agent_may_be_steered_without_waiting(self) -> None:
@@ -293,13 +285,13 @@ class TestSteering:
         stage.agent.steer((user("2"),))
         assert stage.agent.snapshot().queued == ((user("2"),),)
         stage.model.gate("go").set()
-        assert (await run).messages == (user("1"), said("one"), user("2"), said("two"))
+        assert (await run).messages == (user("1"), assistant("one"), user("2"), assistant("two"))
 
     async def test_a_prompt_that_comes_while_the_end_is_stored_reopens_the_run(self) -> None:
         class Slow(MemoryJournal):
             async def record(self, turns: Sequence[Turn]) -> None:
                 await super().record(turns)
-                if turns[-1] == said("one"):
+                if turns[-1] == assistant("one"):
                     stored.set()
                     await go_on.wait()
 
@@ -313,8 +305,8 @@ class TestSteering:
         go_on.set()
         assert await first is await second
         assert [event.snapshot.messages[-1] for event in stage.events if isinstance(event, SettledEvent)] == [
-            said("one"),
-            said("two"),
+            assistant("one"),
+            assistant("two"),
         ]
 
 
@@ -328,7 +320,7 @@ class TestAbort:
         stage.agent.abort()
         final = await run
         assert final.error == RunError("aborted", "the run was aborted")
-        assert (final.messages, final.stop) == ((user("hi"), said("par")), "aborted")
+        assert (final.messages, final.stop) == ((user("hi"), assistant("par")), "aborted")
         assert stage.kinds[-1] == "faulted"
 
     async def test_r14_abort_ends_a_stream_that_ignores_its_token(self) -> None:
@@ -396,7 +388,7 @@ class TestAbort:
         stop = stage.agent.subscribe(
             lambda event: stage.agent.abort() if event.kind == "text_delta" else None
         )
-        assert (await stage.agent.submit("hi")).messages == (user("hi"), said("o"))
+        assert (await stage.agent.submit("hi")).messages == (user("hi"), assistant("o"))
         stop()
         assert (await stage.agent.submit("again")).phase == "settled"
 
@@ -409,14 +401,14 @@ class TestHistory:
         stored: list[object] = []
         stage.agent.subscribe(lambda event: stored.append((event.kind, stage.journal.branches[-1])))
         await stage.agent.submit("hi")
-        assert stored[-1] == ("settled", (user("hi"), said("x")))
+        assert stored[-1] == ("settled", (user("hi"), assistant("x")))
 
     async def test_r16_a_faulted_run_is_stored_before_it_is_told(self) -> None:
         stage = Stage([Say("x"), Raise(ValueError("torn"))])
         stored: list[object] = []
         stage.agent.subscribe(lambda event: stored.append((event.kind, stage.journal.branches[-1])))
         await stage.agent.submit("hi")
-        assert stored[-1] == ("faulted", (user("hi"), said("x")))
+        assert stored[-1] == ("faulted", (user("hi"), assistant("x")))
 
     async def test_a_finished_tool_round_is_stored_before_the_next_call(self) -> None:
         stage = Stage([ls("a")], [Say("do"), WaitFor("go"), Say("ne")], tools=tools())
@@ -429,14 +421,14 @@ class TestHistory:
 
     async def test_r17_resume_takes_up_the_stored_history(self) -> None:
         stage = Stage([Say("x"), UsageEmission(USAGE)], [Say("y")])
-        await stage.journal.record((user("old"), said("answer")))
+        await stage.journal.record((user("old"), assistant("answer")))
         run_id = stage.agent.snapshot().run_id
         resumed = await stage.agent.resume("s1")
         assert resumed == RunSnapshot(
-            run_id, "s1", "idle", (user("old"), said("answer")), (), Usage(0, 0), "m"
+            run_id, "s1", "idle", (user("old"), assistant("answer")), (), Usage(0, 0), "m"
         )
         final = await stage.agent.submit("new")
-        assert final.messages == (user("old"), said("answer"), user("new"), said("x"))
+        assert final.messages == (user("old"), assistant("answer"), user("new"), assistant("x"))
         assert stage.journal.branches == [final.messages]
         assert (await stage.agent.resume("s1")).usage_total == Usage(0, 0)
 
@@ -462,8 +454,8 @@ class TestHistory:
         await stage.agent.resume("other")
         await stage.agent.submit("ho")
         assert {sid: journal.branches for sid, journal in store.journals.items()} == {
-            "mine": [(user("hi"), said("x"))],
-            "other": [(user("ho"), said("y"))],
+            "mine": [(user("hi"), assistant("x"))],
+            "other": [(user("ho"), assistant("y"))],
         }
 
     async def test_a_reseated_history_is_stored_as_a_branch(self) -> None:
@@ -473,8 +465,8 @@ class TestHistory:
         assert stage.agent.snapshot().messages == (user("summary"),)
         assert stage.agent.snapshot().phase == "idle"
         final = await stage.agent.submit("more")
-        assert final.messages == (user("summary"), user("more"), said("y"))
-        assert stage.journal.branches == [(user("hi"), said("x")), final.messages]
+        assert final.messages == (user("summary"), user("more"), assistant("y"))
+        assert stage.journal.branches == [(user("hi"), assistant("x")), final.messages]
 
     async def test_a_history_that_is_stored_already_is_not_stored_again(self) -> None:
         stage = Stage([Say("x")])
@@ -559,4 +551,4 @@ async def test_an_agent_outlives_an_event_loop() -> None:
     stage = Stage([ls("a")], [Say("x")], [Say("y")], tools=tools())
     await asyncio.to_thread(run_apart, stage.agent, "hi")
     final = await asyncio.to_thread(run_apart, stage.agent, "ho")
-    assert final.messages[-2:] == (user("ho"), said("y"))
+    assert final.messages[-2:] == (user("ho"), assistant("y"))

@@ -43,23 +43,16 @@ from sidecar.runtime.memory import (
     live_tokens,
 )
 from sidecar.runtime.wire import build_conversation
+from turns import assistant, user
 
 CARD = replace(MOCK_CARD, id="m", context_window=2_000)
 TRIGGER = 1_600
 """0.8 of the window: what the default policy waits for."""
 
 
-def user(text: str) -> UserTurn:
-    return UserTurn((TextBlock(text),))
-
-
-def said(text: str) -> AssistantTurn:
-    return AssistantTurn((TextBlock(text),))
-
-
 def chat(n_turns: int, n_chars: int = 400) -> list[Turn]:
     """A conversation of *n_turns* turns of 100 tokens or so each, beginning with the user's."""
-    return [(said if at % 2 else user)(f"{at:<{n_chars}}") for at in range(n_turns)]
+    return [(assistant if at % 2 else user)(f"{at:<{n_chars}}") for at in range(n_turns)]
 
 
 class Distiller:
@@ -68,7 +61,7 @@ class Distiller:
     def __init__(self, gist: Emission | None = None) -> None:
         self.calls: list[Conversation] = []
         self.options: list[StreamOptions] = []
-        self.gist = DoneEmission(said("the gist"), Usage(99, 9)) if gist is None else gist
+        self.gist = DoneEmission(assistant("the gist"), Usage(99, 9)) if gist is None else gist
 
     def __call__(self, conversation: Conversation, options: StreamOptions) -> AsyncIterator[Emission]:
         self.calls.append(conversation)
@@ -117,7 +110,7 @@ async def test_r9_r11_b_r2_the_default_policy_keeps_the_newest_turns_and_the_que
     kept = asked[1:]
     assert kept == (*history, user("new"))[-len(kept) :]
     assert 1 < len(kept) <= 8
-    assert final.messages == (*asked, said("answer"))
+    assert final.messages == (*asked, assistant("answer"))
     (compaction,) = told
     assert (compaction.cut, compaction.source) == (21 - len(kept), "model")
     assert compaction.tokens_after < TRIGGER <= compaction.tokens_before
@@ -147,7 +140,7 @@ async def test_b_r4_the_blank_answer_is_not_counted() -> None:
     final = await agent_with(chat(20), model, CompactionPolicy(0.8, 1)).submit("new")
     (asked,) = model.asked
     assert asked[1:] == (user("new"),)
-    assert final.messages[1:] == (user("new"), said("answer"))
+    assert final.messages[1:] == (user("new"), assistant("answer"))
 
 
 async def test_the_newest_prompt_survives_a_long_round_of_tools() -> None:
@@ -198,7 +191,7 @@ async def test_r9_a_model_without_a_card_is_never_compacted() -> None:
     "gist",
     [
         pytest.param(ErrorEmission(gateway_error("http", "busy")), id="a failing distiller"),
-        pytest.param(DoneEmission(said("  ")), id="an empty gist"),
+        pytest.param(DoneEmission(assistant("  ")), id="an empty gist"),
         pytest.param(UsageEmission(Usage(1, 1)), id="a distiller that says nothing"),
     ],
 )

@@ -29,7 +29,6 @@ from sidecar.llmgateway.contract import (
     ToolTurn,
     Turn,
     Usage,
-    UserTurn,
 )
 from sidecar.llmgateway.scripted import Call, EndWithoutDone, Hang, Raise, Say, ScriptedModel, Step, WaitFor
 from sidecar.runtime.conductor import Agent, AgentDeps, MemoryJournal, create_agent
@@ -43,17 +42,10 @@ from sidecar.runtime.contract import (
     ToolOutcome,
 )
 from sidecar.runtime.store import SessionStore
+from turns import assistant, user
 
 LIMIT_S = 5
 """Nothing here may hang; a test that does fails instead."""
-
-
-def user(text: str) -> UserTurn:
-    return UserTurn((TextBlock(text),))
-
-
-def said(text: str) -> AssistantTurn:
-    return AssistantTurn((TextBlock(text),))
 
 
 def agent_on(
@@ -123,7 +115,13 @@ class TestSteering:
         final = await ended(second)
         called = AssistantTurn((ToolCallBlock("a", "ls", {}),))
         listed = ToolTurn((ToolResultBlock("a", "listing", False),))
-        assert final.messages == (user("list"), called, listed, user("and be brief"), said("both answered"))
+        assert final.messages == (
+            user("list"),
+            called,
+            listed,
+            user("and be brief"),
+            assistant("both answered"),
+        )
         assert model.calls[1].conversation.turns == final.messages[:4]
         assert await first is final
 
@@ -147,7 +145,7 @@ class TestSteering:
         finals = await ended_all([agent.submit(text) for text in "abcde"])
         assert most == 1
         assert finals[0].messages == tuple(
-            turn for text in "abcde" for turn in (user(text), said(f"re: {text}"))
+            turn for text in "abcde" for turn in (user(text), assistant(f"re: {text}"))
         )
 
     async def test_b_r8_queued_prompts_survive_a_fault_and_an_abort(self) -> None:
@@ -165,11 +163,11 @@ class TestSteering:
         ]
         assert final.messages == (
             user("breaks"),
-            said("x"),
+            assistant("x"),
             user("hangs"),
-            said("y"),
+            assistant("y"),
             user("works"),
-            said("fine"),
+            assistant("fine"),
         )
 
     async def test_an_abort_during_tools_aborts_no_queued_prompt(self) -> None:
@@ -192,7 +190,7 @@ class TestSteering:
         await reach(agent, lambda now: now.queued)
         agent.abort()
         final = await ended(second)
-        assert (final.phase, final.messages[-2:]) == ("settled", (user("second"), said("fine")))
+        assert (final.phase, final.messages[-2:]) == ("settled", (user("second"), assistant("fine")))
         assert final.messages[2] == ToolTurn((ToolResultBlock("a", "stopped", False),))
 
 
@@ -210,7 +208,7 @@ async def test_b_r9_who_gives_up_waiting_cancels_nobody_else(which: int) -> None
     await asyncio.wait([runs[which]])
     model.gate("go").set()
     final = await ended(runs[1 - which])
-    assert final.messages == (user("1"), said("one"), user("2"), said("two"))
+    assert final.messages == (user("1"), assistant("one"), user("2"), assistant("two"))
 
 
 async def test_b_r9_nothing_of_an_abandoned_run_reaches_the_next() -> None:
@@ -221,7 +219,7 @@ async def test_b_r9_nothing_of_an_abandoned_run_reaches_the_next() -> None:
     assert agent.is_running
     model.gate("go").set()
     final = await ended(agent.submit("2"))
-    assert final.messages == (user("1"), said("one"), user("2"), said("two"))
+    assert final.messages == (user("1"), assistant("one"), user("2"), assistant("two"))
 
 
 class Interrupt(BaseException):
@@ -369,19 +367,24 @@ class TestStrayAborts:
         await ended(agent.submit("hi"))
         agent.subscribe(events.append)
         agent.abort()
-        assert (await ended(agent.submit("ho"))).messages[-1] == said("y")
+        assert (await ended(agent.submit("ho"))).messages[-1] == assistant("y")
         assert [event.kind for event in events] == ["snapshot", "text_delta", "settled"]
 
     async def test_b_r20_on_an_agent_that_is_just_storing_its_end(self) -> None:
         class Slow(MemoryJournal):
             async def record(self, turns: Sequence[Turn]) -> None:
-                if turns[-1] == said("x"):
+                if turns[-1] == assistant("x"):
                     agent.abort()
                     submit(agent, "ho")
                     await asyncio.sleep(0)
 
         agent = agent_on(ScriptedModel([[Say("x")], [Say("y")]]), journal=Slow())
-        assert (await ended(agent.submit("hi"))).messages == (user("hi"), said("x"), user("ho"), said("y"))
+        assert (await ended(agent.submit("hi"))).messages == (
+            user("hi"),
+            assistant("x"),
+            user("ho"),
+            assistant("y"),
+        )
 
     async def test_b_r20_twice_is_once(self) -> None:
         agent = agent_on(ScriptedModel([[Say("x"), Hang()], [Say("y")]]))
@@ -430,4 +433,4 @@ async def test_b_r25_writes_never_overlap() -> None:
 
 async def test_b_r6_the_mock_model_is_counted_once() -> None:
     final = await ended(create_agent(AgentConfig(model="mock-1")).submit("hi"))
-    assert (final.usage_total, final.messages[-1]) == (Usage(8, 5), said("Hello from the mock model."))
+    assert (final.usage_total, final.messages[-1]) == (Usage(8, 5), assistant("Hello from the mock model."))

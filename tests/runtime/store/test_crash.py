@@ -16,15 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.llmgateway.contract import TextBlock, Turn, UserTurn
+from sidecar.llmgateway.contract import Turn, UserTurn
 from sidecar.runtime.store import SessionJournal, SessionStore
 from sidecar.runtime.store.lines import append_lines, parse_line, read_lines, torn_path
+from turns import user
 
 Say = Callable[[str], UserTurn]
-
-
-def user(text: str) -> UserTurn:
-    return UserTurn((TextBlock(text),))
 
 
 async def loaded(store: SessionStore) -> tuple[SessionJournal, Sequence[Turn]]:

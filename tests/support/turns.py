@@ -1,0 +1,26 @@
+"""Turns and prompts, as most tests need them."""
+
+from __future__ import annotations
+
+from sidecar.conductor.content import Content
+from sidecar.llmgateway.contract import AssistantTurn, TextBlock, ToolCallBlock, UserTurn
+
+
+def user(text: str) -> UserTurn:
+    """Return a prompt of one text block."""
+    return UserTurn((TextBlock(text),))
+
+
+def assistant(text: str) -> AssistantTurn:
+    """Return an answer of one text block."""
+    return AssistantTurn((TextBlock(text),))
+
+
+def calling(*calls: ToolCallBlock) -> AssistantTurn:
+    """Return an answer of tool calls alone."""
+    return AssistantTurn(calls)
+
+
+def text(prompt: str) -> Content:
+    """Return *prompt* as the content of a prompt, as clients send it."""
+    return ({"type": "text", "text": prompt},)
