@@ -11,14 +11,14 @@ from sidecar._internal.async_cancel import cancel_future, unless_cancelled
 from sidecar._internal.cancel import CancelToken
 
 
-async def test_a_cancel_from_another_thread_is_heard() -> None:
+async def test_a_cancel_from_another_thread_is_noticed() -> None:
     cancel = CancelToken()
     with cancel_future(cancel) as cancelled:
         threading.Thread(target=cancel.cancel).start()
         await cancelled
 
 
-async def test_a_cancel_before_is_heard_and_twice_is_once() -> None:
+async def test_a_cancel_before_is_noticed_and_twice_is_once() -> None:
     cancel = CancelToken()
     cancel.cancel()
     with cancel_future(cancel) as first, cancel_future(cancel) as second:

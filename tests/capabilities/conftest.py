@@ -28,8 +28,8 @@ class Desk:
     answer: bool = True
     max_output_chars: int = 30_000
     asked: list[PermissionQuestion] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
-    heard: asyncio.Event = field(default_factory=asyncio.Event)
+    progress: list[str] = field(default_factory=list)
+    has_progress: asyncio.Event = field(default_factory=asyncio.Event)
     stale: list[StaleFile] = field(default_factory=list)
     plan: tuple[PlanEntry, ...] = ()
     children: dict[int, str] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Desk:
             workspace=self.workspace,
             reads=self.reads,
             ask=self._ask,
-            progress=self._hear,
+            progress=self._on_progress,
             plan=lambda: self.plan,
             set_plan=self._set_plan,
             child_started=self._child_started,
@@ -77,14 +77,14 @@ class Desk:
         return await tool.run({**(arguments or {}), **more}, self.context(), self.cancel)
 
     async def output(self, tool: Tool, **arguments: Any) -> str:
-        """Run *tool*, which must not fail, and return what it says."""
+        """Run *tool*, which must not fail, and return its output."""
         reply = await self.run(tool, arguments)
         assert not reply.is_error, reply.output
         assert isinstance(reply.output, str)
         return reply.output
 
     async def failure(self, tool: Tool, **arguments: Any) -> str:
-        """Run *tool*, which must fail, and return what it says."""
+        """Run *tool*, which must fail, and return its output."""
         reply = await self.run(tool, arguments)
         assert reply.is_error, reply.output
         assert isinstance(reply.output, str)
@@ -95,9 +95,9 @@ class Desk:
         self.before_answer()
         return self.answer
 
-    def _hear(self, text: str) -> None:
-        self.told.append(text)
-        self.heard.set()
+    def _on_progress(self, text: str) -> None:
+        self.progress.append(text)
+        self.has_progress.set()
 
     def _set_plan(self, plan: tuple[PlanEntry, ...]) -> None:
         self.plan = plan

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.processes, pytest.mark.skipif(os.name == "nt", reason=
     ("command", "output", "is_error"),
     [
         pytest.param("echo hi", "hi\n[exit 0]", False, id="success"),
-        pytest.param("true", "[exit 0]", False, id="nothing said"),
+        pytest.param("true", "[exit 0]", False, id="no output"),
         pytest.param("printf hi", "hi\n[exit 0]", False, id="no line end"),
         pytest.param("echo no >&2; exit 4", "no\n[exit 4]", True, id="failure, both streams"),
         pytest.param("kill -9 $$", "[exit -9]", True, id="killed"),
@@ -36,7 +36,7 @@ async def test_outcome(desk: Desk, command: str, output: str | None, is_error: b
     assert reply.output.endswith("\n[exit 127]") if output is None else reply.output == output
 
 
-async def test_leave_is_asked_first(desk: Desk) -> None:
+async def test_permission_is_asked_first(desk: Desk) -> None:
     await desk.output(BASH, command="echo hi")
     assert desk.asked == [
         PermissionQuestion(
@@ -111,15 +111,15 @@ async def test_output_is_bounded_with_head_and_tail(desk: Desk) -> None:
     assert len(output) <= 1200
 
 
-async def test_a_timeout_keeps_what_was_said(desk: Desk) -> None:
+async def test_a_timeout_keeps_the_output(desk: Desk) -> None:
     output = await desk.failure(BASH, command="echo up; sleep 1000", timeout_s="0.5")
     assert output == "up\n[timed out after 0.5 s and was ended]"
 
 
-async def test_output_is_streamed_and_a_cancel_keeps_what_was_said(desk: Desk) -> None:
+async def test_output_is_streamed_and_a_cancel_keeps_the_output(desk: Desk) -> None:
     running = asyncio.ensure_future(desk.run(BASH, {"command": "echo up; sleep 1000"}))
-    await desk.heard.wait()
-    assert desk.told == ["up\n"]
+    await desk.has_progress.wait()
+    assert desk.progress == ["up\n"]
     assert list(desk.children.values()) == ["bash: echo up; sleep 1000"]
     desk.cancel.cancel()
     assert (await running).output == "up\n[cancelled]"
@@ -127,14 +127,14 @@ async def test_output_is_streamed_and_a_cancel_keeps_what_was_said(desk: Desk) -
 
 async def test_progress_is_whole_characters_and_bounded(desk: Desk) -> None:
     await desk.output(BASH, command=r"printf '\303'; printf '\251\n'; seq 20000")
-    told = "".join(desk.told)
-    assert "\ufffd" not in told
-    assert told.endswith("20000\n")
-    assert all(len(text) <= 3 * 8192 for text in desk.told)
+    progress = "".join(desk.progress)
+    assert "\ufffd" not in progress
+    assert progress.endswith("20000\n")
+    assert all(len(text) <= 3 * 8192 for text in desk.progress)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "expected"),
     [
         pytest.param({}, "missing required field `command`", id="no command"),
         pytest.param({"command": "x", "timeout_s": 601}, "<= 600", id="too long"),
@@ -142,5 +142,5 @@ async def test_progress_is_whole_characters_and_bounded(desk: Desk) -> None:
         pytest.param({"command": "a\0b"}, "embedded null byte", id="NUL"),
     ],
 )
-async def test_bad_arguments(desk: Desk, arguments: dict[str, object], says: str) -> None:
-    assert says in await desk.failure(BASH, **arguments)
+async def test_bad_arguments(desk: Desk, arguments: dict[str, object], expected: str) -> None:
+    assert expected in await desk.failure(BASH, **arguments)

@@ -1,4 +1,4 @@
-"""Editing: only what was read, only with leave, and known afterwards."""
+"""Editing: only what was read, only with permission, and known afterwards."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ async def test_changed_on_disk_since_read(desk: Desk) -> None:
     desk.put("a", "x")
     await desk.output(READ, path="a")
     desk.put("a", "x and more")
-    said = await desk.failure(EDIT, path="a", old_text="x", new_text="y")
-    assert said == "edit: a has changed on disk since it was read; read it again"
+    failure = await desk.failure(EDIT, path="a", old_text="x", new_text="y")
+    assert failure == "edit: a has changed on disk since it was read; read it again"
     await desk.output(READ, path="a")
     await desk.output(EDIT, path="a", old_text="x", new_text="y")
     assert desk.text("a") == "y and more"
@@ -87,8 +87,8 @@ async def test_changed_in_the_editor_since_read(desk: Desk) -> None:
     desk.put("a", "x")
     await desk.output(READ, path="a")
     desk.open("a", "x typed")
-    said = await desk.failure(EDIT, path="a", old_text="x", new_text="y")
-    assert said == "edit: a has changed in the editor since it was read; read it again"
+    failure = await desk.failure(EDIT, path="a", old_text="x", new_text="y")
+    assert failure == "edit: a has changed in the editor since it was read; read it again"
 
 
 async def test_changed_while_the_user_was_thinking(desk: Desk) -> None:
@@ -103,8 +103,8 @@ async def test_an_unsaved_buffer_is_refused_with_the_way_out(desk: Desk) -> None
     desk.put("a", "disk")
     desk.open("a", "typed")
     await desk.output(READ, path="a")
-    said = await desk.failure(EDIT, path="a", old_text="typed", new_text="y")
-    assert "unsaved changes in the editor; save or revert it" in said
+    failure = await desk.failure(EDIT, path="a", old_text="typed", new_text="y")
+    assert "unsaved changes in the editor; save or revert it" in failure
     assert desk.text("a") == "disk"
 
 
@@ -159,8 +159,8 @@ async def test_outside_the_ask_says_so(desk: Desk) -> None:
 
 
 async def test_missing(desk: Desk) -> None:
-    said = await desk.failure(EDIT, path="none", old_text="x", new_text="y")
-    assert said == "edit: none does not exist; use write for a new file"
+    failure = await desk.failure(EDIT, path="none", old_text="x", new_text="y")
+    assert failure == "edit: none does not exist; use write for a new file"
 
 
 async def test_a_passage_that_is_not_there(desk: Desk) -> None:
@@ -173,8 +173,8 @@ async def test_a_passage_that_is_not_there(desk: Desk) -> None:
 async def test_a_new_buffer_without_a_file(desk: Desk) -> None:
     desk.open("draft", "typed")
     await desk.output(READ, path="draft")
-    said = await desk.failure(EDIT, path="draft", old_text="typed", new_text="y")
-    assert "unsaved changes" in said
+    failure = await desk.failure(EDIT, path="draft", old_text="typed", new_text="y")
+    assert "unsaved changes" in failure
     assert path_to_uri(desk.root / "draft") in {view.uri for view in await desk.workspace.open_views()}
 
 

@@ -65,7 +65,7 @@ async def test_cuts_are_in_sight(desk: Desk) -> None:
     assert await desk.output(GREP, pattern="x") == f"a:1: x\na:2: x\n{marker}"
 
 
-async def test_what_was_skipped_is_said(desk: Desk) -> None:
+async def test_skipped_files_are_counted(desk: Desk) -> None:
     with (desk.root / "huge").open("wb") as file:
         file.truncate(1 << 30)
     desk.put("a", "x" + " " * 30_000 + "x\n")
@@ -101,7 +101,7 @@ async def test_a_pattern_that_never_ends_can_be_cancelled(desk: Desk) -> None:
         assert (await search).output == "grep: cancelled"
 
 
-async def test_a_missing_path_is_said(desk: Desk) -> None:
+async def test_a_missing_path_fails(desk: Desk) -> None:
     assert "there is no folder" in await desk.failure(GREP, pattern="x", path="none")
 
 

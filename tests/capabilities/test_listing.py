@@ -105,10 +105,10 @@ async def test_cuts_are_in_sight(
 ) -> None:
     for n in range(9):
         desk.put(f"file{n}")
-    said = "[cut: 2 of 9 paths; narrow the search or raise max_results]"
-    assert await desk.output(tool, **arguments, max_results=2) == f"file0\nfile1\n{said}"
+    note = "[cut: 2 of 9 paths; narrow the search or raise max_results]"
+    assert await desk.output(tool, **arguments, max_results=2) == f"file0\nfile1\n{note}"
     desk.max_output_chars = 300 + 12
-    assert await desk.output(tool, **arguments) == f"file0\nfile1\n{said}"
+    assert await desk.output(tool, **arguments) == f"file0\nfile1\n{note}"
     desk.max_output_chars = 5000
     monkeypatch.setattr(listing, "WALK_CAP", 2)
     assert await desk.output(tool, **arguments) == (

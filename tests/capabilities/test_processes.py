@@ -25,19 +25,19 @@ pytestmark = [pytest.mark.processes, pytest.mark.skipif(os.name == "nt", reason=
 
 
 class Child:
-    """One child: what it said, and whether it is running."""
+    """One child: its output, and whether it is running."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.output = b""
         self.cancel = CancelToken()
-        self.spoke = asyncio.Event()
+        self.has_output = asyncio.Event()
         self.pid = 0
         self.gone = False
 
-    def _hear(self, data: bytes) -> None:
+    def _on_output(self, data: bytes) -> None:
         self.output += data
-        self.spoke.set()
+        self.has_output.set()
 
     def _start(self, pid: int) -> Callable[[], None]:
         self.pid = pid
@@ -49,7 +49,7 @@ class Child:
     async def run(self, script: str, *, timeout_s: float = 60, bare: bool = False) -> ChildEnd:
         argv = ["/bin/sh", "-c", script]
         spec = ChildSpec(argv if bare else with_lifeline(argv), self.folder, dict(os.environ), timeout_s)
-        end = await run_child(spec, on_output=self._hear, on_start=self._start, cancel=self.cancel)
+        end = await run_child(spec, on_output=self._on_output, on_start=self._start, cancel=self.cancel)
         assert self.gone
         return end
 
@@ -103,7 +103,7 @@ async def test_a_timeout_ends_the_whole_group(child: Child, life: Life) -> None:
 
 async def test_a_cancel_ends_the_whole_group(child: Child, life: Life) -> None:
     running = asyncio.ensure_future(child.run("exec 9>life; echo up; sleep 1000 & sleep 1000"))
-    await child.spoke.wait()
+    await child.has_output.wait()
     child.cancel.cancel()
     assert (await running).reason == "cancelled"
     await life.ends()
@@ -112,7 +112,7 @@ async def test_a_cancel_ends_the_whole_group(child: Child, life: Life) -> None:
 async def test_a_child_that_ignores_the_request_is_made_to_end(child: Child, life: Life) -> None:
     script = "exec 9>life; trap '' TERM; echo up; while :; do sleep 1000; done"
     running = asyncio.ensure_future(child.run(script))
-    await child.spoke.wait()
+    await child.has_output.wait()
     child.cancel.cancel()
     assert await running == ChildEnd(-signal.SIGKILL, "cancelled")
     await life.ends()
@@ -125,7 +125,7 @@ async def test_a_child_may_tidy_up_after_a_timeout(child: Child) -> None:
 
 async def test_a_task_that_is_cancelled_takes_its_child_along(child: Child, life: Life) -> None:
     running = asyncio.ensure_future(child.run("exec 9>life; echo up; sleep 1000 & sleep 1000"))
-    await child.spoke.wait()
+    await child.has_output.wait()
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await running
@@ -154,7 +154,7 @@ async def test_a_cancel_and_a_timeout_end_also_what_has_left_the_group(
 ) -> None:
     left = f"{sys.executable} -c 'import os, time; os.setsid(); print(1, flush=True); time.sleep(1000)'"
     running = asyncio.ensure_future(child.run(f"exec 9>life; {left} 9>&9 & wait", timeout_s=timeout_s))
-    await child.spoke.wait()
+    await child.has_output.wait()
     if timeout_s == 60:
         child.cancel.cancel()
     assert (await running).reason in ("cancelled", "timeout")
@@ -172,7 +172,7 @@ async def test_input_is_fed_once_the_child_runs(child: Child, tmp_path: Path) ->
         await asyncio.to_thread(write_all)
 
     spec = ChildSpec(["wc", "-c"], tmp_path, dict(os.environ), 60, feed)
-    await run_child(spec, on_output=child._hear, on_start=child._start, cancel=child.cancel)
+    await run_child(spec, on_output=child._on_output, on_start=child._start, cancel=child.cancel)
     assert int(child.output) == 1_000_000
 
 
@@ -182,14 +182,14 @@ async def test_a_feed_that_fails_is_heard_and_ends_the_child(child: Child, tmp_p
 
     spec = ChildSpec(["cat"], tmp_path, dict(os.environ), 60, feed)
     with pytest.raises(LookupError):
-        await run_child(spec, on_output=child._hear, on_start=child._start, cancel=child.cancel)
+        await run_child(spec, on_output=child._on_output, on_start=child._start, cancel=child.cancel)
     assert child.gone
 
 
 async def test_a_program_that_is_not_there(child: Child, tmp_path: Path) -> None:
     spec = ChildSpec(["/nonexistent/program"], tmp_path, dict(os.environ), 60)
     with pytest.raises(FileNotFoundError):
-        await run_child(spec, on_output=child._hear, on_start=child._start, cancel=child.cancel)
+        await run_child(spec, on_output=child._on_output, on_start=child._start, cancel=child.cancel)
     assert (child.pid, child.gone) == (0, False)
 
 

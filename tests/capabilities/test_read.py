@@ -106,15 +106,15 @@ async def test_images_are_named_not_shown(desk: Desk, head: bytes, kind: str) ->
 
 
 @pytest.mark.parametrize(
-    ("raw", "says"),
+    ("raw", "expected"),
     [
         pytest.param(b"a\0b", "neither UTF-8", id="binary"),
         pytest.param(b"RIFF\0\0\0\0WAVE", "neither UTF-8", id="a sound is no image"),
     ],
 )
-async def test_what_is_no_text(desk: Desk, raw: bytes, says: str) -> None:
+async def test_what_is_no_text(desk: Desk, raw: bytes, expected: str) -> None:
     desk.put("i", raw)
-    assert says in await desk.failure(READ, path="i")
+    assert expected in await desk.failure(READ, path="i")
 
 
 async def test_missing_and_folder(desk: Desk) -> None:

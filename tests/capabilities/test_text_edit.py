@@ -14,10 +14,10 @@ def check(text: str, old: str, new: str, becomes: str, *, all_of_them: bool = Fa
     assert replace_passage(text, old, new, all_of_them=all_of_them).text == becomes
 
 
-def check_refused(text: str, old: str, new: str, says: str) -> None:
+def check_refused(text: str, old: str, new: str, expected: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         replace_passage(text, old, new, all_of_them=False)
-    assert says in caught.value.message
+    assert expected in caught.value.message
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_says_where_it_replaced() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "old", "new", "says"),
+    ("text", "old", "new", "expected"),
     [
         pytest.param("a", "", "x", "empty", id="nothing to look for"),
         pytest.param("a\r\n", "a\n", "a\r\n", "the same", id="nothing to change"),
@@ -69,8 +69,8 @@ def test_says_where_it_replaced() -> None:
         pytest.param("a\n", "\n\n", "x", "nor is a line like its first", id="blanks alone"),
     ],
 )
-def test_refusals_name_the_lines(text: str, old: str, new: str, says: str) -> None:
-    check_refused(text, old, new, says)
+def test_refusals_name_the_lines(text: str, old: str, new: str, expected: str) -> None:
+    check_refused(text, old, new, expected)
 
 
 texts = st.text(alphabet="ab\r\n", max_size=20)

@@ -83,8 +83,10 @@ async def test_a_call_that_goes_well(desk: Desk) -> None:
 def test_a_call_says_from_its_beginning_where_it_is(
     desk: Desk, name: str, arguments: dict[str, Any], expected: tuple[str, int] | None
 ) -> None:
-    told = Bench(desk, FakeTool()).box.describe(ToolCall("c", name, arguments))
-    assert told.locations == (() if expected is None else (Location(desk.root / expected[0], expected[1]),))
+    started = Bench(desk, FakeTool()).box.describe(ToolCall("c", name, arguments))
+    assert started.locations == (
+        () if expected is None else (Location(desk.root / expected[0], expected[1]),)
+    )
 
 
 async def test_tools_that_come_later_stand_beside_the_first_ones_until_others_come(desk: Desk) -> None:
@@ -169,7 +171,7 @@ async def test_a_call_after_the_cancel_is_not_run(desk: Desk) -> None:
 
 
 class Waiting:
-    """A tool's work that waits, and ends as it is told to."""
+    """A tool's work that waits, and ends as it is made to."""
 
     def __init__(self, ends: str) -> None:
         self.ends = ends
@@ -181,14 +183,14 @@ class Waiting:
     ) -> ToolReply:
         self.began.set()
         if self.ends == "itself":
-            heard = asyncio.Event()
+            is_cancelled = asyncio.Event()
             loop = asyncio.get_running_loop()
 
-            def hear() -> None:
-                loop.call_soon_threadsafe(heard.set)
+            def on_cancel() -> None:
+                loop.call_soon_threadsafe(is_cancelled.set)
 
-            cancel.add_callback(hear)
-            await heard.wait()
+            cancel.add_callback(on_cancel)
+            await is_cancelled.wait()
             return ToolReply("what there was", is_error=True)
         while not self.release.is_set():
             with contextlib.suppress(asyncio.CancelledError if self.ends == "never" else LookupError):
@@ -199,7 +201,7 @@ class Waiting:
 @pytest.mark.parametrize(
     ("ends", "output"),
     [
-        pytest.param("itself", "what there was", id="a tool that ends itself has its say"),
+        pytest.param("itself", "what there was", id="a tool that ends itself has its reply"),
         pytest.param("when ended", "fake: cancelled", id="a tool that does not is ended"),
         pytest.param("never", "fake: cancelled", id="a tool that refuses is left behind"),
     ],

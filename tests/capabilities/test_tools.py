@@ -1,4 +1,4 @@
-"""The tools every session starts with, and what models are told of them."""
+"""The tools every session starts with, and the checks that hold for each of them."""
 
 from __future__ import annotations
 

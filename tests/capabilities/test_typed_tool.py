@@ -1,4 +1,4 @@
-"""Schemas as models want them, and checks that say what is wrong."""
+"""Schemas as models want them, and checks that name the mistake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tool that does what a test tells it to."""
+"""A tool that answers as a test chooses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tool servers that do what a test tells them to: links without a wire, a session's servers without links."""
+"""Tool servers that behave as a test chooses: links without a wire, a session's servers without links."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FakeLink:
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def learn(self, *tools: ListedTool) -> None:
-        """Offer *tools* from now on, and say so."""
+        """Offer *tools* from now on, and report the change."""
         self.listing = tools
         self.news.set()
 
@@ -78,7 +78,7 @@ class FakeSpeaker:
 
 @dataclass(slots=True)
 class FakeToolServers:
-    """The servers of one session: remembers who was named, and is ready when it is told."""
+    """The servers of one session: remembers who was named, and is ready when a test says so."""
 
     host: ServerHost
     used: list[tuple[McpServer, ...]] = field(default_factory=list)

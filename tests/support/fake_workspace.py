@@ -125,7 +125,7 @@ class FakeWorkspace:
         return dispose
 
     def disk_changed(self, paths: Iterable[Path]) -> None:
-        """Compare *paths* and tell of them."""
+        """Compare *paths* and notify the listeners."""
         for path in paths:
             self._changed(_normal(path))
 

@@ -75,7 +75,7 @@ async def check_problem(action: Awaitable[object], problem: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "on_disk", "unsaved"),
+    ("received", "on_disk", "unsaved"),
     [
         pytest.param("a", "a", None, id="the same text is saved"),
         pytest.param("b", "a", "b", id="another text is not"),
@@ -83,14 +83,14 @@ async def check_problem(action: Awaitable[object], problem: str) -> None:
         pytest.param(
             "a\nc\n", "a\r\nb\r\n", "a\r\nc\r\n", id="what is unsaved keeps the line ends of its file"
         ),
-        pytest.param("a\r\nc\r\n", "a\r\nb\r\n", "a\r\nc\r\n", id="line ends that are told stand"),
+        pytest.param("a\r\nc\r\n", "a\r\nb\r\n", "a\r\nc\r\n", id="line ends that are sent stay"),
         pytest.param("a\nb\n", "a\r\nb\n", "a\nb\n", id="mixed line ends are not guessed"),
         pytest.param("\ufeffa", "a", None, id="a byte order mark is no text"),
         pytest.param("", "a", "", id="an emptied buffer is unsaved"),
     ],
 )
-def test_what_counts_as_unsaved(told: str, on_disk: str, unsaved: str | None) -> None:
-    assert unsaved_text(told, on_disk) == unsaved
+def test_what_counts_as_unsaved(received: str, on_disk: str, unsaved: str | None) -> None:
+    assert unsaved_text(received, on_disk) == unsaved
 
 
 class TestRead:
@@ -138,10 +138,10 @@ class TestRead:
         self, workspace: Workspace, root: Path, file: Path
     ) -> None:
         workspace.add_client_files(root, Client({file: "old"}).reader)
-        leave = workspace.add_client_files(root, Client({file: "new"}).reader)
+        dispose = workspace.add_client_files(root, Client({file: "new"}).reader)
         first = await workspace.view(file)
-        leave()
-        leave()
+        dispose()
+        dispose()
         assert (first.text, (await workspace.view(file)).text) == ("new", "old")
 
     async def test_what_the_model_read_is_stale_once_the_client_has_another_text(
@@ -218,19 +218,19 @@ class TestWrite:
         assert client.written == []
 
     async def test_others_hear_of_it(self, workspace: Workspace, root: Path, file: Path) -> None:
-        heard = asyncio.Event()
+        has_changed = asyncio.Event()
         workspace.add_client_files(root, Client().both)
-        workspace.on_change(lambda path: heard.set() if path == file else None)
+        workspace.on_change(lambda path: has_changed.set() if path == file else None)
         await workspace.write(file, "ours", expected_hash=text_hash("disk"))
-        await heard.wait()
+        await has_changed.wait()
 
 
 def test_the_fake_keeps_what_it_is_offered() -> None:
     fake, source = FakeWorkspace(), ClientFileSource()
-    leave = fake.add_client_files(Path("/p"), source)
+    dispose = fake.add_client_files(Path("/p"), source)
     offered = list(fake.client_files)
-    leave()
-    leave()
+    dispose()
+    dispose()
     assert (offered, fake.client_files) == ([(Path("/p"), source)], [])
 
 

@@ -46,20 +46,20 @@ async def test_what_is_not_there() -> None:
 async def test_staleness_is_told_at_once() -> None:
     fake = FakeWorkspace({A: "disk"})
     editor = fake.editor()
-    told: list[StaleFile] = []
-    ledger = fake.ledger("s", told.append)
+    stale_files: list[StaleFile] = []
+    ledger = fake.ledger("s", stale_files.append)
     ledger.record(await fake.view(A), call_id="c1")
     editor.open_buffer(URI, version=1, text="disk")
-    assert told == []
+    assert stale_files == []
     editor.change_buffer(URI, version=2, changes=[TextChange("typed")], encoding="utf-16")
-    assert [stale.now_hash for stale in told] == [text_hash("typed")]
+    assert [stale.now_hash for stale in stale_files] == [text_hash("typed")]
     editor.close_buffer(URI)
     ledger.record(await fake.view(A), call_id="c2")
     fake.put(A, None)
-    assert told[1].now_hash is None
+    assert stale_files[1].now_hash is None
     fake.drop_ledger("s")
     fake.put(A, "new")
-    assert len(told) == 2
+    assert len(stale_files) == 2
 
 
 async def test_writing() -> None:
@@ -97,8 +97,8 @@ async def test_writing_through_the_editor(accepts: bool) -> None:
 
 async def test_watching_and_listening() -> None:
     fake = FakeWorkspace()
-    heard: list[Path] = []
-    leave = fake.on_change(heard.append)
+    changed: list[Path] = []
+    unsubscribe = fake.on_change(changed.append)
     dispose = fake.watch(Path("/p"))
     assert fake.watch_status() == WatchStatus("watchfiles", (Path("/p"),), 0)
     give_back = fake.watched_by_client([Path("/p")])
@@ -106,9 +106,9 @@ async def test_watching_and_listening() -> None:
     give_back()
     assert fake.watch_status().backend == "watchfiles"
     fake.disk_changed([A])
-    leave()
+    unsubscribe()
     dispose()
     dispose()
     fake.disk_changed([A])
     await fake.close()
-    assert (heard, fake.watched, fake.closed) == ([A], [], True)
+    assert (changed, fake.watched, fake.closed) == ([A], [], True)

@@ -21,14 +21,14 @@ Ranges = tuple[tuple[int, int | None], ...]
 
 
 class Desk:
-    """A ledger with what it told and which paths it wants compared."""
+    """A ledger with its notifications and the paths it wants compared."""
 
     def __init__(self) -> None:
-        self.told: list[StaleFile | str] = []
+        self.notified: list[StaleFile | str] = []
         self.to_compare: list[Path] = []
         self.ledger = ReadLedger(
-            self.told.append,
-            self.told.append,
+            self.notified.append,
+            self.notified.append,
             real_path=lambda path: Path(str(path).lower()),
             on_read=self.to_compare.append,
         )
@@ -89,7 +89,7 @@ def stale_desk() -> Desk:
     desk.ledger.record(view("x"), call_id="c1")
     for text in ("x", "y", "z"):
         desk.ledger.compare(A, view(text))
-    assert (desk.told, desk.ledger.is_stale(A)) == ([STALE], True)
+    assert (desk.notified, desk.ledger.is_stale(A)) == ([STALE], True)
     return desk
 
 
@@ -98,27 +98,27 @@ def test_staleness_is_told_once_until_it_is_read_again() -> None:
     desk.ledger.record(view("z"), call_id="c2")
     assert not desk.ledger.is_stale(A)
     desk.ledger.compare(A, None)
-    assert desk.told == [STALE, A.as_uri(), replace(STALE, read_hash=text_hash("z"), now_hash=None)]
+    assert desk.notified == [STALE, A.as_uri(), replace(STALE, read_hash=text_hash("z"), now_hash=None)]
 
 
 def test_a_change_that_is_taken_back_is_told_and_so_is_the_next_one() -> None:
     desk = stale_desk()
     desk.ledger.compare(A, view("x"))
-    assert (desk.told, desk.ledger.is_stale(A)) == ([STALE, A.as_uri()], False)
+    assert (desk.notified, desk.ledger.is_stale(A)) == ([STALE, A.as_uri()], False)
     desk.ledger.compare(A, view("y"))
-    assert (desk.told, desk.ledger.is_stale(A)) == ([STALE, A.as_uri(), STALE], True)
+    assert (desk.notified, desk.ledger.is_stale(A)) == ([STALE, A.as_uri(), STALE], True)
 
 
 def test_what_is_forgotten_is_not_stale() -> None:
     desk = stale_desk()
     desk.ledger.forget([A, B])
-    assert desk.told == [STALE, A.as_uri()]
+    assert desk.notified == [STALE, A.as_uri()]
 
 
 def test_files_that_were_not_read_are_nobodys_business() -> None:
     desk = Desk()
     desk.ledger.compare(A, view("y"))
-    assert (desk.told, desk.ledger.is_stale(A), desk.ledger.holds(A)) == ([], False, False)
+    assert (desk.notified, desk.ledger.is_stale(A), desk.ledger.holds(A)) == ([], False, False)
 
 
 def test_dump_and_load() -> None:

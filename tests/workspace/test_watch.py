@@ -15,7 +15,7 @@ from sidecar.workspace.watch import DiskWatch
 
 
 class ScriptedSource:
-    """A watch source that says what it is told to, and fails as often as it is told to."""
+    """A watch source that emits the paths a test chooses, and fails as often as it chooses."""
 
     def __init__(self, *failures: Exception) -> None:
         self.failures = list(failures)
@@ -34,26 +34,26 @@ class ScriptedSource:
         stop.wait()
         self.ended += 1
 
-    def say(self, root: Path, *names: str) -> None:
+    def emit_paths(self, root: Path, *names: str) -> None:
         self.emits[str(root)]({str(root / name) for name in names})
 
 
 class Desk:
-    """A watch, its source, and what it told."""
+    """A watch, its source, and the reported paths."""
 
     def __init__(self, root: Path, source: ScriptedSource) -> None:
         self.root = root
         self.source = source
         self.read: set[Path] = set()
-        self.told: asyncio.Queue[list[Path]] = asyncio.Queue()
-        self.watch = DiskWatch(self._tell, is_read=self.read.__contains__, source=source, retry_s=0)
+        self.reported: asyncio.Queue[list[Path]] = asyncio.Queue()
+        self.watch = DiskWatch(self._report, is_read=self.read.__contains__, source=source, retry_s=0)
 
-    def _tell(self, paths: Iterable[Path]) -> None:
-        self.told.put_nowait(list(paths))
+    def _report(self, paths: Iterable[Path]) -> None:
+        self.reported.put_nowait(list(paths))
 
     async def stands(self) -> None:
         """Wait for the first word of a watch: the tree itself."""
-        while self.root not in await self.told.get():
+        while self.root not in await self.reported.get():
             pass
 
 
@@ -82,18 +82,18 @@ async def test_tells_changes_but_not_what_is_ignored_unless_it_was_read(desk: De
     desk.read.add(desk.root / "read.log")
     desk.watch.add(desk.root)
     await desk.stands()
-    desk.source.say(desk.root, "a.log", "node_modules/x", "read.log", "b.py", ".git/index")
-    assert await desk.told.get() == [desk.root / "b.py", desk.root / "read.log"]
+    desk.source.emit_paths(desk.root, "a.log", "node_modules/x", "read.log", "b.py", ".git/index")
+    assert await desk.reported.get() == [desk.root / "b.py", desk.root / "read.log"]
 
 
 async def test_a_changed_ignore_file_is_read_anew(desk: Desk) -> None:
     desk.watch.add(desk.root)
     await desk.stands()
-    desk.source.say(desk.root, "a.log")
-    assert await desk.told.get() == [desk.root / "a.log"]
+    desk.source.emit_paths(desk.root, "a.log")
+    assert await desk.reported.get() == [desk.root / "a.log"]
     (desk.root / ".gitignore").write_text("*.log\n")
-    desk.source.say(desk.root, "a.log", ".gitignore")
-    assert await desk.told.get() == [desk.root / ".gitignore"]
+    desk.source.emit_paths(desk.root, "a.log", ".gitignore")
+    assert await desk.reported.get() == [desk.root / ".gitignore"]
 
 
 async def test_a_client_that_watches_stops_ours_and_gives_it_back(desk: Desk) -> None:
@@ -136,9 +136,9 @@ async def test_a_stopped_watch_tells_nothing_more(desk: Desk) -> None:
     dispose = desk.watch.add(desk.root)
     await desk.stands()
     dispose()
-    desk.source.say(desk.root, "late.py")
+    desk.source.emit_paths(desk.root, "late.py")
     await desk.watch.close()
-    assert desk.told.empty()
+    assert desk.reported.empty()
 
 
 async def test_where_notifications_fail_the_tree_is_polled(tmp_path: Path) -> None:
@@ -164,18 +164,20 @@ async def test_a_tree_that_is_gone_is_taken_up_when_it_is_back(tmp_path: Path) -
 
 
 async def test_closing_ends_a_wait_for_a_lost_tree(tmp_path: Path) -> None:
-    told: asyncio.Queue[None] = asyncio.Queue()
+    reported: asyncio.Queue[None] = asyncio.Queue()
     source = ScriptedSource(FileNotFoundError())
-    watch = DiskWatch(lambda _: told.put_nowait(None), is_read=lambda _: False, source=source, retry_s=3600)
+    watch = DiskWatch(
+        lambda _: reported.put_nowait(None), is_read=lambda _: False, source=source, retry_s=3600
+    )
     watch.add(tmp_path)
-    await told.get()
+    await reported.get()
     await watch.close()
     assert watch.status() == WatchStatus("none", (), 1)
 
 
-async def until(told: asyncio.Queue[list[Path]], is_so: Callable[[list[Path]], bool]) -> None:
+async def until(reported: asyncio.Queue[list[Path]], is_so: Callable[[list[Path]], bool]) -> None:
     async with asyncio.timeout(30):
-        while not is_so(await told.get()):
+        while not is_so(await reported.get()):
             pass
 
 
@@ -187,16 +189,16 @@ def plant(path: Path) -> None:
 async def test_the_real_watcher(root: Path) -> None:
     tree, first, second = root / "tree", root / "tree" / "src" / "a.py", root / "tree" / "src" / "b.py"
     plant(first)
-    told: asyncio.Queue[list[Path]] = asyncio.Queue()
-    watch = DiskWatch(lambda paths: told.put_nowait(list(paths)), is_read=lambda _: False, retry_s=0.05)
+    reported: asyncio.Queue[list[Path]] = asyncio.Queue()
+    watch = DiskWatch(lambda paths: reported.put_nowait(list(paths)), is_read=lambda _: False, retry_s=0.05)
     watch.add(tree)
-    await until(told, lambda paths: tree in paths)
+    await until(reported, lambda paths: tree in paths)
     plant(first)
-    await until(told, lambda paths: first in paths)
+    await until(reported, lambda paths: first in paths)
     shutil.rmtree(tree)
-    await until(told, lambda _: any("gone" in note for note in watch.status().notes))
+    await until(reported, lambda _: any("gone" in note for note in watch.status().notes))
     plant(second)
-    await until(told, lambda _: watch.status().roots == (tree,))
+    await until(reported, lambda _: watch.status().roots == (tree,))
     plant(first)
-    await until(told, lambda paths: first in paths)
+    await until(reported, lambda paths: first in paths)
     await watch.close()

@@ -163,7 +163,7 @@ class TestWrite:
         await check_problem(workspace.write(file, "x", expected_hash=text_hash("disk")), "changedSinceRead")
         await check_problem(workspace.write(file, "x", expected_hash=None), "changedSinceRead")
 
-    async def test_beneath_a_clean_buffer_until_the_editor_speaks(
+    async def test_beneath_a_clean_buffer_until_the_editor_sends_an_event(
         self, workspace: Workspace, editor: Editor, file: Path
     ) -> None:
         editor.open_buffer(path_to_uri(file), version=1, text="disk")
@@ -184,16 +184,16 @@ class TestWrite:
 
         def type_when_written(path: Path) -> None:
             if content(path) == "ours":
-                leave()
+                dispose()
                 editor.change_buffer(uri, version=2, changes=[TextChange("typed")], encoding="utf-16")
 
-        leave = workspace.on_change(type_when_written)
+        dispose = workspace.on_change(type_when_written)
         await workspace.write(file, "ours", expected_hash=text_hash("disk"))
         assert await workspace.view(file) == buffer_view(file, "typed", 2)
 
 
 class Landing:
-    """An editor that lands edits the way editors do: a didChange, before or after it says yes."""
+    """An editor that applies edits the way editors do: a didChange, before or after its answer."""
 
     def __init__(self, workspace: Workspace, *, accepts: bool = True, reports: str | None = "same") -> None:
         self.editor = workspace.editor(self._apply)
@@ -304,16 +304,16 @@ class TestStaleness:
     async def check(
         self, workspace: Workspace, file: Path, change: Callable[[], None], now: str | None, source: str
     ) -> None:
-        told: list[StaleFile] = []
-        ledger = workspace.ledger("s", told.append)
+        stale_files: list[StaleFile] = []
+        ledger = workspace.ledger("s", stale_files.append)
         view = await workspace.view(file)
         ledger.record(view, call_id="c1")
         await workspace.settle()
-        assert told == []
+        assert stale_files == []
         change()
         await workspace.settle()
         now_hash = None if now is None else text_hash(now)
-        assert [(stale.path, stale.read_hash, stale.now_hash, stale.source) for stale in told] == [
+        assert [(stale.path, stale.read_hash, stale.now_hash, stale.source) for stale in stale_files] == [
             (file, view.hash, now_hash, source)
         ]
         assert ledger.is_stale(file)
@@ -376,55 +376,55 @@ class TestStaleness:
         await self.check(workspace, real / "a.py", change, "y", "disk")
 
     async def test_what_changed_before_it_was_recorded(self, workspace: Workspace, file: Path) -> None:
-        told: list[StaleFile] = []
+        stale_files: list[StaleFile] = []
         view = await workspace.view(file)
         put(file, "other")
-        workspace.ledger("s", told.append).record(view, call_id="c1")
+        workspace.ledger("s", stale_files.append).record(view, call_id="c1")
         await workspace.settle()
-        assert len(told) == 1
+        assert len(stale_files) == 1
 
     async def test_what_changed_while_the_daemon_was_away(self, workspace: Workspace, file: Path) -> None:
-        told: list[StaleFile] = []
+        stale_files: list[StaleFile] = []
         ledger = workspace.ledger("s", lambda _: None)
         ledger.record(await workspace.view(file), call_id="c1")
         stored = ledger.dump()
         workspace.drop_ledger("s")
         put(file, "other")
-        workspace.ledger("s", told.append).load(stored)
+        workspace.ledger("s", stale_files.append).load(stored)
         await workspace.settle()
-        assert len(told) == 1
+        assert len(stale_files) == 1
 
     async def test_our_own_write_is_no_news(self, workspace: Workspace, file: Path) -> None:
-        told: list[StaleFile] = []
-        ledger = workspace.ledger("s", told.append)
+        stale_files: list[StaleFile] = []
+        ledger = workspace.ledger("s", stale_files.append)
         ledger.record(await workspace.write(file, "ours", expected_hash=text_hash("disk")), call_id="c1")
         workspace.disk_changed([file])
         await workspace.settle()
-        assert (told, ledger.is_stale(file)) == ([], False)
+        assert (stale_files, ledger.is_stale(file)) == ([], False)
 
     async def test_saving_the_buffer_that_was_read_is_no_news(
         self, workspace: Workspace, editor: Editor, file: Path
     ) -> None:
-        told: list[StaleFile] = []
+        stale_files: list[StaleFile] = []
         uri = path_to_uri(file)
         editor.open_buffer(uri, version=1, text="mine\n")
-        workspace.ledger("s", told.append).record(await workspace.view(file), call_id="c1")
+        workspace.ledger("s", stale_files.append).record(await workspace.view(file), call_id="c1")
         put(file, "mine\n")
         editor.save_buffer(uri)
         editor.close_buffer(uri)
         workspace.disk_changed([file])
         await workspace.settle()
-        assert told == []
+        assert stale_files == []
 
     async def test_ledgers_are_apart_and_may_be_dropped(self, workspace: Workspace, file: Path) -> None:
-        told: dict[str, list[StaleFile]] = {"one": [], "two": []}
-        for session_id, heard in told.items():
-            workspace.ledger(session_id, heard.append).record(await workspace.view(file), call_id="c1")
+        stale_files: dict[str, list[StaleFile]] = {"one": [], "two": []}
+        for session_id, found in stale_files.items():
+            workspace.ledger(session_id, found.append).record(await workspace.view(file), call_id="c1")
         workspace.drop_ledger("one")
         put(file, "other")
         workspace.disk_changed([file])
         await workspace.settle()
-        assert {session_id: len(heard) for session_id, heard in told.items()} == {"one": 0, "two": 1}
+        assert {session_id: len(found) for session_id, found in stale_files.items()} == {"one": 0, "two": 1}
 
     async def test_asking_again_for_a_ledger_moves_the_ear(self, workspace: Workspace, file: Path) -> None:
         first: list[StaleFile] = []
@@ -438,19 +438,19 @@ class TestStaleness:
         assert (len(first), len(second)) == (0, 1)
 
 
-async def test_listeners_hear_of_buffers_and_disk_until_they_leave(
+async def test_listeners_are_called_for_buffers_and_disk_until_they_are_disposed_of(
     workspace: Workspace, editor: Editor, file: Path
 ) -> None:
-    heard: list[Path] = []
-    leave = workspace.on_change(heard.append)
+    found: list[Path] = []
+    dispose = workspace.on_change(found.append)
     editor.open_buffer(path_to_uri(file), version=1, text="x")
     editor.save_buffer(path_to_uri(file))
     editor.close_buffer(path_to_uri(file))
     workspace.disk_changed(path for path in (file, file.parent / "b"))
-    leave()
-    leave()
+    dispose()
+    dispose()
     workspace.disk_changed([file])
-    assert heard == [file, file, file, file, file.parent / "b"]
+    assert found == [file, file, file, file, file.parent / "b"]
 
 
 async def test_a_watched_tree_feeds_the_ledgers(workspace: Workspace, file: Path) -> None:

@@ -1,4 +1,4 @@
-"""A session's side of its tool servers: what they offer, what they tell, which processes they start."""
+"""A session's side of its tool servers: their tools, their warnings, their processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Rig:
 
     folder: Path
     offered: dict[str, Tool] = field(default_factory=dict)
-    told: list[tuple[str, str]] = field(default_factory=list)
+    warnings: list[tuple[str, str]] = field(default_factory=list)
     children: dict[int, str] = field(default_factory=dict)
     started: list[int] = field(default_factory=list)
     news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -35,7 +35,7 @@ class Rig:
     def servers(
         self, open_link: OpenLink | None = None, timeouts: ServerTimeouts | None = None
     ) -> SessionToolServers:
-        host = ServerHost(self.folder, self._offer, self._tell, self._child_started)
+        host = ServerHost(self.folder, self._offer, self._warn, self._child_started)
         bounds = timeouts or ServerTimeouts(prompt_s=30)
         if open_link is None:
             self.made.append(SessionToolServers(host, timeouts=bounds))
@@ -68,8 +68,8 @@ class Rig:
         self.offered = {tool.descriptor.name: tool for tool in tools}
         self.news.set()
 
-    def _tell(self, title: str, text: str) -> None:
-        self.told.append((title, text))
+    def _warn(self, title: str, text: str) -> None:
+        self.warnings.append((title, text))
         self.news.set()
 
     def _child_started(self, pid: int, what: str) -> Callable[[], None]:

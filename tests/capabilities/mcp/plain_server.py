@@ -1,4 +1,4 @@
-"""A tool server in a few lines, without the ``mcp`` package: quick to start, and wrong as it is told to be.
+"""A tool server in a few lines, without the ``mcp`` package: quick to start, and wrong as a test chooses.
 
 Its only argument is how it behaves: a key of :data:`BEHAVIOURS`. Where its folder has a pipe named ``life``,
 it and whoever it starts hold that open for as long as they live.
@@ -27,13 +27,13 @@ ODD_TOOLS: Final[list[Any]] = [
 ]
 
 
-def say(message: Mapping[str, Any]) -> None:
+def send(message: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
     sys.stdout.flush()
 
 
 def answer(request: Mapping[str, Any], result: Any) -> None:
-    say({"id": request["id"], "result": result})
+    send({"id": request["id"], "result": result})
 
 
 def answer_text(request: Mapping[str, Any], text: str, **more: Any) -> None:
@@ -60,13 +60,13 @@ def count(request: Mapping[str, Any]) -> None:
     token = request["params"]["_meta"]["progressToken"]
     for done in range(1, 4):
         params = {"progressToken": token, "progress": done, "total": 3, "message": f"part {done}"}
-        say({"method": "notifications/progress", "params": params})
+        send({"method": "notifications/progress", "params": params})
     answer_text(request, "counted")
 
 
 def learn(request: Mapping[str, Any]) -> None:
     TOOLS.append({"name": "learned", "inputSchema": OBJECT})
-    say({"method": "notifications/tools/list_changed"})
+    send({"method": "notifications/tools/list_changed"})
     answer_text(request, "learned a tool")
 
 
@@ -84,7 +84,7 @@ CALLS: Final[dict[str, Callable[[Mapping[str, Any]], None]]] = {
     "where": lambda request: answer_text(request, os.getcwd()),
     "huge": lambda request: answer_text(request, "é" * 1_000_000),
     "fail": lambda request: answer_text(request, "it went wrong", isError=True),
-    "refuse": lambda request: say({"id": request["id"], "error": {"code": -32000, "message": "not today"}}),
+    "refuse": lambda request: send({"id": request["id"], "error": {"code": -32000, "message": "not today"}}),
     "nonsense": lambda request: answer(request, {"content": 7}),
     "bad_text": lambda request: answer_text(request, "lone \ud800 surrogate"),
     "hang": lambda _: None,
@@ -125,7 +125,7 @@ def serve_without_tools() -> None:
             version = message["params"]["protocolVersion"]
             answer(message, {"protocolVersion": version, "capabilities": {}, "serverInfo": info})
         elif "id" in message:
-            say({"id": message["id"], "error": {"code": -32601, "message": "no such method"}})
+            send({"id": message["id"], "error": {"code": -32601, "message": "no such method"}})
 
 
 def serve_stubbornly() -> None:

@@ -26,7 +26,7 @@ def add(a: int, b: int) -> int:
 
 @server.tool(title="Count Up")
 async def count(up_to: int, context: Context) -> str:
-    """Count, and say how far it is."""
+    """Count, and report the progress."""
     for done in range(1, up_to + 1):
         await context.report_progress(done, up_to, f"at {done}")
     return "done"

@@ -39,15 +39,15 @@ def plain(behaviour: str = "sound") -> McpServerConfig:
 
 
 class User:
-    """Answers every question as told, and remembers it."""
+    """Answers every question the same way, and remembers it."""
 
     def __init__(self) -> None:
-        self.says = allow
+        self.answer = allow
         self.asked: list[PermissionRequest] = []
 
     def __call__(self, request: PermissionRequest) -> PermissionAnswer:
         self.asked.append(request)
-        return self.says(request)
+        return self.answer(request)
 
 
 def spawn(folder: Path, user: User) -> SidecarClient:
@@ -65,7 +65,7 @@ def only_user() -> User:
 @pytest.fixture
 def user(only_user: User) -> User:
     """Return the user, who allows everything again."""
-    only_user.says = allow
+    only_user.answer = allow
     only_user.asked.clear()
     return only_user
 
@@ -106,7 +106,7 @@ async def test_a_model_calls_a_tool_of_a_server(client: SidecarClient, tmp_path:
         assert (asked.title, asked.subject.detail) == ("plain: echo", '{"text": "from afar"}')
         (child,) = (await client.status()).children
         assert child.what == "mcp: plain"
-        user.says = reject
+        user.answer = reject
         (call,) = await tool_calls(session, "again")
         assert call["isError"]
         assert "not allowed by the user: plain: echo" in call["content"]

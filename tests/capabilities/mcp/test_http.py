@@ -83,14 +83,14 @@ async def test_an_answer_beyond_all_bounds_is_not_read_to_its_end(rig: Rig, desk
         await rig.start(server)
         failed = await desk.failure(rig.offered["mcp__web__page"])
         assert failed.endswith("it is longer than 16 MiB")
-        assert rig.told == []
+        assert rig.warnings == []
         await rig.made[0].aclose()
 
 
 async def test_an_address_is_quoted_to_nobody(rig: Rig) -> None:
     async with Web(status="500 Internal Server Error").serve() as server:
         await rig.start(server)
-    ((_, why),) = rig.told
+    ((_, why),) = rig.warnings
     assert "HTTP 500 Internal Server Error" in why
     assert "s3cret" not in why
 

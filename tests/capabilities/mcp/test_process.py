@@ -35,7 +35,7 @@ async def failure(rig: Rig, desk: Desk, tool: str) -> str:
 
 
 def check_lost(rig: Rig, why: str) -> None:
-    assert rig.told == [("The tool server 'plain' did not start: it adds no tools", why)]
+    assert rig.warnings == [("The tool server 'plain' did not start: it adds no tools", why)]
     assert (rig.offered, rig.children) == ({}, {})
 
 
@@ -43,12 +43,12 @@ async def test_a_sound_server(rig: Rig, desk: Desk, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("SOME_TOKEN", "ours")
     monkeypatch.setenv("PLAIN", "ours")
     await rig.start(rig.plain(GIVEN_TOKEN="theirs"))
-    assert (len(rig.offered), rig.told) == (TOOLS, [])
+    assert (len(rig.offered), rig.warnings) == (TOOLS, [])
     assert list(rig.children.values()) == ["mcp: plain"]
     assert await output(rig, desk, "echo", text="é\n") == "é\n"
     assert await output(rig, desk, "where") == str(rig.folder.resolve())
     assert await output(rig, desk, "count") == "counted"
-    assert desk.told[0] == "1 of 3 part 1\n"
+    assert desk.progress[0] == "1 of 3 part 1\n"
     variables = [
         await output(rig, desk, "variable", text=name) for name in ("PLAIN", "SOME_TOKEN", "GIVEN_TOKEN")
     ]
@@ -72,7 +72,7 @@ async def test_calls_run_side_by_side(rig: Rig, desk: Desk) -> None:
     assert await asyncio.gather(*(output(rig, desk, "echo", text=text) for text in texts)) == texts
 
 
-async def test_a_cancelled_call_ends_at_once_and_the_server_is_told(rig: Rig, desk: Desk) -> None:
+async def test_a_cancelled_call_ends_at_once_and_the_server_is_notified(rig: Rig, desk: Desk) -> None:
     await rig.start(rig.plain())
     calling = asyncio.ensure_future(failure(rig, desk, "hang"))
     await output(rig, desk, "echo", text="the call before this one has arrived")
@@ -93,8 +93,8 @@ async def test_a_server_that_dies_in_a_call(rig: Rig, desk: Desk) -> None:
     await rig.start(rig.plain())
     why = "exit code 3: out of luck, token=[secret]"
     assert await failure(rig, desk, "die") == f"mcp__plain__die: {why}"
-    await rig.until(lambda: bool(rig.told))
-    assert rig.told == [("The tool server 'plain' has ended: its tools are gone", why)]
+    await rig.until(lambda: bool(rig.warnings))
+    assert rig.warnings == [("The tool server 'plain' has ended: its tools are gone", why)]
     assert (rig.offered, rig.children) == ({}, {})
 
 
@@ -102,8 +102,8 @@ async def test_a_server_that_floods_its_output_in_a_call(rig: Rig, desk: Desk) -
     await rig.start(rig.plain())
     why = "it writes too much to its standard output that is not a message"
     assert await failure(rig, desk, "flood") == f"mcp__plain__flood: {why}"
-    await rig.until(lambda: bool(rig.told))
-    assert rig.told == [("The tool server 'plain' has ended: its tools are gone", why)]
+    await rig.until(lambda: bool(rig.warnings))
+    assert rig.warnings == [("The tool server 'plain' has ended: its tools are gone", why)]
     assert rig.children == {}
 
 
@@ -140,7 +140,7 @@ async def test_a_server_that_never_answers_is_given_up(rig: Rig, behaviour: str,
 
 async def test_a_program_that_is_not_there(rig: Rig) -> None:
     await rig.start(StdioServer("plain", "no-such-program"))
-    ((_, why),) = rig.told
+    ((_, why),) = rig.warnings
     assert why.startswith("exit code 127: ")
     assert "no-such-program" in why
 
@@ -153,7 +153,7 @@ async def test_a_folder_that_is_not_there(rig: Rig) -> None:
 
 async def test_who_holds_the_output_of_a_dead_server_does_not_hang_us(rig: Rig) -> None:
     await rig.start(rig.plain("heir"))
-    ((_, why),) = rig.told
+    ((_, why),) = rig.warnings
     assert why.startswith("exit code 4: ")
     os.kill(int(why.split()[-1]), signal.SIGKILL)
 
@@ -168,7 +168,7 @@ async def test_who_holds_the_output_of_a_dead_server_does_not_hang_us(rig: Rig) 
 )
 async def test_what_is_put_up_with(rig: Rig, behaviour: str, n_tools: int) -> None:
     await rig.start(rig.plain(behaviour))
-    assert (len(rig.offered), rig.told) == (n_tools, [])
+    assert (len(rig.offered), rig.warnings) == (n_tools, [])
     assert all(tool.descriptor.parameters["type"] == "object" for tool in rig.offered.values())
 
 
@@ -182,7 +182,7 @@ async def test_the_whole_group_ends_with_the_session(
     assert os.getpgid(child) == server == os.getsid(server)
     await servers.aclose()
     await life.ends()
-    assert rig.told == []
+    assert rig.warnings == []
 
 
 async def test_closing_while_a_server_starts_leaves_nothing_behind(rig: Rig, life: Life) -> None:
@@ -202,7 +202,7 @@ async def test_what_a_server_says_stays_out_of_the_log_above_debug(
     caplog.set_level(logging.DEBUG)
     await rig.start(rig.plain("banner"))
     await failure(rig, desk, "die")
-    await rig.until(lambda: bool(rig.told))
+    await rig.until(lambda: bool(rig.warnings))
     assert "plain wrote a line that is not a message: Welcome!" in caplog.messages
     assert {record.levelname for record in caplog.records if record.name != "asyncio"} == {"DEBUG"}
     assert capfd.readouterr() == ("", "")
@@ -215,7 +215,7 @@ from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.mcp import ServerHost, SessionToolServers, StdioServer
 
 async def main():
-    host = ServerHost(Path("."), lambda tools: None, lambda *said: None, lambda pid, what: lambda: None)
+    host = ServerHost(Path("."), lambda tools: None, lambda *warning: None, lambda pid, what: lambda: None)
     servers = SessionToolServers(host)
     servers.use([StdioServer("plain", sys.executable, tuple(sys.argv[1:]))])
     await servers.ready(CancelToken())

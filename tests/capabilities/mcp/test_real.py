@@ -53,7 +53,7 @@ def way(rig: Rig, port: int, name: str) -> McpServer:
 @pytest.mark.parametrize("name", ["stdio", "http", "sse"])
 async def test_a_session_with_a_real_server(rig: Rig, desk: Desk, port: int, name: str) -> None:
     servers = await rig.start(way(rig, port, name))
-    assert rig.told == []
+    assert rig.warnings == []
     assert list(rig.offered) == [
         f"mcp__real__{tool}" for tool in ("add", "count", "picture", "hang", "cancelled")
     ]
@@ -64,18 +64,18 @@ async def test_a_session_with_a_real_server(rig: Rig, desk: Desk, port: int, nam
     assert await desk.output(add, a=2, b=3) == "5"
     assert "validation error" in await desk.failure(add, a="x", b=3)
     assert await desk.output(count, up_to=3) == "done"
-    assert desk.told[0] == "1 of 3 at 1\n"
+    assert desk.progress[0] == "1 of 3 at 1\n"
     assert await desk.output(picture) == "[image image/png, 5 bytes, not shown]"
     await check_cancel(desk, hang, cancelled)
     await servers.aclose()
-    assert rig.told == []
+    assert rig.warnings == []
 
 
 async def check_cancel(desk: Desk, hang: Tool, cancelled: Tool) -> None:
-    desk.told.clear()
-    desk.heard.clear()
+    desk.progress.clear()
+    desk.has_progress.clear()
     hanging = asyncio.ensure_future(desk.failure(hang))
-    await desk.heard.wait()
+    await desk.has_progress.wait()
     desk.cancel.cancel()
     assert await hanging == "mcp__real__hang: cancelled"
     desk.cancel = CancelToken()
@@ -95,18 +95,18 @@ async def check_cancel(desk: Desk, hang: Tool, cancelled: Tool) -> None:
 )
 async def test_a_server_that_refuses(rig: Rig, port: int, path: str, is_sse: bool, why: str) -> None:
     await rig.start(HttpServer("real", f"http://127.0.0.1:{port}/{path}", is_sse=is_sse))
-    assert rig.told == [("The tool server 'real' did not start: it adds no tools", why)]
+    assert rig.warnings == [("The tool server 'real' did not start: it adds no tools", why)]
 
 
 @pytest.mark.parametrize("is_sse", [False, True])
 async def test_nobody_there(rig: Rig, is_sse: bool) -> None:
     await rig.start(HttpServer("real", "http://127.0.0.1:9/mcp", is_sse=is_sse))
-    ((_, text),) = rig.told
+    ((_, text),) = rig.warnings
     assert "ConnectError" in text
 
 
 async def test_a_server_that_leaves(rig: Rig, desk: Desk, request: pytest.FixtureRequest) -> None:
-    """A server that is reached over HTTP and gone at the next call costs its tools, and is told."""
+    """A server that is reached over HTTP and gone at the next call costs its tools, with a warning."""
     program = request.path.with_name("real_server.py")
     server = await asyncio.create_subprocess_exec(sys.executable, program, "http", stdout=subprocess.PIPE)
     assert server.stdout is not None
@@ -115,8 +115,8 @@ async def test_a_server_that_leaves(rig: Rig, desk: Desk, request: pytest.Fixtur
     await server.wait()
     tools = dict(rig.offered)
     await desk.failure(tools["mcp__real__add"], a=2, b=3)
-    await rig.until(lambda: bool(rig.told))
-    assert rig.told[0][0] == "The tool server 'real' has ended: its tools are gone"
+    await rig.until(lambda: bool(rig.warnings))
+    assert rig.warnings[0][0] == "The tool server 'real' has ended: its tools are gone"
     assert rig.offered == {}
 
 
@@ -150,6 +150,6 @@ async def test_a_panel_brings_servers_of_both_kinds(rig: Rig, port: int, tmp_pat
     assert (await panel.answer("go"))["result"]["stopReason"] == "end_turn"
     await daemon.service.aclose()
     updates = [call["params"]["update"] for call in panel.calls("session/update")]
-    said = [each["content"][0]["content"]["text"] for each in updates if each.get("status") == "completed"]
+    outputs = [each["content"][0]["content"]["text"] for each in updates if each.get("status") == "completed"]
     assert sorted(question["params"]["toolCall"]["title"] for question in asked) == ["a: add", "b: add"]
-    assert sorted(said) == ["     1\tours", "5", "5"]
+    assert sorted(outputs) == ["     1\tours", "5", "5"]

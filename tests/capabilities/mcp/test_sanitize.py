@@ -79,7 +79,7 @@ def check(block: Any, text: str) -> None:
         pytest.param("hi", "hi", id="text without its wrapping"),
     ],
 )
-def test_what_a_block_says(block: Any, text: str) -> None:
+def test_a_block_becomes_text(block: Any, text: str) -> None:
     check(block, text)
 
 
@@ -93,12 +93,12 @@ def test_what_a_block_says(block: Any, text: str) -> None:
             {"content": [{"type": "text", "text": "n"}], "structuredContent": {"n": 1}},
             "n",
             False,
-            id="data is not said twice",
+            id="data is not shown twice",
         ),
         pytest.param({"content": 7, "isError": "yes"}, "", False, id="only true is an error"),
     ],
 )
-def test_what_a_result_says(raw: dict[str, Any], text: str, is_error: bool) -> None:
+def test_a_result_becomes_one_text(raw: dict[str, Any], text: str, is_error: bool) -> None:
     assert sanitize_result(raw) == {"content": [{"type": "text", "text": text}], "isError": is_error}
 
 

@@ -49,7 +49,7 @@ async def test_the_tools_of_all_servers_stand_side_by_side(rig: Rig) -> None:
     await servers.ready(CancelToken())
     assert list(rig.offered) == ["mcp__a__x", "mcp__a__y", "mcp__b__x"]
     assert await call(rig, "mcp__b__x") == CallResult("x")
-    assert rig.told == []
+    assert rig.warnings == []
 
 
 async def test_naming_no_server_costs_nothing(rig: Rig) -> None:
@@ -72,7 +72,7 @@ async def test_who_is_named_again_stays_and_who_is_not_leaves(rig: Rig) -> None:
     assert list(rig.offered) == ["mcp__b__x"]
     await servers.aclose()
     assert (speaker.opened, sorted(speaker.closed)) == (["a", "b"], ["a", "b"])
-    assert rig.told == []
+    assert rig.warnings == []
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ async def test_a_server_that_does_not_start_costs_only_its_tools(
     servers, _ = start(rig, {"a": error, "b": FakeLink((listed("x"),))})
     servers.use((A, B))
     await servers.ready(CancelToken())
-    assert rig.told == [("The tool server 'a' did not start: it adds no tools", why)]
+    assert rig.warnings == [("The tool server 'a' did not start: it adds no tools", why)]
     assert list(rig.offered) == ["mcp__b__x"]
 
 
@@ -109,7 +109,7 @@ async def test_a_server_that_does_not_answer_is_given_up(rig: Rig) -> None:
     servers, speaker = start(rig, {}, ServerTimeouts(connect_s=0.02))
     servers.use((A,))
     await servers.ready(CancelToken())
-    assert rig.told == [
+    assert rig.warnings == [
         ("The tool server 'a' did not start: it adds no tools", "it did not answer in 0.02 s")
     ]
     assert speaker.closed == ["a"]
@@ -120,7 +120,7 @@ async def test_a_prompt_waits_no_longer_than_is_bearable_and_the_next_one_not_at
     servers.use((A, B))
     await servers.ready(CancelToken())
     await servers.ready(CancelToken())
-    assert rig.told == [("Still starting: 'a'", "The prompt goes on without the tools of these servers.")]
+    assert rig.warnings == [("Still starting: 'a'", "The prompt goes on without the tools of these servers.")]
 
 
 async def test_a_server_that_ends_takes_its_tools_along(rig: Rig) -> None:
@@ -130,8 +130,8 @@ async def test_a_server_that_ends_takes_its_tools_along(rig: Rig) -> None:
     await servers.ready(CancelToken())
     kept = rig.offered["mcp__a__x"]
     link.end("exit code 1")
-    await rig.until(lambda: bool(rig.told))
-    assert rig.told == [("The tool server 'a' has ended: its tools are gone", "exit code 1")]
+    await rig.until(lambda: bool(rig.warnings))
+    assert rig.warnings == [("The tool server 'a' has ended: its tools are gone", "exit code 1")]
     assert list(rig.offered) == ["mcp__b__x"]
     rig.offered["mcp__a__x"] = kept
     with pytest.raises(ServerFailed, match="the server 'a' has ended"):
@@ -144,7 +144,7 @@ async def test_a_server_that_ended_is_started_again_when_it_is_named_again(rig: 
     servers.use((A,))
     await servers.ready(CancelToken())
     link.end()
-    await rig.until(lambda: bool(rig.told))
+    await rig.until(lambda: bool(rig.warnings))
     link.is_over = False
     servers.use((A,))
     await servers.ready(CancelToken())
@@ -163,7 +163,7 @@ async def test_tools_that_change_are_listed_anew(rig: Rig) -> None:
 
 
 class Hanging:
-    """Answers no call, and does not let itself be told to stop."""
+    """Answers no call, and does not stop when it is asked to."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()
@@ -217,7 +217,7 @@ async def test_closing_is_bounded_and_ends_the_calls(rig: Rig) -> None:
     hanging.may_end.set()
     with pytest.raises((asyncio.CancelledError, ServerFailed)):
         await calling
-    assert rig.told == []
+    assert rig.warnings == []
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def tool(server: Server, listed: ListedTool = LOOK) -> McpTool:
     )
 
 
-async def test_leave_is_asked_before_each_call(desk: Desk) -> None:
+async def test_permission_is_asked_before_each_call(desk: Desk) -> None:
     server = Server(CallResult("found"))
     assert await desk.run(tool(server), q="é") == ToolReply("found")
     assert desk.asked == [
@@ -98,7 +98,7 @@ def test_what_the_model_is_shown() -> None:
     assert len(tool(server, ListedTool("t", "", "x" * 9999, SCHEMA)).descriptor.description) == 4000
 
 
-def test_a_title_is_one_short_line_whatever_the_server_says() -> None:
+def test_a_title_is_one_short_line_whatever_the_server_sends() -> None:
     shouting = ListedTool("t", "\x1b[31mRed\n\n\u202eAlert " + "!" * 200, "", SCHEMA)
     title = tool(Server(CallResult("")), shouting).title({})
     assert title.startswith("The Library: [31mRed Alert !")
@@ -122,10 +122,10 @@ async def test_what_a_tool_says_went_wrong_is_an_error(desk: Desk) -> None:
 async def test_progress_is_told_and_not_too_often(desk: Desk) -> None:
     server = Server(CallResult("done"), (1, 3, "first\nword"), *[(2, 3, "more")] * 100)
     await desk.output(tool(server))
-    assert desk.told == ["1 of 3 first word\n"]
-    desk.told.clear()
+    assert desk.progress == ["1 of 3 first word\n"]
+    desk.progress.clear()
     await desk.output(tool(Server(CallResult("done"), (7, None, None))))
-    assert desk.told == ["7\n"]
+    assert desk.progress == ["7\n"]
 
 
 @pytest.mark.parametrize("module", [tool_module, sanitize])
