@@ -1,6 +1,6 @@
-"""Builds a daemon from its parts; the only room that names the concrete ones.
+"""The composition of a daemon from its parts: the only module that names the concrete ones.
 
-Nothing runs here, and nothing is decided that a client could decide.
+Nothing runs here, and everything that a client could decide is left to the client.
 """
 
 from __future__ import annotations
@@ -42,50 +42,55 @@ from sidecar.service.tracing import Tracer
 from sidecar.workspace.paths import resolve_path
 from sidecar.workspace.workspace import Workspace
 
-__all__ = ["Daemon", "SessionShelf", "build"]
-
 DEFAULT_ENGINE: Final = "windowBudget"
+_ENGINES: Final[dict[str, Callable[[], SessionEngine]]] = {
+    "windowBudget": WindowBudgetEngine,
+    "runtime": RuntimeEngine,
+    "agentcore": AgentcoreEngine,
+    "slidingWindow": SlidingWindowEngine,
+    "summarizing": SummarizingEngine,
+    "none": NoEngine,
+}
 
-Lifetime: TypeAlias = Literal["client", "shared"]
-"""Whose a daemon is: it ends with its one client, or some time after the last of several."""
+DaemonLifetime: TypeAlias = Literal["client", "shared"]
+"""The lifetime of a daemon: it ends with its only client, or some time after the last of several."""
 
-_LIFETIME_HINTS: Final[dict[Lifetime, str]] = {
-    "client": 'for a shared one start "sidecar serve --shared"',
-    "shared": 'for one of your own start "sidecar serve" without --shared',
+_LIFETIME_HINTS: Final[dict[DaemonLifetime, str]] = {
+    "client": 'for a shared daemon start "sidecar serve --shared"',
+    "shared": 'for a daemon of its own start "sidecar serve" without --shared',
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """A daemon that is ready to be given clients."""
+    """A daemon that is ready for clients."""
 
     service: Service
     workspace: Workspace
     models: ModelRegistry
-    lifetime: Lifetime = "client"
+    lifetime: DaemonLifetime = "client"
 
     def configure(self, options: Mapping[str, Any]) -> None:
-        """Take ``initializationOptions.sidecar`` of a client. Raises InvalidInput."""
+        """Apply the ``initializationOptions.sidecar`` of a client. Raises InvalidInput."""
         if not isinstance(options, Mapping):
             raise InvalidInput("initializationOptions.sidecar must be an object")
-        self._check_lifetime(options.get("lifetime", self.lifetime))
+        wanted = options.get("lifetime", self.lifetime)
+        if wanted != self.lifetime:  # it was decided by the command line, before the client could ask
+            message = f"this daemon's lifetime is {self.lifetime!r}, not {wanted!r:.50}"
+            raise InvalidInput(message, hint=_LIFETIME_HINTS[self.lifetime])
         if "models" in options:
             self.models.add_scripted(options["models"])
 
-    def _check_lifetime(self, wanted: Any) -> None:
-        # By the time a client can ask, it is decided: whoever started the process has chosen.
-        if wanted != self.lifetime:
-            message = f"this daemon's lifetime is {self.lifetime!r}, not {wanted!r:.50}"
-            raise InvalidInput(message, hint=_LIFETIME_HINTS[self.lifetime])
-
 
 def build(
-    home: Path | None = None, lifetime: Lifetime = "client", *, models: ModelRegistry | None = None
+    home: Path | None = None, lifetime: DaemonLifetime = "client", *, models: ModelRegistry | None = None
 ) -> Daemon:
-    """Return a daemon that keeps its state below *home*, the state directory when None.
+    """Return a daemon.
 
-    *lifetime* says whether it is one client's, or shared by several. *models* are those of the user whose
-    state is in *home*, when None.
+    Args:
+        home: the folder of its state; by default the state directory of the environment.
+        lifetime: whether it has one client, or is shared by several.
+        models: the known models; by default the ones that the settings in *home* name.
     """
     home = home or indusagi_home()
     workspace, models = Workspace(), models or ModelRegistry(setup=ModelSetup.of_user(home))
@@ -94,7 +99,7 @@ def build(
     parts = SessionDeps(
         models=models,
         workspace=workspace,
-        engines=_engines(),
+        engines=_ENGINES,
         toolbox=lambda context, observe: SessionToolBox(default_tools(), context, observe),
         tool_servers=SessionToolServers,
         resolve=lambda path, cwd: resolve_path(path, cwd, ()).path,
@@ -109,28 +114,28 @@ def build(
 
 
 class SessionShelf:
-    """``runtime.store`` as the hub wants it: opened under a lock for writing, read without one."""
+    """The sessions of ``runtime.store`` for the hub: opened under a lock for writing, read without one."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
 
     async def open(self, sid: str, *, create: bool) -> OpenedSession:
-        """Open *sid*, locked; a new one also where nothing can be stored now: its lines wait in memory."""
+        """Open *sid* under its lock; a new session also when the disk is unavailable, in memory for now."""
         try:
             release = self._store.lock(sid).release
         except StoreUnavailable:
             if not create:
                 raise
-            return await _opened(self._store.journal(sid), lambda: None)
+            return await _load(self._store.journal(sid), lambda: None)
         try:
-            return await _opened(self._store.journal(sid), release)
+            return await _load(self._store.journal(sid), release)
         except BaseException:
             release()
             raise
 
     async def open_in_memory(self, sid: str) -> OpenedSession:
-        """Return a session that is kept nowhere."""
-        return await _opened(journal_in_memory(sid), lambda: None)
+        """Return a session that is not stored."""
+        return await _load(journal_in_memory(sid), lambda: None)
 
     async def exists(self, sid: str) -> bool:
         """Whether *sid* is stored."""
@@ -141,11 +146,11 @@ class SessionShelf:
         return (await self._store.open(sid)).graph
 
     async def records(self, sid: str) -> Sequence[Mapping[str, Any]]:
-        """Return the records of *sid* that are no nodes."""
+        """Return the records of *sid* that are not nodes."""
         return (await self._store.open(sid)).records
 
     async def delete(self, sid: str) -> bool:
-        """Remove *sid* for good."""
+        """Delete *sid*; False when it is not stored."""
         return await self._store.delete(sid)
 
     async def metas(self) -> Sequence[Mapping[str, Any]]:
@@ -154,22 +159,11 @@ class SessionShelf:
         return [{**found.meta, "sid": found.session_id} for found in stored if found.meta is not None]
 
 
-async def _opened(journal: SessionJournal, release: Callable[[], None]) -> OpenedSession:
+async def _load(journal: SessionJournal, release: Callable[[], None]) -> OpenedSession:
     await journal.load()
     found = journal.integrity
     report = StoreReport(found.ok, found.repaired, found.missing)
     return OpenedSession(journal, journal.take_records(), report, release)
-
-
-def _engines() -> dict[str, Callable[[], SessionEngine]]:
-    return {
-        "windowBudget": WindowBudgetEngine,
-        "runtime": RuntimeEngine,
-        "agentcore": AgentcoreEngine,
-        "slidingWindow": SlidingWindowEngine,
-        "summarizing": SummarizingEngine,
-        "none": NoEngine,
-    }
 
 
 def _clock_ms() -> int:

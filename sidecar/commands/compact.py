@@ -76,14 +76,21 @@ def read_turns(file: Path) -> tuple[Turn, ...]:
     """Return the conversation in *file*. Raises UnreadableConversationError, OSError."""
     text = file.read_text(encoding="utf-8", errors="replace")
     if text.lstrip().startswith("["):
-        return _parse_messages(text)
+        try:
+            messages = json.loads(text)
+        except ValueError as error:
+            raise UnreadableConversationError(f"it is not valid JSON: {error}") from None
+        turns = [turn for message in _objects(messages) for turn in _parse_message(message)]
+        if not turns:
+            raise UnreadableConversationError("the array has no chat messages with role and content")
+        return heal(tuple(turns))
     store = SessionStore(file.parent)
-    turns = asyncio.run(store.journal(file.stem).load()) if file.suffix == ".jsonl" else ()
-    if not turns:
+    stored = asyncio.run(store.journal(file.stem).load()) if file.suffix == ".jsonl" else ()
+    if not stored:
         raise UnreadableConversationError(
             "it is neither a stored session (.jsonl) nor a JSON array of chat messages"
         )
-    return tuple(turns)
+    return tuple(stored)
 
 
 async def _condense(turns: Sequence[Turn], options: argparse.Namespace, notes: Screen) -> int:
@@ -136,19 +143,8 @@ def _tokens_by_kind(messages: Sequence[Message]) -> dict[str, int]:
     return tokens
 
 
-def _parse_messages(text: str) -> tuple[Turn, ...]:
-    """Return a JSON array of chat messages, in the form of the providers' APIs, as turns."""
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise UnreadableConversationError(f"it is not valid JSON: {error}") from None
-    turns = [turn for message in _objects(found) for turn in _parse_message(message)]
-    if not turns:
-        raise UnreadableConversationError("the array has no chat messages with role and content")
-    return heal(tuple(turns))
-
-
 def _parse_message(message: Mapping[str, Any]) -> list[Turn]:
+    """Return a chat message, in the form of the providers' APIs, as turns."""
     content = message.get("content")
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else _objects(content)
     blocks = tuple(block for part in parts if (block := _parse_block(part)) is not None)

@@ -76,35 +76,35 @@ class _Demo:
         """Run all steps and return the exit code."""
         started = time.monotonic()
         try:
-            with self._check_unchanged():
-                sid, known = await self._run_first_daemon()
-                await self._run_second_daemon(sid, known)
+            with self.check_unchanged():
+                sid, known = await self.run_first_daemon()
+                await self.run_second_daemon(sid, known)
         except FaultedTurnError as error:
             self._screen.problem(f"sidecar demo: a turn failed: {error}")
             return 1
         return self._checks.close(time.monotonic() - started)
 
-    async def _run_first_daemon(self) -> tuple[str, list[Any]]:
+    async def run_first_daemon(self) -> tuple[str, list[Any]]:
         """Run the steps of the first daemon; return the session and its nodes when the daemon is killed."""
-        async with self._daemon() as client:
+        async with self.daemon() as client:
             pid = (await client.status()).pid
             self._screen.line(f"sidecar demo, on the files of {self._files.folder}", "bold")
             self._screen.note(f"The daemon is process {pid}; its state is in {self._home} for now.")
             self._screen.note(f"The model is {_MODEL}, built in: it finds and cites, without network or key.")
             session = await client.start_session(self._files.folder, model=_MODEL)
-            await self._show_unsaved(session)
-            await self._ask_about_file(session)
+            await self.show_unsaved(session)
+            await self.ask_about_file(session)
             with add_on_disk(self._files.on_disk, DISK_LINE):
-                await self._show_stale(session)
-                done = await self._show_compaction(session)
-                await self._show_undo(session, done)
-                await self._show_full_window(session)
+                await self.show_stale(session)
+                done = await self.show_compaction(session)
+                await self.show_undo(session, done)
+                await self.show_full_window(session)
             known = await _nodes(session)
-            await self._kill(session, pid)
+            await self.kill(session, pid)
         return session.sid, known
 
-    async def _run_second_daemon(self, sid: str, known: list[Any]) -> None:
-        async with self._daemon() as client:
+    async def run_second_daemon(self, sid: str, known: list[Any]) -> None:
+        async with self.daemon() as client:
             session = await client.load_session(sid)
             now = await _nodes(session)
             self._checks.check(
@@ -113,23 +113,31 @@ class _Demo:
                 f"{len(now)} turns",
             )
             self._checks.check("every tool result follows its call", pairs_are_whole(now))
-            await self._ask(session, f"What is in {self._files.name(self._files.other)}?")
+            await self.ask(session, f"What is in {self._files.name(self._files.other)}?")
 
-    def _daemon(self) -> SidecarClient:
+    def daemon(self) -> SidecarClient:
         return SidecarClient.spawn(cwd=self._files.folder, env={"INDUSAGI_HOME": str(self._home)})
 
-    def _begin_step(self, title: str, note: str) -> None:
+    def begin_step(self, title: str, note: str) -> None:
         self._n_steps += 1
         self._screen.heading(f"{self._n_steps}  {title}")
         self._screen.note(note)
 
-    async def _ask(self, session: Session, question: str, quoted: int = _QUOTED_LINES) -> str:
+    async def ask(self, session: Session, question: str, quoted: int = _QUOTED_LINES) -> str:
         """Send a question, show the answer, check its citations, and return it."""
         self._screen.line(f"» {question}", "bold")
         texts: list[str] = []
         async for event in session.stream(question):
-            self._collect(event, texts)
             last = event
+            match event.kind:
+                case "toolStarted":
+                    self._screen.note(f"  · {event.data['title']}")
+                case "message":
+                    texts.extend(part["text"] for part in event.data["content"] if part["type"] == "text")
+                case "compaction" if event.data["status"] == "completed":
+                    self._auto_compactions.append(event.data)
+                case "faulted":
+                    raise FaultedTurnError(event.data["message"])
         answer = "\n".join(texts)
         n_cited, n_wrong = count_citations(answer, self._files.folder, {self._files.in_buffer: self._buffer})
         lines = [line for line in answer.split("\n") if line.startswith("- `")]
@@ -147,32 +155,21 @@ class _Demo:
             self._checks.check(f"{question} is answered with existing lines", False, f"{n_wrong} wrong ones")
         return answer
 
-    def _collect(self, event: ClientEvent, texts: list[str]) -> None:
-        match event.kind:
-            case "toolStarted":
-                self._screen.note(f"  · {event.data['title']}")
-            case "message":
-                texts.extend(part["text"] for part in event.data["content"] if part["type"] == "text")
-            case "compaction" if event.data["status"] == "completed":
-                self._auto_compactions.append(event.data)
-            case "faulted":
-                raise FaultedTurnError(event.data["message"])
-
-    async def _show_unsaved(self, session: Session) -> None:
+    async def show_unsaved(self, session: Session) -> None:
         file, name = self._files.in_buffer, self._files.name(self._files.in_buffer)
-        self._begin_step("Unsaved text comes first", f"{name} is open in an editor, with an unsaved line.")
+        self.begin_step("Unsaved text comes first", f"{name} is open in an editor, with an unsaved line.")
         await session.client.did_open(file, self._buffer)
-        answer = await self._ask(session, f"Where is `{_WORD}` in {name}?")
+        answer = await self.ask(session, f"Where is `{_WORD}` in {name}?")
         self._checks.check("the answer has the unsaved line", BUFFER_LINE in answer)
         self._checks.check("the file on disk does not have it", BUFFER_LINE not in _read(file))
 
-    async def _ask_about_file(self, session: Session) -> None:
+    async def ask_about_file(self, session: Session) -> None:
         name = self._files.name(self._files.on_disk)
-        self._begin_step("A file changes on disk", f"{name} is read; then it gets a new line.")
-        await self._ask(session, f"What is in {self._files.name(self._files.other)}?", quoted=0)
-        await self._ask(session, f"What is in {name}?")
+        self.begin_step("A file changes on disk", f"{name} is read; then it gets a new line.")
+        await self.ask(session, f"What is in {self._files.name(self._files.other)}?", quoted=0)
+        await self.ask(session, f"What is in {name}?")
 
-    async def _show_stale(self, session: Session) -> None:
+    async def show_stale(self, session: Session) -> None:
         file = self._files.on_disk
         found = await _wait_for_stale(session, file)
         self._checks.check(
@@ -181,11 +178,11 @@ class _Demo:
             str(dict(found)),
         )
 
-    async def _show_compaction(self, session: Session) -> Compaction:
+    async def show_compaction(self, session: Session) -> Compaction:
         folder = self._files.folder
-        self._begin_step("A manual compaction, after a preview", "Some more questions, then the preview.")
+        self.begin_step("A manual compaction, after a preview", "Some more questions, then the preview.")
         for file in (self._files.in_buffer, *self._files.more[-1:]):
-            await self._ask(session, f"What is in {self._files.name(file)}?", quoted=0)
+            await self.ask(session, f"What is in {self._files.name(file)}?", quoted=0)
         before, plan = await session.usage(), await session.preview()
         for line in plan_lines(plan, folder):
             self._screen.line(f"  · {line}")
@@ -197,10 +194,10 @@ class _Demo:
         is_smaller = done.post_tokens is not None and done.post_tokens < done.pre_tokens
         found = f"{done.status}, {done.pre_tokens} to {done.post_tokens} tokens"
         self._checks.check("the conversation is smaller", done.status == "completed" and is_smaller, found)
-        await self._check_restored(session)
+        await self.check_restored(session)
         return done
 
-    async def _check_restored(self, session: Session) -> None:
+    async def check_restored(self, session: Session) -> None:
         """Check the content that the model would get now."""
         files = self._files
         nodes = await _nodes(session)
@@ -217,17 +214,17 @@ class _Demo:
             self._checks.check(claim, line in text and is_fresh)
         self._checks.check("every tool result follows its call", pairs_are_whole(nodes))
 
-    async def _show_undo(self, session: Session, done: Compaction) -> None:
-        self._begin_step("Undo", "The old branch was kept; undo returns to it.")
+    async def show_undo(self, session: Session, done: Compaction) -> None:
+        self.begin_step("Undo", "The old branch was kept; undo returns to it.")
         undone = await session.undo()
         claim = f"{undone.restored_tokens:,} tokens are restored, and the conversation is as before"
         self._checks.check(claim, undone.head == done.before_head)
 
-    async def _show_full_window(self, session: Session) -> None:
-        self._begin_step("The window fills, and the daemon compacts", "More questions, until that happens.")
+    async def show_full_window(self, session: Session) -> None:
+        self.begin_step("The window fills, and the daemon compacts", "More questions, until that happens.")
         questions = [f"What is in {self._files.name(file)}?" for file in self._files.more]
         for question in questions[:_MOST_QUESTIONS]:
-            await self._ask(session, question, quoted=0)
+            await self.ask(session, question, quoted=0)
             if self._auto_compactions:
                 break
         else:
@@ -239,14 +236,14 @@ class _Demo:
         self._checks.check(claim, after < before and done["trigger"] == "auto", str(done["trigger"]))
         self._checks.check("every tool result follows its call", pairs_are_whole(await _nodes(session)))
 
-    async def _kill(self, session: Session, pid: int) -> None:
-        self._begin_step("kill -9 loses no settled turn", f"Process {pid} is killed in the middle of a turn.")
+    async def kill(self, session: Session, pid: int) -> None:
+        self.begin_step("kill -9 loses no settled turn", f"Process {pid} is killed in the middle of a turn.")
         await session.prompt(f"What is in {self._files.name(self._files.in_buffer)}?")
         await session.wait_for("toolStarted", timeout_s=_WAIT_S)
         os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
 
     @contextmanager
-    def _check_unchanged(self) -> Iterator[None]:
+    def check_unchanged(self) -> Iterator[None]:
         """Check at the end that the folder is as before."""
         files = (self._files.on_disk, self._files.in_buffer, self._files.other)
         before = [(file.read_bytes(), file.stat().st_mtime_ns) for file in files]

@@ -11,7 +11,7 @@ from sidecar.commands.terminal import Screen
 from sidecar.commands.views import FaultedTurnError, StopTurn, show_turn
 from sidecar.commands.with_daemon import INTERRUPTED, Interrupts, print_json, run_with_daemon
 from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
-from sidecar_client import ClientEvent, Session, SidecarClient, allow, reject
+from sidecar_client import ClientEvent, SidecarClient, allow, reject
 
 _EMPTY_PROMPT = """\
 sidecar run: the prompt is empty; type a task, as in
@@ -39,22 +39,18 @@ def run(options: argparse.Namespace) -> int:
     async def main(client: SidecarClient) -> int:
         session = await client.start_session(folder, model=options.model, engine=options.engine)
         with Interrupts() as interrupts, interrupts.stopping(StopTurn(session, screen)):
-            return await _answer(session, prompt, screen, as_json=options.json)
+            events = session.stream(prompt)
+            try:
+                settled = await show_turn(_print_events(events) if options.json else events, screen)
+            except FaultedTurnError as error:
+                screen.problem(f"sidecar: {error}")
+                return 1
+            if settled.data["stopReason"] == "cancelled":
+                screen.note(f'stopped; "sidecar chat --resume {session.sid}" continues from here')
+                return INTERRUPTED
+            return 0
 
     return run_with_daemon(main, folder, permission=allow if options.yes else refuse)
-
-
-async def _answer(session: Session, prompt: str, screen: Screen, *, as_json: bool) -> int:
-    events = session.stream(prompt)
-    try:
-        settled = await show_turn(_print_events(events) if as_json else events, screen)
-    except FaultedTurnError as error:
-        screen.problem(f"sidecar: {error}")
-        return 1
-    if settled.data["stopReason"] == "cancelled":
-        screen.note(f'stopped; "sidecar chat --resume {session.sid}" continues from here')
-        return INTERRUPTED
-    return 0
 
 
 async def _print_events(events: AsyncIterator[ClientEvent]) -> AsyncIterator[ClientEvent]:

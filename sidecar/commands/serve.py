@@ -49,7 +49,11 @@ async def _serve(fds: ProtocolFds, options: Namespace, lifetime: Lifetime) -> in
     ending.cancel()
     if is_line_framed(peeking.result() if peeking.done() else b""):
         return await _serve_agent_panel(stream, lifetime)
-    return await _serve_editor(stream, lifetime)
+    with loading():
+        from sidecar.commands.launch import LazyDaemon, server_info
+        from sidecar.server import LspOptions, serve_lsp
+
+    return await serve_lsp(stream, LspOptions(info=server_info(), open_backend=LazyDaemon().open), lifetime)
 
 
 async def _serve_agent_panel(stream: ByteStream, lifetime: Lifetime) -> int:
@@ -58,11 +62,3 @@ async def _serve_agent_panel(stream: ByteStream, lifetime: Lifetime) -> int:
         from sidecar.commands.launch import LazyDaemon, agent_info
 
     return await serve_acp(stream, AcpOptions(agent_info(), LazyDaemon().open), lifetime)
-
-
-async def _serve_editor(stream: ByteStream, lifetime: Lifetime) -> int:
-    with loading():
-        from sidecar.commands.launch import LazyDaemon, server_info
-        from sidecar.server import LspOptions, serve_lsp
-
-    return await serve_lsp(stream, LspOptions(info=server_info(), open_backend=LazyDaemon().open), lifetime)

@@ -45,7 +45,7 @@ async def list_sessions(
     Args:
         client: a started client.
         cwd: only sessions of this folder; None for all.
-        query: only sessions whose title has these words; None for all.
+        query: only sessions with these words in the title; None for all.
     """
     cursor: str | None = None
     found: list[SessionSummary] = []

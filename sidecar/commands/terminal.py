@@ -293,17 +293,17 @@ class InputLines:
 
     def _run(self) -> None:
         rest = b""
-        while data := self._read_chunk():
+        while True:
+            try:
+                data = self._raw.read(_CHUNK_BYTES) if self._raw else None
+            except OSError:  # a terminal that went away
+                data = None
+            if not data:
+                break
             *lines, rest = (rest + data).split(b"\n")
             self._pass_on([line.decode("utf-8", "replace").rstrip("\r") for line in lines])
         last = rest.decode("utf-8", "replace").rstrip("\r")
         self._pass_on([last, None] if rest else [None])
-
-    def _read_chunk(self) -> bytes:
-        try:
-            return (self._raw.read(_CHUNK_BYTES) if self._raw else None) or b""
-        except OSError:  # a terminal that went away
-            return b""
 
     def _pass_on(self, lines: Sequence[str | None]) -> None:
         """Queue the lines of one chunk together, so that dropping typed lines drops all of them."""

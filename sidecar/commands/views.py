@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from sidecar.commands.terminal import Screen, bar, short_path
 from sidecar.protocol.codec import to_wire
@@ -42,13 +42,14 @@ class StopTurn:
     def __call__(self) -> None:
         """Request the stop; the turn then settles as any other."""
         self._screen.note("stopping; Ctrl-C again leaves at once")
-        self._request = asyncio.ensure_future(self._interrupt())
 
-    async def _interrupt(self) -> None:
-        try:
-            await self._session.interrupt()
-        except SidecarClientError as error:
-            self._screen.problem(str(error))
+        async def interrupt() -> None:
+            try:
+                await self._session.interrupt()
+            except SidecarClientError as error:
+                self._screen.problem(str(error))
+
+        self._request = asyncio.ensure_future(interrupt())
 
 
 async def show_turn(events: AsyncIterator[ClientEvent], screen: Screen) -> ClientEvent:
@@ -72,7 +73,7 @@ def display_path(uri: str, folder: Path | None = None) -> str:
 
 
 def _show_event(event: ClientEvent, screen: Screen, streamed: set[str]) -> None:
-    """Show one event; *streamed* has the ids of the messages whose text was shown as deltas."""
+    """Show one event; *streamed* has the ids of messages that were shown as deltas."""
     data = event.data
     match event.kind:
         case "textDelta":
@@ -92,8 +93,13 @@ def _show_event(event: ClientEvent, screen: Screen, streamed: set[str]) -> None:
                 lines = str(data["content"]).strip().splitlines()
                 screen.note(f"  failed: {lines[0] if lines else 'no output'}")
             screen.wait("thinking, Ctrl-C stops it")
-        case "compaction":
-            _show_compaction(data, screen)
+        case "compaction" if data["status"] == "in_progress":
+            screen.wait("condensing the older part of the conversation")
+        case "compaction" if data["status"] == "completed":
+            sizes = f"{data['preTokens']:,} to {data['postTokens']:,} tokens"
+            screen.note(f"· compacted automatically, {sizes}; /undo restores it")
+        case "compaction" if data["status"] == "failed":
+            screen.note(f"· could not compact: {data.get('error') or data.get('reason')}", "yellow")
         case "fileStale":
             screen.note(f"· {display_path(data['uri'])} has changed since it was read")
         case "retry":
@@ -104,17 +110,6 @@ def _show_event(event: ClientEvent, screen: Screen, streamed: set[str]) -> None:
             screen.note(f"· {text}", "red" if data["severity"] == "error" else "dim")
         case "gap":
             screen.note("· some events were missed")
-
-
-def _show_compaction(data: Mapping[str, Any], screen: Screen) -> None:
-    match data["status"]:
-        case "in_progress":
-            screen.wait("condensing the older part of the conversation")
-        case "completed":
-            sizes = f"{data['preTokens']:,} to {data['postTokens']:,} tokens"
-            screen.note(f"· compacted automatically, {sizes}; /undo restores it")
-        case "failed":
-            screen.note(f"· could not compact: {data.get('error') or data.get('reason')}", "yellow")
 
 
 def show_parts(screen: Screen, usage: ContextUsage) -> None:

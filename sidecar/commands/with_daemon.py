@@ -66,15 +66,24 @@ def run_with_daemon(
 
 
 def run_to_end(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
-    """Run *work* and return its exit code: 1 when the daemon fails, 130 when it is interrupted."""
+    """Run *work* and return its exit code: 1 when the daemon fails, 130 when it is interrupted.
+
+    SIGTERM and SIGHUP interrupt it as Ctrl-C does, so that it can put its changes back.
+    """
+
+    def interrupt(_number: int, _frame: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    saved = [(number, signal.signal(number, interrupt)) for number in _ending_signals()]
     try:
-        with _signals_as_interrupts():
-            return asyncio.run(work())
+        return asyncio.run(work())
     except SidecarClientError as error:
         Screen(sys.stderr).problem(f"sidecar: {format_error(error)}")
         return 1
     except asyncio.CancelledError:
         return INTERRUPTED
+    finally:
+        _restore(saved)
 
 
 def format_error(error: SidecarClientError) -> str:
@@ -137,20 +146,6 @@ class Interrupts:
             yield
         finally:
             self._stop = None
-
-
-@contextlib.contextmanager
-def _signals_as_interrupts() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP interrupt the work inside as Ctrl-C does, so that it can put things back."""
-
-    def interrupt(_number: int, _frame: object) -> None:
-        signal.raise_signal(signal.SIGINT)
-
-    saved = [(number, signal.signal(number, interrupt)) for number in _ending_signals()]
-    try:
-        yield
-    finally:
-        _restore(saved)
 
 
 def _ending_signals() -> list[signal.Signals]:

@@ -80,7 +80,7 @@ class Feed:
             self._add_gap(items, event.seq - 1)
             self.cursor = event.seq
             if self.projection.wants(event.data.kind):
-                merged = _merge(items[-1], event) if items and is_mergeable(event) else None
+                merged = merge_deltas(items[-1], event) if items and is_mergeable(event) else None
                 if merged is None:
                     items.append(event)
                 else:
@@ -102,7 +102,7 @@ def is_mergeable(event: Event) -> bool:
     return event.data.kind in _MERGEABLE
 
 
-def _merge(before: FeedItem, event: Event) -> Event | None:
+def merge_deltas(before: FeedItem, event: Event) -> Event | None:
     """Return *before* with the delta of *event* added, or None when they are not parts of one message."""
     if isinstance(before, Gap) or before.data.kind != event.data.kind or before.turn_id != event.turn_id:
         return None

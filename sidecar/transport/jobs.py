@@ -7,6 +7,7 @@ This has never run on Windows: its tests call it with a stand-in for the system 
 from __future__ import annotations
 
 import ctypes
+import logging
 from typing import Final, Protocol
 
 _EXTENDED_LIMITS: Final = 9
@@ -62,6 +63,14 @@ def load_kernel32() -> Kernel32 | None:
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
     return library
+
+
+def hold_children() -> None:
+    """Put this process into a job that ends with it, or log a warning."""
+    system = load_kernel32()
+    if system is None or not end_children_with_us(system):
+        message = "Windows gave no job object: tool processes may outlive a daemon that is killed"
+        logging.getLogger("sidecar.transport").warning(message)
 
 
 def end_children_with_us(system: Kernel32) -> bool:

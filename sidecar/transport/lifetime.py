@@ -1,8 +1,8 @@
 """The end of the process: its reasons (signals, the parent, the client's process) and its grace period.
 
 :class:`Lifetime` takes the first reason and starts a clock. When the grace period is over the process is
-gone, settled or not, even if its threads and its event loop hang. What there is to settle is decided by the
-caller of :func:`supervise`.
+gone, settled or not, even if its threads and its event loop hang. The caller of :func:`supervise`
+decides how to settle.
 """
 
 from __future__ import annotations
@@ -160,19 +160,29 @@ async def _run_at_most(seconds: float, work: Awaitable[None], action: str) -> No
 
 
 def run(main: Callable[[Lifetime], Coroutine[Any, Any, int]], *, grace_s: float = GRACE_S) -> NoReturn:
-    """Run *main* in an event loop, then end the process with its exit code, whatever threads still run."""
+    """Run *main* in an event loop, then end the process with its exit code, without waiting for threads."""
 
     async def run_main() -> int:
         # The hard end flushes nothing: writing the log may be the very thing that hangs.
         lifetime = Lifetime(grace_s, os._exit)
         lifetime.handle_signals()
         if os.name == "nt":
-            _hold_children()
+            # Imported here: it loads ctypes, and an editor would wait for that.
+            from sidecar.transport.jobs import hold_children
+
+            hold_children()
         return await main(lifetime)
+
+    def log_loop_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if error is None:
+            _log.error("event loop: %s", context["message"])
+        else:
+            log_fault(f"event loop: {context['message']}", error)
 
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    loop.set_exception_handler(_log_loop_fault)
+    loop.set_exception_handler(log_loop_fault)
     code = 1
     try:
         code = loop.run_until_complete(run_main())
@@ -186,20 +196,3 @@ def leave(code: int) -> NoReturn:
     with contextlib.suppress(Exception):  # a log that cannot be written must not keep the process
         logging.shutdown()
     os._exit(code)
-
-
-def _hold_children() -> None:
-    # Imported here: it loads ctypes, and an editor would wait for that.
-    from sidecar.transport.jobs import end_children_with_us, load_kernel32
-
-    system = load_kernel32()
-    if system is None or not end_children_with_us(system):
-        _log.warning("Windows gave no job object: tool processes may outlive a daemon that is killed")
-
-
-def _log_loop_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    error = context.get("exception")
-    if error is None:
-        _log.error("event loop: %s", context["message"])
-    else:
-        log_fault(f"event loop: {context['message']}", error)

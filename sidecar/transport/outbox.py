@@ -211,31 +211,27 @@ class Outbox:
         self._soon = self._later = None
 
     def _take_batch(self) -> Iterator[bytes]:
-        """Take framed messages off the queue until a batch is full."""
+        """Take framed messages off the queue until a batch is full; a mark yields events of its log."""
         size = 0
         while self._queue and size < _BATCH_BYTES:
             head = self._queue[0]
-            if isinstance(head, _Mark):
-                for framed in self._pull_events(head):
-                    size += len(framed)
-                    yield framed
-            else:
+            if not isinstance(head, _Mark):
                 self._queue.popleft()
                 self._queued_bytes -= len(head)
                 size += len(head)
                 yield head
-
-    def _pull_events(self, mark: _Mark) -> Iterator[bytes]:
-        """Yield the next framed events of *mark*, and remove it from the queue with its last ones."""
-        items = mark.feed.take(mark.up_to, _PULL_EVENTS)
-        if mark.feed.cursor >= mark.up_to:
-            self._queue.popleft()
-            followed = self._logs.get(mark.feed.log.sid)
-            if followed is not None and followed.mark is mark:
-                followed.mark, followed.waiting_chars = None, 0
-        for item in items:
-            try:
-                yield from map(self._frame, mark.feed.projection.encode(item))
-            except Exception as error:
-                # One event that cannot be encoded must not stop all others.
-                log_fault("encoding an event", error)
+                continue
+            items = head.feed.take(head.up_to, _PULL_EVENTS)
+            if head.feed.cursor >= head.up_to:
+                self._queue.popleft()
+                followed = self._logs.get(head.feed.log.sid)
+                if followed is not None and followed.mark is head:
+                    followed.mark, followed.waiting_chars = None, 0
+            for item in items:
+                try:
+                    for framed in map(self._frame, head.feed.projection.encode(item)):
+                        size += len(framed)
+                        yield framed
+                except Exception as error:
+                    # One event that cannot be encoded must not stop all others.
+                    log_fault("encoding an event", error)

@@ -222,30 +222,25 @@ class Peer:
         self._proceed()
 
     def _proceed(self) -> None:
-        """Handle the frames that are here, while the client reads its answers and for one slice of time."""
+        """Handle the present frames, at least one, while the client reads and for one slice of time."""
         if self._soon is not None:
             self._soon.cancel()
             self._soon = None
-        if not self._handle_frames():
-            self._stream.pause_reading()
-            self._soon = self._loop.call_soon(self._proceed)
-        elif self._is_input_over:
-            self._ended.set()
-        elif self.outbox.is_full or self._is_closing:
-            self._stream.pause_reading()
-        else:
-            self._stream.resume_reading()
-
-    def _handle_frames(self) -> bool:
-        """Handle at least one frame; False when the slice of time was over before the last one."""
         until = self._loop.time() + _SLICE_S
         while not self._is_closing and not self.outbox.is_full and self._has_frame():
             frame, self._next = self._next, None
             assert frame is not None
             self._handle_frame(frame)
             if self._loop.time() >= until and self._has_frame():
-                return False
-        return True
+                self._stream.pause_reading()
+                self._soon = self._loop.call_soon(self._proceed)
+                return
+        if self._is_input_over:
+            self._ended.set()
+        elif self.outbox.is_full or self._is_closing:
+            self._stream.pause_reading()
+        else:
+            self._stream.resume_reading()
 
     def _has_frame(self) -> bool:
         """Whether there is a next frame."""

@@ -276,16 +276,31 @@ class ThreadStream(StreamBase):
         self._may_read.set()
 
     def _run_reader(self) -> None:
+        def finish(data: bytes) -> None:
+            if not data:
+                self._end(is_lost=False)
+                return
+            self._deliver(data)
+            if not self._is_paused:
+                self._may_read.set()
+
         while self._may_read.wait():
             self._may_read.clear()
             try:
                 data = os.read(self._fds.read_fd, _CHUNK_BYTES)
             except OSError:
                 data = b""
-            if self._is_lost or not self._call_in_loop(self._finish_read, data) or not data:
+            if self._is_lost or not self._call_in_loop(finish, data) or not data:
                 return
 
     def _run_writer(self) -> None:
+        def finish(is_sent: bool) -> None:
+            self._unsent = None
+            if not is_sent:
+                self._end(is_lost=True)
+            elif self._receiver is not None and not self._is_lost:
+                self._receiver.on_writable()
+
         while self._to_write.acquire():
             if (data := self._unsent) is None:
                 return
@@ -295,23 +310,8 @@ class ThreadStream(StreamBase):
                     view = view[os.write(self._fds.write_fd, view) :]
             except OSError:
                 is_sent = False
-            if not self._call_in_loop(self._finish_write, is_sent):
+            if not self._call_in_loop(finish, is_sent):
                 return
-
-    def _finish_read(self, data: bytes) -> None:
-        if not data:
-            self._end(is_lost=False)
-            return
-        self._deliver(data)
-        if not self._is_paused:
-            self._may_read.set()
-
-    def _finish_write(self, is_sent: bool) -> None:
-        self._unsent = None
-        if not is_sent:
-            self._end(is_lost=True)
-        elif self._receiver is not None and not self._is_lost:
-            self._receiver.on_writable()
 
     def _call_in_loop(self, function: Callable[[T], None], argument: T) -> bool:
         """Run *function* in the event loop; False when the loop is closed."""

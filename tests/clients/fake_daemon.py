@@ -62,6 +62,16 @@ def leave_child(_message: Any) -> None:
     os._exit(4)
 
 
+INTRODUCTION: dict[str, Any] = {}
+"""The params of ``initialize``."""
+
+
+def initialize(message: Any) -> None:
+    """Answer the handshake, and keep its params."""
+    INTRODUCTION.update(message["params"])
+    write(frame({"id": message["id"], "result": READY}))
+
+
 ON_REQUEST: dict[str, Callable[[Any], Any]] = {
     "crash": crash,
     "garbage": garbage,
@@ -71,7 +81,8 @@ ON_REQUEST: dict[str, Callable[[Any], Any]] = {
     "leaveChild": leave_child,
     "pid": lambda m: write(frame({"id": m["id"], "result": os.getpid()})),
     "where": lambda m: write(frame({"id": m["id"], "result": [os.getcwd(), os.environ.get("EXTRA")]})),
-    "initialize": lambda m: write(frame({"id": m["id"], "result": READY})),
+    "initialize": initialize,
+    "introduction": lambda m: write(frame({"id": m["id"], "result": INTRODUCTION})),
     "shutdown": lambda m: write(frame({"id": m["id"], "result": None})),
 }
 

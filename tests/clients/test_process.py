@@ -31,10 +31,10 @@ async def test_a_daemon_runs_where_and_with_what_it_is_told_and_ends_with_its_cl
 async def test_the_introduction_names_the_process_to_watch_and_the_folder(tmp_path: Path) -> None:
     client = client_of(cwd=tmp_path)
     async with client:
-        said = client._introduction()
-    assert said["processId"] == os.getpid()
-    assert said["rootUri"] == tmp_path.as_uri()
-    assert said["workspaceFolders"] == [{"uri": tmp_path.as_uri(), "name": tmp_path.name}]
+        introduction = await client.request("introduction")
+    assert introduction["processId"] == os.getpid()
+    assert introduction["rootUri"] == tmp_path.as_uri()
+    assert introduction["workspaceFolders"] == [{"uri": tmp_path.as_uri(), "name": tmp_path.name}]
 
 
 async def test_messages_may_be_large_and_come_in_pieces_both_ways() -> None:

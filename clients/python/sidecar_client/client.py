@@ -224,21 +224,21 @@ class SidecarClient(Calls, DocumentSync):
 
     def progress(self, token: str | int | None = None) -> AsyncIterator[Mapping[str, Any]]:
         """Return the params of every future ``$/progress``; with *token* only its own, until its end."""
-        return _follow_progress(self.notifications(), token)
+        notifications = self.notifications()
+
+        async def follow() -> AsyncIterator[Mapping[str, Any]]:
+            async for notification in notifications:
+                params = notification.params
+                if notification.method == "$/progress" and token in (None, params.get("token")):
+                    yield params
+                    if token is not None and _object_at(params, "value").get("kind") == "end":
+                        return
+
+        return follow()
 
     async def _shake_hands(self) -> Mapping[str, Any]:
-        answer = await self.request("initialize", self._introduction())
-        await self.notify("initialized", {})
-        server = _object_at(answer, "capabilities", "experimental", "sidecar")
-        if server.get("protocol") != PROTOCOL:
-            raise UnexpectedAnswer(
-                f"this is not a daemon of protocol {PROTOCOL}; it describes itself with {server or 'nothing'}"
-            )
-        return server
-
-    def _introduction(self) -> dict[str, Any]:
         uri = self._root.as_uri() if self._root is not None else None
-        return {
+        introduction = {
             "processId": os.getpid() if self._root is not None else None,
             "clientInfo": {"name": "sidecar_client"},
             "rootUri": uri,
@@ -246,6 +246,14 @@ class SidecarClient(Calls, DocumentSync):
             "capabilities": _merge(_capabilities(self._setup), self._setup.get("capabilities", {})),
             "initializationOptions": {"sidecar": dict(self._setup.get("options", {}))},
         }
+        answer = await self.request("initialize", introduction)
+        await self.notify("initialized", {})
+        server = _object_at(answer, "capabilities", "experimental", "sidecar")
+        if server.get("protocol") != PROTOCOL:
+            raise UnexpectedAnswer(
+                f"this is not a daemon of protocol {PROTOCOL}; it describes itself with {server or 'nothing'}"
+            )
+        return server
 
 
 def _capabilities(setup: Setup) -> dict[str, Any]:
@@ -280,14 +288,3 @@ def _merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
 
 def _folder(cwd: str | Path) -> Path:
     return Path(cwd).absolute()
-
-
-async def _follow_progress(
-    notifications: LogReader[Notification], token: str | int | None
-) -> AsyncIterator[Mapping[str, Any]]:
-    async for notification in notifications:
-        params = notification.params
-        if notification.method == "$/progress" and token in (None, params.get("token")):
-            yield params
-            if token is not None and _object_at(params, "value").get("kind") == "end":
-                return

@@ -65,7 +65,10 @@ class RpcConnection:
         if isinstance(reply, ConnectionLost):
             raise reply.with_traceback(None)
         if reply.error is not None:
-            raise _refusal(reply.error)
+            data = reply.error.get("data")
+            if not isinstance(data, Mapping):
+                data = {} if data is None else {"details": data}
+            raise SidecarRequestError(reply.error.get("code", 0), reply.error.get("message", ""), data)
         return reply.result
 
     async def notify(self, method: str, params: Any) -> None:
@@ -188,10 +191,3 @@ class RpcConnection:
         tail = self.link.stderr_tail if self.link is not None else ""
         reason = f"the daemon's output is not valid protocol: {problem}"
         self.lost(ProtocolViolation(reason, stderr_tail=tail))
-
-
-def _refusal(error: Mapping[str, Any]) -> SidecarRequestError:
-    data = error.get("data")
-    if not isinstance(data, Mapping):
-        data = {} if data is None else {"details": data}
-    return SidecarRequestError(error.get("code", 0), error.get("message", ""), data)

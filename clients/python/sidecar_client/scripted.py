@@ -122,21 +122,16 @@ class ScriptedDaemon:
             self._news.set()
             self._news = asyncio.Event()
             if isinstance(message, jsonrpc.Request):
-                self._answer(message)
+                try:
+                    if message.method not in self.answers:
+                        problem = "the script has no such method"
+                        raise SidecarRequestError(-32601, problem, {"kind": "methodNotFound"})
+                    result = self.answers[message.method](message.params)
+                except SidecarRequestError as error:
+                    body = jsonrpc.encode_error(message.id, error.code, error.message, error.data)
+                    self.send(frame_with_header(body))
+                else:
+                    if result is not NO_ANSWER:
+                        self.send(frame_with_header(jsonrpc.encode_result(message.id, result)))
             elif isinstance(message, jsonrpc.Response):
                 self._requests.pop(message.id).set_result(message)
-
-    def _answer(self, request: jsonrpc.Request) -> None:
-        try:
-            result = self.answers.get(request.method, _unknown)(request.params)
-        except SidecarRequestError as error:
-            self.send(
-                frame_with_header(jsonrpc.encode_error(request.id, error.code, error.message, error.data))
-            )
-        else:
-            if result is not NO_ANSWER:
-                self.send(frame_with_header(jsonrpc.encode_result(request.id, result)))
-
-
-def _unknown(_params: Any) -> Any:
-    raise SidecarRequestError(-32601, "the script has no such method", {"kind": "methodNotFound"})
