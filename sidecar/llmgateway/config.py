@@ -1,9 +1,9 @@
-"""What the user wrote about models: ``config.toml`` of the state directory, ``.sidecar.toml`` of a folder.
+"""Settings of models: ``config.toml`` of the state directory, ``.sidecar.toml`` of a folder.
 
-Keys are in neither: they have places of their own. A folder's file says which model to use; where models are
-reached it may say only once the user has listed the folder under ``trusted``, because whoever wrote it would
-receive keys and conversations. It is read before the user has seen it, so its size and nesting are bounded
-and it must lie in the folder. A file with a mistake is left out whole, and the user is told of the mistake.
+Keys are in neither of them. A folder's file chooses a model; it may set the addresses of models only once the
+user has listed the folder under ``trusted``, because its author would receive keys and conversations. It is
+read before the user has seen it, so its size and nesting are bounded and it must lie in the folder. A file
+with a mistake is left out whole, and the mistake is reported.
 """
 
 from __future__ import annotations
@@ -23,17 +23,6 @@ from sidecar.llmgateway.names import Provider, Providers
 from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.files import DiskText, read_text
 from sidecar.workspace.paths import read_project_text
-
-__all__ = [
-    "CONFIG_FILE",
-    "FOLDER_FILE",
-    "CostEntry",
-    "ModelEntry",
-    "ModelSettings",
-    "from_environment",
-    "read_folder_settings",
-    "read_settings",
-]
 
 CONFIG_FILE: Final = "config.toml"
 FOLDER_FILE: Final = ".sidecar.toml"
@@ -66,9 +55,9 @@ class CostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the user knows of a model; what is None stays as the catalogue has it.
+    """The user's settings of a model; None keeps the value of the catalogue.
 
-    *provider* and *name* make the entry's own id another name for the model *name* of *provider*.
+    *provider* and *name* make the id of the entry another name for the model *name* of *provider*.
     """
 
     provider: str | None = None
@@ -102,12 +91,12 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trusted: list[str] = []
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """What is set; None and empty leave it to what lies below.
+    """Settings of one level; None and empty leave a setting to the level below.
 
-    *trusted* are folders whose own file may say where models are reached. *problems* are the sentences to
-    tell the user about files that could not be used.
+    *trusted* are the folders with a file that may set addresses of models. *problems* are sentences for the
+    user about files that could not be used.
     """
 
     model: str | None = None
@@ -120,7 +109,7 @@ class ModelSettings:
     problems: tuple[str, ...] = ()
 
     def under(self, upper: ModelSettings) -> ModelSettings:
-        """Return these settings with those of *upper* on top."""
+        """Return these settings, overridden by the settings of *upper*."""
         return ModelSettings(
             model=upper.model or self.model,
             summarizer=upper.summarizer or self.summarizer,
@@ -134,16 +123,17 @@ class ModelSettings:
 
 
 def read_settings(home: Path) -> ModelSettings:
-    """Return what ``config.toml`` of the state directory *home* says."""
+    """Return the settings in ``config.toml`` of the state directory *home*."""
     path = home / CONFIG_FILE
     return _read(path, lambda: read_text(path, SETTINGS_LIMIT_BYTES))
 
 
 def read_folder_settings(folder: Path, trusted: tuple[str, ...]) -> ModelSettings:
-    """Return what ``.sidecar.toml`` of *folder* says, as far as it may say it."""
+    """Return the settings in ``.sidecar.toml`` of *folder*; those that it may not set become a problem."""
     path = folder / FOLDER_FILE
     found = replace(_read(path, lambda: read_project_text(path, (folder,), SETTINGS_LIMIT_BYTES)), trusted=())
-    if not (found.providers or found.models) or _is_trusted(folder, trusted):
+    trusted_folders = {Path(each).expanduser().resolve() for each in trusted}
+    if not (found.providers or found.models) or folder.resolve() in trusted_folders:
         return found
     problem = (
         f"{path}: [providers] and [models] are not used, because this folder is not trusted; "
@@ -153,12 +143,8 @@ def read_folder_settings(folder: Path, trusted: tuple[str, ...]) -> ModelSetting
 
 
 def from_environment() -> ModelSettings:
-    """Return what the variables ``INDUSAGI_MODEL`` and ``INDUSAGI_SUMMARIZER`` say."""
+    """Return the settings in the variables ``INDUSAGI_MODEL`` and ``INDUSAGI_SUMMARIZER``."""
     return ModelSettings(model=read_env("model") or None, summarizer=read_env("summarizer") or None)
-
-
-def _is_trusted(folder: Path, trusted: tuple[str, ...]) -> bool:
-    return folder.resolve() in {Path(each).expanduser().resolve() for each in trusted}
 
 
 def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
@@ -166,7 +152,16 @@ def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
         text = read().text
         if is_nested_too_deep(text):
             raise ValueError(f"it nests deeper than {MAX_NESTING} levels")
-        return _settings(msgspec.convert(tomllib.loads(text), _File))
+        file = msgspec.convert(tomllib.loads(text), _File)
+        return ModelSettings(
+            model=file.model,
+            summarizer=file.summarizer,
+            thinking=file.thinking,
+            max_output_tokens=file.max_output_tokens,
+            models=file.models,
+            providers={name: _provider(name, entry) for name, entry in file.providers.items()},
+            trusted=tuple(file.trusted),
+        )
     except FileAccessError as problem:
         is_missing = problem.problem == "notFound"
         return ModelSettings(problems=() if is_missing else (f"{path} is not used: {problem.message}",))
@@ -190,18 +185,6 @@ def is_nested_too_deep(text: str) -> bool:
         if depth > MAX_NESTING:
             return True
     return _LONG_KEY.search(structure) is not None
-
-
-def _settings(file: _File) -> ModelSettings:
-    return ModelSettings(
-        model=file.model,
-        summarizer=file.summarizer,
-        thinking=file.thinking,
-        max_output_tokens=file.max_output_tokens,
-        models=file.models,
-        providers={name: _provider(name, entry) for name, entry in file.providers.items()},
-        trusted=tuple(file.trusted),
-    )
 
 
 def _provider(name: str, entry: _ProviderEntry) -> Provider:

@@ -1,7 +1,7 @@
-"""Where keys come from: the environment, ``auth.json`` of the state directory, the system's keyring.
+"""Keys of providers: from the environment, ``auth.json`` of the state directory, the system's keyring.
 
-A key is found when a call needs it and kept nowhere else. It is never logged, and no error, event or ``repr``
-holds one. Blocking; the event loop asks from a thread.
+A key is looked up when a call needs it and kept nowhere else. It is never logged, and no error, event or
+``repr`` holds one. Look-ups block: the event loop makes them in a thread.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,8 +19,6 @@ from typing import Final, TypeAlias
 from sidecar._internal.env import read_raw
 from sidecar.llmgateway.contract import GatewayError, gateway_error
 from sidecar.llmgateway.names import Provider
-
-__all__ = ["AUTH_FILE", "Credentials", "Key", "Keyring", "how_to_set", "system_keyring"]
 
 AUTH_FILE: Final = "auth.json"
 KEYRING_SERVICE: Final = "sidecar"
@@ -33,7 +31,7 @@ Keyring: TypeAlias = Callable[[str], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key, and where it was found: safe to show, the key itself is not."""
+    """A key, and its source, which is safe to show."""
 
     value: str = field(repr=False)
     source: str
@@ -52,52 +50,58 @@ class Credentials:
         Raises:
             GatewayError: ``auth``, when ``auth.json`` is there and cannot be used.
         """
-        return self._from_environment(provider) or self._from_file(provider) or self._from_keyring(provider)
+        for variable in provider.key_env:
+            if key := (read_raw(variable) or "").strip():
+                return Key(key, variable)
+        # A key may be stored under either name: `openai-chat` shares the key of `openai`.
+        names = tuple(dict.fromkeys((provider.id, provider.published_as or provider.id)))
+        stored = self._stored_keys()
+        stored_value = next((stored[name] for name in names if name in stored), None)
+        if stored_value is not None:
+            if not isinstance(stored_value, str) or not stored_value.strip():
+                raise gateway_error("auth", f"{AUTH_FILE}: the key of {provider.id!r} must be a string")
+            return Key(stored_value.strip(), AUTH_FILE)
+        if self._keyring is not None:
+            for name in names:
+                if value := self._keyring(name):
+                    return Key(value, "keyring")
+        return None
 
     @property
     def has_keyring(self) -> bool:
-        """Whether the system's keyring is asked."""
+        """Whether the system's keyring is searched."""
         return self._keyring is not None
 
     def problem(self) -> str | None:
-        """Return why ``auth.json`` is there and cannot be used, None when nothing is wrong with it."""
-        path = self._home / AUTH_FILE if self._home is not None else None
+        """Return the reason why ``auth.json`` is there and cannot be used, None when it can."""
         try:
-            if path is not None and path.is_file():
-                _read(path)
+            self._stored_keys()
         except GatewayError as error:
             return error.message
         return None
 
-    def _from_environment(self, provider: Provider) -> Key | None:
-        for name in provider.key_env:
-            if value := (read_raw(name) or "").strip():
-                return Key(value, name)
-        return None
-
-    def _from_file(self, provider: Provider) -> Key | None:
+    def _stored_keys(self) -> dict[str, object]:
+        """Return the keys in ``auth.json`` by provider, none without that file."""
         path = self._home / AUTH_FILE if self._home is not None else None
         if path is None or not path.is_file():
-            return None
-        keys = _read(path)
-        value = next((keys[name] for name in _names(provider) if name in keys), None)
-        if value is None:
-            return None
-        if not isinstance(value, str) or not value.strip():
-            raise gateway_error("auth", f"{AUTH_FILE}: the key of {provider.id!r} must be a string")
-        return Key(value.strip(), AUTH_FILE)
-
-    def _from_keyring(self, provider: Provider) -> Key | None:
-        if self._keyring is None:
-            return None
-        for name in _names(provider):
-            if value := self._keyring(name):
-                return Key(value, "keyring")
-        return None
+            return {}
+        mode = path.stat().st_mode
+        if os.name == "posix" and mode & _FOR_OTHERS:
+            found = f"{AUTH_FILE} can be read by others (mode {stat.S_IMODE(mode):04o}) and is not used"
+            raise gateway_error("auth", f"{found}; run: chmod 600 {path.name} in the state directory")
+        try:
+            keys = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            found = f"{AUTH_FILE} is not valid JSON"
+            raise gateway_error("auth", f"{found}; write an object of keys by provider") from None
+        if not isinstance(keys, dict):
+            found = f"{AUTH_FILE} is not a JSON object"
+            raise gateway_error("auth", f"{found}; write an object of keys by provider")
+        return keys
 
 
 def how_to_set(provider: Provider) -> str:
-    """Say in one sentence how *provider* gets its key.
+    """Return one sentence on how to give *provider* its key.
 
     >>> how_to_set(Provider("openai", "openai-chat", key_env=("OPENAI_API_KEY",)))
     'set OPENAI_API_KEY, or put {"openai": "..."} into auth.json of the state directory (mode 0600)'
@@ -108,42 +112,26 @@ def how_to_set(provider: Provider) -> str:
 
 def system_keyring() -> Keyring | None:
     """Return the system's keyring, or None where the ``keyring`` package is not installed."""
-    return _ask_keyring if find_spec("keyring") is not None else None
+    return search_keyring if find_spec("keyring") is not None else None
 
 
-def _ask_keyring(name: str) -> str | None:
-    """Ask in a thread that nobody has to wait for: an unlock dialogue may stay open for ever."""
+def search_keyring(name: str) -> str | None:
+    """Return the key *name* of the system's keyring, or None when it has none or gives no answer in time.
+
+    Searched in a thread of its own, because an unlock dialogue may stay open for ever.
+    """
     found: list[str | None] = []
 
-    def ask() -> None:
+    def search() -> None:
         try:
             import keyring
 
             found.append(keyring.get_password(KEYRING_SERVICE, name))
         except Exception:
-            # A keyring that is locked, absent or broken holds no key for us; a call says what else to set.
+            # A keyring that is locked, absent or broken has no key; the call's error names the next step.
             return
 
-    thread = Thread(target=ask, name="keyring", daemon=True)
+    thread = Thread(target=search, name="keyring", daemon=True)
     thread.start()
     thread.join(_KEYRING_DEADLINE_S)
     return found[0] if found else None
-
-
-def _names(provider: Provider) -> Iterable[str]:
-    """Return the names a key of *provider* may be stored under: ``openai-chat`` shares that of ``openai``."""
-    return dict.fromkeys((provider.id, provider.published_as or provider.id))
-
-
-def _read(path: Path) -> dict[str, object]:
-    mode = path.stat().st_mode
-    if os.name == "posix" and mode & _FOR_OTHERS:
-        found = f"{AUTH_FILE} can be read by others (mode {stat.S_IMODE(mode):04o}) and is not used"
-        raise gateway_error("auth", f"{found}; run: chmod 600 {path.name} in the state directory")
-    try:
-        keys = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise gateway_error("auth", f"{AUTH_FILE} is no JSON; write an object of keys by provider") from None
-    if not isinstance(keys, dict):
-        raise gateway_error("auth", f"{AUTH_FILE} is no object; write an object of keys by provider")
-    return keys

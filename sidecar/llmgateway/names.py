@@ -1,6 +1,6 @@
-"""Who serves models, and how a model is named: ``provider:model``, or a plain id of the catalogue. Pure data.
+"""Providers, and the names of models: ``provider:model``, or a plain id of the catalogue. Pure data.
 
-Nothing here reads a variable, a file or a key; it says which ones there are.
+Nothing here reads a variable, a file or a key; their names are listed only.
 """
 
 from __future__ import annotations
@@ -11,17 +11,6 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from sidecar.llmgateway.contract import ApiKind
-
-__all__ = [
-    "EXTRAS",
-    "PROVIDERS_BY_NAME",
-    "PYDANTIC_AI",
-    "ModelName",
-    "Provider",
-    "Providers",
-    "parse_name",
-    "sdk_of",
-]
 
 OPENAI_RESPONSES: Final = "openai-responses"
 OPENAI_CHAT: Final = "openai-chat"
@@ -38,21 +27,22 @@ EXTRAS: Final[Mapping[ApiKind, tuple[str, str]]] = MappingProxyType(
         PYDANTIC_AI: ("pydantic-ai", "pydantic_ai"),
     }
 )
-"""What an API needs: the extra of this package, and the module that comes with it."""
+"""By API, the extra of this package that it needs, and the module that comes with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """One way to models, under the *id* that stands before the colon.
+    """One provider of models.
 
     Attributes:
-        api: which wire format it speaks.
-        base_url: where it is; None leaves that to its SDK.
-        base_url_env: the variable that names another place.
-        other_api: what it speaks in another place than its own; None for the same.
-        key_env: the variables that may hold its key, the first that is set counts.
-        own_env: the variables by which its SDK finds credentials of its own, which are no key.
-        needs_key: whether it answers nobody without a key.
+        id: the part of a model's name before the colon.
+        api: its wire format.
+        base_url: its address; None leaves that to its SDK.
+        base_url_env: the variable that moves it to another address.
+        other_api: its wire format at another address than its own; None for the same.
+        key_env: the variables that may hold its key; the first one that is set counts.
+        own_env: the variables by which its SDK finds credentials of its own, which are not keys.
+        needs_key: whether it refuses calls without a key.
         published_as: its name in the published prices; None when it is not among them.
     """
 
@@ -73,7 +63,7 @@ Providers: TypeAlias = Mapping[str, Provider]
 
 @dataclass(frozen=True, slots=True)
 class ModelName:
-    """A name taken apart; *provider* is None for a plain id."""
+    """The parts of a name; *provider* is None for a plain id."""
 
     provider: str | None
     model: str
@@ -90,7 +80,7 @@ def parse_name(name: str) -> ModelName:
 
 
 def sdk_of(provider: Provider) -> tuple[str, str]:
-    """Return the extra that *provider* needs and the module it brings."""
+    """Return the extra that *provider* needs and the module that comes with it."""
     return EXTRAS[provider.api]
 
 
@@ -117,14 +107,14 @@ def _google(provider_id: str) -> Provider:
 
 
 def _compatible(provider_id: str, base_url: str, key_env: str, published_as: str | None = None) -> Provider:
-    """A hosted service that speaks OpenAI's chat format."""
+    """A hosted service with OpenAI's chat format."""
     return Provider(
         provider_id, OPENAI_CHAT, base_url, key_env=(key_env,), published_as=published_as or provider_id
     )
 
 
 def _local(provider_id: str, port: int) -> Provider:
-    """A server on this machine that speaks OpenAI's chat format and asks for no key."""
+    """A server on this machine with OpenAI's chat format, which needs no key."""
     prefix = provider_id.upper()
     return Provider(
         provider_id,
@@ -136,13 +126,8 @@ def _local(provider_id: str, port: int) -> Provider:
     )
 
 
-def _long_tail(provider_id: str) -> Provider:
-    """A provider that pydantic-ai knows, with the variables that it reads itself."""
-    return Provider(provider_id, PYDANTIC_AI, needs_key=False, published_as=provider_id)
-
-
 _ALL: Final = (
-    # Elsewhere than at OpenAI, the chat format is what servers that call themselves compatible speak.
+    # At other addresses than OpenAI's own, compatible servers have the chat format.
     _openai("openai", OPENAI_RESPONSES, other_api=OPENAI_CHAT),
     _openai("openai-responses", OPENAI_RESPONSES),
     _openai("openai-chat", OPENAI_CHAT),
@@ -168,9 +153,10 @@ _ALL: Final = (
     _compatible("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
     _compatible("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
     _compatible("moonshotai", "https://api.moonshot.ai/v1", "MOONSHOTAI_API_KEY"),
-    *map(
-        _long_tail,
-        (
+    # The rest is known to pydantic-ai, which reads their variables itself.
+    *(
+        Provider(name, PYDANTIC_AI, needs_key=False, published_as=name)
+        for name in (
             "alibaba",
             "azure",
             "bedrock",
@@ -187,7 +173,7 @@ _ALL: Final = (
             "vercel",
             "zai",
             "pydantic-ai",
-        ),
+        )
     ),
 )
 

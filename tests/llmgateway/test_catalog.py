@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import sys
 from dataclasses import replace
 
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.llmgateway import catalog, families, names
+from sidecar.llmgateway import families
 from sidecar.llmgateway.catalog import BUILT_IN, Catalog, get_card, published_card
 from sidecar.llmgateway.contract import CostSheet
 from sidecar.llmgateway.families import family_of
@@ -127,8 +126,3 @@ def test_every_family_is_found_by_its_own_name() -> None:
 )
 def test_a_name_has_two_parts(name: str, parts: ModelName) -> None:
     assert parse_name(name) == parts
-
-
-@pytest.mark.parametrize("module", [catalog, families, names])
-def test_the_examples_hold(module: object) -> None:
-    assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]  # a module is an object

@@ -150,17 +150,30 @@ def test_a_folder_cannot_trust_itself_or_another(tmp_path: Path) -> None:
 
 
 def test_what_lies_above_counts() -> None:
-    below = ModelSettings("a", "s", "low", 1, {"m": ModelEntry(name="x")}, trusted=("/t",), problems=("p",))
-    above = ModelSettings("b", None, None, 2, {"n": ModelEntry(name="y")}, trusted=("/u",), problems=("q",))
+    below = ModelSettings(
+        model="a",
+        summarizer="s",
+        thinking="low",
+        max_output_tokens=1,
+        models={"m": ModelEntry(name="x")},
+        trusted=("/t",),
+        problems=("p",),
+    )
+    above = ModelSettings(
+        model="b",
+        max_output_tokens=2,
+        models={"n": ModelEntry(name="y")},
+        trusted=("/u",),
+        problems=("q",),
+    )
     assert below.under(above) == ModelSettings(
-        "b",
-        "s",
-        "low",
-        2,
-        {"m": ModelEntry(name="x"), "n": ModelEntry(name="y")},
-        {},
-        ("/t",),
-        ("p", "q"),
+        model="b",
+        summarizer="s",
+        thinking="low",
+        max_output_tokens=2,
+        models={"m": ModelEntry(name="x"), "n": ModelEntry(name="y")},
+        trusted=("/t",),
+        problems=("p", "q"),
     )
 
 

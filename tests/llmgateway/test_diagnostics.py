@@ -26,7 +26,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             monkeypatch.delenv(name, raising=False)
     for name in ("OLLAMA", "LMSTUDIO", "LLAMACPP", "VLLM"):
         monkeypatch.setenv(f"{name}_BASE_URL", "http://127.0.0.1:9/v1")
-    monkeypatch.setattr(credentials, "_ask_keyring", lambda name: None)
+    monkeypatch.setattr(credentials, "search_keyring", lambda name: None)
     (tmp_path / "home").mkdir()
     return tmp_path / "home"
 

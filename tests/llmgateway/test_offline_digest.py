@@ -7,8 +7,13 @@ import pytest
 from sidecar.llmgateway import collect_reply
 from sidecar.llmgateway.contract import Conversation, StreamOptions, TextBlock, ToolDescriptor, UserTurn
 from sidecar.llmgateway.offline import offline_model
-from sidecar.llmgateway.offline.digest import DigestRequest, digest_request, write_digest
-from sidecar.llmgateway.offline.transcript import Entry, read_transcript
+from sidecar.llmgateway.offline.digest import (
+    DigestRequest,
+    TranscriptEntry,
+    digest_request,
+    read_transcript,
+    write_digest,
+)
 
 BRIEF = "You record transcripts. Write the digest under the headings given."
 ARROWS = """\
@@ -133,20 +138,20 @@ def test_the_transcript_ends_at_its_last_closing_tag() -> None:
     ("text", "entries"),
     [
         pytest.param("", [], id="nothing"),
-        pytest.param("just words", [Entry("digest", "just words")], id="no transcript"),
+        pytest.param("just words", [TranscriptEntry("digest", "just words")], id="no transcript"),
         pytest.param(
             "user:\n[condensed earlier context]\n# Rules\n- tabs\n\ntool:\ntool_result (error) -> no\nway",
-            [Entry("digest", "# Rules\n- tabs"), Entry("error", "no\nway")],
+            [TranscriptEntry("digest", "# Rules\n- tabs"), TranscriptEntry("error", "no\nway")],
             id="roles, with an earlier digest",
         ),
         pytest.param(
             "» you: [Restored file after compaction] a.py\nx = 1",
-            [Entry("other", "[Restored file after compaction] a.py\nx = 1")],
+            [TranscriptEntry("other", "[Restored file after compaction] a.py\nx = 1")],
             id="restored files are nobody's words",
         ),
     ],
 )
-def test_transcripts(text: str, entries: list[Entry]) -> None:
+def test_transcripts(text: str, entries: list[TranscriptEntry]) -> None:
     assert list(read_transcript(text)) == entries
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.llmgateway.offline.intent import Edit, Intent, PathRef, Write, read_intent
+from sidecar.llmgateway.offline.intent import EditDirective, Intent, PathRef, WriteDirective, read_intent
 
 
 def check(prompt: str, intent: Intent) -> None:
@@ -57,17 +57,17 @@ def check(prompt: str, intent: Intent) -> None:
         ),
         pytest.param(
             "write notes/a.md: hello: `run` me\nsecond line\n",
-            Intent(write=Write("notes/a.md", "hello: `run` me\nsecond line\n")),
+            Intent(write=WriteDirective("notes/a.md", "hello: `run` me\nsecond line\n")),
             id="write takes the rest of the prompt as it stands",
         ),
         pytest.param(
             "write `a.txt`:\nbody",
-            Intent(write=Write("a.txt", "body")),
+            Intent(write=WriteDirective("a.txt", "body")),
             id="write with its text below",
         ),
         pytest.param(
             "edit src/a.py: replace `foo()` with ``",
-            Intent(edit=Edit("src/a.py", "foo()", "")),
+            Intent(edit=EditDirective("src/a.py", "foo()", "")),
             id="edit may replace with nothing",
         ),
         pytest.param("todo: a; b\n- c", Intent(todo=("a", "b", "c")), id="todo"),

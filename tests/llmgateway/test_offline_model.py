@@ -199,7 +199,7 @@ async def test_a_file_that_is_nowhere_is_said_to_be_missing() -> None:
     }
     rounds, text = await run("look at app.py", answers)
     assert [[name for name, _ in calls] for calls in rounds] == [["read"], ["find"]]
-    assert text.startswith("I found no matching line. What there is:\n\n- nothing is named like app.py")
+    assert text.startswith("I found no matching line. Here is the listing:\n\n- nothing is named like app.py")
 
 
 async def test_a_command_is_not_followed_by_a_search_for_the_words_around_it() -> None:

@@ -1,4 +1,4 @@
-"""The vocabulary that models, engines and faces share (facts 1.1): values, and how a channel is read."""
+"""The vocabulary that models, engines and front ends share: values, and the reading of a channel."""
 
 from sidecar.llmgateway.contract.blocks import (
     AssistantTurn,

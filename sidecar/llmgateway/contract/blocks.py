@@ -1,4 +1,4 @@
-"""Content blocks: the pieces a turn is made of, and the turns themselves (facts 1.1).
+"""Turns, and the content blocks in them.
 
 Frozen values only. The discriminators ``kind`` and ``role`` are class variables, not arguments.
 """
@@ -7,20 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
-
-__all__ = [
-    "AssistantTurn",
-    "Block",
-    "CommandBlock",
-    "ImageBlock",
-    "TextBlock",
-    "ThinkingBlock",
-    "ToolCallBlock",
-    "ToolResultBlock",
-    "ToolTurn",
-    "Turn",
-    "UserTurn",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +19,7 @@ class TextBlock:
 
 @dataclass(frozen=True, slots=True)
 class ThinkingBlock:
-    """The model's reasoning; *signature* is the provider's proof of it, to be sent back unchanged."""
+    """The model's reasoning; *signature* is the provider's proof of it, and goes back unchanged."""
 
     kind: ClassVar[Literal["thinking"]] = "thinking"
     text: str
@@ -55,7 +41,7 @@ class ToolCallBlock:
 
 @dataclass(frozen=True, slots=True)
 class ToolResultBlock:
-    """What the call *call_id* returned: any JSON value, usually text."""
+    """The result of the call *call_id*: any JSON value, usually text."""
 
     kind: ClassVar[Literal["tool_result"]] = "tool_result"
     call_id: str
@@ -74,7 +60,7 @@ class ImageBlock:
 
 @dataclass(frozen=True, slots=True)
 class CommandBlock:
-    """A command of the host's, not of the model's; models never see it."""
+    """A command of the host, not of the model; models never see it."""
 
     kind: ClassVar[Literal["command"]] = "command"
     command: str
@@ -86,7 +72,7 @@ Block: TypeAlias = TextBlock | ThinkingBlock | ToolCallBlock | ToolResultBlock |
 
 @dataclass(frozen=True, slots=True)
 class UserTurn:
-    """What the user, or the host on the user's behalf, said."""
+    """A message of the user, or of the host on the user's behalf."""
 
     role: ClassVar[Literal["user"]] = "user"
     blocks: tuple[Block, ...]
@@ -94,7 +80,7 @@ class UserTurn:
 
 @dataclass(frozen=True, slots=True)
 class AssistantTurn:
-    """What the model said and which tools it asked for."""
+    """An answer of the model, with its tool calls."""
 
     role: ClassVar[Literal["assistant"]] = "assistant"
     blocks: tuple[Block, ...]

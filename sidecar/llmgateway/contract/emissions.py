@@ -1,4 +1,4 @@
-"""What a model call streams back, and the reply it adds up to (facts 1.1)."""
+"""Emissions, the stream of a model call, and the reply that they add up to."""
 
 from __future__ import annotations
 
@@ -10,25 +10,10 @@ from typing import ClassVar, Literal, TypeAlias
 from sidecar.llmgateway.contract.blocks import AssistantTurn, Block
 from sidecar.llmgateway.contract.model import GatewayError, StopReason, Usage
 
-__all__ = [
-    "Channel",
-    "DoneEmission",
-    "Emission",
-    "ErrorEmission",
-    "Reply",
-    "StopEmission",
-    "TextEmission",
-    "ThinkingEmission",
-    "ToolCallDeltaEmission",
-    "ToolCallStartEmission",
-    "UsageEmission",
-    "emissions_of",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A finished answer: its blocks, what it cost and why it ended."""
+    """A finished answer: its blocks, usage and stop reason."""
 
     role: ClassVar[Literal["assistant"]] = "assistant"
     model: str
@@ -81,7 +66,7 @@ class UsageEmission:
 
 @dataclass(frozen=True, slots=True)
 class StopEmission:
-    """Why the model stopped."""
+    """The reason why the model stopped."""
 
     kind: ClassVar[Literal["stop"]] = "stop"
     stop: StopReason
@@ -89,7 +74,7 @@ class StopEmission:
 
 @dataclass(frozen=True, slots=True)
 class DoneEmission:
-    """The whole answer; its blocks stand for everything streamed before (contradiction C1).
+    """The whole answer; its blocks replace everything streamed before.
 
     *usage* belongs to an :class:`AssistantTurn`, which carries none of its own.
     """
@@ -124,7 +109,7 @@ Channel: TypeAlias = AsyncIterable[Emission]
 
 @asynccontextmanager
 async def emissions_of(channel: Channel) -> AsyncIterator[AsyncIterator[Emission]]:
-    """Read *channel* inside the block; a generator of its own is closed behind it, however early that is."""
+    """Read *channel* inside the block; its generator is closed at the end, however early that is."""
     emissions = aiter(channel)
     try:
         yield emissions

@@ -1,4 +1,4 @@
-"""Models and the words of one call to them: cards, options, usage, errors (facts 1.1)."""
+"""Models and the values of one call: cards, conversations, options, usage, errors."""
 
 from __future__ import annotations
 
@@ -9,31 +9,11 @@ from typing import Any, Final, Literal, TypeAlias
 from sidecar._internal.cancel import CancelToken
 from sidecar.llmgateway.contract.blocks import Turn
 
-__all__ = [
-    "ApiKind",
-    "Conversation",
-    "CostSheet",
-    "GatewayError",
-    "GatewayErrorKind",
-    "Modality",
-    "ModelCard",
-    "ProviderId",
-    "RepairListener",
-    "RetryListener",
-    "StopReason",
-    "StreamOptions",
-    "ThinkingLevel",
-    "ToolChoice",
-    "ToolDescriptor",
-    "Usage",
-    "gateway_error",
-]
-
 ProviderId: TypeAlias = str
-"""Who serves a model: ``anthropic``, ``openai``, ..., ``mock``. Open: local servers bring their own."""
+"""The provider of a model: ``anthropic``, ``openai``, ..., ``mock``. Open: local servers have their own."""
 
 ApiKind: TypeAlias = str
-"""Which wire format a provider speaks: ``anthropic-messages``, ..., ``mock``. Open as well."""
+"""The wire format of a provider: ``anthropic-messages``, ..., ``mock``. Open as well."""
 
 Modality: TypeAlias = Literal["text", "image", "audio"]
 ThinkingLevel: TypeAlias = Literal["off", "low", "medium", "high", "max"]
@@ -78,9 +58,9 @@ class CostSheet:
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """What is known of a model before it is called; windows and limits are in tokens.
+    """A model before it is called; windows and limits are in tokens.
 
-    *wire_id* is the name the provider knows it by; left empty it becomes *id*.
+    *wire_id* is its name at the provider; left empty it becomes *id*.
     """
 
     id: str
@@ -103,7 +83,7 @@ class ModelCard:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What one model call is given: the turns, the system prompt and the tools on offer."""
+    """The input of one model call: the turns, the system prompt and the offered tools."""
 
     turns: tuple[Turn, ...]
     _: KW_ONLY
@@ -112,19 +92,20 @@ class Conversation:
 
 
 RetryListener: TypeAlias = "Callable[[int, int, int, GatewayError], None]"
-"""Hears that attempt 1, 2, ... of at most so many failed, and that the next begins in so many milliseconds:
-``on_retry(attempt, max_attempts, delay_ms, error)``. Contract: what it raises is swallowed."""
+"""Called as ``on_retry(attempt, max_attempts, delay_ms, error)`` when attempt 1, 2, ... failed and the next
+one begins in *delay_ms*. Contract: its exceptions are logged and ignored."""
 
 RepairListener: TypeAlias = Callable[[str], None]
-"""Hears, in words, what was mended in a conversation before it was sent. Contract: what it raises is
-swallowed."""
+"""Called with one sentence about a repair of the conversation before it was sent. Contract: its exceptions
+are logged and ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """The knobs of one model call; None leaves a knob to the provider.
+    """The options of one model call; None leaves an option to the provider.
 
-    A stream honours *cancel* within one emission. *on_retry* and *on_repair* hear what the call does besides.
+    A stream ends within one emission after *cancel*. *on_retry* and *on_repair* are notified of retries and
+    repairs.
     """
 
     cancel: CancelToken | None = None
@@ -142,12 +123,19 @@ _TRANSIENT_STATUS: Final = frozenset({408, 409, 425, 429})
 
 
 class GatewayError(Exception):
-    """A model call failed; *kind* says how, *status* is the HTTP status where there was one.
+    """A model call failed.
 
-    *retryable* says whether the same call may succeed later; left None it follows from kind and status.
-    *retry_after_ms* is what the server asked for. *is_overflow* says that the conversation does not fit the
-    model's window: the same call never succeeds, a shorter one may; *window_tokens* is how large that window
-    is, where the provider says so.
+    Attributes:
+        kind: the kind of the failure.
+        message: one sentence with the next step, for a user.
+        status: the HTTP status, None when there was no answer.
+        provider: the id of the provider that failed.
+        cause: the exception behind it.
+        retryable: whether the same call may succeed later; given as None it follows from kind and status.
+        retry_after_ms: the pause that the server asked for.
+        is_overflow: whether the conversation does not fit the model's window. The same call never succeeds
+            then, a shorter one may.
+        window_tokens: the size of that window, when the provider names it.
     """
 
     def __init__(
@@ -172,13 +160,11 @@ class GatewayError(Exception):
         self.retry_after_ms = retry_after_ms
         self.is_overflow = is_overflow
         self.window_tokens = window_tokens
-        self.retryable = not is_overflow and (_is_transient(kind, status) if retryable is None else retryable)
-
-
-def _is_transient(kind: GatewayErrorKind, status: int | None) -> bool:
-    if kind == "http":
-        return status is not None and (status >= 500 or status in _TRANSIENT_STATUS)
-    return kind in ("rate_limit", "transport")
+        if retryable is None and kind == "http":
+            retryable = status is not None and (status >= 500 or status in _TRANSIENT_STATUS)
+        elif retryable is None:
+            retryable = kind in ("rate_limit", "transport")
+        self.retryable = retryable and not is_overflow
 
 
 def gateway_error(
@@ -189,5 +175,5 @@ def gateway_error(
     provider: ProviderId | None = None,
     cause: BaseException | None = None,
 ) -> GatewayError:
-    """Return a :class:`GatewayError`; the spelling of the seeds."""
+    """Return a :class:`GatewayError`; the public constructor with the common arguments."""
     return GatewayError(kind, message, status=status, provider=provider, cause=cause)

@@ -1,6 +1,6 @@
-"""What a prompt asks for, read off its form: directives, paths, code-like words, the rest of its words.
+"""The intent of a prompt, read from its form: directives, paths, code-like words, the rest of its words.
 
-Pure text in, a value out. It knows neither tools nor results, and does not try to understand.
+Pure text in, a value out. Nothing here knows tools or results, or tries to understand the prompt.
 """
 
 from __future__ import annotations
@@ -9,12 +9,33 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from sidecar.llmgateway.offline.words import FILE_EXTENSIONS, FILE_NAMES, STOP_WORDS
+FILE_NAMES: Final = frozenset({"CHANGELOG", "Dockerfile", "Justfile", "LICENSE", "Makefile", "README"})
+"""Files that are known without an extension."""
 
-__all__ = ["Edit", "Intent", "PathRef", "Write", "read_intent"]
+_EXTENSIONS: Final = """
+bash c cc cfg clj cpp cs css csv dart el env ex exs go gradle graphql h hpp hs html ini ipynb java
+jl js json  jsonl jsx kt less lock log lua md mdx mjs ml php pl proto ps1 py pyi r rb rs rst sass
+scala scss sh sql  svelte swift tex toml ts tsx txt vim vue xml yaml yml zig zsh
+"""
+FILE_EXTENSIONS: Final = frozenset(_EXTENSIONS.split())
+"""Lower-case extensions by which a word is taken for the name of a file."""
+
+_STOP: Final = """
+about above after again also always and another any are around because been before being below
+between both  can cannot change check code could describe does doing done each either else ever
+every example explain file  files find first from function give goes going have help here how into
+its just know later leave like line  lines list look looking made make many maybe mean might more
+most much must need never next none only other  over please project read really repository same
+search second shall should show some something still such  summarise summarize sure take tell than
+thank that their them then there these they thing things this those  through under until used uses
+using very want well were what when where whether which while who whole whom  whose why will with
+within without word words work works would write your yours
+"""
+STOP_WORDS: Final = frozenset(_STOP.split())
+"""English words of four letters or more that are not worth a search, and a few shorter ones."""
 
 _MINED_CHARS: Final = 4_000
-"""Only the beginning of a long prompt is mined for words; a directive is read to its end."""
+"""Only the beginning of a long prompt is searched for words; a directive is read to its end."""
 
 _PATH: Final = r"[`\"']?(?P<path>(?:[A-Za-z]:)?[^\s:`\"']+)[`\"']?"
 _RUN: Final = re.compile(r"\brun\s+`([^`]+)`", re.I)
@@ -53,14 +74,14 @@ _MAX_WORDS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class PathRef:
-    """A path the prompt names, and the line where it says one."""
+    """A path in a prompt, and its line number if it has one."""
 
     path: str
     line: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class WriteDirective:
     """``write PATH: TEXT``."""
 
     path: str
@@ -68,7 +89,7 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class EditDirective:
     """``edit PATH: replace `A` with `B` ``."""
 
     path: str
@@ -76,15 +97,15 @@ class Edit:
     new: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """What a prompt asks for; every part may be empty.
+    """The parts of a prompt; every one may be empty.
 
     *terms* are searched as they stand; *words*, the rarest of the rest, only when nothing better is there.
     """
 
-    write: Write | None = None
-    edit: Edit | None = None
+    write: WriteDirective | None = None
+    edit: EditDirective | None = None
     commands: tuple[str, ...] = ()
     paths: tuple[PathRef, ...] = ()
     terms: tuple[str, ...] = ()
@@ -95,13 +116,13 @@ class Intent:
 
     @property
     def looser_words(self) -> tuple[str, ...]:
-        """The words inside *terms*, then *words*: what to look for when nothing else was found."""
+        """The words inside *terms*, then *words*: a second search when the first found nothing."""
         inside = [part for term in self.terms for part in _PART.findall(term)]
         return tuple(dict.fromkeys((*inside, *self.words)))
 
 
 def read_intent(prompt: str) -> Intent:
-    """Return what *prompt* asks for.
+    """Return the intent of *prompt*.
 
     >>> read_intent("Why does sidecar/cli.py call parse_args?").paths
     (PathRef(path='sidecar/cli.py', line=None),)
@@ -109,42 +130,50 @@ def read_intent(prompt: str) -> Intent:
     ('make test',)
     """
     if (write := _WRITE.match(prompt)) is not None:
-        return Intent(write=Write(write["path"], write["text"]))
+        return Intent(write=WriteDirective(write["path"], write["text"]))
     if (edit := _EDIT.search(prompt)) is not None:
-        return Intent(edit=Edit(edit["path"], edit["old"], edit["new"]))
+        return Intent(edit=EditDirective(edit["path"], edit["old"], edit["new"]))
     if (todo := _TODO.match(prompt)) is not None:
         items = (item.strip().removeprefix("- ") for item in re.split(r"[;\n]", todo["items"]))
         return Intent(todo=tuple(filter(None, items)))
     if (remember := _REMEMBER.match(prompt)) is not None:
         return Intent(remember=remember["what"].strip())
     commands = tuple(dict.fromkeys(command.strip() for command in _RUN.findall(prompt)))
-    return _mine(_RUN.sub(" ", prompt)[:_MINED_CHARS], commands)
-
-
-def _mine(text: str, commands: tuple[str, ...]) -> Intent:
+    text = _RUN.sub(" ", prompt)[:_MINED_CHARS]
     quoted = [next(filter(None, groups)).strip() for groups in _QUOTED.findall(text)]
-    bare = [_bare(token) for token in _QUOTED.sub(" ", text).split()]
-    spans = [*quoted, *(token for token in bare if _is_path(token) or _is_code(token))]
-    paths = dict.fromkeys(_path_ref(span) for span in spans if _is_path(span))
-    terms = dict.fromkeys(span.removesuffix("()") for span in spans if span and not _is_path(span))
-    words = _rare_words(" ".join(token for token in bare if token not in spans and "://" not in token))
+    tokens = [strip_punctuation(token) for token in _QUOTED.sub(" ", text).split()]
+    spans = [*quoted, *(token for token in tokens if is_path(token) or is_code(token))]
+    paths = dict.fromkeys(PathRef(*_split_line(span)) for span in spans if is_path(span))
+    terms = dict.fromkeys(span.removesuffix("()") for span in spans if span and not is_path(span))
+    words = rare_words(" ".join(token for token in tokens if token not in spans and "://" not in token))
     has_aim = bool(commands or paths or terms)
-    small_talk = not has_aim and (not words or _SMALL_TALK.match(text) is not None)
     return Intent(
-        commands=commands, paths=tuple(paths), terms=tuple(terms), words=words, is_small_talk=small_talk
+        commands=commands,
+        paths=tuple(paths),
+        terms=tuple(terms),
+        words=words,
+        is_small_talk=not has_aim and (not words or _SMALL_TALK.match(text) is not None),
     )
 
 
-def _bare(token: str) -> str:
-    """Return *token* without the punctuation around it; the parentheses of ``call()`` stay."""
+def strip_punctuation(token: str) -> str:
+    """Return *token* without the punctuation around it; the parentheses of ``call()`` stay.
+
+    >>> strip_punctuation("(see"), strip_punctuation("below)."), strip_punctuation("call(),")
+    ('see', 'below', 'call()')
+    """
     stripped = token.lstrip(",;:!?[]{}<>\"'`*(").rstrip(".,;:!?[]{}<>\"'`*")
     while stripped.endswith(")") and not stripped.endswith("()"):
         stripped = stripped[:-1].rstrip(".,;:!?")
     return stripped
 
 
-def _is_path(token: str) -> bool:
-    """Whether *token* names a file or folder; ``and/or`` does not, ``src/`` and ``a/b.c`` do."""
+def is_path(token: str) -> bool:
+    """Whether *token* names a file or folder.
+
+    >>> is_path("src/"), is_path("a/b.c"), is_path("and/or")
+    (True, True, False)
+    """
     path = _split_line(token)[0]
     if "://" in path or not path.strip("/."):
         return False
@@ -156,26 +185,31 @@ def _is_path(token: str) -> bool:
     return path.startswith(("./", "../", "/", "~/")) or path.endswith("/") or path.count("/") > 1
 
 
+def is_code(token: str) -> bool:
+    """Whether *token* looks like a name in code.
+
+    >>> is_code("parse_args"), is_code("main()"), is_code("Word")
+    (True, True, False)
+    """
+    return _CODE_LIKE.match(token.removesuffix("()")) is not None or (token.endswith("()") and token != "()")
+
+
+def rare_words(text: str) -> tuple[str, ...]:
+    """Return the longest words that carry meaning, singular, in their order; length stands for rarity.
+
+    >>> rare_words("where are the settings of providers")
+    ('setting', 'provider')
+    """
+    words = dict.fromkeys(
+        _PLURAL.sub("", word) for word in _WORD.findall(text) if word.lower() not in STOP_WORDS
+    )
+    longest = sorted(words, key=len, reverse=True)[:_MAX_WORDS]
+    return tuple(word for word in words if word in longest)
+
+
 def _split_line(token: str) -> tuple[str, int | None]:
     match = _LINE_SUFFIX.match(token)
     if match is None:
         return token, None
     line = match["line"] or match["hash"]
     return match["path"], int(line) if line and len(line) < 9 else None
-
-
-def _path_ref(token: str) -> PathRef:
-    return PathRef(*_split_line(token))
-
-
-def _is_code(token: str) -> bool:
-    return _CODE_LIKE.match(token.removesuffix("()")) is not None or (token.endswith("()") and token != "()")
-
-
-def _rare_words(text: str) -> tuple[str, ...]:
-    """Return the longest words that carry meaning, singular, in their order; length stands for rarity."""
-    words = dict.fromkeys(
-        _PLURAL.sub("", word) for word in _WORD.findall(text) if word.lower() not in STOP_WORDS
-    )
-    longest = sorted(words, key=len, reverse=True)[:_MAX_WORDS]
-    return tuple(word for word in words if word in longest)

@@ -1,7 +1,7 @@
 """``offline-1`` as a model invoker: reacts to a conversation, and streams the reaction in small deltas.
 
-The same conversation gets the same answer, always. It opens no file and no socket; what it knows it was
-shown.
+The same conversation always gets the same answer. The model opens no file and no socket; it knows the
+conversation alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from sidecar.llmgateway.contract import (
     ToolCallBlock,
     ToolCallDeltaEmission,
     ToolCallStartEmission,
-    ToolDescriptor,
     ToolResultBlock,
     Turn,
     Usage,
@@ -42,10 +41,7 @@ from sidecar.llmgateway.contract import (
 from sidecar.llmgateway.offline.answer import announce, answer
 from sidecar.llmgateway.offline.digest import digest_request, write_digest
 from sidecar.llmgateway.offline.intent import read_intent
-from sidecar.llmgateway.offline.plan import Offer, next_calls
-from sidecar.llmgateway.offline.results import Finding, finding_of
-
-__all__ = ["offline_model"]
+from sidecar.llmgateway.offline.lookups import Lookup, OfferedTools, plan_calls
 
 _MODEL: Final = "offline-1"
 _CHARS_PER_TOKEN: Final = 4
@@ -55,7 +51,7 @@ _HOST_MARKS: Final = (
     "[branch digest",
     "[Restored file after compaction]",
 )
-"""How text begins that the host wrote under the user's role."""
+"""The beginnings of texts that the host wrote under the user's role."""
 _NUMBERED_ID: Final = re.compile(r"offline-(\d+)")
 
 
@@ -69,30 +65,28 @@ def offline_model(
     """
 
     def invoke(conversation: Conversation, options: StreamOptions) -> Channel:
-        return channel_of(lambda: _stream(conversation, options, delay_s, words_per_delta))
+        async def emissions() -> AsyncIterator[Emission]:
+            reaction = cut_to(react(conversation, options), options.max_output_tokens)
+            for emission in _deltas(reaction, words_per_delta):
+                if options.cancel is not None and options.cancel.cancelled:
+                    error = gateway_error("aborted", "the call was cancelled", provider="offline")
+                    yield ErrorEmission(error)
+                    return
+                yield emission
+                await asyncio.sleep(delay_s)
+            usage = _estimate_usage(conversation, reaction)
+            yield UsageEmission(usage)
+            yield StopEmission(reaction.stop)
+            yield DoneEmission(Reply(_MODEL, reaction.blocks, usage, reaction.stop))
+
+        return channel_of(emissions)
 
     return invoke
 
 
-async def _stream(
-    conversation: Conversation, options: StreamOptions, delay_s: float, words_per_delta: int
-) -> AsyncIterator[Emission]:
-    reaction = _bounded(react(conversation, options), options.max_output_tokens)
-    for emission in _deltas(reaction, words_per_delta):
-        if options.cancel is not None and options.cancel.cancelled:
-            yield ErrorEmission(gateway_error("aborted", "the call was cancelled", provider="offline"))
-            return
-        yield emission
-        await asyncio.sleep(delay_s)
-    usage = _usage(conversation, reaction)
-    yield UsageEmission(usage)
-    yield StopEmission(reaction.stop)
-    yield DoneEmission(Reply(_MODEL, reaction.blocks, usage, reaction.stop))
-
-
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """What the model says and which tools it calls."""
+    """The text and the tool calls of an answer."""
 
     text: str
     calls: tuple[ToolCallBlock, ...] = ()
@@ -105,7 +99,7 @@ class Reaction:
 
 
 def react(conversation: Conversation, options: StreamOptions) -> Reaction:
-    """Return the reaction to *conversation*: a digest when one is asked for, else calls or an answer.
+    """Return the reaction to *conversation*: a digest when one is requested, else calls or an answer.
 
     >>> from sidecar.llmgateway.contract import ToolDescriptor
     >>> read = ToolDescriptor("read", "", {"properties": {"path": {}}})
@@ -121,13 +115,13 @@ def react(conversation: Conversation, options: StreamOptions) -> Reaction:
             return Reaction(write_digest(request, max_tokens=options.max_output_tokens))
     intent = read_intent(prompt)
     rounds = _rounds(since)
-    planned = next_calls(intent, rounds, Offer(tools))
+    planned = plan_calls(intent, rounds, OfferedTools(tools))
     if planned:
-        ids = _fresh_ids(conversation.turns)
+        ids = unused_ids(conversation.turns)
         calls = tuple(ToolCallBlock(next(ids), call.name, call.input) for call in planned)
         return Reaction("" if rounds else announce(intent), calls, "tool_calls")
-    findings = [finding for findings in rounds for finding in findings]
-    return Reaction(answer(intent, findings, has_tools=bool(tools)))
+    lookups = [lookup for lookups in rounds for lookup in lookups]
+    return Reaction(answer(intent, lookups, has_tools=bool(tools)))
 
 
 def _newest_prompt(turns: Sequence[Turn]) -> tuple[str, Sequence[Turn]]:
@@ -142,8 +136,8 @@ def _newest_prompt(turns: Sequence[Turn]) -> tuple[str, Sequence[Turn]]:
     return "", turns
 
 
-def _rounds(turns: Sequence[Turn]) -> list[list[Finding]]:
-    """Return the findings of each round of calls in *turns*, oldest first."""
+def _rounds(turns: Sequence[Turn]) -> list[list[Lookup]]:
+    """Return the lookups of each round of calls in *turns*, oldest first."""
     results = {
         block.call_id: block for turn in turns for block in turn.blocks if isinstance(block, ToolResultBlock)
     }
@@ -153,13 +147,13 @@ def _rounds(turns: Sequence[Turn]) -> list[list[Finding]]:
         if isinstance(turn, AssistantTurn)
     )
     return [
-        [finding_of(call, results[call.id]) for call in calls if call.id in results]
+        [Lookup.of(call, results[call.id]) for call in calls if call.id in results]
         for calls in called
         if calls
     ]
 
 
-def _fresh_ids(turns: Sequence[Turn]) -> Iterator[str]:
+def unused_ids(turns: Sequence[Turn]) -> Iterator[str]:
     """Yield call ids that none of *turns* has; the same ones for the same turns."""
     taken = [
         int(match[1])
@@ -173,8 +167,8 @@ def _fresh_ids(turns: Sequence[Turn]) -> Iterator[str]:
         yield f"offline-{number}"
 
 
-def _bounded(reaction: Reaction, max_output_tokens: int | None) -> Reaction:
-    """Cut *reaction* at its limit; a call that does not fit is left out, because half a call is none."""
+def cut_to(reaction: Reaction, max_output_tokens: int | None) -> Reaction:
+    """Cut *reaction* at its limit, at 4 characters a token; a call that does not fit whole is left out."""
     if max_output_tokens is None:
         return reaction
     room = max_output_tokens * _CHARS_PER_TOKEN
@@ -198,16 +192,14 @@ def _deltas(reaction: Reaction, words_per_delta: int) -> Iterator[Emission]:
         yield ToolCallDeltaEmission(call.id, json.dumps(call.input, ensure_ascii=False))
 
 
-def _usage(conversation: Conversation, reaction: Reaction) -> Usage:
-    """Return the estimate of both sides at four characters a token."""
-    n_in = len(conversation.system or "") + sum(map(_tool_chars, conversation.tools or ()))
+def _estimate_usage(conversation: Conversation, reaction: Reaction) -> Usage:
+    """Return the usage of both sides at four characters a token."""
+    tools = conversation.tools or ()
+    n_in = len(conversation.system or "")
+    n_in += sum(len(each.name) + len(each.description) + len(json.dumps(each.parameters)) for each in tools)
     n_in += sum(_block_chars(block) for turn in conversation.turns for block in turn.blocks)
     n_out = sum(_block_chars(block) for block in reaction.blocks)
     return Usage(-(-n_in // _CHARS_PER_TOKEN), -(-n_out // _CHARS_PER_TOKEN))
-
-
-def _tool_chars(tool: ToolDescriptor) -> int:
-    return len(tool.name) + len(tool.description) + len(json.dumps(tool.parameters))
 
 
 def _block_chars(block: Block) -> int:

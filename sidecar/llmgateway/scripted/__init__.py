@@ -9,9 +9,9 @@ of these keys::
     {"toolCall": {"name": "read", "input": {"path": "a.py"}, "id": "c1"}}
                                           a tool call; input defaults to {}, id to a number
     {"usage": {"input": 10, "output": 3, "cacheRead": 0, "cacheWrite": 0}}
-    {"stop": "max_output"}                why it stopped; else "complete" or "tool_calls"
+    {"stop": "max_output"}                the stop reason; else "complete" or "tool_calls"
     {"error": {"kind": "http", "message": "busy", "status": 503}}
-    {"hang": true}                        says nothing more until it is cancelled
+    {"hang": true}                        emits nothing more until it is cancelled
     {"raise": "message"}                  the stream breaks with a RuntimeError
     {"endWithoutDone": true}              the stream ends with no done emission
     {"waitFor": "name"}                   goes on when the gate of that name is set
@@ -19,9 +19,7 @@ of these keys::
 A call that reaches its end yields stop and done by itself. Nothing here sleeps.
 """
 
-from sidecar.llmgateway.scripted.model import ScriptedModel
-from sidecar.llmgateway.scripted.parse import script_from_json
-from sidecar.llmgateway.scripted.steps import (
+from sidecar.llmgateway.scripted.model import (
     Call,
     EndWithoutDone,
     Hang,
@@ -29,10 +27,12 @@ from sidecar.llmgateway.scripted.steps import (
     RecordedCall,
     Say,
     Script,
+    ScriptedModel,
     Step,
     Think,
     WaitFor,
 )
+from sidecar.llmgateway.scripted.parse import script_from_json
 
 __all__ = [
     "Call",

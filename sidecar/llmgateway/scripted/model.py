@@ -1,13 +1,15 @@
-"""The player of a script: a model invoker with a memory of what it was given. It never sleeps."""
+"""The steps of a script, and the model invoker that plays them. It never sleeps."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
+from sidecar._internal.async_cancel import unless_cancelled
 from sidecar._internal.cancel import CancelToken
 from sidecar.llmgateway.channel import channel_of, fold_reply
 from sidecar.llmgateway.contract import (
@@ -24,24 +26,75 @@ from sidecar.llmgateway.contract import (
     ToolCallStartEmission,
     gateway_error,
 )
-from sidecar.llmgateway.scripted.steps import (
-    Call,
-    EndWithoutDone,
-    Hang,
-    Raise,
-    RecordedCall,
-    Say,
-    Script,
-    Step,
-    Think,
-    WaitFor,
-)
 
-__all__ = ["ScriptedModel"]
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Prose, cut into *n_deltas* pieces of about the same length."""
+
+    text: str
+    n_deltas: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Think:
+    """Reasoning, cut into *n_deltas* pieces."""
+
+    text: str
+    n_deltas: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call with *input*, a JSON value; without *id* it is numbered ``call-1``, ``call-2``, ..."""
+
+    name: str
+    input: Any
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hang:
+    """Say nothing more until cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raise:
+    """Break the stream with *error*."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class EndWithoutDone:
+    """End the stream with no done emission."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitFor:
+    """Go on when :meth:`ScriptedModel.gate` of *name* is set."""
+
+    name: str
+
+
+Step: TypeAlias = Say | Think | Call | Hang | Raise | EndWithoutDone | WaitFor | Emission
+Script: TypeAlias = Sequence[Sequence[Step]]
+"""One sequence of steps for each model call."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """The arguments of one call."""
+
+    conversation: Conversation
+    options: StreamOptions
+
+
+_ABORTED = ErrorEmission(gateway_error("aborted", "the call was cancelled", provider="scripted"))
 
 
 class ScriptedModel:
-    """A model invoker that plays *script*, one entry a call, and records what it was given in ``calls``.
+    """A model invoker that plays *script*, one entry a call, and records its arguments in ``calls``.
 
     After the last entry a call fails with an ``unsupported`` error emission that says so; with
     ``when_exhausted="repeat"`` the last entry is played again. ``options.cancel`` ends a call with an
@@ -64,67 +117,56 @@ class ScriptedModel:
 
     def __call__(self, conversation: Conversation, options: StreamOptions) -> Channel:
         """Play the next entry; its channel may be read again and then plays the same entry."""
+        index = len(self.calls)
         self.calls.append(RecordedCall(conversation, options))
-        steps = tuple(self._with_id(step) for step in self._steps(len(self.calls) - 1))
+        if index >= len(self._script) and not self._repeats:
+            message = f"the script has {len(self._script)} calls and this is call {index + 1}; add an entry"
+            error = ErrorEmission(gateway_error("unsupported", message, provider="scripted"))
+            return channel_of(lambda: self._play((error,), options.cancel))
+        steps: list[Step] = []
+        for step in self._script[min(index, len(self._script) - 1)]:
+            if isinstance(step, Call) and step.id is None:
+                self._n_tool_calls += 1
+                step = Call(step.name, step.input, f"call-{self._n_tool_calls}")
+            steps.append(step)
         return channel_of(lambda: self._play(steps, options.cancel))
 
     def gate(self, name: str) -> asyncio.Event:
         """Return the gate *name*; set it to let every ``WaitFor(name)`` go on."""
         return self._gates.setdefault(name, asyncio.Event())
 
-    def _steps(self, index: int) -> Sequence[Step]:
-        if index < len(self._script):
-            return self._script[index]
-        if self._repeats:
-            return self._script[-1]
-        message = f"the script has {len(self._script)} calls and this is call {index + 1}; add an entry"
-        return (ErrorEmission(gateway_error("unsupported", message, provider="scripted")),)
-
-    def _with_id(self, step: Step) -> Step:
-        if not isinstance(step, Call) or step.id is not None:
-            return step
-        self._n_tool_calls += 1
-        return Call(step.name, step.input, f"call-{self._n_tool_calls}")
-
     async def _play(self, steps: Sequence[Step], cancel: CancelToken | None) -> AsyncIterator[Emission]:
-        said: list[Emission] = []
+        played: list[Emission] = []
         for step in steps:
             if isinstance(step, EndWithoutDone):
                 return
-            await self._pause(step, cancel)
+            match step:
+                case Raise(error=error):
+                    raise error
+                case Hang():
+                    await _wait_for(asyncio.Event(), cancel)
+                case WaitFor(name=name):
+                    await _wait_for(self.gate(name), cancel)
+                case _:
+                    pass
             for emission in _emissions(step):
                 if _is_cancelled(cancel):
-                    yield _aborted()
+                    yield _ABORTED
                     return
-                said.append(emission)
+                played.append(emission)
                 yield emission
                 if isinstance(emission, ErrorEmission | DoneEmission):
                     return
         if _is_cancelled(cancel):
-            yield _aborted()
+            yield _ABORTED
             return
-        reply = fold_reply(self._model, said)
+        reply = fold_reply(self._model, played)
         yield StopEmission(reply.stop)
         yield DoneEmission(reply)
-
-    async def _pause(self, step: Step, cancel: CancelToken | None) -> None:
-        match step:
-            case Raise(error=error):
-                raise error
-            case Hang():
-                await _until(asyncio.Event(), cancel)
-            case WaitFor(name=name):
-                await _until(self.gate(name), cancel)
-            case _:
-                return
 
 
 def _is_cancelled(cancel: CancelToken | None) -> bool:
     return cancel is not None and cancel.cancelled
-
-
-def _aborted() -> Emission:
-    return ErrorEmission(gateway_error("aborted", "the call was cancelled", provider="scripted"))
 
 
 def _emissions(step: Step) -> Sequence[Emission]:
@@ -143,29 +185,15 @@ def _emissions(step: Step) -> Sequence[Emission]:
 
 
 def _pieces(text: str, n: int) -> list[str]:
-    """Cut *text* into *n* pieces whose lengths differ by at most one; fewer when it is shorter."""
+    """Cut *text* into *n* pieces of about the same length; fewer when it is shorter."""
     n = max(1, min(n, len(text)))
     bounds = [len(text) * i // n for i in range(n + 1)]
     return [text[start:end] for start, end in pairwise(bounds)]
 
 
-async def _until(event: asyncio.Event, cancel: CancelToken | None) -> None:
-    """Wait until *event* is set or *cancel* fires, on whichever thread that happens."""
+async def _wait_for(event: asyncio.Event, cancel: CancelToken | None) -> None:
+    """Wait until *event* is set or *cancel* fires, in any thread."""
     if cancel is None:
         await event.wait()
-        return
-    loop = asyncio.get_running_loop()
-    cancelled = asyncio.Event()
-
-    def wake() -> None:
-        loop.call_soon_threadsafe(cancelled.set)
-
-    stop = cancel.add_callback(wake)
-    waits = [asyncio.ensure_future(each.wait()) for each in (event, cancelled)]
-    try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        stop()
-        for wait in waits:
-            wait.cancel()
-        await asyncio.gather(*waits, return_exceptions=True)
+    else:
+        await unless_cancelled(event.wait(), cancel)

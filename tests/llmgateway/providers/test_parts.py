@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +19,6 @@ from sidecar.llmgateway.contract import (
     gateway_error,
 )
 from sidecar.llmgateway.contract.model import GatewayError
-from sidecar.llmgateway.providers import calling, failures
 from sidecar.llmgateway.providers.assembly import Assembly
 from sidecar.llmgateway.providers.calling import RetryPolicy
 from sidecar.llmgateway.providers.failures import (
@@ -199,8 +197,3 @@ def test_reasoning_blocks_are_kept_apart_by_their_signatures() -> None:
 
 def test_argument_text_of_an_unknown_call_is_let_go() -> None:
     assert assembled(("arguments", 9, "{}"))[1].blocks == ()
-
-
-@pytest.mark.parametrize("module", [failures, calling])
-def test_the_examples_hold(module: Any) -> None:
-    assert doctest.testmod(module).failed == 0
