@@ -42,7 +42,7 @@ FAILURES = re.compile(r"(?:Error|NotFound|Cancelled|Failed|Refused|Lost|Exceeded
 ODD_ENGLISH = re.compile(
     r"\b(?:nobody|whoever|whomever)\b|\b(?:is|are) no (?!longer|more)\w+\b", re.IGNORECASE
 )
-TEST_CODE = re.compile(r"test_(?:[a-z]\d{1,2}|[a-z]_[a-z]\d{1,2})_")
+TEST_CODE = re.compile(r"test_(?:[a-z]\d{1,2}|[a-z]_[a-z]\d{1,2}|row_\d{1,2})_")
 
 
 @dataclass(frozen=True, slots=True)

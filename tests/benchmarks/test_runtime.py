@@ -1,4 +1,4 @@
-"""What a run costs must grow with what is new: ratios of two measurements of the same run (failure B-R18)."""
+"""The cost of a run grows with its new part: ratios of two measurements of the same run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def many_blocks(at: int) -> Emission:
 
 
 @pytest.mark.parametrize("delta", [text, arguments, many_blocks])
-def test_b_r18_twice_the_deltas_cost_twice_the_time(
+def test_twice_the_deltas_cost_twice_the_time(
     benchmark: BenchmarkFixture, delta: Callable[[int], Emission]
 ) -> None:
     def stream(n_deltas: int) -> Callable[[], float]:
@@ -56,7 +56,7 @@ def test_b_r18_twice_the_deltas_cost_twice_the_time(
     _check(benchmark, f"40k : 20k deltas, {delta.__name__}", stream(N_DELTAS), stream(2 * N_DELTAS), 2.3)
 
 
-def test_b_r18_a_delta_costs_the_same_in_a_long_session(benchmark: BenchmarkFixture) -> None:
+def test_a_delta_costs_the_same_in_a_long_session(benchmark: BenchmarkFixture) -> None:
     def stream(n_turns: int) -> Callable[[], float]:
         state = STEP(
             replace(initial_snapshot(session_id="s", model="m"), messages=_chat(n_turns)), PROMPT

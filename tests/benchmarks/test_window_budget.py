@@ -17,14 +17,13 @@ from statistics import median
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from model_cards import card
 from sidecar.conductor.session_ops import compact_messages
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Conversation,
-    CostSheet,
     DoneEmission,
     Emission,
-    ModelCard,
     StreamOptions,
     TextBlock,
     ToolCallBlock,
@@ -43,20 +42,6 @@ from sidecar.window_budget import (
 )
 
 PROMISED_S = 0.005
-
-
-def card(window: int) -> ModelCard:
-    return ModelCard(
-        "m",
-        "mock",
-        "mock",
-        "M",
-        context_window=window,
-        max_output_tokens=4096,
-        modalities=("text",),
-        reasoning=False,
-        cost=CostSheet(0, 0),
-    )
 
 
 def turn(number: int) -> list[Message]:
@@ -113,7 +98,7 @@ def slope(found: dict[int, float]) -> float:
 
 def test_the_gate_after_one_more_message_costs_the_same_at_any_length(benchmark: BenchmarkFixture) -> None:
     """Bridge aside, a session's whole step: weigh, collect facts, gate."""
-    options, new = BudgetRequest(card=card(200_000)), turn(1)
+    options, new = BudgetRequest(card=card(200_000, 4096)), turn(1)
 
     def measure() -> dict[int, float]:
         found = {}
@@ -160,7 +145,7 @@ def test_the_meter_costs_the_same_up_to_a_million_messages(benchmark: BenchmarkF
 @pytest.mark.parametrize("invoke", [None, stub_summariser], ids=["local digest", "stub summariser"])
 def test_planning_and_condensing_is_bounded(benchmark: BenchmarkFixture, invoke: ModelInvoker | None) -> None:
     """Five milliseconds at a hundred thousand messages, all of which the summariser is shown."""
-    request = BudgetRequest(card=card(20_000), summarizer_card=card(200_000))
+    request = BudgetRequest(card=card(20_000, 4096), summarizer_card=card(200_000, 4096))
 
     async def time_one(transcript: Transcript) -> float:
         started = time.perf_counter()

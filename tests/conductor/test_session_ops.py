@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from model_cards import card
 from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.condense import CondenseOpts, IdentityCondense, WindowBudgetCondense
 from sidecar.conductor.session_ops import (
@@ -21,10 +22,8 @@ from sidecar.llmgateway.contract import (
     AssistantTurn,
     Channel,
     Conversation,
-    CostSheet,
     ErrorEmission,
     GatewayError,
-    ModelCard,
     StopEmission,
     StreamOptions,
     TextBlock,
@@ -62,21 +61,7 @@ DIGEST = "# Objective\nport the importer\n# Guardrails\nnone\n# Plan\ntest it"
 FILLER = "word " * 300
 
 
-def card(window: int) -> ModelCard:
-    return ModelCard(
-        "m",
-        "mock",
-        "mock",
-        "M",
-        context_window=window,
-        max_output_tokens=1000,
-        modalities=("text",),
-        reasoning=False,
-        cost=CostSheet(0, 0),
-    )
-
-
-CARD = card(12_000)
+CARD = card(12_000, 1000)
 
 
 def ask(text: str = "go on") -> list[Message]:
@@ -131,8 +116,8 @@ async def condense(
     cancel: CancelToken | None = None,
     **asked: Any,
 ) -> BudgetResult:
-    asked.setdefault("summarizer_card", card(200_000))
-    request = BudgetRequest(card=card(window) if window else None, **asked)
+    asked.setdefault("summarizer_card", card(200_000, 1000))
+    request = BudgetRequest(card=card(window, 1000) if window else None, **asked)
     return await compact_messages(
         messages, request, invoke=model, read_files=fresh, deadline_s=deadline_s, cancel=cancel
     )
@@ -409,7 +394,7 @@ async def test_every_prompt_fits_the_window_of_the_summariser() -> None:
     """In pieces, each carrying the digest of those before it; all of the head is shown."""
     model = ScriptedModel([[Say(DIGEST)]], when_exhausted="repeat")
     messages = [*talk(30), *use("read", "big.py", "日本語 " * 9000), *ask()]
-    record = await condense(messages, model, window=None, force=True, summarizer_card=card(8000))
+    record = await condense(messages, model, window=None, force=True, summarizer_card=card(8000, 1000))
     assert len(model.calls) > 3
     for number in range(len(model.calls)):
         assert estimate_tokens([UserMessage(asked(model, number))]) < 6000
@@ -462,7 +447,7 @@ async def test_whatever_the_model_does_the_compaction_succeeds(steps: list[Step]
 async def test_a_failed_piece_falls_back_for_all_of_them() -> None:
     """Half a digest is none."""
     model = ScriptedModel([[Say(DIGEST)], [Raise(RuntimeError("torn"))]])
-    record = await condense(talk(30), model, window=None, force=True, summarizer_card=card(8000))
+    record = await condense(talk(30), model, window=None, force=True, summarizer_card=card(8000, 1000))
     assert (record.fallback_reason, len(model.calls)) == ("modelError", 2)
     assert "question 0" in digest_of(record)
 
@@ -523,14 +508,14 @@ async def test_rules_and_evidence_the_model_dropped_are_put_back() -> None:
 async def test_the_users_instructions_reach_the_model() -> None:
     """At the end of every prompt."""
     model = ScriptedModel([[Say(DIGEST)]], when_exhausted="repeat")
-    await condense(talk(30), model, summarizer_card=card(8000), instructions="Keep the SQL.")
+    await condense(talk(30), model, summarizer_card=card(8000, 1000), instructions="Keep the SQL.")
     assert all(asked(model, number).endswith("Keep the SQL.") for number in range(len(model.calls)))
 
 
 async def test_a_preview_shows_the_first_prompt_and_calls_nobody() -> None:
     """And none where none would be sent."""
     messages = talk(12)
-    request = BudgetRequest(card=CARD, instructions="short", summarizer_card=card(200_000))
+    request = BudgetRequest(card=CARD, instructions="short", summarizer_card=card(200_000, 1000))
     model = ScriptedModel([[Say(DIGEST)]])
     await condense(messages, model, instructions="short")
     assert preview_prompt(plan_compaction(messages, request), request) == asked(model)

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model_cards import card
 from sidecar.conductor.session_ops import compact_messages
-from sidecar.llmgateway.contract import Block, CostSheet, ModelCard, TextBlock, ToolCallBlock
+from sidecar.llmgateway.contract import Block, TextBlock, ToolCallBlock
 from sidecar.window_budget import (
     DIGEST_HEADER,
     RESTORED_FILE_PREFIX,
@@ -82,22 +83,8 @@ transcripts = st.lists(steps, min_size=3, max_size=12).map(
 )
 
 
-def card(window: int) -> ModelCard:
-    return ModelCard(
-        "m",
-        "mock",
-        "mock",
-        "M",
-        context_window=window,
-        max_output_tokens=window // 4,
-        modalities=("text",),
-        reasoning=False,
-        cost=CostSheet(0, 0),
-    )
-
-
 def run(messages: Sequence[Message], window: int | None, *, force: bool) -> BudgetResult:
-    request = BudgetRequest(force=force, card=card(window) if window else None, policy=POLICY)
+    request = BudgetRequest(force=force, card=card(window, window // 4) if window else None, policy=POLICY)
     return asyncio.run(compact_messages(messages, request))
 
 
@@ -159,7 +146,7 @@ def assert_newest_prompt_is_kept(before: Sequence[Message], after: Sequence[Mess
 
 
 def assert_it_fits(messages: Sequence[Message], record: BudgetResult, window: int) -> None:
-    gate = read_meter(messages, BudgetRequest(policy=POLICY, card=card(window)))
+    gate = read_meter(messages, BudgetRequest(policy=POLICY, card=card(window, window // 4)))
     assert gate.room is not None
     if not has_open_calls(messages):
         assert record.tokens_after <= gate.room

@@ -48,9 +48,7 @@ def check_refused(body: bytes, kind: str, message_id: int | str | None = None) -
             Request(1, "m", {"a": 1}),
             id="a request",
         ),
-        pytest.param(
-            b'{"jsonrpc":"2.0","id":0,"method":"m"}', Request(0, "m", None), id="id 0, row 6: no params"
-        ),
+        pytest.param(b'{"jsonrpc":"2.0","id":0,"method":"m"}', Request(0, "m", None), id="id 0, no params"),
         pytest.param(
             b'{"jsonrpc":"2.0","id":"","method":"m","params":null}', Request("", "m", None), id="id empty"
         ),
@@ -60,7 +58,7 @@ def check_refused(body: bytes, kind: str, message_id: int | str | None = None) -
         pytest.param(
             b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"jsonrpc":"2.0","id":9}}',
             Request(1, "m", {"jsonrpc": "2.0", "id": 9}),
-            id="row 5: nested jsonrpc key",
+            id="nested jsonrpc key",
         ),
         pytest.param(b'{"jsonrpc":"2.0","id":"s1","result":null}', Response("s1", None, None), id="a result"),
         pytest.param(
@@ -97,8 +95,8 @@ def test_decode(body: bytes, expected: Message) -> None:
         pytest.param(b"[" * 100_000, "parse", None, id="a hundred thousand open arrays"),
         pytest.param(b"[" * 100_000 + b"]" * 100_000, "parse", None, id="a hundred thousand nested arrays"),
         pytest.param(b'{"a":' * 100_000, "parse", None, id="a hundred thousand open objects"),
-        pytest.param(b"[]", "invalidRequest", None, id="row 8: an empty batch"),
-        pytest.param(b'[{"jsonrpc":"2.0","id":1,"method":"m"}]', "invalidRequest", None, id="row 8: a batch"),
+        pytest.param(b"[]", "invalidRequest", None, id="an empty batch"),
+        pytest.param(b'[{"jsonrpc":"2.0","id":1,"method":"m"}]', "invalidRequest", None, id="a batch"),
         pytest.param(b"1", "invalidRequest", None, id="a number"),
         pytest.param(b'"x"', "invalidRequest", None, id="a string"),
         pytest.param(b"null", "invalidRequest", None, id="null"),
@@ -155,7 +153,7 @@ def test_error_answer_without_an_id_carries_null() -> None:
     assert json.loads(body) == {"jsonrpc": "2.0", "id": None, "error": expected}
 
 
-def test_row_19_text_is_utf8_and_never_escaped() -> None:
+def test_text_is_utf8_and_never_escaped() -> None:
     assert "ä😀".encode() in encode_result(1, "ä😀")
 
 
@@ -181,7 +179,7 @@ def refusal(table: InFlight, message_id: int | str) -> SidecarError | None:
     return None
 
 
-def test_row_10_an_open_id_is_refused() -> None:
+def test_an_open_id_is_refused() -> None:
     table = InFlight(10)
     table.admit(1)
     error = refusal(table, 1)

@@ -121,7 +121,7 @@ def stop(daemon: Daemon) -> None:
     daemon.process.wait()
 
 
-def test_row_16_exit_without_shutdown_is_1(daemon: Daemon) -> None:
+def test_exit_without_shutdown_is_1(daemon: Daemon) -> None:
     daemon.initialize()
     daemon.send("exit")
     assert daemon.ended() == 1
@@ -145,7 +145,7 @@ def test_end_of_input_during_a_request_answers_it_and_ends(daemon: Daemon) -> No
     assert daemon.answer(1)["result"] == "x"
 
 
-def test_row_13_end_of_input_while_a_thread_is_stuck_ends_in_time(daemon: Daemon) -> None:
+def test_end_of_input_while_a_thread_is_stuck_ends_in_time(daemon: Daemon) -> None:
     daemon.initialize()
     daemon.send("sidecar/fake/stick", None, 1)
     daemon.request(2, "sidecar/status")
@@ -156,7 +156,7 @@ def test_row_13_end_of_input_while_a_thread_is_stuck_ends_in_time(daemon: Daemon
     assert daemon.answer(1)["error"]["code"] == -32800
 
 
-def test_row_15_sigterm_settles_and_exits_0(daemon: Daemon) -> None:
+def test_sigterm_settles_and_exits_0(daemon: Daemon) -> None:
     daemon.initialize()
     daemon.send("sidecar/fake/wait", "x", 1)
     daemon.request(2, "sidecar/status")
@@ -184,7 +184,7 @@ child.wait()
 
 
 @pytest.mark.parametrize("state", ["idle", "in a request", "event loop held"])
-def test_row_14_a_killed_parent_is_noticed_though_others_hold_stdin(state: str) -> None:
+def test_a_killed_parent_is_noticed_though_others_hold_stdin(state: str) -> None:
     """The editor is a process between; this one holds both of the daemon's pipes and goes on living."""
     editor = subprocess.Popen(
         [sys.executable, "-c", MIDDLE, sys.executable, PROGRAM],
@@ -273,7 +273,7 @@ def rss_kib(pid: int) -> int:
     return int(line.split()[1])
 
 
-def test_row_12_a_client_that_does_not_read_stalls_nobody_and_costs_little() -> None:
+def test_a_client_that_does_not_read_stalls_nobody_and_costs_little() -> None:
     """Twenty megabytes of events are made while nobody reads; the loop goes on and the daemon stays small."""
     command = [sys.executable, PROGRAM]
     pipe = subprocess.PIPE

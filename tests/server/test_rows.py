@@ -30,13 +30,13 @@ async def ready(**said: Any) -> FakeEditor:
 @pytest.mark.parametrize(
     "method", ["sidecar/status", "shutdown", "textDocument/hover", "workspace/executeCommand"]
 )
-async def test_row_01_a_request_before_initialize_is_refused(method: str) -> None:
+async def test_a_request_before_initialize_is_refused(method: str) -> None:
     editor = FakeEditor()
     assert code_and_kind(await editor.request(1, method)) == (-32002, "notInitialized")
     assert editor.service.calls == []
 
 
-async def test_row_02_a_second_initialize_is_refused_and_the_first_stands() -> None:
+async def test_a_second_initialize_is_refused_and_the_first_stands() -> None:
     watches = {"workspace": {"didChangeWatchedFiles": {"dynamicRegistration": True}}}
     folders = [{"uri": "file:///one", "name": "one"}]
     editor = await ready(capabilities=watches, workspaceFolders=folders)
@@ -47,7 +47,7 @@ async def test_row_02_a_second_initialize_is_refused_and_the_first_stands() -> N
     assert len(editor.service.connections) == 1
 
 
-async def test_row_03_a_request_after_shutdown_is_refused_at_once() -> None:
+async def test_a_request_after_shutdown_is_refused_at_once() -> None:
     editor = await ready()
     assert (await editor.request(1, "shutdown"))["result"] is None
     for n, method in enumerate(("sidecar/status", "shutdown", "initialize")):
@@ -63,9 +63,7 @@ async def test_row_03_a_request_after_shutdown_is_refused_at_once() -> None:
         ("textDocument/didChange", None, "params"),
     ],
 )
-async def test_row_04_invalid_params_of_a_typed_request_are_answered(
-    method: str, params: Any, place: str
-) -> None:
+async def test_invalid_params_of_a_typed_request_are_answered(method: str, params: Any, place: str) -> None:
     editor = await ready()
     answer = await editor.request("bad", method, params)
     assert code_and_kind(answer) == (-32602, "invalidParams")
@@ -73,7 +71,7 @@ async def test_row_04_invalid_params_of_a_typed_request_are_answered(
     assert editor.calls("window/showMessage") == []
 
 
-async def test_row_05_nested_jsonrpc_key_is_data() -> None:
+async def test_nested_jsonrpc_key_is_data() -> None:
     editor = await ready()
     nested = {"message": {"jsonrpc": "2.0", "id": 1, "method": "x"}, "class": 1, "x-y": 2, "_id": 3}
     assert (await editor.request(1, "sidecar/fake/echo", nested))["result"] == nested
@@ -81,17 +79,17 @@ async def test_row_05_nested_jsonrpc_key_is_data() -> None:
     assert (await editor.request(2, "workspace/executeCommand", command))["result"] == nested
 
 
-async def test_row_05_nested_jsonrpc_key_in_initialize_is_data() -> None:
+async def test_nested_jsonrpc_key_in_initialize_is_data() -> None:
     editor = await ready(initializationOptions={"sidecar": {"models": {"jsonrpc": "2.0", "id": 4}}})
     assert editor.opened == [{"models": {"jsonrpc": "2.0", "id": 4}}]
 
 
-async def test_row_06_a_custom_request_without_params_is_answered() -> None:
+async def test_a_custom_request_without_params_is_answered() -> None:
     editor = await ready()
     assert (await editor.request(1, "sidecar/fake/echo"))["result"] is None
 
 
-async def test_row_06_a_request_that_wants_no_answer_is_nothing() -> None:
+async def test_a_request_that_wants_no_answer_is_nothing() -> None:
     """The other way round it would be begun, and nobody would wait for it."""
     editor = await ready(capabilities={"textDocument": {"codeLens": {}}})
     editor.notify("textDocument/codeLens", {"textDocument": {"uri": NOTE}})
@@ -101,21 +99,21 @@ async def test_row_06_a_request_that_wants_no_answer_is_nothing() -> None:
     assert [call[0] for call in editor.service.calls] == ["sidecar/fake/echo"]
 
 
-async def test_row_07_a_malformed_body_is_a_parse_error_under_null() -> None:
+async def test_a_malformed_body_is_a_parse_error_under_null() -> None:
     editor = await ready()
     editor.send_body(b'{"jsonrpc":')
     assert code_and_kind(await editor.answer(None)) == (-32700, "parse")
     assert editor.calls("window/showMessage") == []
 
 
-async def test_row_08_a_batch_is_an_invalid_request() -> None:
+async def test_a_batch_is_an_invalid_request() -> None:
     editor = await ready()
     editor.send([{"jsonrpc": "2.0", "id": 1, "method": "sidecar/status"}])
     assert code_and_kind(await editor.answer(None)) == (-32600, "invalidRequest")
 
 
 @pytest.mark.parametrize("header", [b"content-length: %d\r\n\r\n", b"Content-Length: %d\n\n"])
-async def test_row_09_lenient_headers_and_the_next_messages_are_answered(header: bytes) -> None:
+async def test_lenient_headers_and_the_next_messages_are_answered(header: bytes) -> None:
     editor = await ready()
     for n in range(3):
         body = b'{"jsonrpc":"2.0","id":%d,"method":"sidecar/status"}' % n
@@ -123,7 +121,7 @@ async def test_row_09_lenient_headers_and_the_next_messages_are_answered(header:
         assert (await editor.answer(n))["result"]["clients"] == 1
 
 
-async def test_row_10_three_requests_of_one_id_give_one_result_and_two_errors() -> None:
+async def test_three_requests_of_one_id_give_one_result_and_two_errors() -> None:
     editor = await ready()
     for _ in range(3):
         editor.ask(7, "sidecar/fake/wait")
@@ -134,7 +132,7 @@ async def test_row_10_three_requests_of_one_id_give_one_result_and_two_errors() 
     assert "result" in editor.answers(7)[2]
 
 
-async def test_row_10_a_cancel_of_a_doubled_id_reaches_the_one_that_runs() -> None:
+async def test_a_cancel_of_a_doubled_id_reaches_the_one_that_runs() -> None:
     editor = await ready()
     editor.ask(7, "sidecar/fake/wait")
     editor.ask(7, "sidecar/fake/wait")
@@ -145,7 +143,7 @@ async def test_row_10_a_cancel_of_a_doubled_id_reaches_the_one_that_runs() -> No
     assert editor.service.cancelled == ["fake/wait"]
 
 
-async def test_row_11_cancel_of_a_running_request_is_honoured() -> None:
+async def test_cancel_of_a_running_request_is_honoured() -> None:
     editor = await ready()
     editor.ask(1, "sidecar/fake/wait")
     await editor.service.begun.wait()
@@ -153,7 +151,7 @@ async def test_row_11_cancel_of_a_running_request_is_honoured() -> None:
     assert code_and_kind(await editor.answer(1)) == (-32800, "cancelled")
 
 
-async def test_row_11_cancel_before_it_began_keeps_it_from_beginning() -> None:
+async def test_cancel_before_it_began_keeps_it_from_beginning() -> None:
     editor = await ready()
     editor.ask(1, "sidecar/fake/wait")
     editor.notify("$/cancelRequest", {"id": 1})
@@ -162,7 +160,7 @@ async def test_row_11_cancel_before_it_began_keeps_it_from_beginning() -> None:
 
 
 @pytest.mark.parametrize("params", [None, {}, {"id": None}, {"id": [1]}, {"id": "unknown"}, [1], "x"])
-async def test_row_11_a_cancel_of_nothing_is_nothing(params: Any) -> None:
+async def test_a_cancel_of_nothing_is_nothing(params: Any) -> None:
     editor = await ready()
     editor.notify("$/cancelRequest", params)
     assert (await editor.request(1, "sidecar/fake/echo", 1))["result"] == 1
@@ -172,7 +170,7 @@ async def test_row_11_a_cancel_of_nothing_is_nothing(params: Any) -> None:
 @pytest.mark.parametrize(
     ("shuts_down", "code"), [pytest.param(True, 0, id="after shutdown"), pytest.param(False, 1, id="without")]
 )
-async def test_row_16_exit_without_shutdown_is_1(shuts_down: bool, code: int) -> None:
+async def test_exit_without_shutdown_is_1(shuts_down: bool, code: int) -> None:
     editor = await ready()
     if shuts_down:
         await editor.request(1, "shutdown")
@@ -180,13 +178,13 @@ async def test_row_16_exit_without_shutdown_is_1(shuts_down: bool, code: int) ->
     assert (await editor.connection.wait_ended()).code == code
 
 
-async def test_row_16_exit_before_initialize_is_1() -> None:
+async def test_exit_before_initialize_is_1() -> None:
     editor = FakeEditor()
     editor.notify("exit")
     assert (await editor.connection.wait_ended()).code == 1
 
 
-async def test_row_17_no_body_is_in_any_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_body_is_in_any_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         editor = await ready(
             initializationOptions={"sidecar": {"models": "secret"}}, clientInfo={"name": "secret"}
@@ -199,7 +197,7 @@ async def test_row_17_no_body_is_in_any_log(caplog: pytest.LogCaptureFixture) ->
     assert "secret" not in caplog.text
 
 
-async def test_row_18_every_client_has_a_connection_of_its_own_over_one_service() -> None:
+async def test_every_client_has_a_connection_of_its_own_over_one_service() -> None:
     service = FakeService()
     editors = [FakeEditor(service=service) for _ in range(2)]
     for editor in editors:
@@ -215,7 +213,7 @@ async def test_row_18_every_client_has_a_connection_of_its_own_over_one_service(
     assert service.n_closed == 0
 
 
-async def test_row_19_the_length_counts_bytes() -> None:
+async def test_the_length_counts_bytes() -> None:
     editor = await ready()
     assert (await editor.request(1, "sidecar/fake/echo", "ä😀\u2028"))["result"] == "ä😀\u2028"
     raw = bytes(editor.stream.received_bytes).split(b"Content-Length: ")[-1]
@@ -224,7 +222,7 @@ async def test_row_19_the_length_counts_bytes() -> None:
     assert "😀".encode() in body
 
 
-async def test_row_20_a_change_of_an_unopened_buffer_is_tolerated_and_said_once() -> None:
+async def test_a_change_of_an_unopened_buffer_is_tolerated_and_said_once() -> None:
     editor = await ready()
     change = {"textDocument": {"uri": NOTE, "version": 2}, "contentChanges": [{"text": "x"}]}
     for _ in range(3):

@@ -173,7 +173,7 @@ def output(process: subprocess.Popen[bytes]) -> IO[bytes]:
 
 @POSIX
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
-def test_row_15_a_signal_settles_and_exits_0(name: str) -> None:
+def test_a_signal_settles_and_exits_0(name: str) -> None:
     process = start()
     process.send_signal(getattr(signal, name))
     said, _ = process.communicate(timeout=20)
@@ -192,7 +192,7 @@ def test_a_signal_that_the_starter_ignores_stays_ignored() -> None:
 
 
 @POSIX
-def test_row_13_a_stuck_thread_does_not_hold_the_process() -> None:
+def test_a_stuck_thread_does_not_hold_the_process() -> None:
     process = start(before="asyncio.get_running_loop().run_in_executor(None, time.sleep, 3600)")
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=20)
@@ -226,7 +226,7 @@ child.wait()
 
 @POSIX
 @pytest.mark.parametrize("has_pidfd", [True, False])
-def test_row_14_the_end_of_the_parent_ends_it_though_stdin_stays_open(has_pidfd: bool) -> None:
+def test_the_end_of_the_parent_ends_it_though_stdin_stays_open(has_pidfd: bool) -> None:
     """This process holds the daemon's stdin; the one between is killed and cannot tell."""
     before = (
         "life.watch_parent()"

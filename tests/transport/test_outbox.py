@@ -135,7 +135,7 @@ async def test_another_log_of_the_same_session_replaces_the_first() -> None:
     assert box.sent == [["a", 1], ["a", 1]]
 
 
-async def test_row_12_a_client_that_does_not_read_costs_a_cursor() -> None:
+async def test_a_client_that_does_not_read_costs_a_cursor() -> None:
     box, log = Box(), log_named("a")
     box.outbox.follow(log, 0, ALL)
     box.stream.stall()

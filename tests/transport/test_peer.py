@@ -109,11 +109,11 @@ async def test_a_request_is_answered_under_its_id(request_id: Id) -> None:
     assert wire.face.told == [(request_id, None)]
 
 
-async def test_row_06_a_request_without_params_is_answered() -> None:
+async def test_a_request_without_params_is_answered() -> None:
     assert (await Wire().client.request(1, "echo"))["result"] is None
 
 
-async def test_row_05_a_nested_jsonrpc_key_is_just_data() -> None:
+async def test_a_nested_jsonrpc_key_is_just_data() -> None:
     nested = {"jsonrpc": "2.0", "id": 5, "method": "echo", "params": {"jsonrpc": "1"}}
     assert (await Wire().client.request(1, "echo", nested))["result"] == nested
 
@@ -123,21 +123,21 @@ async def test_keys_that_are_no_python_names_arrive_as_they_are() -> None:
     assert (await Wire().client.request(1, "echo", odd))["result"] == odd
 
 
-async def test_row_07_a_body_that_is_no_json_is_answered_under_null() -> None:
+async def test_a_body_that_is_no_json_is_answered_under_null() -> None:
     wire = Wire()
     wire.client.send_body(b'{"jsonrpc": "2.0", "id": 1, "method"')
     assert code_and_kind(await wire.client.answer(None)) == (-32700, "parse")
     assert (await wire.client.request(2, "echo", 1))["result"] == 1
 
 
-async def test_row_08_a_batch_is_refused() -> None:
+async def test_a_batch_is_refused() -> None:
     wire = Wire()
     wire.client.send([{"jsonrpc": "2.0", "id": 1, "method": "echo"}])
     assert code_and_kind(await wire.client.answer(None)) == (-32600, "invalidRequest")
     assert wire.face.asked == []
 
 
-async def test_row_09_lower_case_and_lf_only_headers_are_read() -> None:
+async def test_lower_case_and_lf_only_headers_are_read() -> None:
     wire = Wire()
     body = b'{"jsonrpc":"2.0","id":%d,"method":"echo","params":%d}'
     for n, header in enumerate(
@@ -148,7 +148,7 @@ async def test_row_09_lower_case_and_lf_only_headers_are_read() -> None:
         assert (await wire.client.answer(n))["result"] == n
 
 
-async def test_row_10_an_open_id_is_refused_and_its_first_request_goes_on() -> None:
+async def test_an_open_id_is_refused_and_its_first_request_goes_on() -> None:
     wire = Wire()
     for n in range(3):
         wire.client.ask(7, "wait", n)
