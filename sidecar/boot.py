@@ -18,7 +18,7 @@ from sidecar.capabilities.mcp import SessionToolServers
 from sidecar.capabilities.toolbox import SessionToolBox, default_tools
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
-from sidecar.conductor.engines.base import SessionEngine
+from sidecar.conductor.engines.contract import SessionEngine
 from sidecar.conductor.engines.none import NoEngine
 from sidecar.conductor.engines.runtime_memory import RuntimeEngine
 from sidecar.conductor.engines.sliding_window import SlidingWindowEngine

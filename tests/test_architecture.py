@@ -39,14 +39,9 @@ LAYERS = (
         "rooms.knowledge",
     ),
     ("runtime.cadence", "runtime.memory", "runtime.wire", "window_budget", "agentcore", "rooms"),
+    ("runtime.contract", "capabilities.contract", "capabilities.effects", "workspace.contract"),
     ("conversation",),
-    (
-        "runtime.contract",
-        "capabilities.contract",
-        "capabilities.effects",
-        "workspace.contract",
-        "llmgateway.contract",
-    ),
+    ("llmgateway.contract",),
     ("_internal",),
 )
 """From the top down; a module may import from its own layer and from those below it."""

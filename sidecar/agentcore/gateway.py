@@ -66,12 +66,13 @@ class _Source:
 
 
 def turns_to_messages(
-    turns: Sequence[gateway.Turn], names: dict[str, str] | None = None
+    turns: Sequence[gateway.Turn], names: dict[str, str] | None = None, *, parses_summaries: bool = True
 ) -> list[AgentMessage]:
     """Return *turns* as messages: one for each tool result, a CompactionSummary for a summary turn.
 
     Tool results carry the metadata ``tool_call_id``, ``is_error`` (unless it is unknown) and ``tool_name``.
-    *names* holds the tools of calls made before, by call id; the calls of *turns* are added to it.
+    *names* holds the tools of calls made before, by call id; the calls of *turns* are added to it. Without
+    *parses_summaries* a user turn stays one, even when its text begins like a summary.
 
     >>> turns_to_messages([gateway.UserTurn((gateway.TextBlock(wrap_summary("so far")),))])
     [CompactionSummary(summary='so far', tokens_before=0, read_files=(), modified_files=(), timestamp=None)]
@@ -88,7 +89,7 @@ def turns_to_messages(
         match turn:
             case gateway.UserTurn((gateway.TextBlock(text),)) if (
                 summary := unwrap_summary(text)
-            ) is not None:
+            ) is not None and parses_summaries:
                 files = split_sections(summary)[1]
                 messages.append(
                     CompactionSummary(summary, read_files=files.read, modified_files=files.modified)

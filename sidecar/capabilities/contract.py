@@ -12,8 +12,9 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.effects import ToolEffects, ToolKind
+from sidecar.conversation import FileRead
 from sidecar.llmgateway.contract import ToolDescriptor
-from sidecar.workspace.contract import ReadLedgerPort, WorkspacePort
+from sidecar.workspace.contract import FileView, WorkspacePort
 
 EDIT_SCOPE = "edit"
 """The permission scope of changes to files inside the session's trees."""
@@ -110,6 +111,20 @@ class ToolReply:
     diffs: tuple[Diff, ...] = ()
 
 
+class ReadsPort(Protocol):
+    """The files that the model of one session has read."""
+
+    def record(
+        self, view: FileView, *, call_id: str, first_line: int = 1, line_count: int | None = None
+    ) -> None:
+        """Record that the result of *call_id* shows *view*, or a range of its lines, to the model."""
+        ...
+
+    def get(self, path: Path) -> FileRead | None:
+        """Return the newest content of the resolved *path* that the model has seen, None for none."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
     """The surroundings of one call of a tool.
@@ -131,7 +146,7 @@ class ToolContext:
     cwd: Path
     roots: tuple[Path, ...]
     workspace: WorkspacePort
-    reads: ReadLedgerPort
+    reads: ReadsPort
     ask: AskUser
     progress: Callable[[str], None]
     plan: Callable[[], tuple[PlanEntry, ...]]

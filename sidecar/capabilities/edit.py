@@ -27,7 +27,8 @@ from sidecar.capabilities.output import number_lines
 from sidecar.capabilities.paths import display_path, require_permission, resolve
 from sidecar.capabilities.text_edit import EditedText, replace_passage, shift_ranges
 from sidecar.capabilities.typed_tool import TypedTool
-from sidecar.workspace.contract import FileAccessError, FileView, ReadRecord
+from sidecar.conversation import FileRead
+from sidecar.workspace.contract import FileAccessError, FileView
 from sidecar.workspace.line_index import LineText
 from sidecar.workspace.paths import ResolvedPath
 
@@ -129,7 +130,7 @@ async def _find_target(context: ToolContext, spelled: str) -> _Target:
         return _Target(resolved, None)
 
 
-def _require_current(context: ToolContext, view: FileView) -> ReadRecord:
+def _require_current(context: ToolContext, view: FileView) -> FileRead:
     """Return the record of *view*. Raises FileAccessError unless the model has read exactly this text."""
     name = display_path(view.path, context.cwd)
     record = context.reads.get(view.path)
@@ -143,7 +144,7 @@ def _require_current(context: ToolContext, view: FileView) -> ReadRecord:
 
 
 async def _apply_edit(context: ToolContext, tool: str, target: _Target, text: str) -> _AppliedEdit:
-    """AskUser for permission and write *text* as the content of *target*.
+    """Ask for permission and write *text* as the content of *target*.
 
     Raises:
         PermissionRefused: the user did not allow it.

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from typing import Literal, TypeAlias
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.agentcore import SUMMARY_MARK
+from sidecar.conductor.errors import NodeNotFound
+from sidecar.conductor.history import GraphPort
 from sidecar.conductor.session_ops import turns_to_messages
+from sidecar.conversation import EntryKind, History
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,
@@ -21,20 +23,15 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
+from sidecar.runtime.contract import SessionNode
 from sidecar.window_budget import BranchSummaryMessage, CompactionSummaryMessage
 from sidecar.window_budget.marks import is_restored
 
-__all__ = ["NodeKind", "before_prompts", "node_kind", "with_partners"]
 
+def recognise_kind(turn: Turn) -> EntryKind:
+    """Return the kind of a turn that an earlier version stored without one, by its role and its first words.
 
-NodeKind: TypeAlias = Literal["user", "assistant", "tool", "summary", "file"]
-"""What a node is: a prompt, an answer, tool results, or what a compaction made: a digest, a restored file."""
-
-
-def node_kind(turn: Turn) -> NodeKind:
-    """Return what *turn* is.
-
-    >>> node_kind(UserTurn((TextBlock("hi"),)))
+    >>> recognise_kind(UserTurn((TextBlock("hi"),)))
     'user'
     """
     match turn:
@@ -50,17 +47,38 @@ def node_kind(turn: Turn) -> NodeKind:
     return "summary" if isinstance(message, CompactionSummaryMessage | BranchSummaryMessage) else "user"
 
 
-def before_prompts(turns: Sequence[Turn], node_ids: Sequence[str], n_prompts: int) -> str | None:
+def before_prompts(history: History, n_prompts: int) -> str | None:
     """Return the node before the last *n_prompts* prompts, None where that is before everything.
 
     Raises InvalidInput when the conversation has fewer prompts.
     """
-    prompts = [index for index, turn in enumerate(turns) if node_kind(turn) == "user"]
+    prompts = [index for index, entry in enumerate(history) if entry.kind == "user"]
     if not 1 <= n_prompts <= len(prompts):
         found = f"there are {len(prompts)} prompts in the conversation, and {n_prompts} were to be taken back"
         raise InvalidInput(found, hint="older ones are on the branches that sidecar/session/tree shows")
     index = prompts[-n_prompts]
-    return node_ids[index - 1] if index else None
+    return history[index - 1].node_id if index else None
+
+
+def nodes_for_fork(leaf: str | None, graph: GraphPort, sid: str) -> tuple[Sequence[SessionNode], int]:
+    """Return the nodes that a fork at *leaf* needs, each after its parent, and the length of its path.
+
+    Those are the path to *leaf*, and the paths to the nodes that its summaries stand for. Raises
+    NodeNotFound.
+    """
+    needed: dict[str, SessionNode] = {}
+    try:
+        path = () if leaf is None else graph.node_path(leaf)
+        wanted = [node.id for node in path]
+        while wanted:
+            node_id = wanted.pop()
+            if node_id in graph.entries and node_id not in needed:
+                needed |= {node.id: node for node in graph.node_path(node_id)}
+            if node_id in graph.entries:
+                wanted += [each for each in graph.entries[node_id].origin if each not in needed]
+    except ValueError:
+        raise NodeNotFound(sid, leaf or "") from None
+    return [node for node in graph.nodes if node.id in needed], len(path)
 
 
 def with_partners(turns: Sequence[Turn], chosen: Iterable[int]) -> Collection[int]:

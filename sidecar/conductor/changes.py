@@ -13,12 +13,11 @@ from sidecar.conductor.branching import with_partners
 from sidecar.conductor.context import turn_tokens
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.core import Core
-from sidecar.conductor.engines.base import CompactAsk, FreshFiles
+from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import NodeNotFound
 from sidecar.conductor.events import HeadChanged, Rehydrated
 from sidecar.conductor.restoring import DEFAULT_BUDGET_TOKENS, Restoration, restore
-
-__all__ = ["Changes", "HeadChange"]
+from sidecar.conversation import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class Changes:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    async def compact(self, compaction_id: str, engine: str, ask: CompactAsk) -> Compaction:
+    async def compact(self, compaction_id: str, engine: str, ask: CompactionRequest) -> Compaction:
         """Compact, asked for by hand."""
         done = await self._core.compactor.run(compaction_id, engine, ask, "manual")
         if done.status == "completed":
@@ -46,83 +45,68 @@ class Changes:
     async def undo(self, compaction_id: str | None, *, force: bool) -> Compaction:
         """Take a compaction back, the newest for None."""
         undone = await self._core.compactor.undo(compaction_id, force=force)
-        self._core.files.forget_all_but(self._core.history.turns)
         await self._settle(compacted=True)
         return undone
 
     async def rewind(self, to_node: str | None) -> HeadChange:
         """Let the conversation end at *to_node*, on any branch; before everything for None.
 
-        Raises NodeNotFound. What the turns left behind had read counts as never read.
+        Raises NodeNotFound.
         """
-        core = self._core
-        self._check_node(to_node)
-        before = tuple(zip(core.history.node_ids, core.history.turns, strict=False))
-        await core.history.move_head(to_node)
-        kept = frozenset(core.history.node_ids)
-        left = {node: turn for node, turn in before if node not in kept}
-        core.files.forget_all_but(core.history.turns)
-        return await self._moved("rewind", tuple(left), sum(map(turn_tokens, left.values())))
+        history = self._core.history
+        try:
+            after = history.history_at(to_node)
+        except ValueError:
+            raise NodeNotFound(self._core.info.sid, to_node or "") from None
+        kept = frozenset(after.node_ids)
+        removed = [entry for entry in history.current if entry.node_id not in kept]
+        await history.move_head(to_node)
+        return await self._publish_move("rewind", removed)
 
     async def drop(self, node_ids: Sequence[str]) -> HeadChange:
         """Go on without *node_ids*, on a branch of its own; calls and their results go together.
 
         Raises NodeNotFound for a node that is not in the conversation.
         """
-        core = self._core
+        history = self._core.history.current
         if not node_ids:
-            return HeadChange(core.history.head, (), 0)
-        turns, ids = tuple(core.history.turns), tuple(core.history.node_ids)
-        place = {node: index for index, node in enumerate(ids)}
+            return HeadChange(history.head, (), 0)
+        place = {node: index for index, node in enumerate(history.node_ids)}
         for node in node_ids:
             if node not in place:
-                raise NodeNotFound(core.info.sid, node)
-        gone = sorted(with_partners(turns, (place[node] for node in node_ids)))
-        dropped = {ids[index]: turns[index] for index in gone}
-        await core.history.replace([turn for index, turn in enumerate(turns) if ids[index] not in dropped])
-        core.files.forget_all_but(core.history.turns)
-        return await self._moved("drop", tuple(dropped), sum(map(turn_tokens, dropped.values())))
+                raise NodeNotFound(self._core.info.sid, node)
+        dropped = with_partners(history.turns, (place[node] for node in node_ids))
+        await self._core.history.replace(
+            [entry for index, entry in enumerate(history) if index not in dropped]
+        )
+        return await self._publish_move("drop", [history[index] for index in sorted(dropped)])
 
-    async def restoration(
-        self, uris: Sequence[str] | None, budget_tokens: int | None, read: FreshFiles | None = None
-    ) -> Restoration:
+    async def restoration(self, uris: Sequence[str] | None, budget_tokens: int | None) -> Restoration:
         """Return what :meth:`rehydrate` would append; nothing is ever put beyond the engine's limit."""
         core = self._core
-        wanting = await core.files.wanting(core.history.turns, core.history.node_ids, uris)
+        wanting = await core.files.wanting(uris)
         budget = DEFAULT_BUDGET_TOKENS if budget_tokens is None else budget_tokens
         usage = core.usage()
         if usage.window:
             budget = min(budget, usage.limit - usage.used)
-        return await restore(wanting, read or core.files.look, max(0, budget))
+        return await restore(wanting, core.files.look, max(0, budget))
 
     async def rehydrate(self, uris: Sequence[str] | None, budget_tokens: int | None) -> Restoration:
         """Append the files the model has read and no longer sees, or *uris* of them, as they are now."""
         core = self._core
-        restored = await self.restoration(uris, budget_tokens, core.files.fresh)
-        if restored.turns:
-            await core.history.record(restored.turns)
-            core.agent.reseat(core.history.turns, stored=True)
-            core.files.mark_restored([file.uri for file in restored.files], core.deps.new_id())
+        restored = await self.restoration(uris, budget_tokens)
+        if restored.entries:
+            await core.history.append(*restored.entries)
         if restored.files or restored.missing:
             core.events.emit(Rehydrated(restored.files, restored.missing))
             await self._settle()
         return restored
 
-    def _check_node(self, node: str | None) -> None:
-        try:
-            if node is not None:
-                self._core.history.turns_at(node)
-        except ValueError:
-            raise NodeNotFound(self._core.info.sid, node or "") from None
-
-    async def _moved(
-        self, cause: Literal["rewind", "drop"], removed: tuple[str, ...], tokens: int
-    ) -> HeadChange:
-        core = self._core
-        core.agent.reseat(core.history.turns, stored=True)
-        core.events.emit(HeadChanged(core.history.head, removed, cause))
+    async def _publish_move(self, cause: Literal["rewind", "drop"], removed: Sequence[Entry]) -> HeadChange:
+        head, nodes = self._core.history.head, tuple(entry.node_id for entry in removed)
+        self._core.events.emit(HeadChanged(head, nodes, cause))
         await self._settle()
-        return HeadChange(core.history.head, removed, tokens)
+        return HeadChange(head, nodes, sum(turn_tokens(entry.turn) for entry in removed))
 
     async def _settle(self, *, compacted: bool = False) -> None:
         """Store and tell the new size of a conversation that was changed."""
@@ -131,7 +115,7 @@ class Changes:
         core.info = replace(
             core.info,
             updated_at=now,
-            messages=len(core.history.turns),
+            messages=len(core.history.current),
             tokens=usage.used,
             last_compaction_at=now if compacted else core.info.last_compaction_at,
         )

@@ -103,12 +103,11 @@ class Commands:
 
     async def rewind(self, rest: str) -> str:
         """Rewind to the node *rest*, or by so many prompts; by one prompt without an argument."""
-        history = self._core.history
         node: str | None = rest
         if not rest or (rest.isdecimal() and len(rest) <= _MAX_COUNT_DIGITS):
-            node = before_prompts(history.turns, history.node_ids, int(rest or 1))
+            node = before_prompts(self._core.history.current, int(rest or 1))
         moved = await self._changes.rewind(node)
-        return f"Removed {len(moved.removed)} turns; {_size(len(self._core.history.turns))}"
+        return f"Removed {len(moved.removed)} turns; {_size(len(self._core.history.current))}"
 
     async def choose(self, config_id: str, rest: str) -> str:
         """Set the option *config_id* to *rest*, or show it without an argument."""
@@ -123,7 +122,7 @@ class Commands:
         """Describe the settings and the size of the session."""
         core, info = self._core, self._core.info
         options = (f"- {option.name.lower()}: {option.current_value}" for option in self._options.all())
-        lines = [f"Session {info.sid} in {info.cwd}: {_size(len(core.history.turns))}", *options]
+        lines = [f"Session {info.sid} in {info.cwd}: {_size(len(core.history.current))}", *options]
         lines.append(f"- compactions: {len(core.compactor.compactions)}")
         return "\n".join(lines)
 

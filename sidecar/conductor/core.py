@@ -7,7 +7,7 @@ No queue and no order of events here; :mod:`sidecar.conductor.session` has the q
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final, get_args
@@ -18,14 +18,14 @@ from sidecar.capabilities.mcp.contract import McpServer, ServerHost
 from sidecar.conductor.bridge import HOST_MARKS
 from sidecar.conductor.clients import SessionServers
 from sidecar.conductor.compacting import Compactor, backstop_of
-from sidecar.conductor.context import ContextMeter, Overhead, overhead_of, turn_tokens
+from sidecar.conductor.context import ContextMeter, Overhead, Weights, overhead_of, turn_tokens
 from sidecar.conductor.contract import ContextUsage, EngineView, PlanItem, TokenCounts
 from sidecar.conductor.deps import CompactorDeps, SessionDeps
-from sidecar.conductor.engines.base import CompactAsk, EngineInput, SessionEngine
+from sidecar.conductor.engines.contract import CompactionRequest, EngineInput, SessionEngine
 from sidecar.conductor.errors import HeadMovedError
 from sidecar.conductor.events import Notice, PlanChanged, Retry, UserMessage
 from sidecar.conductor.files import SessionFiles
-from sidecar.conductor.history import History, JournalPort
+from sidecar.conductor.history import HistoryWriter, JournalPort
 from sidecar.conductor.knowledge import Knowledge, with_knowledge
 from sidecar.conductor.log import EventLog
 from sidecar.conductor.model_calls import (
@@ -39,8 +39,9 @@ from sidecar.conductor.permissions import PermissionBroker
 from sidecar.conductor.ports import SessionHost, SessionTools, StoreReport
 from sidecar.conductor.queue import PromptJob
 from sidecar.conductor.records import SessionInfo, from_record, to_record
-from sidecar.conductor.room import USER, Participants
+from sidecar.conductor.room import Participants
 from sidecar.conductor.session_events import OneTimeNotices, SessionEvents
+from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import (
     Channel,
     Conversation,
@@ -49,13 +50,11 @@ from sidecar.llmgateway.contract import (
     StreamOptions,
     ThinkingLevel,
     ToolDescriptor,
-    Turn,
     Usage,
     UserTurn,
 )
 from sidecar.rooms import Participant
 from sidecar.runtime import Agent, AgentConfig, AgentDeps, create_agent
-from sidecar.runtime.memory import LiveCompaction
 from sidecar.runtime.wire import Outgoing
 from sidecar.workspace.contract import FileAccessError
 
@@ -78,20 +77,31 @@ class Core:
         self.host = host
         self.log = EventLog(info.sid, deps.clock_ms, info.seq)
         self.events = SessionEvents(self.log, asyncio.get_running_loop().call_later)
-        self.history = History(journal, on_trouble=self._on_store_trouble, on_branch=self._on_branch)
+        self.history = HistoryWriter(
+            journal,
+            on_trouble=self._on_store_trouble,
+            on_change=self._on_history,
+            on_branch=lambda: self.compactor.end_backstop(),
+        )
         self.meter = ContextMeter(from_record(TokenCounts, info.session_total), info.cost)
         self.entering: UserTurn | None = None
+        self.on_steered: Callable[[Entry], None] = lambda entry: None
         stored_plan = (from_record(PlanEntry, entry) for entry in info.plan)
         self._todo = tuple(entry for entry in stored_plan if entry is not None)
         self._engines: dict[str, SessionEngine] = {}
-        # By identity, with the turn held: two clients may say the same words.
-        self._authors: dict[int, tuple[Turn, str]] = {}
         self._rules = ""
         self.notices = OneTimeNotices(self.events.emit, deps.models.problems)
         self._weighed: tuple[str, Sequence[ToolDescriptor], Overhead] | None = None
         self.cwd = Path(info.cwd)
         self.roots = (self.cwd, *map(Path, info.roots))
-        self.files = self._make_files()
+        self.files = SessionFiles(
+            info.sid,
+            deps.workspace,
+            self.roots,
+            self.history,
+            resolve=lambda path: deps.resolve(path, self.cwd),
+            emit=self.events.emit,
+        )
         self.permissions = PermissionBroker(
             info.sid, host, deps.new_id, deps.clock_ms, deps.permission_timeout_ms
         )
@@ -119,11 +129,8 @@ class Core:
         """Take over what is stored, and what is wrong with it."""
         self.notices.add_report(report)
         await self.refresh_rules()
-        turns = await self.history.load()
-        if turns:
-            self.agent.reseat(turns, stored=True)
+        await self.history.load()
         self.compactor.load([record for record in records if record.get("type") == "compaction"])
-        self.files.load([record for record in records if record.get("type") == "reads"])
         await self.open_knowledge()
 
     async def open_knowledge(self) -> None:
@@ -182,28 +189,34 @@ class Core:
 
     def engine_input(self) -> EngineInput:
         """Return the conversation as an engine is to judge it, the entering prompt included."""
-        turns, overhead = self.history.turns, self.overhead()
+        history, overhead = self.history.current, self.overhead()
         entering = turn_tokens(self.entering) if self.entering is not None else 0
         beside, finds = overhead.total + entering, self.knowledge.max_tokens(self._window())
-        if self.engine(self.info.engine).shows_view:
+        weights, known = self._anchored(self.meter.weigh(history)), 0
+        if not self.engine(self.info.engine).commits_view:
             # Not all of this is sent, so the provider's figure tells only how far the estimate is off.
-            beside += max(finds, self.meter.surplus(overhead))
-            return self._framed(turns, beside, 0)
-        self.meter.sync(turns)
-        anchored = self.meter.anchored_tokens
-        known = anchored + entering if anchored else 0
-        return self._framed(turns, beside + finds, known)
-
-    def _framed(self, turns: Sequence[Turn], beside: int, known: int) -> EngineInput:
+            beside += max(finds, weights.surplus(overhead))
+        else:
+            beside += finds
+            if weights.anchor is not None:
+                known = weights.occupancy(overhead) + entering
+        clients = self.host.listeners(self.info.sid)
         return EngineInput(
-            turns, self.card, beside, known, participants=self._participants(), same_file=self.files.uri_of
+            history=history,
+            card=self.card,
+            overhead_tokens=beside,
+            context_tokens=known,
+            participants=Participants(
+                self.info.sid, tuple(Participant(each.client_id, each.name) for each in clients)
+            ),
+            same_file=self.files.uri_of,
         )
 
     def usage(self, *, detail: bool = False) -> ContextUsage:
         """Return how full the window is."""
-        self._weigh()
         gate = self.compactor.gate(self.info.engine, self.ask(force=False))
         return self.meter.usage(
+            self._weigh(),
             self.overhead(),
             card=self.card,
             views={self.info.engine: EngineView(gate.tokens, gate.limit)},
@@ -222,9 +235,11 @@ class Core:
         force: bool,
         policy: Mapping[str, float] | None = None,
         instructions: str | None = None,
-    ) -> CompactAsk:
+    ) -> CompactionRequest:
         """Return how to compact, the session's own policy underneath."""
-        return CompactAsk(force, instructions, {**self.info.policy, **(policy or {})})
+        return CompactionRequest(
+            force=force, instructions=instructions, policy={**self.info.policy, **(policy or {})}
+        )
 
     def engine(self, name: str) -> SessionEngine:
         """Return this session's own instance of the engine *name*.
@@ -255,8 +270,8 @@ class Core:
         total = asdict(self.meter.session_total)
         plan, cost = tuple(map(asdict, self._todo)), self.meter.cost
         self.info = replace(self.info, seq=seq, session_total=total, cost=cost, plan=plan)
-        await self.history.append_records(to_record("meta", self.info), *self.files.take_news())
-        self.knowledge.ingest(self.history.turns, self.deps.clock_ms())
+        await self.history.append_records(to_record("meta", self.info))
+        self.knowledge.ingest(self.history.current, self.deps.clock_ms())
 
     def _make_agent(self) -> Agent:
         deps = AgentDeps(
@@ -268,30 +283,27 @@ class Core:
             marks=HOST_MARKS,
             make_room=lambda: self.compactor.compact_between_calls(self._turn_engine, self.ask(force=False)),
             on_usage=self._on_usage,
-            on_compaction=self._on_backstop,
+            on_compaction=self.compactor.begin_backstop,
         )
         agent = create_agent(self._configured, deps)
         agent.subscribe(self.events.on_run_event)
         return agent
 
-    def _weigh(self) -> None:
-        """Weigh what the next request shows of the conversation."""
+    def _weigh(self) -> Weights:
+        """Weigh the entries that the next request shows."""
         view = self.compactor.view(self.info.engine, self.ask(force=False))
-        if view.turns is self.history.turns:
-            self.meter.sync(self.history.turns)
-        else:
-            self.meter.show(view.turns)
+        history = self.history.current
+        return self._anchored(
+            self.meter.weigh(history) if view.is_whole else self.meter.weigh_view(view.entries, history)
+        )
+
+    def _anchored(self, weights: Weights) -> Weights:
+        """Return *weights* with the provider's newest figure, that of an answer not stored yet included."""
+        return replace(weights, anchor=self.history.pending_anchor or weights.anchor)
 
     def emit_prompt(self, node: str | None, job: PromptJob) -> None:
         """Tell a prompt and whose it is; *node* is None for one that is not stored yet, or never."""
-        if job.author is not None:
-            self._authors[id(job.turn)] = (job.turn, job.author.client_id)
         self.events.emit(UserMessage(node, job.content, job.author))
-
-    def _participants(self) -> Participants:
-        clients = self.host.listeners(self.info.sid)
-        members = tuple(Participant(each.client_id, each.name) for each in clients)
-        return Participants(self.info.sid, members, lambda turn: self._authors.get(id(turn), (turn, USER))[1])
 
     def _invoke(self, conversation: Conversation, options: StreamOptions) -> Channel:
         self.notices.on_request(conversation.turns, self.history.turns)
@@ -301,20 +313,20 @@ class Core:
             channel = self.deps.models.invoker(self.agent.snapshot().model)(prepared, notifying)
             return with_idle_timeout(channel, self.deps.model_idle_timeout_s)
 
-        if not self.engine(self._turn_engine).shows_view and not self.knowledge.is_on:
+        if self.engine(self._turn_engine).commits_view and not self.knowledge.is_on:
             return call(conversation)
         return call_when_ready(lambda: self._prepare(conversation), call)
 
     async def _prepare(self, conversation: Conversation) -> Conversation:
         """Return what is sent of *conversation*, by the engine that the turn began with, finds included."""
         engine, ask = self._turn_engine, self.ask(force=False)
-        if self.engine(engine).shows_view:
+        if not self.engine(engine).commits_view:
             await self.compactor.compact_if_over_limit(engine, ask)
         view, turns = self.compactor.view(engine, ask), conversation.turns
-        if view.turns is not self.history.turns:
-            turns = Outgoing().extend(view.turns).turns()
-        found = await self.knowledge.recall(self.history.turns, view, self._window())
-        return replace(conversation, turns=with_knowledge(turns, found))
+        if not view.is_whole:
+            turns = Outgoing().extend(entry.turn for entry in view.entries).turns()
+        found = await self.knowledge.recall(self.history.current, view, self._window())
+        return replace(conversation, turns=with_knowledge(turns, found, view))
 
     def _window(self) -> int:
         return self.card.context_window if self.card is not None else 0
@@ -323,39 +335,27 @@ class Core:
         self.events.emit(Retry(attempt, max_attempts, delay_ms, error.message))
 
     def _on_usage(self, usage: Usage) -> None:
-        self._weigh()
-        self.meter.count(usage, self.deps.models.card(self.agent.snapshot().model))
+        card = self.deps.models.card(self.agent.snapshot().model)
+        anchor = self.meter.count(usage, card, self._weigh())
+        if anchor is not None:
+            self.history.note_usage(anchor)
         self.events.emit(self.usage())
 
-    def _reseat(self, turns: Sequence[Turn]) -> None:
-        if not self.agent.is_running:  # One at work has asked for room, and is given them in answer.
-            self.agent.reseat(turns, stored=True)
-
-    def _on_backstop(self, done: LiveCompaction) -> None:
-        self.compactor.begin_backstop(done)
-
-    async def _on_branch(self) -> None:
-        await self.compactor.end_backstop()
-
-    def _make_files(self) -> SessionFiles:
-        return SessionFiles(
-            self.info.sid,
-            self.deps.workspace,
-            self.roots,
-            resolve=lambda path: self.deps.resolve(path, self.cwd),
-            tell=lambda stale: self.events.emit(stale),
-        )
+    def _on_history(self, appended: tuple[Entry, ...]) -> None:
+        self.files.sync()
+        for entry in appended:
+            if entry.kind == "user":
+                self.on_steered(entry)
 
     def _compactor_deps(self) -> CompactorDeps:
         return CompactorDeps(
             engine_input=self.engine_input,
             own_engine=lambda: self.info.engine,
             engine=self.engine,
-            reseat=self._reseat,
             summarizer=lambda: self.deps.models.summarizer(self.info.model),
-            fresh=self.files.fresh,
+            fresh=self.files.look,
             uri_of=self.files.uri_of,
-            restored=self.files.mark_restored,
+            is_stale=self.files.is_stale,
             new_id=self.deps.new_id,
             clock_ms=self.deps.clock_ms,
             deadline_s=self.deps.summary_deadline_s,
@@ -376,7 +376,7 @@ class Core:
             cwd=self.cwd,
             roots=self.roots,
             workspace=self.deps.workspace,
-            reads=self.files.ledger,
+            reads=self.files,
             ask=self._ask_user,
             progress=lambda text: None,
             plan=lambda: self._todo,

@@ -5,16 +5,16 @@ Values only; ``boot`` names the concrete implementations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sidecar.capabilities.contract import ToolContext, ToolObserver
 from sidecar.capabilities.mcp.contract import ServerHost, ToolServers
-from sidecar.conductor.engines.base import EngineInput, FreshFiles, SessionEngine
+from sidecar.conductor.engines.contract import EngineInput, FreshFiles, SessionEngine
 from sidecar.conductor.knowledge import Library, NoLibrary
 from sidecar.conductor.ports import Models, SessionTools
-from sidecar.llmgateway.contract import ModelCard, Turn
+from sidecar.llmgateway.contract import ModelCard
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.workspace.contract import WorkspacePort
 
@@ -48,25 +48,30 @@ class SessionDeps:
     max_output_chars: int = 30_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompactorDeps:
-    """The dependencies of a compactor; the callables return the values of the moment.
+    """The parts of a session that its compactor uses; the callables return the values of the moment.
 
     Attributes:
-        engine_input: returns the conversation, weighed.
-        own_engine: returns the name of the session's engine.
-        reseat: gives the agent another conversation.
-        uri_of: returns the URI of a path that the model wrote.
+        engine_input: the conversation as it is now, weighed.
+        own_engine: the name of the session's engine.
+        engine: the session's instance of a named engine.
+        summarizer: the model that writes summaries and its card, None for none.
+        fresh: reads files as they are now.
+        uri_of: the URI of a path that the model wrote.
+        is_stale: whether the file that the model named by a path changed since it was shown.
+        new_id: makes ids.
+        clock_ms: the time in epoch milliseconds.
+        deadline_s: how long a model may take for a summary.
     """
 
     engine_input: Callable[[], EngineInput]
     own_engine: Callable[[], str]
     engine: Callable[[str], SessionEngine]
-    reseat: Callable[[Sequence[Turn]], None]
     summarizer: Callable[[], tuple[ModelInvoker | None, ModelCard | None]]
     fresh: FreshFiles
     uri_of: Callable[[str], str]
-    restored: Callable[[Sequence[str], str], None]
+    is_stale: Callable[[str], bool]
     new_id: Callable[[], str]
     clock_ms: Callable[[], int]
     deadline_s: float

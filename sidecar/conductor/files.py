@@ -1,80 +1,98 @@
-"""The files of one session: where its tools may look, what its model has read, and how they are now."""
+"""The files of one session: where its tools may look, what its model has seen of them, and how they are now.
+
+What the model has seen is an index over the session's history, together with the reads of tools whose results
+are not part of it yet. The workspace compares each of those files with its newest content.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from sidecar._internal.errors import InvalidInput
+from sidecar.conductor.bridge import turns_to_messages
 from sidecar.conductor.contract import ContextFile
-from sidecar.conductor.engines.base import FreshFile
+from sidecar.conductor.engines.contract import FreshFile
 from sidecar.conductor.events import FileFresh, FileStale
-from sidecar.conductor.session_ops import turns_to_messages
-from sidecar.llmgateway.contract import ToolResultBlock, Turn, UserTurn
-from sidecar.window_budget import estimate_message_tokens
-from sidecar.workspace.contract import (
-    Dispose,
-    FileAccessError,
-    FileView,
-    ReadLedgerPort,
-    ReadRecord,
-    StaleFile,
-    WorkspacePort,
+from sidecar.conductor.history import HistoryWriter
+from sidecar.conversation import (
+    Entry,
+    FileRead,
+    FilesSeen,
+    SeenFile,
+    files_seen_index,
+    merge_ranges,
+    merge_reads,
 )
-
-__all__ = ["SessionFiles", "joined_reads"]
+from sidecar.window_budget import ToolResultMessage, estimate_message_tokens
+from sidecar.workspace.contract import Dispose, FileAccessError, FileView, StaleFile, WorkspacePort
 
 
 class SessionFiles:
-    """The files of one session; *roots* begin with its folder.
-
-    *resolve* turns a path as the model wrote it into a resolved one.
-    """
+    """The files of one session; it is what the session's tools record their reads in (``ReadsPort``)."""
 
     def __init__(
         self,
         sid: str,
         workspace: WorkspacePort,
         roots: Sequence[Path],
+        history: HistoryWriter,
         *,
         resolve: Callable[[str], Path],
-        tell: Callable[[FileStale | FileFresh], None],
+        emit: Callable[[FileStale | FileFresh], None],
     ) -> None:
+        """Watch the session's folders.
+
+        Args:
+            sid: the session.
+            workspace: the files as they are now.
+            roots: the session's folders, its working folder first.
+            history: the conversation.
+            resolve: makes a path that the model wrote absolute; raises FileAccessError.
+            emit: publishes an event of the session.
+        """
         self._sid = sid
         self._cwd = roots[0]
         self._workspace = workspace
+        self._history = history
         self._resolve = resolve
-        self._tell = tell
-        self._restored: dict[str, FileView] = {}
-        self._restored_calls: set[str] = set()
-        self._seen = _SeenResults()
+        self._index = files_seen_index(_tokens_of_read)
+        self._synced: FilesSeen | None = None
+        self._pending: dict[str, None] = {}
         self._watches: list[Dispose] = [workspace.watch(root) for root in roots]
-        self.ledger: ReadLedgerPort = workspace.ledger(sid, self._on_stale, self._on_fresh)
 
-    def load(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Take over the ``reads`` records of the store, oldest first."""
-        self.ledger.load(each for record in records for each in _files_in(record))
+        def report_stale(stale: StaleFile) -> None:
+            emit(FileStale(stale.uri, stale.read_hash, stale.now_hash, stale.source))
 
-    def take_news(self) -> tuple[Mapping[str, Any], ...]:
-        """Return a record of what the model has read since the last call; none when it has read nothing."""
-        news = self.ledger.take_news()
-        return (_reads_record(news),) if news else ()
+        self._tracker = workspace.tracker(sid, report_stale, lambda uri: emit(FileFresh(uri)))
 
-    def to_record(self) -> Mapping[str, Any]:
-        """Return one record of all that the model has read."""
-        return _reads_record(self.ledger.dump())
+    def record(
+        self, view: FileView, *, call_id: str, first_line: int = 1, line_count: int | None = None
+    ) -> None:
+        """Record that the result of *call_id* shows *view*, or a range of its lines, to the model."""
+        read = as_read(view, call_id=call_id, first_line=first_line, line_count=line_count)
+        self._history.note_read(read)
+        self._pending[read.path] = None
+        self._track(read.path)
+
+    def get(self, path: Path) -> FileRead | None:
+        """Return the newest content of the resolved *path* that the model has seen, None for none."""
+        return self._known(str(path))
+
+    def sync(self) -> None:
+        """Track the files as the history now shows them. Costs the new entries while the history grows."""
+        seen = self._index.of(self._history.current)
+        changed = dict.fromkeys(seen.take_touched()) | self._pending
+        if seen is not self._synced:
+            changed |= dict.fromkeys(map(str, self._tracker.paths))
+            self._synced = seen
+        self._pending = {read.path: None for read in self._history.pending_reads}
+        for path in changed:
+            self._track(path)
 
     async def look(self, paths: Sequence[str]) -> Mapping[str, FreshFile]:
         """Read *paths* as they are now; one that cannot be read says why."""
-        return {path: (await self._fresh(path))[0] for path in paths}
-
-    async def fresh(self, paths: Sequence[str]) -> Mapping[str, FreshFile]:
-        """Read *paths* as :meth:`look` does, for a model that is going to see them."""
-        found = {path: await self._fresh(path) for path in paths}
-        self._restored = {view.uri: view for _, view in found.values() if view is not None}
-        return {path: fresh for path, (fresh, _) in found.items()}
+        return {path: await self._fresh(path) for path in paths}
 
     def uri_of(self, path: str) -> str:
         """Return the URI of a file as the model named it; the path itself when it names none."""
@@ -83,154 +101,112 @@ class SessionFiles:
         except FileAccessError:
             return path
 
-    def mark_restored(self, uris: Sequence[str], compaction_id: str) -> None:
-        """The model has now seen the files that :meth:`fresh` read last and a compaction put back."""
-        self._restored_calls.add(compaction_id)
-        for uri in uris:
-            if (view := self._restored.get(uri)) is not None:
-                self.ledger.record(view, call_id=compaction_id)
-        self._restored = {}
+    def is_stale(self, path: str) -> bool:
+        """Whether the file that the model named *path* is known to have changed since it was shown."""
+        try:
+            return self._tracker.is_stale(self._resolve(path))
+        except FileAccessError:
+            return False
 
-    async def wanting(
-        self, turns: Sequence[Turn], node_ids: Sequence[str], uris: Sequence[str] | None
-    ) -> tuple[tuple[str, ReadRecord], ...]:
-        """Return what the model should see again, newest first, each under the path the model knows.
+    async def wanting(self, uris: Sequence[str] | None) -> tuple[tuple[str, FileRead], ...]:
+        """Return the files that the model should see again, newest first, each under the path it knows.
 
-        That is what it has read and no longer sees, or sees as it was: the files themselves are asked, for
-        nobody may have told of a change yet. With *uris* it is just those. Raises InvalidInput for one that
-        was never read.
+        Args:
+            uris: just these files; None for every file that the model has seen and does not see as it is now.
+                The files themselves are compared, for a change may not have been reported yet.
+
+        Raises:
+            InvalidInput: one of *uris* was never read.
         """
-        records = {record.uri: record for record in reversed(self.ledger.files())}
+        seen = [*reversed(self._index.of(self._history.current).files.values())]
+        reads = {each.read.uri: each.read for each in reversed(seen)}
         if uris is None:
-            seen = reversed(self.in_context(turns, node_ids))
-            uris = [
-                file.uri for file in seen if not file.in_window or await self._is_other(records[file.uri])
-            ]
-        unread = [uri for uri in uris if uri not in records]
+            uris = [each.read.uri for each in seen if not each.in_view or await self._differs(each.read)]
+        unread = [uri for uri in uris if uri not in reads]
         if unread:
             hint = "sidecar/context/files names what was read; to show another file, name it in a prompt"
             raise InvalidInput(f"{unread[0]!r} was not read in this session", hint=hint)
-        return tuple((self._shown(records[uri].path), records[uri]) for uri in dict.fromkeys(uris))
+        return tuple((self._shown_path(reads[uri]), reads[uri]) for uri in dict.fromkeys(uris))
 
-    def forget_all_but(self, turns: Sequence[Turn]) -> None:
-        """Forget every read that *turns* do not show, after the conversation was moved.
-
-        A restored file is shown by no tool result, so it counts as never read as well: the model is asked to
-        read once more, and nobody's work is overwritten.
-        """
-        calls = _answered_calls(turns)
-        self.ledger.forget([record.path for record in self.ledger.files() if record.call_id not in calls])
-
-    def in_context(self, turns: Sequence[Turn], node_ids: Sequence[str]) -> tuple[ContextFile, ...]:
-        """Return what the model has read, with the tokens each read takes in *turns*."""
-        self._seen.sync(turns)
-        return tuple(self._context_file(record, node_ids) for record in self.ledger.files())
+    def in_context(self) -> tuple[ContextFile, ...]:
+        """Return every file that the model has seen, the least recently shown first."""
+        seen = self._index.of(self._history.current)
+        return tuple(self._context_file(each, seen.n_prompts) for each in seen.files.values())
 
     def close(self) -> None:
-        """Stop watching and forget the ledger."""
+        """Stop watching and tracking."""
         for dispose in self._watches:
             dispose()
         self._watches.clear()
-        self._workspace.drop_ledger(self._sid)
+        self._workspace.drop_tracker(self._sid)
 
-    async def _is_other(self, record: ReadRecord) -> bool:
-        """Whether a file is not what was read."""
-        fresh, _ = await self._fresh(str(record.path))
-        return fresh.hash != record.hash
+    def _known(self, path: str) -> FileRead | None:
+        """Return the newest read of *path*, pending ones included."""
+        seen = self._index.of(self._history.current).files.get(path)
+        newest = None if seen is None else seen.read
+        for read in self._history.pending_reads:
+            if read.path == path:
+                newest = read if newest is None else merge_reads(newest, read)
+        return newest
 
-    async def _fresh(self, path: str) -> tuple[FreshFile, FileView | None]:
+    def _track(self, path: str) -> None:
+        read = self._known(path)
+        if read is None:
+            self._tracker.forget(Path(path))
+        else:
+            self._tracker.expect(Path(path), read.uri, read.hash)
+
+    async def _differs(self, read: FileRead) -> bool:
+        fresh = (await self._fresh(read.path)).read
+        return fresh is None or fresh.hash != read.hash
+
+    async def _fresh(self, path: str) -> FreshFile:
         try:
             view = await self._workspace.view(self._resolve(path))
         except FileAccessError as problem:
-            return FreshFile(path, None, None, "disk", problem.problem), None
-        return FreshFile(view.uri, view.text, view.hash, view.source), view
+            return FreshFile(path, problem=problem.problem)
+        return FreshFile(view.uri, view.text, as_read(view))
 
-    def _shown(self, path: Path) -> str:
-        """Return *path* as the model would write it."""
-        return path.relative_to(self._cwd).as_posix() if path.is_relative_to(self._cwd) else str(path)
+    def _shown_path(self, read: FileRead) -> str:
+        """Return the path of *read* as the model would write it."""
+        path = Path(read.path)
+        return path.relative_to(self._cwd).as_posix() if path.is_relative_to(self._cwd) else read.path
 
-    def _context_file(self, record: ReadRecord, node_ids: Sequence[str]) -> ContextFile:
-        seen = self._seen.get(record.call_id)
-        node = seen is not None and node_ids[seen.turn_index : seen.turn_index + 1]
+    def _context_file(self, seen: SeenFile, n_prompts: int) -> ContextFile:
+        read = seen.read
         return ContextFile(
-            uri=record.uri,
-            hash=record.hash,
-            source=record.source,
-            read_at_node=node[0] if node else None,
-            tokens=seen.tokens if seen is not None else 0,
-            stale=self.ledger.is_stale(record.path),
-            in_window=seen is not None or record.call_id in self._restored_calls,
-            buffer_version=record.version,
-            turns_ago=self._seen.prompts_since(seen) if seen is not None else None,
+            uri=read.uri,
+            hash=read.hash,
+            source=read.source,
+            read_at_node=seen.node_id if seen.in_view else None,
+            tokens=seen.tokens,
+            stale=self._tracker.is_stale(Path(read.path)),
+            in_window=seen.in_view,
+            buffer_version=read.version,
+            turns_ago=n_prompts - seen.n_prompts if seen.in_view else None,
         )
 
-    def _on_stale(self, stale: StaleFile) -> None:
-        self._tell(FileStale(stale.uri, stale.read_hash, stale.now_hash, stale.source))
 
-    def _on_fresh(self, uri: str) -> None:
-        self._tell(FileFresh(uri))
-
-
-def _reads_record(files: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return *files*, as a ledger gives them, as a record of the store."""
-    return {"type": "reads", "files": list(files)}
-
-
-def joined_reads(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the ``reads`` records among *records* as one."""
-    reads = (record for record in records if record.get("type") == "reads")
-    return _reads_record([each for record in reads for each in _files_in(record)])
-
-
-def _files_in(record: Mapping[str, Any]) -> Sequence[Any]:
-    files = record.get("files")
-    return files if isinstance(files, list) else ()
-
-
-def _answered_calls(turns: Sequence[Turn]) -> frozenset[str]:
-    return frozenset(
-        block.call_id for turn in turns for block in turn.blocks if isinstance(block, ToolResultBlock)
+def as_read(
+    view: FileView, *, call_id: str = "", first_line: int = 1, line_count: int | None = None
+) -> FileRead:
+    """Return the read that shows *view*, or a range of its lines."""
+    return FileRead(
+        path=str(view.path),
+        uri=view.uri,
+        hash=view.hash,
+        source=view.source,
+        call_id=call_id,
+        version=view.version,
+        ranges=merge_ranges([(first_line, line_count)]),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """A tool result in the conversation: its turn, its tokens, and the prompts up to that turn."""
-
-    turn_index: int
-    tokens: int
-    n_prompts: int
-
-
-class _SeenResults:
-    """The tool results that a conversation holds, by call. Each turn is weighed once."""
-
-    def __init__(self) -> None:
-        self._turns: Sequence[Turn] = ()
-        self._n_turns = 0
-        self._n_prompts = 0
-        self._found: dict[str, _Seen] = {}
-
-    def sync(self, turns: Sequence[Turn]) -> None:
-        """Take in what is new in *turns*; another list is another conversation."""
-        if turns is not self._turns or len(turns) < self._n_turns:
-            self._turns, self._n_turns, self._n_prompts, self._found = turns, 0, 0, {}
-        for index in range(self._n_turns, len(turns)):
-            self._add(index, turns[index])
-        self._n_turns = len(turns)
-
-    def get(self, call_id: str) -> _Seen | None:
-        """Return the result of *call_id*, None where the conversation does not hold it."""
-        return self._found.get(call_id)
-
-    def prompts_since(self, seen: _Seen) -> int:
-        """Return how many prompts came after *seen*."""
-        return self._n_prompts - seen.n_prompts
-
-    def _add(self, index: int, turn: Turn) -> None:
-        self._n_prompts += isinstance(turn, UserTurn)
-        results = [block for block in turn.blocks if isinstance(block, ToolResultBlock)]
-        if results:
-            weights = [estimate_message_tokens(message) for message in turns_to_messages((turn,))]
-            for block, tokens in zip(results, weights, strict=False):
-                self._found[block.call_id] = _Seen(index, tokens, self._n_prompts)
+def _tokens_of_read(entry: Entry, call_id: str) -> int:
+    """Return the tokens of one tool result of *entry*, or of all of it for a restored file."""
+    messages = turns_to_messages((entry.turn,))
+    return sum(
+        estimate_message_tokens(message)
+        for message in messages
+        if not call_id or (isinstance(message, ToolResultMessage) and message.tool_call_id == call_id)
+    )

@@ -1,20 +1,21 @@
-"""A session's conversation and where it is stored: the active path in memory, its nodes on disk.
+"""The history of a session and its store: one value in memory, and its entries on disk.
 
-It is the agent's journal: what the agent records lands on disk first and in memory then. A store that fails
-is told once and written again with the next record; the conversation goes on in memory.
+The writer is also the journal of the session's agent: a turn that the agent records lands on disk first and
+in memory then. A failing store is reported once and written again with the next entry; the conversation
+goes on in memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Protocol
 
 from sidecar._internal.errors import SidecarError
-from sidecar.llmgateway.contract import Turn
+from sidecar.conversation import AppendOnlySeq, Entry, FileRead, History, UsageAnchor, kind_by_role
+from sidecar.llmgateway.contract import ToolResultBlock, Turn
 from sidecar.runtime.contract import SessionNode
-
-__all__ = ["GraphPort", "History", "JournalPort"]
 
 
 class GraphPort(Protocol):
@@ -30,6 +31,11 @@ class GraphPort(Protocol):
         """Every node of every branch, in the order they were stored."""
         ...
 
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        """The entry of every node, by its id."""
+        ...
+
     def node_path(self, node_id: str) -> Sequence[SessionNode]:
         """Return the nodes from the root to *node_id*. Raises ValueError for an unknown one."""
         ...
@@ -39,13 +45,8 @@ class JournalPort(Protocol):
     """The writer of one session's file (``runtime.store.SessionJournal``, or one in memory)."""
 
     @property
-    def head(self) -> str | None:
-        """The newest node of the active path."""
-        ...
-
-    @property
-    def node_ids(self) -> Sequence[str]:
-        """The nodes of the active path, oldest first."""
+    def history(self) -> History:
+        """The active path."""
         ...
 
     @property
@@ -53,20 +54,26 @@ class JournalPort(Protocol):
         """Every branch, for reading."""
         ...
 
-    def turns_at(self, node_id: str) -> Sequence[Turn]:
-        """Return the turns from the root to *node_id*. Raises ValueError for an unknown one."""
+    def history_at(self, node_id: str | None) -> History:
+        """Return the history as it stood at *node_id*. Raises ValueError for an unknown one."""
         ...
 
     async def load(self) -> Sequence[Turn]:
-        """Return the turns of the active path."""
+        """Read the active path."""
         ...
 
-    async def record(self, turns: Sequence[Turn]) -> None:
-        """Append *turns* after the head, on disk when this returns."""
+    async def append(self, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+        """Append *entries* after the head and return them as stored, on disk when this returns."""
         ...
 
-    async def branch(self, turns: Sequence[Turn]) -> None:
-        """Begin a branch that holds exactly *turns*, and move the head to it."""
+    async def replace(self, entries: Sequence[Entry]) -> None:
+        """Begin a branch that holds exactly *entries*, and move the head to it."""
+        ...
+
+    async def adopt(
+        self, nodes: Sequence[SessionNode], entries: Mapping[str, Entry], leaf: str | None
+    ) -> None:
+        """Take over the nodes of another session, and stand at *leaf*."""
         ...
 
     async def move_head(self, node_id: str | None) -> None:
@@ -86,12 +93,11 @@ class JournalPort(Protocol):
         ...
 
 
-class History:
-    """The conversation of one session.
+class HistoryWriter:
+    """Moves the history of one session, and stores each move.
 
-    ``turns`` is the same list while the conversation only grows, and another one after a branch.
-    *on_trouble* hears of the first failure of an incident, with what may be told to the user; *on_branch*
-    follows a branch that the agent began by itself.
+    What is learned about a turn before the turn is complete (the files that a tool read, the size of a call,
+    the author of a steering prompt) is noted here and becomes part of its entry.
     """
 
     def __init__(
@@ -99,77 +105,131 @@ class History:
         journal: JournalPort,
         *,
         on_trouble: Callable[[SidecarError], None],
+        on_change: Callable[[tuple[Entry, ...]], None],
         on_branch: Callable[[], Awaitable[None]],
     ) -> None:
+        """Make a writer.
+
+        Args:
+            journal: stores the entries.
+            on_trouble: called with the first failure of an incident.
+            on_change: called after every move of the history, with the entries that the agent appended.
+            on_branch: awaited after a branch that the agent began by itself.
+        """
         self._journal = journal
         self._on_trouble = on_trouble
+        self._on_change = on_change
         self._on_branch = on_branch
         self._in_trouble = False
-        self._appended_prompt: Turn | None = None
-        self.turns: list[Turn] = []
+        self._reads: dict[str, list[FileRead]] = {}
+        self._anchor: UsageAnchor | None = None
+        self._authors: dict[int, tuple[Turn, str]] = {}
+
+    @property
+    def current(self) -> History:
+        """The history as it stands now."""
+        return self._journal.history
+
+    @property
+    def turns(self) -> AppendOnlySeq[Turn]:
+        """The turns of :attr:`current`, which the agent follows."""
+        return self._journal.history.turns
 
     @property
     def head(self) -> str | None:
         """The newest stored node."""
-        return self._journal.head
-
-    @property
-    def node_ids(self) -> Sequence[str]:
-        """The stored nodes of the active path; as long as ``turns`` unless the store is failing."""
-        return self._journal.node_ids
+        return self._journal.history.head
 
     @property
     def graph(self) -> GraphPort:
         """Every branch, those the session does not stand on included."""
         return self._journal.graph
 
-    def turns_at(self, node_id: str) -> Sequence[Turn]:
-        """Return the conversation as it stood at *node_id*. Raises ValueError for an unknown one."""
-        return self._journal.turns_at(node_id)
+    @property
+    def pending_anchor(self) -> UsageAnchor | None:
+        """The size of the call whose answer is not part of the history yet, None for none."""
+        return self._anchor
+
+    @property
+    def pending_reads(self) -> Sequence[FileRead]:
+        """The files read by tools whose results are not part of the history yet, oldest first."""
+        return [read for reads in self._reads.values() for read in reads]
+
+    def history_at(self, node_id: str | None) -> History:
+        """Return the history as it stood at *node_id*. Raises ValueError for an unknown one."""
+        return self._journal.history_at(node_id)
+
+    def note_read(self, read: FileRead) -> None:
+        """Let the entry with the result of ``read.call_id`` show *read*."""
+        self._reads.setdefault(read.call_id, []).append(read)
+
+    def note_usage(self, anchor: UsageAnchor) -> None:
+        """Let the next answer carry the size of the call that it answers."""
+        self._anchor = anchor
+
+    def note_author(self, turn: Turn, author: str) -> None:
+        """Let *turn*, once the agent lets it in, name its author."""
+        # By identity, with the turn held: two clients may send the same words.
+        self._authors[id(turn)] = (turn, author)
+
+    def forget_notes(self) -> None:
+        """Drop what was noted for turns that never came to be, at the end of a run."""
+        self._reads.clear()
+        self._authors.clear()
+        self._anchor = None
 
     async def load(self) -> Sequence[Turn]:
         """Read the active path from the store."""
-        self.turns = list(await self._journal.load())
+        await self._journal.load()
+        self._on_change(())
         return self.turns
 
-    async def append_prompt(self, turn: Turn) -> str | None:
-        """Store a prompt before the agent sees it, and return its node; the agent's own record skips it."""
-        await self.record((turn,))
-        self._appended_prompt = turn
-        return self._journal.head
+    async def append(self, *entries: Entry) -> str | None:
+        """Append *entries*, which are not the agent's, and return the new head."""
+        await self._write(self._journal.append(entries))
+        self._on_change(())
+        return self.head
 
     async def record(self, turns: Sequence[Turn]) -> None:
-        """Append *turns*, but for a prompt that was stored ahead."""
-        is_ahead = bool(turns) and turns[0] is self._appended_prompt
-        self._appended_prompt = None
-        new = turns[1:] if is_ahead else turns
-        if new:
-            self.turns.extend(new)
-            await self._write(self._journal.record(new))
+        """Append the *turns* of the agent."""
+        n_before = len(self.current)
+        await self._write(self._journal.append([*map(self._as_entry, turns)]))
+        self._on_change(self.current[n_before:])
 
     async def branch(self, turns: Sequence[Turn]) -> None:
-        """Take a branch of the agent's own: it has condensed the conversation in the middle of a run."""
+        """Take over a branch of the agent's own: it compacted the conversation in the middle of a run.
+
+        Its first turn is the summary; the other ones are the end of the history, and new ones behind them.
+        """
+        known = {id(entry.turn): entry for entry in self.current}
+        kept = [known.get(id(turn)) or self._as_entry(turn) for turn in turns[1:]]
+        first_kept = next((entry.node_id for entry in kept if entry.node_id), None)
+        ids = self.current.node_ids
+        folded = ids[: ids.index(first_kept)] if first_kept else ids
+        summary = [Entry(turn, "summary", origin=folded) for turn in turns[:1]]
         async with self.transaction():
-            await self.replace(turns)
+            await self.replace([*summary, *kept])
             await self._on_branch()
 
-    async def replace(self, turns: Sequence[Turn]) -> None:
-        """Replace the conversation by *turns* on a branch of its own; the old one stays stored."""
-        self._appended_prompt = None
-        self.turns = list(turns)
-        await self._write(self._journal.branch(turns))
+    async def replace(self, entries: Sequence[Entry]) -> None:
+        """Replace the conversation by *entries* on a branch of its own; the old one stays stored.
 
-    async def move_head(self, node_id: str | None) -> Sequence[Turn]:
-        """Stand at *node_id*, before everything for None, and return the conversation up to there."""
-        self._appended_prompt = None
+        A provider's figure describes the conversation before that, so no kept entry carries it on.
+        """
+        await self._write(self._journal.replace([replace(entry, anchor=None) for entry in entries]))
+        self._on_change(())
+
+    async def move_head(self, node_id: str | None) -> None:
+        """Stand at *node_id*, before everything for None; a call that lost its result there is answered."""
         await self._write(self._journal.move_head(node_id))
-        return await self.load()
+        await self._journal.load()
+        self._on_change(())
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
         """Store in one piece what happens inside: after a crash all of it is there, or nothing.
 
-        Inside nothing may be waited for but this room.
+        Inside nothing may be awaited but this writer.
         """
         self._journal.hold()
         try:
@@ -181,7 +241,22 @@ class History:
         """Store records that are not turns."""
         await self._write(self._journal.append_records(records))
 
-    async def _write(self, writing: Awaitable[None]) -> None:
+    def _as_entry(self, turn: Turn) -> Entry:
+        """Return a turn of the agent's with everything that was noted for it."""
+        kind = kind_by_role(turn)
+        _, author = self._authors.pop(id(turn), (turn, None))
+        anchor = None
+        if kind == "assistant":
+            anchor, self._anchor = self._anchor, None
+        reads: list[FileRead] = []
+        for block in turn.blocks:
+            if isinstance(block, ToolResultBlock):
+                noted = self._reads.pop(block.call_id, [])
+                # A call that ended in an error shows the model no file, whatever it had read before.
+                reads += [] if block.is_error else noted
+        return Entry(turn, kind, reads=tuple(reads), anchor=anchor, author=author)
+
+    async def _write(self, writing: Awaitable[object]) -> None:
         try:
             await writing
         except SidecarError as error:

@@ -15,11 +15,11 @@ from typing import Any
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import RunInTerminal
 from sidecar.capabilities.mcp.contract import McpServer
+from sidecar.conductor.branching import nodes_for_fork
 from sidecar.conductor.clients import Audience, Terminals
 from sidecar.conductor.contract import Compaction, SessionSummary
 from sidecar.conductor.deps import SessionDeps
-from sidecar.conductor.errors import FolderNotFound, ModelNotFound, NodeNotFound, SessionNotFound
-from sidecar.conductor.files import joined_reads
+from sidecar.conductor.errors import FolderNotFound, ModelNotFound, SessionNotFound
 from sidecar.conductor.history import GraphPort
 from sidecar.conductor.options import check_policy
 from sidecar.conductor.ports import ClientPort, OpenedSession, StorePort, StoreReport
@@ -142,18 +142,11 @@ class Hub:
         Raises SessionNotFound, NodeNotFound, FolderNotFound.
         """
         source, graph = await self.info(wanted.sid), await self.graph(wanted.sid)
-        node = wanted.at_node or graph.leaf
-        try:
-            turns = () if node is None else tuple(each.turn for each in graph.node_path(node))
-        except ValueError:
-            raise NodeNotFound(wanted.sid, node or "") from None
-        if wanted.sid in self._sessions:
-            reads = self._sessions[wanted.sid].reads_record()
-        else:
-            reads = joined_reads(await self._records(wanted.sid))
+        leaf = wanted.at_node or graph.leaf
+        nodes, n_turns = nodes_for_fork(leaf, graph, wanted.sid)
         now = self._deps.clock_ms()
         info = replace(
-            source.as_fork(self._deps.new_id(), now, len(turns)),
+            source.as_fork(self._deps.new_id(), now, n_turns),
             cwd=source.cwd if wanted.cwd is None else _folder(wanted.cwd),
             roots=source.roots if wanted.roots is None else tuple(map(_folder, wanted.roots)),
             title=wanted.title or source.title,
@@ -161,14 +154,14 @@ class Hub:
         opened = await self._open(info)
         try:
             opened.journal.hold()
-            await opened.journal.append_records([to_record("meta", info), reads])
-            await opened.journal.branch(turns)
+            await opened.journal.append_records([to_record("meta", info)])
+            await opened.journal.adopt(nodes, graph.entries, leaf)
             await opened.journal.release()
         except BaseException:
             opened.release()
             raise
-        session = await self._add(info, replace(opened, records=[reads]))
-        await session.settle_fork(is_whole=wanted.at_node in (None, graph.leaf))
+        session = await self._add(info, replace(opened, records=[]))
+        await session.settle_fork()
         if wanted.servers is not None:
             session.connect(wanted.servers)
         elif wanted.sid in self._sessions:

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from sidecar._internal.secrets import mask_secrets
-from sidecar.conductor.branching import node_kind
 from sidecar.conductor.content import prompt_text
-from sidecar.conductor.engines.base import View
+from sidecar.conductor.engines.contract import View
 from sidecar.conductor.events import Notice
 from sidecar.conductor.ports import StorePort
 from sidecar.conductor.records import SessionInfo, from_record
 from sidecar.conductor.room import CLIENTS, MODEL, USER
+from sidecar.conversation import Entry, History, Index
 from sidecar.llmgateway.contract import AssistantTurn, TextBlock, Turn, UserTurn
 from sidecar.rooms import (
     ChannelType,
@@ -151,9 +151,8 @@ class Knowledge:
         self._timeout_s = timeout_s
         self._sources: Sequence[KnowledgeSource] = ()
         self._memories: dict[int, RetrievalMemory] = {}
-        self._turns: Sequence[Turn] = ()
-        self._ids: list[str | None] = []
-        self._ingested: tuple[Sequence[Turn], int] = ((), 0)
+        self._ids: Index[list[str | None]] = Index(list, _add_id)
+        self._ingested = History()
         self._excluded_ids: Collection[str] = ()
         self._recalled: tuple[Turn, UserTurn | None] | None = None
         self._announced = False
@@ -195,28 +194,28 @@ class Knowledge:
         self._followers.append(listener)
         return lambda: self._followers.remove(listener)
 
-    async def recall(self, turns: Sequence[Turn], view: View, window: int) -> UserTurn | None:
-        """Return a message with the results for the newest prompt of *turns*, None when there are none.
+    async def recall(self, history: History, view: View, window: int) -> UserTurn | None:
+        """Return a message with the results for the newest prompt of *history*, None when there are none.
 
         Turns that *view* shows are excluded from the results. A prompt is searched for once; later calls
         return the same message.
         """
-        prompt = next((turn for turn in reversed(turns) if node_kind(turn) == "user"), None)
+        prompt = next((entry.turn for entry in reversed(history) if entry.kind == "user"), None)
         if not self.is_on or prompt is None:
             return None
         if self._recalled is None or self._recalled[0] is not prompt:
-            ids = self._ids_of(turns)
+            ids = self._ids.of(history)
             seen = [*(ids[index] for index in view.pinned), *ids[view.first :]]
             self._excluded_ids = [each for each in seen if each is not None]
             self._recalled = (prompt, await self._search(prompt, window))
         return self._recalled[1]
 
-    def ingest(self, turns: Sequence[Turn], now_ms: int) -> None:
-        """Add the new turns of *turns* to the library; another list is another conversation, added whole."""
-        known = self._ingested[1] if turns is self._ingested[0] else 0
-        self._ingested = (turns, len(turns))
+    def ingest(self, history: History, now_ms: int) -> None:
+        """Add the new entries of *history* to the library, or all of them when it was moved."""
+        added = history.since(self._ingested)
+        self._ingested = history
         if self._is_kept and self._library.is_in_use(self._roots[0]):
-            events = [event_of(self._sid, turn, now_ms) for turn in turns[known:]]
+            events = [event_of(self._sid, entry, now_ms) for entry in (history if added is None else added)]
             self._library.ingest(self._roots[0], [event for event in events if event is not None])
 
     async def _search(self, prompt: Turn, window: int) -> UserTurn | None:
@@ -235,13 +234,6 @@ class Knowledge:
         # Nobody chose to send these lines, so what looks like a key in them is masked.
         blocks = tuple(TextBlock(mask_secrets(text)) for text in texts)
         return UserTurn(blocks) if blocks else None
-
-    def _ids_of(self, turns: Sequence[Turn]) -> Sequence[str | None]:
-        """Return the event id of each turn, None for a turn that is not searchable."""
-        if turns is not self._turns or len(turns) < len(self._ids):
-            self._turns, self._ids = turns, []
-        self._ids.extend(_id_of(turn) for turn in turns[len(self._ids) :])
-        return self._ids
 
     def _on_progress(self, done: int, total: int) -> None:
         for listener in tuple(self._followers):
@@ -264,39 +256,40 @@ class Knowledge:
             self._emit(Notice("warning", f"The knowledge source {source.name!r} did not answer", text))
 
 
-def event_of(sid: str, turn: Turn, at_ms: int) -> RoomEvent | None:
+def event_of(sid: str, entry: Entry, at_ms: int) -> RoomEvent | None:
     """Return a prompt or an answer as a searchable event, None for summaries, files and tool results.
 
     The id of the event is a hash of its role and its text, so the same text is one event wherever it is
     stored.
     """
-    text = _searchable_text(turn)
-    return _event(sid, turn, text, datetime.fromtimestamp(at_ms / 1000, UTC)) if text else None
+    text = _searchable_text(entry)
+    return _event(sid, entry.turn, text, datetime.fromtimestamp(at_ms / 1000, UTC)) if text else None
 
 
-def with_knowledge(turns: Sequence[Turn], found: UserTurn | None) -> tuple[Turn, ...]:
-    """Return *turns* with *found* right before the newest prompt.
+def with_knowledge(turns: Sequence[Turn], found: UserTurn | None, view: View) -> tuple[Turn, ...]:
+    """Return *turns*, the turns to send of *view*, with *found* right before the newest prompt.
 
     The turns before it stay as they were, so a provider's prompt cache still holds them. A message at the
     beginning would make every prompt pay for the whole conversation again.
     """
     if found is None:
         return tuple(turns)
-    places = (index for index in range(len(turns) - 1, -1, -1) if node_kind(turns[index]) == "user")
-    place = next(places, 0)
+    prompt = next((entry.turn for entry in reversed(view.entries) if entry.kind == "user"), None)
+    place = next((index for index in range(len(turns) - 1, -1, -1) if turns[index] is prompt), 0)
     return (*turns[:place], found, *turns[place:])
 
 
-def _searchable_text(turn: Turn) -> str:
-    if isinstance(turn, AssistantTurn) or node_kind(turn) == "user":
-        return prompt_text(turn.blocks).strip()
-    return ""
+def _searchable_text(entry: Entry) -> str:
+    return prompt_text(entry.turn.blocks).strip() if entry.kind in ("user", "assistant") else ""
 
 
-def _id_of(turn: Turn) -> str | None:
-    text = _searchable_text(turn)
-    if not text:
-        return None
+def _add_id(ids: list[str | None], entry: Entry, in_view: bool) -> list[str | None]:
+    text = _searchable_text(entry)
+    ids.append(_id_of(entry.turn, text) if text else None)
+    return ids
+
+
+def _id_of(turn: Turn, text: str) -> str:
     speaker = "assistant" if isinstance(turn, AssistantTurn) else "user"
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
     return f"{speaker}.{digest}"
@@ -307,7 +300,7 @@ def _event(sid: str, turn: Turn, text: str, created_at: datetime) -> RoomEvent:
     if isinstance(turn, AssistantTurn):
         source = EventSource(MODEL, ChannelType.AI)
     return RoomEvent(
-        id=_id_of(turn) or "", room_id=sid, source=source, content=TextContent(text), created_at=created_at
+        id=_id_of(turn, text), room_id=sid, source=source, content=TextContent(text), created_at=created_at
     )
 
 
@@ -324,6 +317,6 @@ class StoredSessions:
 
     async def events(self, session_id: str) -> Sequence[RoomEvent]:
         """Return the searchable events of a session on all its branches, the compacted turns included."""
-        nodes = (await self._store.graph(session_id)).nodes
-        events = (event_of(session_id, node.turn, node.created_at) for node in nodes)
+        graph = await self._store.graph(session_id)
+        events = (event_of(session_id, graph.entries[node.id], node.created_at) for node in graph.nodes)
         return [event for event in events if event is not None]

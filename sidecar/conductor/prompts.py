@@ -20,6 +20,7 @@ from sidecar.conductor.events import QueueChanged, Settled
 from sidecar.conductor.queue import Job, JobQueue, PromptJob, SubmitReceipt, TurnOutcome
 from sidecar.conductor.slash import parse_command
 from sidecar.conductor.turns import TurnRunner, resolve, unknown_usage
+from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import UserTurn
 
 _KEYS_KEPT = 256
@@ -75,6 +76,7 @@ class Prompts:
         self._steered: list[PromptJob] = []
         self._emitted_items: tuple[QueueItem, ...] = ()
         self._by_key: OrderedDict[str, SubmitReceipt] = OrderedDict()
+        core.on_steered = self.on_steered
 
     @property
     def running(self) -> PromptJob | None:
@@ -200,6 +202,12 @@ class Prompts:
         if self._emitted_items != self.items():
             self._emit_queue()
 
+    def on_steered(self, entry: Entry) -> None:
+        """Emit a prompt that the agent has let into the running turn."""
+        for job in self._steered:
+            if job.turn is entry.turn:
+                self._core.emit_prompt(entry.node_id, job)
+
     def on_end(self) -> None:
         """Forget the prompts that were steered into the turn, now that it has ended."""
         self._steered.clear()
@@ -214,9 +222,10 @@ class Prompts:
         may_enter = when_busy == "steer" and job.command is None and self._runner.may_steer
         if running is not None and may_enter:
             # It enters at the next safe step of the agent.
+            if job.author is not None:
+                self._core.history.note_author(job.turn, job.author.client_id)
             self._core.agent.steer((job.turn,))
             self._steered.append(job)
-            self._core.emit_prompt(None, job)
             return _receipt(running, "steered")
         self._queue.put(job)
         if not busy:

@@ -15,7 +15,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from sidecar._internal.errors import bug, log_fault
 from sidecar.conductor.content import Content
 from sidecar.conductor.contract import Author, Compaction, ContextUsage, QueueItem, StopReasonName
-from sidecar.conductor.engines.base import CompactAsk
+from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.slash import SlashCommand
 from sidecar.llmgateway.contract import UserTurn
 
@@ -106,7 +106,7 @@ class CompactJob:
 
     compaction_id: str
     engine: str
-    ask: CompactAsk
+    request: CompactionRequest
     outcome: asyncio.Future[Compaction]
 
 

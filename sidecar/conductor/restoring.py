@@ -1,23 +1,21 @@
-"""Puts files that the model has read before its eyes again, as they are now, without a compaction.
+"""Restores files that the model has seen, as they are now, without a compaction.
 
-Reads through what it is given and changes nothing; the session appends what comes of it.
+It reads through what it is given and changes nothing; the session appends the entries.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from sidecar.conductor.bridge import messages_to_turns
 from sidecar.conductor.contract import RestoredFile
-from sidecar.conductor.engines.base import FreshFile, FreshFiles
-from sidecar.conductor.session_ops import messages_to_turns
-from sidecar.llmgateway.contract import Turn
+from sidecar.conductor.engines.contract import FreshFile, FreshFiles
+from sidecar.conversation import Entry, FileRead, merge_ranges
 from sidecar.window_budget import FileRange, FreshText, GoneFile, restore_files
-from sidecar.workspace.contract import ReadRecord
+from sidecar.window_budget.rehydrate import RestoredRange
 from sidecar.workspace.line_index import split_lines
-
-__all__ = ["DEFAULT_BUDGET_TOKENS", "Restoration", "fresh_text", "restore"]
 
 DEFAULT_BUDGET_TOKENS: Final = 8000
 _GONE: Final[dict[str, str]] = {
@@ -29,9 +27,9 @@ _GONE: Final[dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Restoration:
-    """What is put back: *turns* as the model will see them; *missing* says of each file why it cannot be."""
+    """Restored files: *entries* as the model will see them; *missing* names files that cannot come back."""
 
-    turns: tuple[Turn, ...]
+    entries: tuple[Entry, ...]
     files: tuple[RestoredFile, ...]
     missing: tuple[str, ...]
 
@@ -41,22 +39,24 @@ class Restoration:
         return sum(file.tokens for file in self.files)
 
 
-async def restore(
-    records: Sequence[tuple[str, ReadRecord]], read: FreshFiles, budget_tokens: int
-) -> Restoration:
-    """Return what *records*, newest first and each under its shown path, hold now, inside the budget.
+async def restore(reads: Sequence[tuple[str, FileRead]], look: FreshFiles, budget_tokens: int) -> Restoration:
+    """Return the files of *reads* as they are now, inside the budget.
 
-    Of a file that was read in parts those parts come back. What does not fit whole is cut, with a marker.
+    A file that was read in parts comes back in those parts. A file that does not fit whole is cut, with a
+    marker.
+
+    Args:
+        reads: the files, newest first, each under the path that the model knows.
+        look: reads files as they are now.
+        budget_tokens: tokens that all of it may take.
     """
-    fresh = await read([path for path, _ in records])
+    fresh = await look([path for path, _ in reads])
     found = [
-        (part, fresh_text(part, fresh[part.path]))
-        for path, record in records
-        for part in _parts(path, record)
+        (part, fresh_text(part, fresh[part.path])) for path, read in reads for part in _parts(path, read)
     ]
     restored = restore_files(found, budget_tokens, max_messages=len(found))
     return Restoration(
-        turns=messages_to_turns(each.message for each in restored),
+        entries=tuple(restored_entry(each, fresh[each.file.path]) for each in restored),
         files=tuple(
             RestoredFile(fresh[each.file.path].uri, each.hash, each.source, each.tokens) for each in restored
         ),
@@ -66,19 +66,29 @@ async def restore(
     )
 
 
+def restored_entry(restored: RestoredRange, fresh: FreshFile | None) -> Entry:
+    """Return the entry of a restored file, with the read that it shows where it was read just now."""
+    (turn,) = messages_to_turns([restored.message])
+    if fresh is None or fresh.read is None:
+        return Entry(turn, "file")
+    file = restored.file
+    ranges = merge_ranges([(file.offset or 1, file.limit)])
+    return Entry(turn, "file", reads=(replace(fresh.read, ranges=ranges),))
+
+
 def fresh_text(file: FileRange, fresh: FreshFile) -> FreshText | GoneFile:
     """Return the lines of *file* as they are now, numbered as the read tool numbers them."""
-    if fresh.text is None:
+    if fresh.text is None or fresh.read is None:
         return GoneFile(_GONE.get(fresh.problem or "", fresh.problem or "unreadable"))
     lines = [line.rstrip("\r\n") for line in split_lines(fresh.text)]
     first = max(1, file.offset or 1)
     last = len(lines) if file.limit is None else min(len(lines), first - 1 + file.limit)
     text = "\n".join(f"{number:>6}\t{lines[number - 1]}" for number in range(first, last + 1))
-    return FreshText(text, fresh.hash or "", "buffer" if fresh.source == "buffer" else "disk")
+    return FreshText(text, fresh.read.hash, fresh.read.source)
 
 
-def _parts(path: str, record: ReadRecord) -> Iterator[FileRange]:
-    if not record.ranges:
+def _parts(path: str, read: FileRead) -> Iterator[FileRange]:
+    if not read.ranges:
         yield FileRange(path)
-    for first, count in record.ranges:
+    for first, count in read.ranges:
         yield FileRange(path, first, count)

@@ -19,10 +19,10 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from sidecar.conductor.branching import node_kind
+from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -63,25 +63,24 @@ MODEL: Final = "model"
 USER: Final = "user"
 """The participant for a prompt whose author is not known, such as one of an earlier process."""
 
-_TURNS: Final = "turns"
+_ENTRIES: Final = "entries"
 _CUT_ATTEMPTS: Final = 6
 _MODEL_SOURCE: Final = EventSource(MODEL, ChannelType.AI, ChannelDirection.OUTBOUND)
 
 
 @dataclass(frozen=True, slots=True)
 class Participants:
-    """The participants of session *sid*: the attached clients; *author_of* returns the author of a turn."""
+    """The participants of session *sid*: the attached clients."""
 
     sid: str = ""
     members: tuple[Participant, ...] = ()
-    author_of: Callable[[Turn], str] = field(default=lambda turn: USER, compare=False)
 
 
 NO_PARTICIPANTS: Final = Participants()
 
 
 class SessionRoom:
-    """The events of one conversation. Pass the same list to :meth:`sync` while the conversation only grows.
+    """One conversation as the events of a room; only new entries are added while it grows.
 
     Attributes:
         events: the events, oldest first.
@@ -94,19 +93,19 @@ class SessionRoom:
 
     def __init__(self) -> None:
         self._participants = NO_PARTICIPANTS
-        self._turns: Sequence[Turn] = ()
-        self.n_turns = 0
+        self._history = History()
         self._clear()
 
-    def sync(self, turns: Sequence[Turn], participants: Participants = NO_PARTICIPANTS) -> None:
-        """Add the new turns of *turns*; another list is another conversation and replaces all events."""
+    def sync(self, history: History, participants: Participants = NO_PARTICIPANTS) -> None:
+        """Add the new entries of *history*, or all of them when it was moved."""
         self._participants = participants
-        if turns is not self._turns or len(turns) < self.n_turns:
-            self._turns, self.n_turns = turns, 0
+        added = history.since(self._history)
+        if added is None:
+            added = tuple(history)
             self._clear()
-        for index in range(self.n_turns, len(turns)):
-            self._add(index, turns[index])
-        self.n_turns = len(turns)
+        for entry in added:
+            self._add(entry)
+        self._history = history
 
     def at_turn(self, turn_index: int) -> int:
         """Return the index of the first event that begins at turn *turn_index* or after it."""
@@ -139,37 +138,43 @@ class SessionRoom:
             known = self._shortened[event.index] = (event.content, short)
         return known[1]
 
+    def entries_of(self, event: RoomEvent) -> tuple[Entry, ...]:
+        """Return the stored entries behind *event*, one of these events or a shortened copy of one."""
+        return _entries_of(self.events[self.at_turn(event.index)])
+
     def tokens(self, start: int, stop: int | None = None) -> int:
         """Return the tokens of the events from *start* to *stop*, or to the end for None."""
         return self.before[-1 if stop is None else stop] - self.before[start]
 
     def _clear(self) -> None:
+        self.n_turns = 0
         self.events: list[RoomEvent] = []
         self.starts: list[int] = []
         self.before: list[int] = [0]
         self.prompt: int | None = None
         self._shortened: dict[int, tuple[EventContent, tuple[Turn, ...]]] = {}
 
-    def _add(self, index: int, turn: Turn) -> None:
-        unit: tuple[Turn, ...] = (turn,)
-        if self.events and _joins(turn, turns_of(self.events[-1])):
-            unit = (*turns_of(self.events.pop()), turn)
+    def _add(self, entry: Entry) -> None:
+        unit: tuple[Entry, ...] = (entry,)
+        if self.events and _joins(entry.turn, turns_of(self.events[-1])):
+            unit = (*_entries_of(self.events.pop()), entry)
             self.before.pop()
         else:
-            self.starts.append(index)
-        if node_kind(turn) == "user":
+            self.starts.append(self.n_turns)
+        self.n_turns += 1
+        if entry.kind == "user":
             self.prompt = len(self.events)
         source, start = _MODEL_SOURCE, self.starts[-1]
-        if isinstance(unit[0], UserTurn):
-            author = self._participants.author_of(unit[0])
+        if isinstance(unit[0].turn, UserTurn):
+            author = unit[0].author or USER
             source = EventSource(CLIENTS, ChannelType.WEBSOCKET, participant_id=author)
         event = RoomEvent(
             id=str(start),
             room_id=self._participants.sid,
             source=source,
-            content=_content_of(unit),
+            content=_content_of([each.turn for each in unit]),
             index=start,
-            channel_data={_TURNS: unit},
+            channel_data={_ENTRIES: unit},
         )
         self.events.append(event)
         self.before.append(self.before[-1] + event_tokens(event))
@@ -177,8 +182,12 @@ class SessionRoom:
 
 def turns_of(event: RoomEvent) -> tuple[Turn, ...]:
     """Return the turns behind an event of a :class:`SessionRoom`."""
-    turns: tuple[Turn, ...] = event.channel_data[_TURNS]
-    return turns
+    return tuple(entry.turn for entry in _entries_of(event))
+
+
+def _entries_of(event: RoomEvent) -> tuple[Entry, ...]:
+    entries: tuple[Entry, ...] = event.channel_data[_ENTRIES]
+    return entries
 
 
 def _joins(turn: Turn, unit: Sequence[Turn]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, Literal, TypeVar, Unpack
 
 from sidecar.capabilities.contract import ToolActivity
@@ -26,10 +26,10 @@ from sidecar.conductor.contract import (
 )
 from sidecar.conductor.core import Core
 from sidecar.conductor.deps import SessionDeps
-from sidecar.conductor.engines.base import CompactAsk
+from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import SessionBusyError
 from sidecar.conductor.events import CommandsChanged, InfoChanged
-from sidecar.conductor.history import History, JournalPort
+from sidecar.conductor.history import HistoryWriter, JournalPort
 from sidecar.conductor.log import EventLog
 from sidecar.conductor.options import Options, check_policy
 from sidecar.conductor.ports import SessionHost, StoreReport
@@ -51,22 +51,7 @@ from sidecar.conductor.watching import watch_files
 from sidecar.runtime.contract import ToolCall
 from sidecar.workspace.contract import Dispose
 
-__all__ = ["CompactRequest", "Content", "Session"]
-
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class CompactRequest:
-    """A compaction as a client asks for it; None leaves a choice to the session."""
-
-    engine: str | None = None
-    force: bool = True
-    policy: Mapping[str, float] | None = None
-    instructions: str | None = None
-    plan_id: str | None = None
-    expect_head: str | None = None
-    reject_when_busy: bool = False
 
 
 class Session:
@@ -130,7 +115,7 @@ class Session:
         return self._core.log
 
     @property
-    def history(self) -> History:
+    def history(self) -> HistoryWriter:
         """The conversation and its nodes; for reading."""
         return self._core.history
 
@@ -161,7 +146,7 @@ class Session:
             engine=info.engine,
             phase=self._core.events.phase,
             head=self.history.head,
-            messages=len(self.history.turns),
+            messages=len(self.history.current),
             seq=self.log.seq,
             created_at=info.created_at,
             updated_at=info.updated_at,
@@ -179,16 +164,10 @@ class Session:
 
     def context_files(self) -> tuple[ContextFile, ...]:
         """Return the files the model has read."""
-        return self._core.files.in_context(self.history.turns, self.history.node_ids)
+        return self._core.files.in_context()
 
-    def reads_record(self) -> Mapping[str, Any]:
-        """Return what the model has read, as one record of the store."""
-        return self._core.files.to_record()
-
-    async def settle_fork(self, *, is_whole: bool) -> None:
-        """Store what a session that was forked knows; of a part of the other one only what its turns read."""
-        if not is_whole:
-            self._core.files.forget_all_but(self.history.turns)
+    async def settle_fork(self) -> None:
+        """Store what is known of a session that was forked."""
         await self._core.store_meta(self.log.seq)
 
     @property
@@ -239,25 +218,32 @@ class Session:
         self._core.events.emit(InfoChanged(info.title, info.updated_at, info.archived))
         return self._core.store_meta(self.log.seq)
 
-    def preview(self, request: CompactRequest) -> Plan:
-        """Say what a compaction would do; no model is called and nothing changes."""
-        return self._core.compactor.preview(*self._engine_and_ask(request))
+    def compare(self, request: CompactionRequest) -> Plan:
+        """Return what a compaction would do if its engine were the session's own."""
+        resolved = self._resolve_request(request)
+        return self._core.compactor.plan(resolved.engine or "", resolved)
+
+    def preview(self, request: CompactionRequest) -> Plan:
+        """Return what a compaction would do; no model is called and nothing changes."""
+        resolved = self._resolve_request(request)
+        return self._core.compactor.preview(resolved.engine or "", resolved)
 
     def compacting_engines(self) -> tuple[str, ...]:
         """Return the engines that ever compact."""
         return tuple(name for name in self._core.deps.engines if self._core.engine(name).compacts)
 
-    def compact(self, request: CompactRequest) -> CompactReceipt:
+    def compact(self, request: CompactionRequest) -> CompactReceipt:
         """Take a compaction; it runs before the prompts that wait, and is declined at once when pointless."""
         core, busy = self._core, self.is_busy
         core.check_head(request.expect_head)
-        engine, ask = self._engine_and_ask(request)
+        resolved = self._resolve_request(request)
         if request.plan_id is not None:
-            engine, ask = core.compactor.planned(request.plan_id)
+            resolved = core.compactor.planned(request.plan_id)
+        engine = core.engine_name(resolved.engine)
         if busy and request.reject_when_busy:
             raise self._busy('use whenBusy "afterTurn"')
-        job = CompactJob(core.deps.new_id(), engine, ask, asyncio.get_running_loop().create_future())
-        noop = None if busy else core.compactor.nothing_to_do(engine, ask)
+        job = CompactJob(core.deps.new_id(), engine, resolved, asyncio.get_running_loop().create_future())
+        noop = None if busy else core.compactor.nothing_to_do(engine, resolved)
         if noop is not None:
             job.outcome.set_result(core.compactor.decline(job.compaction_id, engine, noop))
             return CompactReceipt(job.compaction_id, "noop", noop.reason, job.outcome)
@@ -299,11 +285,10 @@ class Session:
         """Return what :meth:`rehydrate` would put there."""
         return await self._changes.restoration(uris, budget_tokens)
 
-    def _engine_and_ask(self, request: CompactRequest) -> tuple[str, CompactAsk]:
-        engine = self._core.engine_name(request.engine)
-        policy = check_policy(request.policy or {})
-        ask = self._core.ask(force=request.force, policy=policy, instructions=request.instructions)
-        return engine, ask
+    def _resolve_request(self, request: CompactionRequest) -> CompactionRequest:
+        """Return *request* with its engine named and the session's policy below its own."""
+        policy = {**self.info.policy, **check_policy(request.policy)}
+        return replace(request, engine=self._core.engine_name(request.engine), policy=policy)
 
     def _change(self, change: Callable[[], Awaitable[T]], expect_head: str | None) -> Awaitable[T]:
         self._core.check_head(expect_head)
@@ -338,7 +323,7 @@ class Session:
                 finally:
                     self.prompts.on_end()
             case CompactJob():
-                done = await self._changes.compact(job.compaction_id, job.engine, job.ask)
+                done = await self._changes.compact(job.compaction_id, job.engine, job.request)
                 job.outcome.set_result(done)
             case ChangeJob():
                 await self._run_change(job)

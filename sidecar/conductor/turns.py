@@ -19,6 +19,7 @@ from sidecar.conductor.core import Core
 from sidecar.conductor.events import Faulted, InfoChanged, Settled
 from sidecar.conductor.queue import PromptJob, TurnFault, TurnOutcome
 from sidecar.conductor.slash import SlashCommand
+from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import AssistantTurn, GatewayError, UserTurn
 from sidecar.runtime.contract import RunSnapshot
 
@@ -111,19 +112,19 @@ class TurnRunner:
         core.configure_agent()
         await core.servers.ready(self._stop)
         if self._was_stopped():
-            core.agent.reseat(core.history.turns, stored=True)
             return None
-        return await self._made_to_fit(await core.agent.submit((job.turn,)))
+        return await self._made_to_fit(await core.agent.submit(()))
 
     async def _store_prompt(self, job: PromptJob) -> str | None:
         """Store the prompt before it is answered; the first one together with what its session is."""
         core, history = self._core, self._core.history
+        prompt = Entry(job.turn, "user", author=None if job.author is None else job.author.client_id)
         if history.head is not None:
-            return await history.append_prompt(job.turn)
+            return await history.append(prompt)
         core.info = replace(core.info, title=core.info.title or prompt_title(job.turn.blocks))
         async with history.transaction():
             await core.store_meta(core.log.seq)
-            return await history.append_prompt(job.turn)
+            return await history.append(prompt)
 
     async def _made_to_fit(self, snapshot: RunSnapshot) -> RunSnapshot | None:
         """Return *snapshot*; where it failed for want of room, make room, once, and let the agent go on."""
@@ -144,6 +145,7 @@ class TurnRunner:
     async def _end(self, job: PromptJob, answer: _Answer, started_ms: int) -> None:
         """Store the turn and publish its last event; a step that raises makes it a fault."""
         core = self._core
+        core.history.forget_notes()
         resolve(job.entered, core.history.head)
         usage = unknown_usage(core.history.head)
         try:
@@ -172,7 +174,7 @@ class TurnRunner:
         core = self._core
         named_by_prompt = "" if job.command is not None else prompt_title(job.turn.blocks)
         title, now = core.info.title or named_by_prompt, core.deps.clock_ms()
-        n_messages = len(core.history.turns)
+        n_messages = len(core.history.current)
         core.info = replace(core.info, title=title, updated_at=now, messages=n_messages, tokens=usage.used)
         core.events.emit(InfoChanged(title, now))
         await core.store_meta(core.log.seq + _EVENTS_AFTER_META)

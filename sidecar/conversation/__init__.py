@@ -6,6 +6,7 @@ the history, so after an undo, a rewind or a load it is right by construction. P
 """
 
 from sidecar.conversation.entries import Entry, EntryKind, FileRead, UsageAnchor, kind_by_role
+from sidecar.conversation.files_seen import FilesSeen, SeenFile, files_seen_index, merge_ranges, merge_reads
 from sidecar.conversation.history import History
 from sidecar.conversation.index import Index
 from sidecar.conversation.sequence import AppendOnlySeq
@@ -15,8 +16,13 @@ __all__ = [
     "Entry",
     "EntryKind",
     "FileRead",
+    "FilesSeen",
     "History",
     "Index",
+    "SeenFile",
     "UsageAnchor",
+    "files_seen_index",
     "kind_by_role",
+    "merge_ranges",
+    "merge_reads",
 ]

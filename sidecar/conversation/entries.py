@@ -1,6 +1,6 @@
 """The entries of a conversation: a turn together with everything that was known when it was written.
 
-Whoever writes an entry says of which kind it is. The text of a turn is never searched for that: a prompt may
+The writer of an entry sets its kind. The text of a turn is never searched for that: a prompt may
 begin with any words and stays a prompt. Only files of earlier versions, which stored no kinds, are recognised
 by their text, once, at load.
 """
@@ -31,7 +31,7 @@ class FileRead:
         uri: the URI that clients know the file by.
         hash: hash of the whole text as the file stood then, not only of the lines shown.
         source: ``buffer`` for unsaved text of an editor, ``disk`` otherwise.
-        call_id: the tool call whose result shows it, empty for a restored file.
+        call_id: the tool call that read it, empty for a restored file.
         version: version of the editor's buffer, None where there is none.
         ranges: the lines shown; empty means the whole file.
     """
@@ -63,7 +63,7 @@ class Entry:
 
     Attributes:
         turn: the turn as the model is sent it.
-        kind: who wrote it, and what for.
+        kind: the role of the entry in the conversation.
         reads: the files it shows.
         origin: for a summary, the ids of the nodes that it stands for, oldest first. They stay stored on
             their own branch, so an index can still reach them.

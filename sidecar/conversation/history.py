@@ -19,8 +19,8 @@ class History(Sequence[Entry]):
 
     Args:
         entries: the path, oldest first.
-        archive: every stored entry of the conversation by its node, those of other branches included. It may
-            grow; it is never copied.
+        archive: every stored entry of the conversation by its node, on all its branches. It may grow; it is
+            never copied.
 
     Attributes:
         turns: the turn of each entry, as one growing sequence.
@@ -63,8 +63,8 @@ class History(Sequence[Entry]):
     def folded_into(self, entry: Entry) -> Iterator[Entry]:
         """Yield the entries that *entry*, a summary, stands for, oldest first.
 
-        Those that an earlier summary among them stands for come in its place. A node that is not stored any
-        more is passed over.
+        An earlier summary among them is replaced by its own entries. A node that is not stored any more is
+        passed over.
         """
         pending = list(reversed(entry.origin))
         while pending:

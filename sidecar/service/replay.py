@@ -20,7 +20,6 @@ from typing import TypeAlias
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import ToolActivity
-from sidecar.conductor.branching import node_kind
 from sidecar.conductor.content import turn_content
 from sidecar.conductor.context import turn_tokens
 from sidecar.conductor.contract import Compaction
@@ -29,6 +28,7 @@ from sidecar.conductor.events import Event, Message, Payload, UserMessage
 from sidecar.conductor.history import GraphPort
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.session_events import tool_finished, tool_started
+from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import AssistantTurn, ToolCallBlock, ToolResultBlock, Turn, UserTurn
 from sidecar.protocol.messages import NodeView, TreeNode
 from sidecar.runtime.contract import SessionNode, ToolCall
@@ -50,12 +50,12 @@ def node_view(node: SessionNode) -> NodeView:
     )
 
 
-def tree_node(node: SessionNode) -> TreeNode:
-    """Return *node* without its content, as a tree shows it."""
+def tree_node(node: SessionNode, graph: GraphPort) -> TreeNode:
+    """Return a node of *graph* without its content, as a tree shows it."""
     return TreeNode(
         id=node.id,
         parent=node.parent,
-        kind=node_kind(node.turn),
+        kind=graph.entries[node.id].kind,
         tokens=turn_tokens(node.turn),
         at=node.created_at,
     )
@@ -119,55 +119,42 @@ def timeline(
     return [each for chapter in reversed(chapters) for each in chapter]
 
 
-def last_turns(
-    turns: Sequence[Turn], ids: Sequence[str], n_prompts: int
-) -> tuple[Sequence[Turn], Sequence[str]]:
-    """Return the turns from the *n_prompts*-th last prompt on, and the ids of their nodes."""
-    prompts = [index for index, turn in enumerate(turns) if isinstance(turn, UserTurn)]
+def last_turns(history: History, n_prompts: int) -> Sequence[Entry]:
+    """Return the entries from the *n_prompts*-th last user turn on."""
+    prompts = [index for index, turn in enumerate(history.turns) if isinstance(turn, UserTurn)]
     if n_prompts < 1 or not prompts:
-        return (), ()
-    start = prompts[max(0, len(prompts) - n_prompts)]
-    return turns[start:], ids[start:]
+        return ()
+    return history[prompts[max(0, len(prompts) - n_prompts)] :]
 
 
 def replay_timeline(
-    sid: str, parts: Sequence[SessionNode | Compaction], describe: Describe
+    sid: str, graph: GraphPort, parts: Sequence[SessionNode | Compaction], describe: Describe
 ) -> Iterator[Event]:
-    """Yield the events of a :func:`timeline`; files that were restored for the model have none."""
+    """Yield the events of a :func:`timeline` of *graph*; files that were restored for the model have none."""
     calls: dict[str, ToolActivity] = {}
     for part in parts:
         if isinstance(part, Compaction):
             yield Event(sid, 0, 0, part)
-        elif node_kind(part.turn) != "file":
+        elif graph.entries[part.id].kind != "file":
             for payload in _payloads(part.turn, part.id, calls, describe):
                 yield Event(sid, 0, 0, payload)
 
 
-def replay_events(sid: str, turns: Sequence[Turn], ids: Sequence[str], describe: Describe) -> Iterator[Event]:
-    """Yield the events of *turns*.
-
-    Args:
-        sid: the session.
-        turns: the turns, oldest first.
-        ids: the nodes of the turns, as far as these are stored.
-        describe: describes a tool call.
-    """
+def replay_events(sid: str, entries: Sequence[Entry], describe: Describe) -> Iterator[Event]:
+    """Yield the events of *entries*."""
     calls: dict[str, ToolActivity] = {}
-    for index, turn in enumerate(turns):
-        node = ids[index] if index < len(ids) else None
-        for payload in _payloads(turn, node, calls, describe):
+    for entry in entries:
+        for payload in _payloads(entry.turn, entry.node_id, calls, describe):
             yield Event(sid, 0, 0, payload)
 
 
-def _payloads(
-    turn: Turn, node: str | None, calls: dict[str, ToolActivity], describe: Describe
-) -> Iterator[Payload]:
+def _payloads(turn: Turn, node: str, calls: dict[str, ToolActivity], describe: Describe) -> Iterator[Payload]:
     """Yield the events of one turn; *calls* collects the tool calls for the results in later turns."""
     content = turn_content(turn)
     if isinstance(turn, UserTurn):
         yield UserMessage(node, content)
     elif isinstance(turn, AssistantTurn) and content:
-        yield Message(node or "unstored", content)
+        yield Message(node, content)
     for block in turn.blocks:
         if isinstance(block, ToolCallBlock):
             call = calls[block.id] = describe(ToolCall(block.id, block.name, block.input))

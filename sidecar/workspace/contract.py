@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import ClassVar, Literal, Protocol, TypeAlias
 
 from sidecar._internal.errors import SidecarError
 
@@ -80,23 +80,6 @@ class TextChange:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadRecord:
-    """The model's last read of one file.
-
-    *call_id* is the tool call that read it. *ranges* are (first line, line count), first line from 1,
-    a count of None reaching the end; an empty tuple means the whole file.
-    """
-
-    path: Path
-    uri: str
-    hash: str
-    source: FileSource
-    version: int | None
-    call_id: str
-    ranges: tuple[tuple[int, int | None], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class StaleFile:
     """A file that has changed since the model read it; *now_hash* is None when it is gone or not text."""
 
@@ -143,41 +126,24 @@ class ClientFileSource:
     write: Callable[[Path, str], Awaitable[bool]] | None = None
 
 
-class ReadLedgerPort(Protocol):
-    """The reads of one session's model. Paths are resolved: spellings of one file are one file."""
+class FileTrackerPort(Protocol):
+    """The files of one session that are compared with the content its model knows, by resolved path."""
 
-    def record(
-        self, view: FileView, *, call_id: str, first_line: int = 1, line_count: int | None = None
-    ) -> None:
-        """Remember that the model has seen (this range of) *view*; a newer hash replaces older ranges."""
+    @property
+    def paths(self) -> Sequence[Path]:
+        """The tracked files."""
         ...
 
-    def get(self, path: Path) -> ReadRecord | None:
-        """Return the record of *path*, or None when it was not read."""
+    def expect(self, path: Path, uri: str, content_hash: str) -> None:
+        """Compare *path* with *content_hash* from now on; the same expectation again changes nothing."""
         ...
 
-    def files(self) -> Sequence[ReadRecord]:
-        """Return every record, least recently read first."""
+    def forget(self, path: Path) -> None:
+        """Stop tracking *path*."""
         ...
 
     def is_stale(self, path: Path) -> bool:
-        """Whether the resolved *path*, as a record has it, was read and is known to have changed since."""
-        ...
-
-    def forget(self, paths: Iterable[Path]) -> None:
-        """Drop the records of *paths*."""
-        ...
-
-    def dump(self) -> list[dict[str, Any]]:
-        """Return the records as JSON values, for a store that has none of them."""
-        ...
-
-    def take_news(self) -> list[dict[str, Any]]:
-        """Return as JSON values the records made and dropped since the last call, or since the load."""
-        ...
-
-    def load(self, records: Iterable[Any]) -> None:
-        """Replace the records by a :meth:`dump` and the news after it; malformed ones are left out."""
+        """Whether the file is known to differ from its expected content."""
         ...
 
 
@@ -251,24 +217,23 @@ class WorkspacePort(Protocol):
         """Record that *paths* changed, appeared or vanished on disk."""
         ...
 
-    def ledger(
+    def tracker(
         self,
         session_id: str,
         on_stale: Callable[[StaleFile], None],
         on_fresh: Callable[[str], None] = lambda uri: None,
-    ) -> ReadLedgerPort:
-        """Return the read ledger of a session.
+    ) -> FileTrackerPort:
+        """Return the file tracker of a session; asking again replaces its callbacks.
 
         Args:
             session_id: the session.
-            on_stale: called once when a file changes after it was read.
-            on_fresh: called with the URI of such a file when that is over: its text is again the one that was
-                read, it was read anew, or it counts as not read.
+            on_stale: called once when a tracked file stops having the expected content.
+            on_fresh: called with the URI of such a file when that is over.
         """
         ...
 
-    def drop_ledger(self, session_id: str) -> None:
-        """Forget a session's ledger."""
+    def drop_tracker(self, session_id: str) -> None:
+        """Forget a session's tracker."""
         ...
 
     def on_change(self, listener: Callable[[Path], None]) -> Dispose:

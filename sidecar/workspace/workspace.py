@@ -25,8 +25,8 @@ from sidecar.workspace.contract import (
 )
 from sidecar.workspace.disk_write import write_text
 from sidecar.workspace.files import BOM, READ_LIMIT_BYTES, DiskText, read_text, real_path, text_hash
-from sidecar.workspace.ledger import ReadLedger
 from sidecar.workspace.paths import path_to_uri, resolve_project_file
+from sidecar.workspace.tracker import FileTracker
 from sidecar.workspace.watch import DiskWatch, WatchSource, watch_with_watchfiles
 
 _CHECK_DELAY_S = 0.05
@@ -55,7 +55,7 @@ class Workspace:
         self._edit_settles_s = edit_settles_s
         self._buffers = Buffers()
         self._client_files = ClientFileSources()
-        self._ledgers: dict[str, ReadLedger] = {}
+        self._trackers: dict[str, FileTracker] = {}
         self._listeners: list[Callable[[Path], None]] = []
         self._writing: Counter[Path] = Counter()
         self._n_written = 0
@@ -143,23 +143,23 @@ class Workspace:
         real_parents = {parent: real_path(parent) for parent in {path.parent for path in changed}}
         self._on_disk_change(real_parents[path.parent] / path.name for path in changed)
 
-    def ledger(
+    def tracker(
         self,
         session_id: str,
         on_stale: Callable[[StaleFile], None],
         on_fresh: Callable[[str], None] = lambda uri: None,
-    ) -> ReadLedger:
-        """Return the read ledger of a session; a later call replaces its callbacks."""
-        ledger = self._ledgers.get(session_id)
-        if ledger is None:
-            ledger = ReadLedger(on_stale, on_fresh, real_path=real_path, on_read=self._checks.schedule)
-            self._ledgers[session_id] = ledger
-        ledger.on_stale, ledger.on_fresh = on_stale, on_fresh
-        return ledger
+    ) -> FileTracker:
+        """Return the file tracker of a session; asking again replaces its callbacks."""
+        tracker = self._trackers.get(session_id)
+        if tracker is None:
+            tracker = FileTracker(on_stale, on_fresh, on_expect=self._checks.schedule)
+            self._trackers[session_id] = tracker
+        tracker.on_stale, tracker.on_fresh = on_stale, on_fresh
+        return tracker
 
-    def drop_ledger(self, session_id: str) -> None:
-        """Forget a session's ledger."""
-        self._ledgers.pop(session_id, None)
+    def drop_tracker(self, session_id: str) -> None:
+        """Forget a session's tracker."""
+        self._trackers.pop(session_id, None)
 
     def on_change(self, listener: Callable[[Path], None]) -> Dispose:
         """Call *listener* with the path of every file that may have changed, in a buffer or on disk."""
@@ -188,7 +188,7 @@ class Workspace:
         await self._checks.close()
         self._buffers.clear()
         self._client_files.clear()
-        self._ledgers.clear()
+        self._trackers.clear()
         self._listeners.clear()
 
     def _on_buffer_event(self, buffer: Buffer) -> None:
@@ -201,9 +201,9 @@ class Workspace:
     def _on_disk_change(self, paths: Iterable[Path]) -> None:
         changed = sorted(set(paths))
         for path in changed:
-            for ledger in self._ledgers.values():
-                for read in ledger.below(path):
-                    self._checks.schedule(read)
+            for tracker in self._trackers.values():
+                for file in tracker.below(path):
+                    self._checks.schedule(file)
         for path in changed:
             self._notify(path)
 
@@ -212,7 +212,7 @@ class Workspace:
             listener(path)
 
     def _is_read(self, path: Path) -> bool:
-        return any(ledger.holds(path) for ledger in tuple(self._ledgers.values()))
+        return any(tracker.holds(path) for tracker in tuple(self._trackers.values()))
 
     async def _view_or_none(self, path: Path) -> FileView | None:
         try:
@@ -230,8 +230,8 @@ class Workspace:
         if self._n_written != n_written:
             self._checks.schedule(path)  # the view may be from before the write
             return
-        for ledger in tuple(self._ledgers.values()):
-            ledger.compare(path, now)
+        for tracker in tuple(self._trackers.values()):
+            tracker.compare(path, now)
 
     async def _write_unshared(self, real: Path, text: str, expected_hash: str | None) -> FileView:
         """Write a file that no open buffer stands for: through a client that takes it, else to the disk."""

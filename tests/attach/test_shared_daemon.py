@@ -265,7 +265,7 @@ async def test_a_client_is_refused_what_a_shared_daemon_cannot_be(
 async def test_a_daemon_of_one_client_cannot_become_shared(stage: Stage) -> None:
     with pytest.raises(SidecarRequestError) as caught:
         await SidecarClient.spawn(env=stage.environment, options={"lifetime": "shared"}).start()
-    assert caught.value.hint == 'for a shared one start "sidecar serve --shared"'
+    assert caught.value.hint == 'for a shared daemon start "sidecar serve --shared"'
 
 
 async def test_a_second_daemon_finds_that_there_is_one(running: Stage) -> None:

@@ -11,9 +11,10 @@ from typing import TypeVar
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from histories import entry_of, history_of
 from model_cards import card
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
-from sidecar.conductor.engines.base import CompactAsk, EngineInput, SessionEngine, Standing
+from sidecar.conductor.engines.contract import CompactionRequest, EngineInput, SessionEngine, StandingSummary
 from sidecar.conductor.engines.runtime_memory import RuntimeEngine
 from sidecar.conductor.engines.sliding_window import SlidingWindowEngine
 from sidecar.conductor.engines.summarizing import SummarizingEngine
@@ -32,7 +33,7 @@ ENGINES = (WindowBudgetEngine, RuntimeEngine, AgentcoreEngine, SummarizingEngine
 VIEWS = (SummarizingEngine, SlidingWindowEngine)
 SHORT, LONG = 100, 10_000
 ROUNDS = 60
-AUTO = CompactAsk(force=False)
+AUTO = CompactionRequest(force=False)
 
 T = TypeVar("T")
 
@@ -62,23 +63,29 @@ class Session:
 
     def __init__(self, engine: SessionEngine, n_turns: int, window: int) -> None:
         self.engine = engine
-        self.turns = [turn for number in range(n_turns // 4) for turn in exchange(number)]
+        self.history = history_of(turn for number in range(n_turns // 4) for turn in exchange(number))
         self.card = card(window)
-        self.standing: Standing | None = None
+        self.standing: StandingSummary | None = None
         self.prompt()
 
     @property
     def engine_input(self) -> EngineInput:
-        return EngineInput(self.turns, self.card, 500, 0, self.standing)
+        return EngineInput(
+            history=self.history,
+            card=self.card,
+            overhead_tokens=500,
+            context_tokens=0,
+            standing=self.standing,
+        )
 
     def prompt(self) -> None:
         """One more exchange, and the gate before the next."""
-        self.turns.extend(exchange(len(self.turns)))
+        self.history = self.history.extended(map(entry_of, exchange(len(self.history))))
         self.engine.gate(self.engine_input, AUTO)
 
     def call(self) -> None:
         """One more exchange, and the view for a model call."""
-        self.turns.extend(exchange(len(self.turns)))
+        self.history = self.history.extended(map(entry_of, exchange(len(self.history))))
         self.engine.view(self.engine_input, AUTO)
 
 
@@ -112,8 +119,8 @@ def test_a_gate_costs_what_is_new(benchmark: BenchmarkFixture, engine: type[Sess
 def test_a_view_costs_what_it_shows(benchmark: BenchmarkFixture, engine: type[SessionEngine]) -> None:
     """With the notes a hundred turns back, as they are in a window that is full now and then."""
     short, long = (Session(engine(), n_turns, 200_000) for n_turns in (SHORT, LONG))
-    long.standing = Standing(LONG - SHORT, "the notes", {})
-    short.standing = Standing(0, "the notes", {})
+    long.standing = StandingSummary(LONG - SHORT, "the notes", {})
+    short.standing = StandingSummary(0, "the notes", {})
     short_s, long_s = fastest(short.call, long.call)
     measured(benchmark, long.call)
     tell(f"{engine.name} view: {short_s * 1e6:.0f} us, {long_s * 1e6:.0f} us: {long_s / short_s:.2f}x")

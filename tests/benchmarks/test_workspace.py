@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from recorded_reads import RecordedReads
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.contract import ToolContext
 from sidecar.capabilities.grep import GREP
@@ -48,7 +49,7 @@ def context_for(root: Path, workspace: Workspace) -> ToolContext:
         cwd=root,
         roots=(root,),
         workspace=workspace,
-        reads=workspace.ledger("s", lambda stale: None),
+        reads=RecordedReads(workspace.tracker("s", lambda stale: None)),
         ask=yes,
         progress=lambda text: None,
         plan=tuple,
@@ -159,7 +160,8 @@ async def type_into_ten_mb(root: Path, workspace: Workspace) -> None:
     uri = path_to_uri(path)
     editor = workspace.editor()
     editor.open_buffer(uri, version=1, text=TEN_MB)
-    workspace.ledger("s", lambda stale: None).record(await workspace.view(path), call_id="c")
+    view = await workspace.view(path)
+    workspace.tracker("s", lambda stale: None).expect(view.path, view.uri, view.hash)
     for version in range(2, 50):
         at = TextRange(100_000, 5, 100_000, 5)
         editor.change_buffer(uri, version=version, changes=[TextChange("x", at)], encoding="utf-16")

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from recorded_reads import RecordedReads
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.contract import PermissionQuestion, PlanEntry, Tool, ToolContext, ToolReply
 from sidecar.workspace.contract import StaleFile
-from sidecar.workspace.ledger import ReadLedger
 from sidecar.workspace.paths import path_to_uri
 from sidecar.workspace.workspace import Workspace
 
@@ -38,9 +38,8 @@ class Desk:
     before_answer: Callable[[], object] = lambda: None
     child_runs: asyncio.Event = field(default_factory=asyncio.Event)
 
-    @property
-    def reads(self) -> ReadLedger:
-        return self.workspace.ledger("s", self.stale.append)
+    def __post_init__(self) -> None:
+        self.reads = RecordedReads(self.workspace.tracker("s", self.stale.append))
 
     def put(self, name: str, text: str | bytes = "") -> Path:
         """Write a file below the root, as anybody could."""

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.conductor.branching import NodeKind, before_prompts, node_kind, with_partners
+from sidecar.conductor.branching import before_prompts, recognise_kind, with_partners
+from sidecar.conversation import Entry, EntryKind, History
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,
@@ -42,8 +43,12 @@ def results(*ids: str) -> ToolTurn:
         pytest.param(user(f"{RESTORED_FILE_PREFIX} a.py\nx = 1"), "file", id="a restored file"),
     ],
 )
-def test_node_kind(turn: Turn, kind: NodeKind) -> None:
-    assert node_kind(turn) == kind
+def test_a_turn_stored_without_a_kind_is_recognised_by_its_words(turn: Turn, kind: EntryKind) -> None:
+    assert recognise_kind(turn) == kind
+
+
+def history(turns: Sequence[Turn]) -> History:
+    return History(Entry(turn, recognise_kind(turn), node_id=f"n{index}") for index, turn in enumerate(turns))
 
 
 TALK = (
@@ -65,13 +70,13 @@ TALK = (
     ],
 )
 def test_before_prompts(turns: Sequence[Turn], n_prompts: int, node: str | None) -> None:
-    assert before_prompts(turns, [f"n{index}" for index in range(len(turns))], n_prompts) == node
+    assert before_prompts(history(turns), n_prompts) == node
 
 
 @pytest.mark.parametrize("n_prompts", [0, 3])
 def test_one_cannot_go_back_further_than_the_conversation(n_prompts: int) -> None:
     with pytest.raises(InvalidInput, match="there are 2 prompts"):
-        before_prompts(TALK, [""] * len(TALK), n_prompts)
+        before_prompts(history(TALK), n_prompts)
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,8 @@ async def a_talk(make_stage: Any, n_prompts: int = 3) -> tuple[Any, Session]:
 
 async def test_a_rewind_moves_the_head_and_removes_nothing(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage)
-    ids = tuple(session.history.node_ids)
-    left = list(session.history.turns[2:])
+    ids = tuple(session.history.current.node_ids)
+    left = session.history.turns[2:]
     moved = await session.rewind(ids[1], expect_head=ids[-1])
     assert (moved.head, moved.removed) == (ids[1], ids[2:])
     assert moved.tokens == sum(map(turn_tokens, left))
@@ -52,7 +52,7 @@ async def test_a_rewind_moves_the_head_and_removes_nothing(make_stage: Any) -> N
 
 async def test_the_conversation_goes_on_from_where_a_rewind_ended(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage)
-    await session.rewind(session.history.node_ids[1], expect_head=None)
+    await session.rewind(session.history.current.node_ids[1], expect_head=None)
     await stage.ask(session, "another way")
     asked = stage.model.calls[-1].conversation.turns
     assert list(map(turn_text, asked)) == ["prompt 0", "answer 0", "another way"]
@@ -64,9 +64,9 @@ async def test_the_conversation_goes_on_from_where_a_rewind_ended(make_stage: An
 async def test_a_rewind_can_be_taken_back(make_stage: Any) -> None:
     _, session = await a_talk(make_stage)
     turns, head = list(session.history.turns), session.history.head
-    await session.rewind(session.history.node_ids[1], expect_head=None)
+    await session.rewind(session.history.current.node_ids[1], expect_head=None)
     back = await session.rewind(head, expect_head=None)
-    assert (session.history.turns, back.removed) == (turns, ())
+    assert (list(session.history.turns), back.removed) == (turns, ())
 
 
 async def test_a_rewind_before_everything_leaves_an_empty_conversation(make_stage: Any) -> None:
@@ -81,7 +81,7 @@ async def test_a_call_without_its_result_is_mended_where_a_rewind_ends_at_it(mak
     stage = await make_stage([[Call("read", {"path": "a.py"})], [Say("done")]], tools=[READ])
     session = await stage.session()
     await stage.ask(session, "read it")
-    call = session.history.node_ids[1]
+    call = session.history.current.node_ids[1]
     moved = await session.rewind(call, expect_head=None)
     assert moved.head != call
     assert roles(session) == ["user", "assistant", "tool"]
@@ -94,7 +94,7 @@ async def test_what_was_read_after_the_rewind_counts_as_never_read(make_stage: A
     await stage.ask(session, "hello")
     await stage.ask(session, "read it")
     assert len(session.context_files()) == 1
-    await session.rewind(session.history.node_ids[1], expect_head=None)
+    await session.rewind(session.history.current.node_ids[1], expect_head=None)
     assert session.context_files() == ()
 
 
@@ -115,7 +115,7 @@ async def test_a_stale_head_is_refused(make_stage: Any, change: Any) -> None:
 
 async def test_the_head_counts_when_the_change_is_made_not_when_it_is_asked_for(make_stage: Any) -> None:
     _, session = await a_talk(make_stage)
-    head, first = session.history.head, session.history.node_ids[1]
+    head, first = session.history.head, session.history.current.node_ids[1]
     done = await asyncio.gather(
         session.rewind(first, expect_head=head),
         session.rewind(None, expect_head=head),
@@ -155,14 +155,14 @@ async def test_nothing_changes_beside_a_turn(make_stage: Any) -> None:
 
 async def test_a_drop_takes_turns_out_on_a_branch_of_its_own(make_stage: Any) -> None:
     _, session = await a_talk(make_stage)
-    ids, head = tuple(session.history.node_ids), session.history.head
+    ids, head = tuple(session.history.current.node_ids), session.history.head
     moved = await session.drop(ids[2:4], expect_head=head)
     assert moved.removed == ids[2:4]
     assert list(map(turn_text, session.history.turns)) == ["prompt 0", "answer 0", "prompt 2", "answer 2"]
-    assert tuple(session.history.node_ids)[:2] == ids[:2], "what stays in place keeps its nodes"
+    assert tuple(session.history.current.node_ids)[:2] == ids[:2], "what stays in place keeps its nodes"
     assert told(session, HeadChanged) == [HeadChanged(moved.head, ids[2:4], "drop")]
     await session.rewind(head, expect_head=None)
-    assert tuple(session.history.node_ids) == ids
+    assert tuple(session.history.current.node_ids) == ids
 
 
 async def test_a_drop_takes_a_call_with_its_result(make_stage: Any) -> None:
@@ -170,7 +170,7 @@ async def test_a_drop_takes_a_call_with_its_result(make_stage: Any) -> None:
     session = await stage.session()
     stage.workspace.put(stage.folder / "a.py", "x = 1\n")
     await stage.ask(session, "read it")
-    ids = tuple(session.history.node_ids)
+    ids = tuple(session.history.current.node_ids)
     moved = await session.drop([ids[2]], expect_head=None)
     assert (moved.removed, roles(session)) == (ids[1:3], ["user", "assistant"])
     assert session.context_files() == ()
@@ -210,9 +210,9 @@ async def test_a_change_that_nobody_has_told_of_yet_counts(make_stage: Any) -> N
 
 async def test_what_the_model_still_sees_as_it_is_need_not_come_back(make_stage: Any) -> None:
     _, session, uri = await a_session_that_read(make_stage, "x = 1\n")
-    n_turns = len(session.history.turns)
+    n_turns = len(session.history.current)
     assert (await session.rehydrate(None, None)).files == ()
-    assert len(session.history.turns) == n_turns
+    assert len(session.history.current) == n_turns
     assert [file.uri for file in (await session.rehydrate([uri, uri], None)).files] == [uri]
 
 

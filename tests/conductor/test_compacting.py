@@ -10,6 +10,7 @@ import pytest
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.core import Core
+from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.errors import (
     CompactionNotFound,
@@ -19,7 +20,7 @@ from sidecar.conductor.errors import (
     WouldExceedWindowError,
 )
 from sidecar.conductor.events import Notice, Rehydrated
-from sidecar.conductor.session import CompactRequest, Session
+from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import TextBlock, ToolResultBlock, UserTurn
 from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, WaitFor
 from sidecar.window_budget import DIGEST_HEADER, RESTORED_FILE_PREFIX
@@ -30,7 +31,7 @@ DIGEST = "# Objective\nFix the parser.\n# Guardrails\nnone\n# Carryover\nnone"
 
 
 async def compact(session: Session, **request: Any) -> Compaction:
-    return await session.compact(CompactRequest(**request)).outcome
+    return await session.compact(CompactionRequest(**request)).outcome
 
 
 def first_text(session: Session) -> str:
@@ -67,7 +68,7 @@ async def test_a_compacted_session_loads_as_it_was_left(make_stage: Any) -> None
     turns = list(session.history.turns)
     await stage.hub.close(session.sid)
     loaded = (await stage.hub.load(session.sid)).session
-    assert loaded.history.turns == turns
+    assert list(loaded.history.turns) == turns
     assert loaded.compactions == (done,)
     assert loaded.info.last_compaction_at is not None
 
@@ -79,7 +80,7 @@ async def test_undo_brings_back_the_conversation_and_what_came_since(make_stage:
     await stage.ask(session, "after")
     undone = await session.undo(None, force=False, expect_head=None)
     assert undone.status == "undone"
-    assert session.history.turns[: len(full)] == full
+    assert list(session.history.turns)[: len(full)] == full
     assert [turn.role for turn in session.history.turns[len(full) :]] == ["user", "assistant"]
     with pytest.raises(CompactionNotFound):
         await session.undo(None, force=False, expect_head=None)
@@ -105,30 +106,30 @@ async def test_of_two_compactions_the_newer_is_undone_first(make_stage: Any) -> 
         await session.undo(first.compaction_id, force=False, expect_head=None)
     await session.undo(second.compaction_id, force=False, expect_head=None)
     await session.undo(first.compaction_id, force=False, expect_head=None)
-    assert len(session.history.turns) == 10
+    assert len(list(session.history.turns)) == 10
 
 
 async def test_a_preview_calls_no_model_and_changes_nothing(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage)
     n_calls, head = len(stage.model.calls), session.history.head
-    plan = session.preview(CompactRequest())
+    plan = session.preview(CompactionRequest())
     assert (len(stage.model.calls), session.history.head) == (n_calls, head)
     assert plan.noop is None
     assert plan.dropped is not None
     assert plan.kept is not None
     assert plan.dropped.count + plan.kept.count == 6
-    assert plan.dropped.nodes == tuple(session.history.node_ids[: plan.dropped.count])
+    assert plan.dropped.nodes == tuple(session.history.current.node_ids[: plan.dropped.count])
     assert plan.cut is not None
-    assert plan.cut.node_id == session.history.node_ids[plan.cut.index]
+    assert plan.cut.node_id == session.history.current.node_ids[plan.cut.index]
 
 
 async def test_a_plan_is_carried_out_unless_the_talk_went_on(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage, [Say("four")], [Say(DIGEST)])
-    stale = session.preview(CompactRequest()).plan_id
+    stale = session.preview(CompactionRequest()).plan_id
     await stage.ask(session, "more")
     with pytest.raises(HeadMovedError):
-        session.compact(CompactRequest(plan_id=stale))
-    fresh = session.preview(CompactRequest()).plan_id
+        session.compact(CompactionRequest(plan_id=stale))
+    fresh = session.preview(CompactionRequest()).plan_id
     assert (await compact(session, plan_id=fresh)).status == "completed"
 
 
@@ -136,7 +137,7 @@ async def test_nothing_to_do_is_answered_at_once_with_the_reason(make_stage: Any
     stage = await make_stage([[Say("one")]])
     session = await stage.session()
     await stage.ask(session, "hi")
-    started = session.compact(CompactRequest())
+    started = session.compact(CompactionRequest())
     assert (started.disposition, started.reason) == ("noop", "there is nothing to condense")
     assert (await started.outcome).status == "noop"
 
@@ -145,7 +146,7 @@ async def test_an_engine_that_does_not_compact_says_so(make_stage: Any) -> None:
     stage = await make_stage([[Say("one")]])
     session = await stage.session(engine="none")
     await stage.ask(session, "hi")
-    assert session.compact(CompactRequest()).reason == "this session's engine does not compact"
+    assert session.compact(CompactionRequest()).reason == "this session's engine does not compact"
 
 
 async def test_the_gate_compacts_before_a_prompt_that_would_not_fit(make_stage: Any) -> None:
@@ -172,12 +173,12 @@ async def test_a_failing_summariser_degrades_to_the_local_digest_and_says_so(mak
 async def test_a_cancelled_compaction_changes_nothing(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage, [Hang()])
     turns, head = list(session.history.turns), session.history.head
-    started = session.compact(CompactRequest())
+    started = session.compact(CompactionRequest())
     while len(stage.model.calls) < 4:
         await stage.settle()
     assert session.cancel_compaction(started.compaction_id)
     assert (await started.outcome).status == "cancelled"
-    assert (session.history.turns, session.history.head) == (turns, head)
+    assert (list(session.history.turns), session.history.head) == (turns, head)
     assert not session.cancel_compaction(started.compaction_id)
 
 
@@ -185,7 +186,7 @@ async def test_a_compaction_waits_for_the_turn_and_goes_before_waiting_prompts(m
     _, session = await a_long_talk(make_stage, [Say("four")], [Say(DIGEST)], [Say("five")])
     first = await session.submit(text("4"))
     second = await session.submit(text("5"))
-    started = session.compact(CompactRequest())
+    started = session.compact(CompactionRequest())
     assert started.disposition == "queued"
     await second.outcome
     kinds = [event.kind for event in session.log.after(0, limit=10_000)]
@@ -198,7 +199,7 @@ async def test_a_busy_session_can_be_asked_not_to_wait_with_a_compaction(make_st
     _, session = await a_long_talk(make_stage, [Hang()])
     await session.submit(text("4"))
     with pytest.raises(SessionBusyError):
-        session.compact(CompactRequest(reject_when_busy=True))
+        session.compact(CompactionRequest(reject_when_busy=True))
 
 
 async def test_files_come_back_as_they_are_now_buffer_first(make_stage: Any) -> None:
@@ -261,7 +262,7 @@ async def test_b_w8_spellings_of_one_file_come_back_once_and_its_lines_as_the_re
     session = await stage.session()
     await stage.ask(session, "read it")
     await stage.ask(session, "go on")
-    seen = session.history.turns[2].blocks[0]
+    seen = list(session.history.turns)[2].blocks[0]
     assert isinstance(seen, ToolResultBlock)
     await compact(session)
     restored = [
@@ -283,7 +284,7 @@ async def test_what_a_failure_quotes_is_in_no_log(
 
     caplog.set_level("INFO")
     stage, session = await a_long_talk(make_stage)
-    monkeypatch.setattr(WindowBudgetEngine, "condense", quote)
+    monkeypatch.setattr(WindowBudgetEngine, "compact", quote)
     done = await compact(session)
     assert (done.status, done.error) == ("failed", "the engine failed (ValueError)")
     monkeypatch.setattr(Core, "refresh_rules", quote)
@@ -298,7 +299,7 @@ async def test_an_undo_that_would_not_fit_is_refused_unless_forced(make_stage: A
     stage.smaller_window(2_000)
     with pytest.raises(WouldExceedWindowError):
         await session.undo(None, force=False, expect_head=None)
-    assert len(session.history.turns) == 3
+    assert len(list(session.history.turns)) == 3
     assert (await session.undo(None, force=True, expect_head=None)).status == "undone"
 
 
@@ -311,7 +312,7 @@ async def test_three_failures_in_a_row_end_automatic_compaction_and_are_told(
     async def fail(*_: object) -> None:
         raise RuntimeError("broken engine")
 
-    monkeypatch.setattr("sidecar.conductor.engines.window_budget.WindowBudgetEngine.condense", fail)
+    monkeypatch.setattr("sidecar.conductor.engines.window_budget.WindowBudgetEngine.compact", fail)
     for number in range(10):
         await stage.ask(session, f"prompt {number}")
     statuses = [event.data for event in session.log.after(0, limit=10_000) if event.kind == "compaction"]
@@ -367,7 +368,7 @@ async def test_what_is_only_cut_down_is_reported_as_no_digest(make_stage: Any) -
     (done,) = session.compactions
     assert (outcome.text, done.status, done.trigger) == ("done", "completed", "auto")
     assert (done.summary_source, done.summary, done.reason) == (None, None, None)
-    assert (done.dropped_count, done.cut, len(session.history.turns)) == (0, 0, 4)
+    assert (done.dropped_count, done.cut, len(list(session.history.turns))) == (0, 0, 4)
 
 
 async def test_the_backstop_of_a_run_is_told_stored_and_undoable(make_stage: Any) -> None:

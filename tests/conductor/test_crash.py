@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.hub import ForkOf
-from sidecar.conductor.session import CompactRequest, Session
+from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import Turn
 from sidecar.llmgateway.scripted import Hang, Say
 from sidecar.runtime.store.lines import append_lines
@@ -74,7 +75,7 @@ async def test_a_first_prompt_is_stored_with_its_session(make_stage: Any, disk: 
         (found,) = await later.hub.list()
         assert (found.sid, found.cwd, found.title) == (session.sid, str(stage.folder), "a long job")
         loaded = (await later.hub.load(session.sid)).session
-        assert (loaded.history.turns, loaded.info.model) == (session.history.turns, "scripted-1")
+        assert (list(loaded.history.turns), loaded.info.model) == (list(session.history.turns), "scripted-1")
     session.interrupt(None, "drop")
 
 
@@ -84,16 +85,16 @@ async def test_a_compaction_and_its_record_are_one(make_stage: Any, disk: Disk, 
     disk.moments.clear()
     disk.look()
     allowed = {states(session)}
-    await session.compact(CompactRequest()).outcome
+    await session.compact(CompactionRequest()).outcome
     allowed.add(states(session))
     await stage.ask(session, "four")
     (compaction,) = session.compactions
-    prompt, answer = session.history.turns[-2:]
+    prompt, answer = list(session.history.turns)[-2:]
     turns, statuses = states(session)
     allowed |= {(turns, statuses), (turns[:-1], statuses)}
     await session.undo(None, force=True, expect_head=None)
     allowed.add(states(session))
-    assert session.history.turns[-2:] == [prompt, answer]
+    assert list(session.history.turns)[-2:] == [prompt, answer]
     seen = set()
     async for later in reloaded(make_stage, disk, tmp_path):
         loaded = (await later.hub.load(session.sid)).session
@@ -111,4 +112,7 @@ async def test_a_fork_is_whole_or_not_there(make_stage: Any, disk: Disk, tmp_pat
     async for later in reloaded(make_stage, disk, tmp_path):
         assert {found.sid for found in await later.hub.list()} == {session.sid, forked.sid}
         loaded = (await later.hub.load(forked.sid)).session
-        assert (loaded.history.turns, loaded.info.cwd) == (session.history.turns, str(stage.folder))
+        assert (list(loaded.history.turns), loaded.info.cwd) == (
+            list(session.history.turns),
+            str(stage.folder),
+        )

@@ -8,8 +8,9 @@ import pytest
 
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import Compaction
+from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import CompactionNotFound, NotUndoableError, WouldExceedWindowError
-from sidecar.conductor.session import CompactRequest, Session
+from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import (
     Conversation,
     TextBlock,
@@ -28,7 +29,7 @@ every_engine = pytest.mark.parametrize("engine", COMPACTING)
 
 
 async def compact(session: Session, **request: Any) -> Compaction:
-    return await session.compact(CompactRequest(**request)).outcome
+    return await session.compact(CompactionRequest(**request)).outcome
 
 
 async def a_long_talk(make_stage: Any, engine: str, *after: Any, **options: Any) -> tuple[Any, Session]:
@@ -65,14 +66,14 @@ def check_sound(sent: Conversation) -> None:
 async def test_a_preview_calls_no_model_and_changes_nothing(make_stage: Any, engine: str) -> None:
     stage, session = await a_long_talk(make_stage, engine)
     n_calls, head, seq = len(stage.model.calls), session.history.head, session.log.seq
-    plan = session.preview(CompactRequest())
+    plan = session.preview(CompactionRequest())
     assert (len(stage.model.calls), session.history.head, session.log.seq) == (n_calls, head, seq)
     assert (plan.engine, plan.noop, plan.expect_head) == (engine, None, head)
     assert plan.cut is not None
     assert plan.dropped is not None
     assert plan.kept is not None
     assert plan.projected is not None
-    ids = session.history.node_ids
+    ids = session.history.current.node_ids
     assert plan.cut.node_id == ids[plan.cut.index]
     assert plan.dropped.nodes == tuple(ids[: plan.dropped.count])
     assert plan.dropped.count + plan.kept.count == len(ids)
@@ -82,7 +83,7 @@ async def test_a_preview_calls_no_model_and_changes_nothing(make_stage: Any, eng
 @every_engine
 async def test_a_compaction_does_what_was_previewed(make_stage: Any, engine: str) -> None:
     _, session = await a_long_talk(make_stage, engine, [Say(NOTES)])
-    plan = session.preview(CompactRequest())
+    plan = session.preview(CompactionRequest())
     done = await compact(session, plan_id=plan.plan_id)
     assert plan.cut is not None
     assert plan.dropped is not None
@@ -141,7 +142,7 @@ async def test_an_undo_brings_everything_back(make_stage: Any, engine: str) -> N
     await stage.ask(session, "4")
     undone = await session.undo(None, force=False, expect_head=None)
     assert (undone.status, undone.trigger, undone.undoable) == ("undone", "undo", False)
-    assert session.history.turns[: len(full)] == full
+    assert list(session.history.turns)[: len(full)] == full
     await stage.ask(session, "5")
     sent = stage.model.calls[-1].conversation.turns
     assert list(sent[: len(full)]) == full
@@ -165,7 +166,7 @@ async def test_of_two_compactions_the_newer_is_undone_first(make_stage: Any, eng
         await session.undo(first.compaction_id, force=False, expect_head=None)
     await session.undo(second.compaction_id, force=False, expect_head=None)
     await session.undo(first.compaction_id, force=False, expect_head=None)
-    assert len(session.history.turns) == 10
+    assert len(list(session.history.turns)) == 10
 
 
 @every_engine
@@ -182,12 +183,12 @@ async def test_an_undo_that_would_not_fit_is_refused_unless_forced(make_stage: A
 async def test_a_cancelled_compaction_changes_nothing(make_stage: Any, engine: str) -> None:
     stage, session = await a_long_talk(make_stage, engine, [Hang()], [Say("four")])
     turns, head = list(session.history.turns), session.history.head
-    started = session.compact(CompactRequest())
+    started = session.compact(CompactionRequest())
     while len(stage.model.calls) < 4:
         await stage.settle()
     assert session.cancel_compaction(started.compaction_id)
     assert (await started.outcome).status == "cancelled"
-    assert (session.history.turns, session.history.head, session.compactions) == (turns, head, ())
+    assert (list(session.history.turns), session.history.head, session.compactions) == (turns, head, ())
     await stage.ask(session, "4")
     assert list(stage.model.calls[-1].conversation.turns[:6]) == turns
 
@@ -219,7 +220,7 @@ async def test_a_reloaded_session_sends_what_it_would_have_sent(make_stage: Any,
     turns = list(session.history.turns)
     await stage.hub.close(session.sid)
     session = (await stage.hub.load(session.sid)).session
-    assert (session.history.turns, session.compactions) == (turns, (done,))
+    assert (list(session.history.turns), session.compactions) == (turns, (done,))
     await stage.ask(session, "5")
     sent = stage.model.calls[-1].conversation.turns
     assert sent[: len(before)] == before
@@ -232,7 +233,7 @@ async def test_the_gate_opens_before_a_prompt_that_would_not_fit(make_stage: Any
     session = await stage.session(engine=engine, policy={"reserveTokens": 3_000, "triggerRatio": 0.8})
     done: list[Compaction] = []
     while not done:
-        outcome = await stage.ask(session, f"prompt {len(session.history.turns)}")
+        outcome = await stage.ask(session, f"prompt {len(list(session.history.turns))}")
         assert outcome.fault is None
         assert outcome.usage.used < 8_000
         done = [each for each in session.compactions if each.status == "completed"]
@@ -240,7 +241,7 @@ async def test_the_gate_opens_before_a_prompt_that_would_not_fit(make_stage: Any
     seen = outcome.usage.engine_view[engine]
     assert seen.used <= seen.limit
     sent = stage.model.calls[-1].conversation
-    assert sent.turns[-1] == session.history.turns[-2]
+    assert sent.turns[-1] == list(session.history.turns)[-2]
     check_sound(sent)
 
 
@@ -273,19 +274,19 @@ async def test_a_long_run_is_kept_within_the_window_by_the_sessions_own_engine(
     for call in stage.model.calls:
         check_sound(call.conversation)
         assert IN_RUN in texts(call.conversation.turns)
-    assert session.history.turns[-1].blocks == (TextBlock("done"),)
+    assert list(session.history.turns)[-1].blocks == (TextBlock("done"),)
 
 
 @pytest.mark.parametrize("engine", ["windowBudget", "runtime", "agentcore"])
 async def test_a_compaction_in_a_run_is_stored_and_can_be_undone(make_stage: Any, engine: str) -> None:
     stage, session = await a_long_run(make_stage, engine)
-    n_turns, turns = len(session.history.turns), list(session.history.turns)
+    n_turns, turns = len(session.history.current), list(session.history.turns)
     await stage.hub.close(session.sid)
     session = (await stage.hub.load(session.sid)).session
-    assert session.history.turns == turns
+    assert list(session.history.turns) == turns
     undone = await session.undo(None, force=True, expect_head=None)
     assert undone.status == "undone"
-    assert len(session.history.turns) > n_turns
+    assert len(list(session.history.turns)) > n_turns
 
 
 async def test_engine_none_never_compacts_not_even_in_a_run(make_stage: Any) -> None:
@@ -299,19 +300,19 @@ async def test_nothing_to_do_is_answered_at_once_with_the_reason(make_stage: Any
     stage = await make_stage([[Say("one")]])
     session = await stage.session(engine=engine)
     await stage.ask(session, "hi")
-    started = session.compact(CompactRequest())
+    started = session.compact(CompactionRequest())
     assert (started.disposition, started.reason) == ("noop", "there is nothing to condense")
-    assert session.preview(CompactRequest()).noop is not None
-    assert session.preview(CompactRequest(force=False)).noop is not None
+    assert session.preview(CompactionRequest()).noop is not None
+    assert session.preview(CompactionRequest(force=False)).noop is not None
 
 
 @pytest.mark.parametrize("engine", ["runtime", "agentcore", "summarizing"])
 async def test_a_model_of_which_nothing_is_known_is_never_compacted_for(make_stage: Any, engine: str) -> None:
     stage, session = await a_long_talk(make_stage, engine)
     stage.smaller_window(0)
-    started = session.compact(CompactRequest())
+    started = session.compact(CompactionRequest())
     assert started.disposition == "noop"
-    gate = session.preview(CompactRequest()).gate
+    gate = session.preview(CompactionRequest()).gate
     assert (gate.window, gate.over) == (0, False)
 
 
@@ -377,7 +378,7 @@ async def test_agentcore_keeps_the_prompt_of_a_long_tool_loop_and_tracks_its_fil
     assert done.info["isSplitTurn"] is True
     assert done.info["readFiles"] == [f"f{n}.py" for n in range(done.dropped_count // 2)]
     assert [turn.role for turn in session.history.turns[:2]] == ["user", "user"]
-    assert texts(session.history.turns[1:2]) == "read them all, please"
+    assert texts(list(session.history.turns)[1:2]) == "read them all, please"
     assert done.dropped_count == done.cut - 1, "the prompt before the cut is not dropped"
 
 

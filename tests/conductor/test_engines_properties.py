@@ -5,33 +5,35 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from histories import committed, entry_of, history_of
 from model_cards import card
 from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.contract import NoOp
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
-from sidecar.conductor.engines.base import (
-    CompactAsk,
-    Condensed,
+from sidecar.conductor.engines.contract import (
+    CompactionPlan,
+    CompactionRequest,
+    CompactionResult,
     EngineDeps,
     EngineInput,
-    EnginePlan,
     FreshFile,
     SessionEngine,
-    Standing,
-    SummaryFailed,
+    StandingSummary,
+    SummaryFailedError,
 )
 from sidecar.conductor.engines.runtime_memory import RuntimeEngine
 from sidecar.conductor.engines.sliding_window import SlidingWindowEngine
 from sidecar.conductor.engines.summarizing import SummarizingEngine
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.room import SessionRoom
+from sidecar.conversation import History
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     ModelCard,
@@ -47,7 +49,7 @@ from sidecar.runtime.wire import OPENING, Outgoing
 
 ENGINES = (WindowBudgetEngine, RuntimeEngine, AgentcoreEngine, SummarizingEngine, SlidingWindowEngine)
 OVERHEAD = 300
-AUTO, FORCED = CompactAsk(force=False), CompactAsk(force=True)
+AUTO, FORCED = CompactionRequest(force=False), CompactionRequest(force=True)
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ def prompts_in(turns: Sequence[Turn]) -> set[str]:
 
 
 async def no_files(paths: Sequence[str]) -> dict[str, FreshFile]:
-    return {path: FreshFile(path, None, None, "disk", "notFound") for path in paths}
+    return {path: FreshFile(path, problem="notFound") for path in paths}
 
 
 @dataclass
@@ -109,55 +111,72 @@ class Follower:
     engine: SessionEngine
     card: ModelCard
     model: ScriptedModel
-    turns: list[Turn] = field(default_factory=list)
-    standing: Standing | None = None
-    done: list[Condensed] = field(default_factory=list)
+    history: History = field(default_factory=History)
+    standing: StandingSummary | None = None
+    done: list[CompactionResult] = field(default_factory=list)
 
     @property
     def engine_input(self) -> EngineInput:
-        return EngineInput(self.turns, self.card, OVERHEAD, 0, self.standing)
+        return EngineInput(
+            history=self.history,
+            card=self.card,
+            overhead_tokens=OVERHEAD,
+            context_tokens=0,
+            standing=self.standing,
+        )
 
-    async def compact(self, ask: CompactAsk) -> Condensed | NoOp | None:
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        return tuple(self.history.turns)
+
+    def say(self, *turns: Turn) -> None:
+        self.history = self.history.extended(map(entry_of, turns))
+
+    async def compact(self, ask: CompactionRequest) -> CompactionResult | NoOp | None:
         plan = self.engine.plan(self.engine_input, ask)
         deps = EngineDeps(self.model, self.card, no_files, CancelToken(), 10.0)
         before = self.sent()
         try:
-            outcome = await self.engine.condense(self.engine_input, ask, deps)
-        except SummaryFailed:
+            outcome = await self.engine.compact(self.engine_input, ask, deps)
+        except SummaryFailedError:
             assert self.sent() == before
             return None
         if isinstance(plan, NoOp):
             assert outcome == plan
-        if isinstance(outcome, Condensed):
+        if isinstance(outcome, CompactionResult):
             self.check(plan, outcome)
             old = self.turns[: outcome.cut]
             self.take(outcome)
-            if isinstance(plan, EnginePlan) and plan.first == outcome.cut and self.engine.shows_view:
+            if (
+                isinstance(plan, CompactionPlan)
+                and plan.first == outcome.cut
+                and not self.engine.commits_view
+            ):
                 assert prompts_in(old) & (prompts_in(before) - prompts_in(self.sent()))
         return outcome
 
-    def check(self, plan: EnginePlan | NoOp, outcome: Condensed) -> None:
+    def check(self, plan: CompactionPlan | NoOp, outcome: CompactionResult) -> None:
         """Strictly smaller, and cut where it was planned; before that where the model failed half way.
 
         An engine that shows a view may cut where it did before: then the prompt that it carried over that cut
         is what goes. The window budget may also only shorten what alone is too large, and then cuts nowhere.
         """
         assert outcome.post_tokens < outcome.pre_tokens
-        assert isinstance(plan, EnginePlan)
+        assert isinstance(plan, CompactionPlan)
         assert plan.first <= outcome.cut <= plan.cut
-        may_stay = self.engine.shows_view or self.engine.name == "windowBudget"
+        may_stay = not self.engine.commits_view or self.engine.name == "windowBudget"
         assert plan.first < outcome.cut or may_stay
-        assert outcome.keeps_history == self.engine.shows_view
 
-    def take(self, outcome: Condensed) -> None:
+    def take(self, outcome: CompactionResult) -> None:
         self.done.append(outcome)
-        if outcome.keeps_history:
-            self.standing = Standing(outcome.cut, outcome.summary, outcome.info or {})
+        if self.engine.commits_view:
+            self.history = committed(self.history, outcome)
         else:
-            self.turns = list(outcome.turns)
+            self.standing = StandingSummary(outcome.cut, outcome.summary, outcome.info or {})
 
     def sent(self) -> tuple[Turn, ...]:
-        return Outgoing().extend(self.engine.view(self.engine_input, AUTO).turns).turns()
+        shown = self.engine.view(self.engine_input, AUTO).entries
+        return Outgoing().extend(entry.turn for entry in shown).turns()
 
 
 def check_sent(sent: Sequence[Turn], prompt: str) -> None:
@@ -186,7 +205,7 @@ async def follow(engine: SessionEngine, talk: Talk) -> Follower:
         for turn in exchange:
             if not isinstance(turn, ToolTurn) and engine.gate(follower.engine_input, AUTO).over:
                 await follower.compact(AUTO)
-            follower.turns.append(turn)
+            follower.say(turn)
             if not isinstance(turn, AssistantTurn):
                 check_sent(follower.sent(), prompt.text)
     return follower
@@ -228,14 +247,14 @@ def test_a_view_fits_its_window_and_leaves_the_conversation_whole(
         )
         whole: list[Turn] = []
         for turn in (turn for exchange in turns_of(talk) for turn in exchange):
-            follower.turns.append(turn)
+            follower.say(turn)
             whole.append(turn)
             if follower.engine.gate(follower.engine_input, AUTO).over:
                 await follower.compact(AUTO)
             room = SessionRoom()
-            room.sync([turn for turn in follower.sent() if turn is not OPENING])
+            room.sync(history_of(turn for turn in follower.sent() if turn is not OPENING))
             assert room.before[-1] + OVERHEAD <= talk.window
-            assert follower.turns == whole
+            assert follower.turns == tuple(whole)
 
     asyncio.run(run())
 
@@ -264,13 +283,17 @@ def test_an_engine_that_was_fed_bit_by_bit_judges_like_one_that_sees_all_at_once
     engine: type[SessionEngine],
 ) -> None:
     talk = Talk([(200, [[300, 40], [900]], 700)] * 6, 8_000, [True])
-    turns: list[Turn] = []
+    history = History()
     slow = engine()
+
+    def as_input(history: History) -> EngineInput:
+        return EngineInput(history=history, card=card(8_000), overhead_tokens=OVERHEAD, context_tokens=0)
+
     for turn in (turn for exchange in turns_of(talk) for turn in exchange):
-        turns.append(turn)
-        given = EngineInput(turns, card(8_000), OVERHEAD, 0)
+        history = history.extended([entry_of(turn)])
+        given = as_input(history)
         assert slow.gate(given, AUTO) == engine().gate(given, AUTO)
-    given = EngineInput(turns, card(8_000), OVERHEAD, 0)
+    given = as_input(history)
     assert slow.plan(given, FORCED) == engine().plan(given, FORCED)
-    other = replace(given, turns=turns[:2])
+    other = as_input(History(history[:2]))
     assert slow.gate(other, AUTO) == engine().gate(other, AUTO)

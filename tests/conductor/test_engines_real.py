@@ -8,23 +8,25 @@ from pathlib import Path
 
 import pytest
 
+from histories import committed, entry_of
 from model_cards import card
 from recorded_sessions import WITH_CALLS, Record, read_records, recordings
 from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.contract import NoOp
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
-from sidecar.conductor.engines.base import (
-    CompactAsk,
+from sidecar.conductor.engines.contract import (
+    CompactionRequest,
     EngineDeps,
     EngineInput,
     FreshFile,
     SessionEngine,
-    Standing,
+    StandingSummary,
 )
 from sidecar.conductor.engines.runtime_memory import RuntimeEngine
 from sidecar.conductor.engines.sliding_window import SlidingWindowEngine
 from sidecar.conductor.engines.summarizing import SummarizingEngine
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
+from sidecar.conversation import History
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -69,7 +71,17 @@ def turn(record: Record) -> Turn:
 
 
 async def no_files(paths: Sequence[str]) -> dict[str, FreshFile]:
-    return {path: FreshFile(path, None, None, "disk", "notFound") for path in paths}
+    return {path: FreshFile(path, problem="notFound") for path in paths}
+
+
+def as_input(history: History, window: int, standing: StandingSummary | None) -> EngineInput:
+    return EngineInput(
+        history=history,
+        card=card(window),
+        overhead_tokens=OVERHEAD,
+        context_tokens=0,
+        standing=standing,
+    )
 
 
 def check_sound(sent: Iterable[Turn]) -> None:
@@ -93,31 +105,32 @@ async def test_a_recorded_session(path: Path, engine_type: type[SessionEngine], 
     recorded = read_turns(path)
     engine = engine_type()
     model = ScriptedModel([[Say("what was done so far " * 20)]], when_exhausted="repeat")
-    turns: list[Turn] = []
-    standing: Standing | None = None
+    history = History()
+    standing: StandingSummary | None = None
     n_compactions = 0
     for each in recorded:
-        turns.append(each)
-        given = EngineInput(turns, card(window), OVERHEAD, 0, standing)
-        gate = engine.gate(given, CompactAsk(force=False))
+        history = history.extended([entry_of(each)])
+        given = as_input(history, window, standing)
+        gate = engine.gate(given, CompactionRequest(force=False))
         if isinstance(each, AssistantTurn) or not gate.over:
             continue
         deps = EngineDeps(model, given.card, no_files, CancelToken(), 10.0)
-        done = await engine.condense(given, CompactAsk(force=False), deps)
+        done = await engine.compact(given, CompactionRequest(force=False), deps)
         if isinstance(done, NoOp):
             continue
         assert done.post_tokens < done.pre_tokens
-        if done.keeps_history:
-            standing = Standing(done.cut, done.summary, done.info or {})
+        if engine.commits_view:
+            history = committed(history, done)
         else:
-            turns = list(done.turns)
-        given = EngineInput(turns, card(window), OVERHEAD, 0, standing)
-        after = engine.gate(given, CompactAsk(force=False))
+            standing = StandingSummary(done.cut, done.summary, done.info or {})
+        given = as_input(history, window, standing)
+        after = engine.gate(given, CompactionRequest(force=False))
         assert after.tokens < gate.tokens
-        assert not after.over or len(turns) == 1, "a prompt that alone is over the limit stays whole"
+        kinds = [entry.kind for entry in history if entry.kind != "summary"]
+        assert not after.over or kinds == ["user"], "a prompt that alone is over the limit stays whole"
         n_compactions += 1
-        view = engine.view(given, CompactAsk(force=False))
-        check_sound(Outgoing().extend(view.turns).turns())
-    if engine.shows_view:
-        assert len(turns) == len(recorded)
+        view = engine.view(given, CompactionRequest(force=False))
+        check_sound(Outgoing().extend(entry.turn for entry in view.entries).turns())
+    if not engine.commits_view:
+        assert len(history) == len(recorded)
     assert n_compactions <= 1 + live_tokens(recorded) // (window // 5)

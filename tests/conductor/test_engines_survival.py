@@ -15,21 +15,23 @@ from typing import Any
 
 import pytest
 
+from histories import committed, entry_of
 from model_cards import card
 from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
-from sidecar.conductor.engines.base import (
-    CompactAsk,
-    Condensed,
+from sidecar.conductor.engines.contract import (
+    CompactionRequest,
+    CompactionResult,
     EngineDeps,
     EngineInput,
     FreshFile,
     SessionEngine,
-    Standing,
+    StandingSummary,
 )
 from sidecar.conductor.engines.runtime_memory import RuntimeEngine
 from sidecar.conductor.engines.summarizing import SummarizingEngine
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
+from sidecar.conversation import History
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,
@@ -44,7 +46,7 @@ from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
 from sidecar.runtime.contract import ModelInvoker
 
 WINDOW = 16_000
-AUTO = CompactAsk(force=False)
+AUTO = CompactionRequest(force=False)
 MODULES = ("parser", "lexer", "store", "router", "cache", "auth", "queue", "billing", "export", "search")
 KINDS = ("rule", "path", "number", "error", "command", "decision")
 CARD = card(WINDOW)
@@ -65,7 +67,7 @@ def offline() -> ModelInvoker:
 
 
 async def no_files(paths: Sequence[str]) -> Mapping[str, FreshFile]:
-    return {path: FreshFile(path, None, None, "disk", "notFound") for path in paths}
+    return {path: FreshFile(path, problem="notFound") for path in paths}
 
 
 def one_round(number: int) -> tuple[list[Turn], dict[str, str]]:
@@ -104,14 +106,20 @@ class Session:
 
     engine: SessionEngine
     model: ModelInvoker
-    turns: list[Turn] = field(default_factory=list)
-    standing: Standing | None = None
+    history: History = field(default_factory=History)
+    standing: StandingSummary | None = None
     planted: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
     n_compactions: int = 0
 
     @property
     def engine_input(self) -> EngineInput:
-        return EngineInput(self.turns, CARD, 1_000, 0, self.standing)
+        return EngineInput(
+            history=self.history,
+            card=CARD,
+            overhead_tokens=1_000,
+            context_tokens=0,
+            standing=self.standing,
+        )
 
     async def play(self, number: int) -> None:
         turns, facts = one_round(number)
@@ -120,21 +128,22 @@ class Session:
         for turn in turns:
             if not isinstance(turn, ToolTurn) and self.engine.gate(self.engine_input, AUTO).over:
                 await self.compact()
-            self.turns.append(turn)
+            self.history = self.history.extended([entry_of(turn)])
 
     async def compact(self) -> None:
         deps = EngineDeps(self.model, CARD, no_files, CancelToken(), 10.0)
-        done = await self.engine.condense(self.engine_input, AUTO, deps)
-        assert isinstance(done, Condensed), done
+        done = await self.engine.compact(self.engine_input, AUTO, deps)
+        assert isinstance(done, CompactionResult), done
         self.n_compactions += 1
-        if done.keeps_history:
-            self.standing = Standing(done.cut, done.summary, done.info or {})
+        if self.engine.commits_view:
+            self.history = committed(self.history, done)
         else:
-            self.turns = list(done.turns)
+            self.standing = StandingSummary(done.cut, done.summary, done.info or {})
 
     def shares(self) -> dict[str, float]:
         """The share of the facts planted so far, by kind, that the next request says word for word."""
-        sent = "\n".join(map(_text, self.engine.view(self.engine_input, AUTO).turns))
+        shown = self.engine.view(self.engine_input, AUTO).entries
+        sent = "\n".join(_text(entry.turn) for entry in shown)
         return {
             kind: sum(fact in sent for fact in facts) / len(facts) for kind, facts in self.planted.items()
         }

@@ -8,8 +8,9 @@ import pytest
 
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import Compaction
+from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.events import Notice, Phase, Settled
-from sidecar.conductor.session import CompactRequest, Session
+from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import (
     Conversation,
     TextBlock,
@@ -81,7 +82,7 @@ async def test_the_model_is_sent_the_newest_events_and_the_store_keeps_all(make_
         "answer",
         "prompt 4",
     ]
-    assert len(session.history.turns) == 10
+    assert len(list(session.history.turns)) == 10
     assert session.compactions == ()
 
 
@@ -104,7 +105,7 @@ async def test_the_newest_prompt_stays_however_long_the_tool_loop(make_stage: An
     check_sound(sent)
     assert [turn.role for turn in sent.turns] == ["user", "assistant", "tool", "assistant", "tool"]
     assert texts(sent) == ["read them all"]
-    assert len(session.history.turns) == 14
+    assert len(list(session.history.turns)) == 14
 
 
 async def test_what_its_tools_said_last_is_always_shown(make_stage: Any) -> None:
@@ -148,15 +149,15 @@ async def test_a_prompt_that_is_larger_than_the_window_shows_its_beginning(make_
 async def test_a_sliding_window_never_compacts_and_says_why(make_stage: Any) -> None:
     stage = await make_stage([[Say(LONG)]], repeat=True)
     session = await talk(stage, "slidingWindow", 3)
-    started = session.compact(CompactRequest())
+    started = session.compact(CompactionRequest())
     assert started.disposition == "noop"
     assert started.reason == (
         "a sliding window condenses nothing: the model is sent the newest 50 events, "
         "and the stored conversation stays whole"
     )
     assert (await started.outcome).status == "noop"
-    assert session.preview(CompactRequest()).noop is not None
-    assert not session.preview(CompactRequest()).gate.over
+    assert session.preview(CompactionRequest()).noop is not None
+    assert not session.preview(CompactionRequest()).gate.over
 
 
 async def test_the_meter_shows_what_is_sent_and_not_what_is_stored(make_stage: Any) -> None:
@@ -188,14 +189,14 @@ async def test_the_first_notes_are_taken_when_tier_two_is_crossed(make_stage: An
     session = await stage.session(engine="summarizing", policy=NO_TRUNCATION)
     gates = []
     while not session.compactions:
-        gates.append(session.preview(CompactRequest(force=False)).gate)
+        gates.append(session.preview(CompactionRequest(force=False)).gate)
         await stage.ask(session, "another prompt")
     assert [gate.over for gate in gates] == [False] * (len(gates) - 1) + [True]
     assert gates[-2].tokens <= gates[-1].limit < gates[-1].tokens
     made = session.compactions[0]
     assert (made.trigger, made.status, made.summary) == ("auto", "completed", LONG.strip())
     assert made.before_head == made.after_head, "the stored conversation stays as it is"
-    assert len(session.history.turns) == made.pre_count + 2
+    assert len(list(session.history.turns)) == made.pre_count + 2
     sent = last_sent(stage)
     assert texts(sent)[0] == f"{SUMMARY_MARK}\n{LONG.strip()}"
     assert texts(sent)[-1] == "another prompt"
@@ -221,11 +222,11 @@ async def test_each_notes_go_on_from_the_notes_before(make_stage: Any) -> None:
     script = [[Say(LONG)]] * 3 + [[Say("first notes")], *[[Say(LONG)]] * 2, [Say("second notes")], [Say("x")]]
     stage = await make_stage(script)
     session = await talk(stage, "summarizing", 3)
-    await session.compact(CompactRequest()).outcome
+    await session.compact(CompactionRequest()).outcome
     for prompt in ("four", "five"):
         await stage.ask(session, prompt)
-    plan = session.preview(CompactRequest())
-    done = await session.compact(CompactRequest()).outcome
+    plan = session.preview(CompactionRequest())
+    done = await session.compact(CompactionRequest()).outcome
     asked = "\n".join(texts(last_sent(stage)))
     assert "first notes" in asked
     assert "[user]: one" not in asked, "what the notes cover is not shown again"
@@ -233,7 +234,7 @@ async def test_each_notes_go_on_from_the_notes_before(make_stage: Any) -> None:
     assert plan.prompt is not None
     assert plan.prompt.endswith(asked)
     assert plan.dropped is not None
-    assert plan.dropped.nodes == tuple(session.history.node_ids[4 : done.cut])
+    assert plan.dropped.nodes == tuple(session.history.current.node_ids[4 : done.cut])
     await stage.ask(session, "six")
     sent = texts(last_sent(stage))
     assert sent[0] == f"{SUMMARY_MARK}\nsecond notes"
@@ -259,7 +260,7 @@ async def test_notes_are_taken_in_the_middle_of_a_long_tool_loop(make_stage: Any
     sent = last_sent(stage)
     check_sound(sent)
     assert texts(sent)[:2] == [f"{SUMMARY_MARK}\nthe notes", "read them all"]
-    assert len(session.history.turns) == 16
+    assert len(list(session.history.turns)) == 16
 
 
 async def test_a_prompt_that_the_notes_passed_over_is_in_the_next_ones(make_stage: Any) -> None:
@@ -268,13 +269,13 @@ async def test_a_prompt_that_the_notes_passed_over_is_in_the_next_ones(make_stag
     put_files(stage, 4, FILE)
     session = await stage.session(engine="summarizing")
     await stage.ask(session, "the question of the loop")
-    first = await session.compact(CompactRequest()).outcome
+    first = await session.compact(CompactionRequest()).outcome
     assert first.info is not None
     assert first.info["pinnedPrompt"] == 0
     for prompt in ("two", "three"):
         await stage.ask(session, prompt)
         assert "the question of the loop" in "\n".join(texts(last_sent(stage)))
-    second = await session.compact(CompactRequest()).outcome
+    second = await session.compact(CompactionRequest()).outcome
     assert "[user]: the question of the loop" in "\n".join(texts(last_sent(stage)))
     assert second.info is not None
     assert "pinnedPrompt" not in second.info
@@ -308,7 +309,7 @@ async def test_old_long_texts_are_truncated_in_the_view_alone(make_stage: Any) -
         block.text for turn in session.history.turns for block in turn.blocks if isinstance(block, TextBlock)
     }
     assert stored == {LONG * 2, *(f"prompt {number}" for number in range(12))}
-    plan = session.preview(CompactRequest())
+    plan = session.preview(CompactionRequest())
     assert plan.microcompact is not None
     assert plan.microcompact.blanked > 0
 
@@ -329,7 +330,7 @@ async def test_while_notes_cannot_be_had_a_placeholder_stands_and_nothing_is_los
     assert statuses == ["in_progress", "failed"] * 3
     assert [notice.title for notice in data(session, Notice)] == ["Automatic compaction is off"]
     await stage.ask(session, "prompt 9")
-    done = await session.compact(CompactRequest()).outcome
+    done = await session.compact(CompactionRequest()).outcome
     assert (done.status, done.summary) == ("completed", "at last")
     asked = [text for call in stage.model.calls[-2:] for text in texts(call.conversation)]
     assert "[user]: prompt 0" in "\n".join(asked)
@@ -338,8 +339,8 @@ async def test_while_notes_cannot_be_had_a_placeholder_stands_and_nothing_is_los
 async def test_notes_do_not_outlive_the_turns_they_cover(make_stage: Any) -> None:
     stage = await make_stage([[Say(LONG)]] * 3 + [[Say("the notes")], [Say("new")]])
     session = await talk(stage, "summarizing", 3)
-    await session.compact(CompactRequest()).outcome
-    await session.rewind(session.history.node_ids[1], expect_head=None)
+    await session.compact(CompactionRequest()).outcome
+    await session.rewind(session.history.current.node_ids[1], expect_head=None)
     await stage.ask(session, "another way")
     assert texts(last_sent(stage)) == ["prompt 0", LONG, "another way"]
 
@@ -347,7 +348,7 @@ async def test_notes_do_not_outlive_the_turns_they_cover(make_stage: Any) -> Non
 async def test_another_engine_starts_from_the_whole_conversation(make_stage: Any) -> None:
     stage = await make_stage([[Say(LONG)]] * 3 + [[Say("the notes")], [Say("new")], [Say("newer")]])
     session = await talk(stage, "summarizing", 3)
-    await session.compact(CompactRequest()).outcome
+    await session.compact(CompactionRequest()).outcome
     session.options.choose("engine", "none")
     await stage.ask(session, "four")
     assert len(last_sent(stage).turns) == 7
@@ -359,11 +360,13 @@ async def test_another_engine_starts_from_the_whole_conversation(make_stage: Any
 async def test_notes_are_for_sessions_whose_engine_it_is(make_stage: Any) -> None:
     stage = await make_stage([[Say(LONG)]] * 3)
     session = await talk(stage, "windowBudget", 3)
-    started = session.compact(CompactRequest(engine="summarizing"))
+    started = session.compact(CompactionRequest(engine="summarizing"))
     assert started.disposition == "noop"
     assert started.reason is not None
     assert "choose it first" in started.reason
-    assert session.preview(CompactRequest(engine="summarizing")).noop is None, "a plan can be looked at"
+    preview = session.preview(CompactionRequest(engine="summarizing"))
+    assert preview.noop is not None, "a preview promises nothing that a compaction refuses"
+    assert preview.noop.reason == started.reason
 
 
 async def test_a_model_that_reasons_is_asked_without_a_temperature(make_stage: Any) -> None:
@@ -373,7 +376,7 @@ async def test_a_model_that_reasons_is_asked_without_a_temperature(make_stage: A
     session = await talk(stage, "summarizing", 3)
     card = stage.models.card("scripted-1")
     stage.models.catalog = stage.models.catalog.with_cards([replace(card, reasoning=True)])
-    await session.compact(CompactRequest()).outcome
+    await session.compact(CompactionRequest()).outcome
     options = stage.model.calls[-1].options
     assert (options.temperature, options.max_output_tokens) == (None, 1000)
 
@@ -383,5 +386,5 @@ async def test_a_short_conversation_is_sent_as_it_is(make_stage: Any, engine: st
     stage = await make_stage([[Say("one")], [Say("two")]])
     session = await talk(stage, engine, 2)
     sent = last_sent(stage).turns
-    assert all(a is b for a, b in zip(sent, session.history.turns, strict=False))
+    assert all(a is b for a, b in zip(sent, list(session.history.turns), strict=False))
     assert session.usage().source == "estimate"

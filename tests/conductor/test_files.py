@@ -77,7 +77,7 @@ async def test_a_turn_stores_what_it_has_read_and_not_what_was_read_before(make_
         await stage.ask(session, prompt)
     files = session.context_files()
     await stage.hub.close(session.sid)
-    records = [record for record in await stage.shelf.records(session.sid) if record["type"] == "reads"]
-    assert [len(record["files"]) for record in records] == [1, 1, 1]
+    entries = (await stage.shelf.graph(session.sid)).entries.values()
+    assert [len(entry.reads) for entry in entries if entry.kind == "tool"] == [1, 1, 1]
     again = (await stage.hub.load(session.sid)).session
     assert again.context_files() == files

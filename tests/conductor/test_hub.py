@@ -38,21 +38,21 @@ async def test_a_fork_continues_from_the_head_and_does_not_change_the_original(m
     await session.choose("permissions", "allowAll")
     before = session.snapshot()
     forked = await stage.hub.fork(ForkOf(session.sid))
-    assert forked.history.turns == session.history.turns
+    assert list(forked.history.turns) == list(session.history.turns)
     assert (forked.info.parent, forked.info.title, forked.info.cwd) == (session.sid, "Parser", before.cwd)
     assert (forked.usage().session_total, forked.log.seq) == (TokenCounts(0, 0), 0)
     assert forked.options.all()[3].current_value == "ask"
     assert [file.uri for file in forked.context_files()] == [file.uri for file in session.context_files()]
     assert session.snapshot() == before
     await stage.ask(forked, "three")
-    assert (len(forked.history.turns), len(session.history.turns)) == (8, 6)
+    assert (len(list(forked.history.turns)), len(list(session.history.turns))) == (8, 6)
 
 
 async def test_a_fork_is_stored_from_its_first_moment(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage)
     forked = await stage.hub.fork(ForkOf(session.sid, title="Other way"))
     stored = await stage.shelf.graph(forked.sid)
-    assert [node.turn for node in stored.node_path(stored.leaf)] == session.history.turns
+    assert [node.turn for node in stored.node_path(stored.leaf)] == list(session.history.turns)
     metas = {meta["sid"]: meta["title"] for meta in await stage.shelf.metas()}
     assert metas[forked.sid] == "Other way"
 
@@ -61,9 +61,9 @@ async def test_a_fork_may_begin_at_an_earlier_node_and_in_another_folder(make_st
     stage, session = await a_talk(make_stage)
     other = stage.folder / "sub"
     other.mkdir()
-    first = session.history.node_ids[0]
+    first = session.history.current.node_ids[0]
     forked = await stage.hub.fork(ForkOf(session.sid, first, cwd=str(other), roots=(str(stage.folder),)))
-    assert (forked.history.turns, forked.info.cwd) == (session.history.turns[:1], str(other))
+    assert (list(forked.history.turns), forked.info.cwd) == (list(session.history.turns)[:1], str(other))
     assert forked.info.roots == (str(stage.folder),)
     assert forked.context_files() == (), "what its turns never read it has not read"
 
@@ -73,7 +73,7 @@ async def test_a_stored_session_is_forked_without_loading_it(make_stage: Any) ->
     turns = list(session.history.turns)
     await stage.hub.close(session.sid)
     forked = await stage.hub.fork(ForkOf(session.sid))
-    assert forked.history.turns == turns
+    assert list(forked.history.turns) == turns
     assert len(forked.context_files()) == 1
 
 
@@ -88,7 +88,7 @@ async def test_a_fork_of_an_ephemeral_session_is_ephemeral(make_stage: Any) -> N
     stage, session = await a_talk(make_stage, ephemeral=True)
     forked = await stage.hub.fork(ForkOf(session.sid))
     assert forked.info.ephemeral
-    assert forked.history.turns == session.history.turns
+    assert list(forked.history.turns) == list(session.history.turns)
     assert await stage.shelf.metas() == []
 
 
@@ -142,14 +142,14 @@ async def test_a_deleted_session_is_gone(make_stage: Any, loaded: bool) -> None:
 
 async def test_an_ephemeral_session_can_be_read_and_deleted(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage, ephemeral=True)
-    assert [node.turn for node in (await stage.hub.graph(session.sid)).nodes] == session.history.turns
+    assert [node.turn for node in (await stage.hub.graph(session.sid)).nodes] == list(session.history.turns)
     await stage.hub.delete(session.sid)
     assert stage.hub.sessions == ()
 
 
 async def test_a_stored_session_is_read_without_loading_it(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage)
-    ids = tuple(session.history.node_ids)
+    ids = tuple(session.history.current.node_ids)
     await stage.hub.close(session.sid)
     graph = await stage.hub.graph(session.sid)
     assert (tuple(node.id for node in graph.node_path(graph.leaf)), stage.hub.sessions) == (ids, ())

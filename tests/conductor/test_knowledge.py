@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from histories import entry_of, history_of
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.read import READ
+from sidecar.conductor.engines.contract import CompactionRequest, View
 from sidecar.conductor.events import Notice
 from sidecar.conductor.knowledge import event_of, with_knowledge
-from sidecar.conductor.session import CompactRequest, Session
+from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import AssistantTurn, TextBlock, ToolResultBlock, ToolTurn, Turn
 from sidecar.llmgateway.scripted import Call, Say
 from sidecar.rooms import KnowledgeResult, KnowledgeSource, MockKnowledgeSource, RoomEvent
@@ -147,7 +149,7 @@ async def test_every_gate_counts_the_tokens_of_the_results(make_stage: Any) -> N
     plain, knowing = await stage.session(), await stage.session(knowledge=("workspace",))
     for session in (plain, knowing):
         await stage.ask(session, "hello")
-    gates = [session.preview(CompactRequest()).gate.tokens for session in (plain, knowing)]
+    gates = [session.preview(CompactionRequest()).gate.tokens for session in (plain, knowing)]
     assert gates[1] - gates[0] == 4_000
 
 
@@ -234,7 +236,7 @@ async def test_summaries_are_not_ingested(make_stage: Any) -> None:
     session = await stage.session()
     for prompt in ("one", "two", "three"):
         await stage.ask(session, prompt)
-    await session.compact(CompactRequest()).outcome
+    await session.compact(CompactionRequest()).outcome
     await stage.ask(session, "go on")
     texts = [getattr(event.content, "body", "") for event in library.ingested]
     assert not any("the digest" in text for text in texts)
@@ -302,19 +304,22 @@ async def test_indexing_a_small_workspace_emits_no_notice(make_stage: Any) -> No
 )
 def test_the_results_are_inserted_before_the_newest_prompt(turns: list[Turn], place: int) -> None:
     found = user(KNOWLEDGE_MARK)
-    assert with_knowledge(turns, found) == (*turns[:place], found, *turns[place:])
-    assert with_knowledge(turns, None) == tuple(turns)
+    view = View(history_of(turns))
+    assert with_knowledge(turns, found, view) == (*turns[:place], found, *turns[place:])
+    assert with_knowledge(turns, None, view) == tuple(turns)
 
 
 def test_the_same_text_has_the_same_event_id_in_every_session() -> None:
     first, second = (
-        event_of("s1", user("the port is 7341"), 1_000),
-        event_of("s2", user("the port is 7341"), 2_000),
+        event_of("s1", entry_of(user("the port is 7341")), 1_000),
+        event_of("s2", entry_of(user("the port is 7341")), 2_000),
     )
     assert first is not None
     assert second is not None
     assert first.id == second.id
-    assert first.id != getattr(event_of("s1", AssistantTurn((TextBlock("the port is 7341"),)), 0), "id", None)
+    assert first.id != getattr(
+        event_of("s1", entry_of(AssistantTurn((TextBlock("the port is 7341"),))), 0), "id", None
+    )
     assert first.created_at.timestamp() == 1
-    assert event_of("s1", ToolTurn((ToolResultBlock("1", "x"),)), 0) is None
-    assert event_of("s1", AssistantTurn(()), 0) is None
+    assert event_of("s1", entry_of(ToolTurn((ToolResultBlock("1", "x"),))), 0) is None
+    assert event_of("s1", entry_of(AssistantTurn(())), 0) is None

@@ -11,9 +11,10 @@ import pytest
 
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.conductor.contract import ConfigChoice, ConfigOption
+from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.events import ConfigChanged
 from sidecar.conductor.knowledge import NoLibrary
-from sidecar.conductor.session import CompactRequest, Session
+from sidecar.conductor.session import Session
 from sidecar.llmgateway.scripted import Say, WaitFor
 from sidecar.rooms import KnowledgeSource, MockKnowledgeSource
 
@@ -188,5 +189,5 @@ async def test_an_unusable_threshold_is_refused(make_stage: Any, policy: dict[st
     session = await stage.session(policy={"triggerRatio": 0, "keepRecent": 1e12, "ofAnotherEngine": 3})
     for ask in (session.preview, session.compact):
         with pytest.raises(InvalidInput, match=r"policy\."):
-            ask(CompactRequest(policy=policy))
+            ask(CompactionRequest(policy=policy))
     assert session.usage().used > 0

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.conductor.content import prompt_text
+from sidecar.conductor.content import Content, prompt_text
 from sidecar.conductor.contract import QueueItem
 from sidecar.conductor.errors import ItemNotFound, NotSteerableError
 from sidecar.conductor.events import QueueChanged
 from sidecar.conductor.prompts import SteerResult
-from sidecar.conductor.session import Content, Session
+from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import UserTurn
 from sidecar.llmgateway.scripted import Hang, Say, WaitFor
 from turns import text

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from sidecar.conductor.contract import Compaction
-from sidecar.conductor.files import joined_reads
 from sidecar.conductor.records import SessionInfo, from_record, to_record
 
 INFO = SessionInfo(
@@ -68,17 +67,6 @@ def test_a_record_that_lacks_a_field_is_none() -> None:
     record = to_record("meta", INFO)
     del record["cwd"]
     assert from_record(SessionInfo, record) is None
-
-
-def test_reads_are_joined_in_order_and_damaged_ones_left_out() -> None:
-    records: list[dict[str, Any]] = [
-        {"type": "reads", "files": [1]},
-        {"type": "meta", "files": [2]},
-        {"type": "reads", "files": True},
-        {"type": "reads"},
-        {"type": "reads", "files": [3]},
-    ]
-    assert joined_reads(records) == {"type": "reads", "files": [1, 3]}
 
 
 async def damaged(make_stage: Any, **fields: Any) -> tuple[Any, str, SessionInfo]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from histories import entry_of, history_of
 from sidecar.conductor.room import CLIENTS, MODEL, USER, Participants, SessionRoom, shorten_turns, turns_of
+from sidecar.conversation import History
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -44,7 +47,7 @@ def results(*calls: str, text: str = "body") -> ToolTurn:
 
 def room_of(turns: list[Turn], participants: Participants | None = None) -> SessionRoom:
     room = SessionRoom()
-    room.sync(turns, participants or Participants("s"))
+    room.sync(history_of(turns), participants or Participants("s"))
     return room
 
 
@@ -80,10 +83,10 @@ def test_turns_are_grouped_into_events(turns: list[Turn], starts: list[int]) -> 
 
 
 def test_each_event_names_its_source() -> None:
-    participants = Participants(
-        "s", (Participant("c1", "Zed"),), lambda turn: "c1" if turn == user("a") else USER
-    )
-    room = room_of([user("a"), said("b"), user("c")], participants)
+    room = SessionRoom()
+    by_zed = replace(entry_of(user("a")), author="c1")
+    history = History([by_zed]).extended(history_of([said("b"), user("c")]))
+    room.sync(history, Participants("s", (Participant("c1", "Zed"),)))
     assert [event.source for event in room.events] == [
         EventSource(CLIENTS, "websocket", participant_id="c1"),
         EventSource(MODEL, "ai", "outbound"),
@@ -128,14 +131,14 @@ def test_the_weight_of_an_image_does_not_depend_on_its_size() -> None:
 
 
 def test_sync_adds_only_new_turns() -> None:
-    turns: list[Turn] = [user("a"), said("b", "1")]
-    room = room_of(turns)
+    history = history_of([user("a"), said("b", "1")])
+    room = SessionRoom()
+    room.sync(history, Participants("s"))
     first = room.events[0]
-    turns += [results("1"), said("c")]
-    room.sync(turns, Participants("s"))
+    room.sync(history.extended(history_of([results("1"), said("c")])), Participants("s"))
     assert room.events[0] is first
     assert room.starts == [0, 1, 3]
-    room.sync([user("x")], Participants("s"))
+    room.sync(history_of([user("x")]), Participants("s"))
     assert (room.starts, room.prompt, room.n_turns) == ([0], 0, 1)
 
 
@@ -220,11 +223,11 @@ def conversations(draw: Any) -> list[Turn]:
 @settings(max_examples=40)
 @given(conversations(), st.integers(60, 2000))
 def test_any_conversation_is_sent_whole_or_shortened_to_the_limit(turns: list[Turn], most: int) -> None:
-    growing: list[Turn] = []
+    history = History()
     room = SessionRoom()
     for turn in turns:
-        growing.append(turn)
-        room.sync(growing)
+        history = history.extended([entry_of(turn)])
+        room.sync(history)
     whole = room_of(turns)
     assert (room.starts, room.before, room.prompt) == (whole.starts, whole.before, whole.prompt)
     assert [turn for event in room.events for turn in room.turns_to_send(event)] == turns

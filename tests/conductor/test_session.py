@@ -15,10 +15,11 @@ from sidecar.capabilities.todo import TODO
 from sidecar.conductor.content import prompt_text
 from sidecar.conductor.contract import PlanItem, TokenCounts
 from sidecar.conductor.core import Core
+from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import FolderNotFound, HeadMovedError, SessionBusyError, SessionNotFound
 from sidecar.conductor.events import Event, Faulted, Message, Settled, UserMessage
 from sidecar.conductor.hub import NewSession
-from sidecar.conductor.session import CompactRequest, Session
+from sidecar.conductor.session import Session
 from sidecar.conductor.session_events import OneTimeNotices
 from sidecar.llmgateway.contract import (
     ErrorEmission,
@@ -83,7 +84,7 @@ async def test_what_settled_is_on_disk_and_loads_again(make_stage: Any) -> None:
     assert (len(stored.nodes), stored.leaf) == (4, head)
     await stage.hub.close(session.sid)
     loaded = (await stage.hub.load(session.sid)).session
-    assert loaded.history.turns == turns
+    assert list(loaded.history.turns) == turns
     assert (loaded.log.seq, loaded.history.head, loaded.info.title) == (seq, head, "a")
 
 
@@ -345,7 +346,7 @@ async def test_a_mistake_of_ours_leaves_nobody_waiting(
         broken.setattr(Core, "usage", lambda core, **_: 1 // 0)
         if ask == "compact":
             with pytest.raises(ZeroDivisionError):
-                await session.compact(CompactRequest()).outcome
+                await session.compact(CompactionRequest()).outcome
         else:
             fault = (await stage.ask(session, "three")).fault
             assert fault is not None

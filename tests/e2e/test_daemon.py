@@ -60,7 +60,7 @@ def test_the_demonstration_keeps_its_promises_on_this_repository(home: Path) -> 
     ran = sidecar("demo", str(ROOT))
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert ran.stdout.count("✓ ") >= 17
-    assert "at the next prompt it made room by itself" in ran.stdout
+    assert "it compacted at the next prompt" in ran.stdout
 
 
 def test_the_demonstration_refuses_a_folder_with_nothing_to_show(home: Path, tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_conversation_by_pipe(home: Path, project: Path) -> None:
     assert "`a.py:1` answer = 42" in ran.stdout
     assert "tool results" in ran.stdout
     assert "fresh" in ran.stdout
-    assert "there is no /what" in ran.stdout
+    assert "there is no command /what" in ran.stdout
 
 
 def test_doctor_says_what_it_found(home: Path) -> None:

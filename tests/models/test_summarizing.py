@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from provider_fakes import Ended, Refused, Said, Scene
-from sidecar.conductor.session import CompactRequest
+from sidecar.conductor.engines.contract import CompactionRequest
 
 ENGINES = ("windowBudget", "runtime", "agentcore", "summarizing")
 CONFIG = """
@@ -48,7 +48,7 @@ async def a_long_talk(stage: Any, n_prompts: int = 6, **wanted: Any) -> Any:
 
 
 async def compacted(session: Any) -> Any:
-    return await session.compact(CompactRequest()).outcome
+    return await session.compact(CompactionRequest()).outcome
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -96,7 +96,7 @@ async def test_a_head_beyond_the_summarisers_window_is_condensed_in_pieces(
         session = await a_long_talk(stage, n_prompts, engine=engine)
         done = await compacted(session)
         sent = stage.fakes["anthropic-messages"].sent
-        kept = str(session.history.turns[-(2 * n_prompts - done.cut) :])
+        kept = str(list(session.history.turns)[-(2 * n_prompts - done.cut) :])
     assert (done.status, done.summary_source) == ("completed", "model")
     assert len(sent) > 1
     assert all(tokens_of(each) <= WINDOW for each in sent)

@@ -16,11 +16,12 @@ from sidecar.acp import AcpConnection, AcpOptions
 from sidecar.boot import Daemon
 from sidecar.commands.launch import server_info
 from sidecar.conductor.contract import Author, PermissionAnswer, PermissionRequest
+from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.events import Event
 from sidecar.conductor.hub import ForkOf, NewSession
 from sidecar.conductor.log import EventLog
 from sidecar.conductor.queue import TurnOutcome
-from sidecar.conductor.session import CompactRequest, Session
+from sidecar.conductor.session import Session
 from sidecar.server import LspConnection, LspOptions
 from sidecar.service.contract import Backend
 from sidecar.workspace.contract import EditorPort, FileView, TextChange
@@ -151,7 +152,7 @@ class HubPlayer(Player):
         session = self.session
         match method:
             case "compact/start":
-                session.compact(CompactRequest(force=True, **params))
+                session.compact(CompactionRequest(force=True, **params))
             case "compact/undo":
                 await session.undo(None, force=False, expect_head=None)
             case "session/rewind":
@@ -390,7 +391,8 @@ class DraftPlayer(AcpPlayer):
 
     async def steer(self, words: str) -> None:
         meta = {"_meta": {"sidecar": {"whenBusy": "steer"}}}
-        await self.request("session/prompt", self._prompt(words) | meta)
+        # The answer comes with the place of the prompt, once the running turn has let it in.
+        self.ask("session/prompt", self._prompt(words) | meta)
 
     async def idle(self, after_seq: int) -> None:
         """Return once the panel was told that the turn is over."""

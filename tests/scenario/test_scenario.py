@@ -70,10 +70,13 @@ async def play(player: Player, step: Mapping[str, Any]) -> None:
         case {"undo": True}:
             await player.call("compact/undo")
         case {"rewindTo": index}:
-            node = player.session.history.node_ids[index]
+            node = player.session.history.current.node_ids[index]
+            seq = player.log.seq
             await player.call("session/rewind", toNode=node, expectHead=None)
+            await player.until("fileStale", seq)  # the model sees main.py again as it was before the edit
         case {"fork": True}:
             await player.call("session/fork")
+            await player.until("fileStale", 0)
         case _:
             raise AssertionError(f"no such step: {step}")
 
@@ -87,7 +90,6 @@ def interfere(player: Player, steered: str, queued: str) -> Callable[[], Awaitab
         player.asked = thinks
         seq = player.log.seq
         await player.steer(steered)
-        await player.until("userMessage", seq)
         await player.queue(queued)
         await player.until("queue", seq)
 

@@ -13,6 +13,7 @@ from sidecar.capabilities.contract import Location, ToolActivity
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.errors import CompactionNotFound
 from sidecar.conductor.events import Message, ToolFinished, ToolLocation, ToolStarted, UserMessage
+from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,
@@ -23,6 +24,7 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.runtime.contract import SessionNode, ToolCall
+from sidecar.runtime.store import SessionGraph
 from sidecar.service.replay import nodes_of_view, replay_events, replay_timeline, timeline
 
 PARENTS = {
@@ -37,24 +39,12 @@ PARENTS = {
 }
 
 
-class Graph:
+def conversation() -> SessionGraph:
     """A conversation a, b, c that was condensed after c, went on with d, was condensed again, and has e."""
-
-    leaf = "e"
-
-    def __init__(self) -> None:
-        self._nodes = {
-            name: SessionNode(name, parent, UserTurn((TextBlock(name),)), 0)
-            for name, parent in PARENTS.items()
-        }
-
-    @property
-    def nodes(self) -> Sequence[SessionNode]:
-        return tuple(self._nodes.values())
-
-    def node_path(self, node_id: str) -> Sequence[SessionNode]:
-        node = self._nodes[node_id]
-        return (*(self.node_path(node.parent) if node.parent else ()), node)
+    graph = SessionGraph("s")
+    nodes = [SessionNode(name, parent, UserTurn((TextBlock(name),)), 0) for name, parent in PARENTS.items()]
+    graph.hydrate(nodes, "e")
+    return graph
 
 
 def compaction(name: str, before: str | None, after: str | None, status: Any = "completed") -> Compaction:
@@ -88,7 +78,7 @@ SECOND = compaction("2", "d", "digest-2")
     ],
 )
 def test_the_timeline(compactions: tuple[Compaction, ...], head: str | None, expected: str) -> None:
-    parts = timeline(Graph(), compactions, head)
+    parts = timeline(conversation(), compactions, head)
     shown = (f"[{part.compaction_id}]" if isinstance(part, Compaction) else part.id for part in parts)
     assert " ".join(shown) == expected
 
@@ -116,7 +106,9 @@ def test_what_is_told_of_it() -> None:
         ToolTurn((ToolResultBlock("c1", "a.py", is_error=False),)),
     )
     nodes = [SessionNode(str(n), None, turn, 0) for n, turn in enumerate(turns)]
-    told = [event.data for event in replay_timeline("s", [*nodes, FIRST], describe)]
+    graph = SessionGraph("s")
+    graph.hydrate(nodes)
+    told = [event.data for event in replay_timeline("s", graph, [*nodes, FIRST], describe)]
     assert told == [
         UserMessage("0", ({"type": "text", "text": "look"},)),
         Message("1", ({"type": "text", "text": "so"},)),
@@ -128,7 +120,7 @@ def test_what_is_told_of_it() -> None:
 
 def test_a_result_whose_call_is_not_told_has_no_name() -> None:
     turn = ToolTurn((ToolResultBlock("c1", "a.py", is_error=True),))
-    (event,) = replay_events("s", [turn], (), describe)
+    (event,) = replay_events("s", [Entry(turn, "tool", node_id="n")], describe)
     assert event.data == ToolFinished("c1", "tool", "tool", "other", "a.py", True)
 
 

@@ -1,6 +1,6 @@
 """A workspace without a disk, for the tests of whoever stands on ``WorkspacePort``.
 
-Everything happens at once and in memory: a change is compared with the ledgers before the call returns.
+Everything happens at once and in memory: a change is compared with the trackers before the call returns.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from sidecar.workspace.contract import (
     WatchStatus,
 )
 from sidecar.workspace.files import text_hash
-from sidecar.workspace.ledger import ReadLedger
 from sidecar.workspace.paths import path_to_uri
+from sidecar.workspace.tracker import FileTracker
 
 
 class FakeWorkspace:
@@ -30,7 +30,8 @@ class FakeWorkspace:
 
     >>> workspace = FakeWorkspace({Path("/p/a.py"): "x = 1"})
     >>> stale: list[StaleFile] = []
-    >>> workspace.ledger("s", stale.append).record(workspace.now(Path("/p/a.py")), call_id="c1")
+    >>> now = workspace.now(Path("/p/a.py"))
+    >>> workspace.tracker("s", stale.append).expect(now.path, now.uri, now.hash)
     >>> workspace.put(Path("/p/a.py"), "x = 2")
     >>> [file.path.name for file in stale]
     ['a.py']
@@ -43,7 +44,7 @@ class FakeWorkspace:
         self.client_files: list[tuple[Path, ClientFileSource]] = []
         self.closed = False
         self._buffers = Buffers()
-        self._ledgers: dict[str, ReadLedger] = {}
+        self._trackers: dict[str, FileTracker] = {}
         self._listeners: list[Callable[[Path], None]] = []
 
     def put(self, path: Path, text: str | None) -> None:
@@ -129,23 +130,23 @@ class FakeWorkspace:
         for path in paths:
             self._changed(_normal(path))
 
-    def ledger(
+    def tracker(
         self,
         session_id: str,
         on_stale: Callable[[StaleFile], None],
         on_fresh: Callable[[str], None] = lambda uri: None,
-    ) -> ReadLedger:
-        """Return the read ledger of a session."""
-        ledger = self._ledgers.get(session_id)
-        if ledger is None:
-            ledger = ReadLedger(on_stale, on_fresh, real_path=_normal, on_read=self._compare)
-            self._ledgers[session_id] = ledger
-        ledger.on_stale, ledger.on_fresh = on_stale, on_fresh
-        return ledger
+    ) -> FileTracker:
+        """Return the file tracker of a session."""
+        tracker = self._trackers.get(session_id)
+        if tracker is None:
+            tracker = FileTracker(on_stale, on_fresh, on_expect=self._compare)
+            self._trackers[session_id] = tracker
+        tracker.on_stale, tracker.on_fresh = on_stale, on_fresh
+        return tracker
 
-    def drop_ledger(self, session_id: str) -> None:
-        """Forget a session's ledger."""
-        self._ledgers.pop(session_id, None)
+    def drop_tracker(self, session_id: str) -> None:
+        """Forget a session's tracker."""
+        self._trackers.pop(session_id, None)
 
     def on_change(self, listener: Callable[[Path], None]) -> Dispose:
         """Tell *listener* of every change."""
@@ -199,8 +200,8 @@ class FakeWorkspace:
 
     def _compare(self, path: Path) -> None:
         now = self._now_or_none(path)
-        for ledger in tuple(self._ledgers.values()):
-            ledger.compare(path, now)
+        for tracker in tuple(self._trackers.values()):
+            tracker.compare(path, now)
 
 
 def _normal(path: Path) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fake_workspace import FakeWorkspace, file_view
+from recorded_reads import expect
 from sidecar.workspace.client_files import unsaved_text
 from sidecar.workspace.contract import ClientFileSource, FileAccessError, FileView, StaleFile
 from sidecar.workspace.files import text_hash
@@ -148,7 +149,7 @@ class TestRead:
         self, workspace: Workspace, root: Path, file: Path
     ) -> None:
         stale: list[StaleFile] = []
-        workspace.ledger("s", stale.append).record(await workspace.view(file), call_id="c1")
+        expect(workspace.tracker("s", stale.append), await workspace.view(file))
         workspace.add_client_files(root, Client({file: "mine"}).reader)
         workspace.disk_changed([file])
         await workspace.settle()
@@ -240,7 +241,7 @@ async def test_who_writes_a_file_is_not_told_of_it_and_others_are(workspace: Wor
     put(file, "old")
     own: list[StaleFile] = []
     others: list[StaleFile] = []
-    ledger, other = workspace.ledger("s", own.append), workspace.ledger("t", others.append)
+    tracker, other = workspace.tracker("s", own.append), workspace.tracker("t", others.append)
 
     async def write(path: Path, text: str) -> bool:
         put(path, text)
@@ -250,9 +251,9 @@ async def test_who_writes_a_file_is_not_told_of_it_and_others_are(workspace: Wor
 
     workspace.add_client_files(root, ClientFileSource(write=write))
     before = await workspace.view(file)
-    for each in (ledger, other):
-        each.record(before, call_id="c1")
-    ledger.record(await workspace.write(file, "new", expected_hash=before.hash), call_id="c2")
+    for each in (tracker, other):
+        expect(each, before)
+    expect(tracker, await workspace.write(file, "new", expected_hash=before.hash))
     await workspace.settle()
     assert own == []
     assert [stale.now_hash for stale in others] == [text_hash("new")]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fake_workspace import FakeWorkspace
+from recorded_reads import expect
 from sidecar.workspace.contract import (
     EditorPort,
     FileAccessError,
@@ -47,17 +48,17 @@ async def test_staleness_is_told_at_once() -> None:
     fake = FakeWorkspace({A: "disk"})
     editor = fake.editor()
     stale_files: list[StaleFile] = []
-    ledger = fake.ledger("s", stale_files.append)
-    ledger.record(await fake.view(A), call_id="c1")
+    tracker = fake.tracker("s", stale_files.append)
+    expect(tracker, await fake.view(A))
     editor.open_buffer(URI, version=1, text="disk")
     assert stale_files == []
     editor.change_buffer(URI, version=2, changes=[TextChange("typed")], encoding="utf-16")
     assert [stale.now_hash for stale in stale_files] == [text_hash("typed")]
     editor.close_buffer(URI)
-    ledger.record(await fake.view(A), call_id="c2")
+    expect(tracker, await fake.view(A))
     fake.put(A, None)
     assert stale_files[1].now_hash is None
-    fake.drop_ledger("s")
+    fake.drop_tracker("s")
     fake.put(A, "new")
     assert len(stale_files) == 2
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fake_workspace import file_view
+from recorded_reads import expect
 from sidecar.workspace.buffers import Editor
 from sidecar.workspace.contract import (
     BufferOutOfSyncError,
@@ -305,9 +306,9 @@ class TestStaleness:
         self, workspace: Workspace, file: Path, change: Callable[[], None], now: str | None, source: str
     ) -> None:
         stale_files: list[StaleFile] = []
-        ledger = workspace.ledger("s", stale_files.append)
+        tracker = workspace.tracker("s", stale_files.append)
         view = await workspace.view(file)
-        ledger.record(view, call_id="c1")
+        expect(tracker, view)
         await workspace.settle()
         assert stale_files == []
         change()
@@ -316,7 +317,7 @@ class TestStaleness:
         assert [(stale.path, stale.read_hash, stale.now_hash, stale.source) for stale in stale_files] == [
             (file, view.hash, now_hash, source)
         ]
-        assert ledger.is_stale(file)
+        assert tracker.is_stale(file)
 
     async def test_an_edit_in_the_buffer(self, workspace: Workspace, editor: Editor, file: Path) -> None:
         uri = path_to_uri(file)
@@ -379,28 +380,25 @@ class TestStaleness:
         stale_files: list[StaleFile] = []
         view = await workspace.view(file)
         put(file, "other")
-        workspace.ledger("s", stale_files.append).record(view, call_id="c1")
+        expect(workspace.tracker("s", stale_files.append), view)
         await workspace.settle()
         assert len(stale_files) == 1
 
     async def test_what_changed_while_the_daemon_was_away(self, workspace: Workspace, file: Path) -> None:
         stale_files: list[StaleFile] = []
-        ledger = workspace.ledger("s", lambda _: None)
-        ledger.record(await workspace.view(file), call_id="c1")
-        stored = ledger.dump()
-        workspace.drop_ledger("s")
+        view = await workspace.view(file)
         put(file, "other")
-        workspace.ledger("s", stale_files.append).load(stored)
+        expect(workspace.tracker("s", stale_files.append), view)
         await workspace.settle()
         assert len(stale_files) == 1
 
     async def test_our_own_write_is_no_news(self, workspace: Workspace, file: Path) -> None:
         stale_files: list[StaleFile] = []
-        ledger = workspace.ledger("s", stale_files.append)
-        ledger.record(await workspace.write(file, "ours", expected_hash=text_hash("disk")), call_id="c1")
+        tracker = workspace.tracker("s", stale_files.append)
+        expect(tracker, await workspace.write(file, "ours", expected_hash=text_hash("disk")))
         workspace.disk_changed([file])
         await workspace.settle()
-        assert (stale_files, ledger.is_stale(file)) == ([], False)
+        assert (stale_files, tracker.is_stale(file)) == ([], False)
 
     async def test_saving_the_buffer_that_was_read_is_no_news(
         self, workspace: Workspace, editor: Editor, file: Path
@@ -408,7 +406,7 @@ class TestStaleness:
         stale_files: list[StaleFile] = []
         uri = path_to_uri(file)
         editor.open_buffer(uri, version=1, text="mine\n")
-        workspace.ledger("s", stale_files.append).record(await workspace.view(file), call_id="c1")
+        expect(workspace.tracker("s", stale_files.append), await workspace.view(file))
         put(file, "mine\n")
         editor.save_buffer(uri)
         editor.close_buffer(uri)
@@ -416,11 +414,11 @@ class TestStaleness:
         await workspace.settle()
         assert stale_files == []
 
-    async def test_ledgers_are_apart_and_may_be_dropped(self, workspace: Workspace, file: Path) -> None:
+    async def test_trackers_are_apart_and_may_be_dropped(self, workspace: Workspace, file: Path) -> None:
         stale_files: dict[str, list[StaleFile]] = {"one": [], "two": []}
-        for session_id, found in stale_files.items():
-            workspace.ledger(session_id, found.append).record(await workspace.view(file), call_id="c1")
-        workspace.drop_ledger("one")
+        for session_id, heard in stale_files.items():
+            expect(workspace.tracker(session_id, heard.append), await workspace.view(file))
+        workspace.drop_tracker("one")
         put(file, "other")
         workspace.disk_changed([file])
         await workspace.settle()
@@ -429,9 +427,9 @@ class TestStaleness:
     async def test_asking_again_for_a_ledger_moves_the_ear(self, workspace: Workspace, file: Path) -> None:
         first: list[StaleFile] = []
         second: list[StaleFile] = []
-        ledger = workspace.ledger("s", first.append)
-        ledger.record(await workspace.view(file), call_id="c1")
-        assert workspace.ledger("s", second.append) is ledger
+        tracker = workspace.tracker("s", first.append)
+        expect(tracker, await workspace.view(file))
+        assert workspace.tracker("s", second.append) is tracker
         put(file, "other")
         workspace.disk_changed([file])
         await workspace.settle()
@@ -460,7 +458,7 @@ async def test_a_watched_tree_feeds_the_ledgers(workspace: Workspace, file: Path
     dispose = workspace.watch(file.parent)
     await stands.wait()
     assert workspace.watch_status().roots == (file.parent,)
-    workspace.ledger("s", stale.put_nowait).record(await workspace.view(file), call_id="c1")
+    expect(workspace.tracker("s", stale.put_nowait), await workspace.view(file))
     await workspace.settle()
     put(file, "other")
     async with asyncio.timeout(30):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -26,17 +26,16 @@ from sidecar.agentcore.memory import (
     new_compaction,
 )
 from sidecar.conductor.contract import Gate, Microcompact, NoOp
-from sidecar.conductor.engines.base import (
-    CompactAsk,
-    Condensed,
+from sidecar.conductor.engines.contract import (
+    CommittingEngine,
+    CompactionPlan,
+    CompactionRequest,
+    CompactionResult,
     EngineDeps,
     EngineInput,
-    EnginePlan,
-    WholeView,
+    committed_view,
 )
-from sidecar.llmgateway.contract import Turn
-
-__all__ = ["AgentcoreEngine"]
+from sidecar.conversation import Entry, History, Index
 
 _NO_CARD: Final = NoOp("the model's context window is unknown")
 _NO_MODEL: Final = NoOp("no model is at hand to condense with")
@@ -45,48 +44,68 @@ _UNDER: Final = NoOp("the conversation is under the limit")
 _NO_GAIN: Final = NoOp("the result would not be smaller")
 
 
-class AgentcoreEngine(WholeView):
+@dataclass(slots=True)
+class _Messages:
+    """A history as messages of the engine, with the first message of each entry and the tokens of all."""
+
+    messages: list[AgentMessage] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+    tokens: int = 0
+
+    def add(self, entry: Entry, in_view: bool) -> _Messages:
+        """Convert and weigh one entry."""
+        is_summary = entry.kind == "summary"
+        new = turns_to_messages((entry.turn,), self.names, parses_summaries=is_summary)
+        self.starts.append(len(self.messages))
+        self.messages.extend(new)
+        self.tokens += sum(map(cost_in_prompt, new))
+        return self
+
+
+class AgentcoreEngine(CommittingEngine):
     """``agentcore.memory`` at work in one session. The policy names ``reserveTokens`` and ``keepRecent``."""
 
     name = "agentcore"
     compacts = True
 
     def __init__(self) -> None:
-        self._turns: Sequence[Turn] = ()
-        self._begin(())
+        self._index = Index(_Messages, _Messages.add)
+        self._synced = _Messages()
 
-    def gate(self, given: EngineInput, ask: CompactAsk) -> Gate:
+    def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return whether the estimate, or the live occupancy, is over window minus reserve."""
-        budget = _budget(given, ask)
+        budget = _budget(given, request)
         if budget is None:
             return Gate(given.context_tokens, 0, 0, over=False)
-        self._sync(given.turns)
-        tokens = max(self._tokens + given.overhead_tokens, given.context_tokens)
+        self._sync(given.history)
+        tokens = max(self._synced.tokens + given.overhead_tokens, given.context_tokens)
         # Where the overhead alone is near the threshold, a part of that stays the conversation's.
         limit = budget.narrow(given.overhead_tokens).threshold + given.overhead_tokens
         return Gate(tokens, limit, budget.window, over=tokens > limit)
 
-    def plan(self, given: EngineInput, ask: CompactAsk) -> EnginePlan | NoOp:
+    def plan(self, given: EngineInput, request: CompactionRequest) -> CompactionPlan | NoOp:
         """Return where it would cut."""
-        refusal = self._refusal(given, ask)
+        refusal = self._refusal(given, request)
         if refusal is not None:
             return refusal
-        plan, _ = self._plan(given, ask, new_compaction(_config(given, ask)))
+        plan, _ = self._plan(given, request, new_compaction(_config(given, request)))
         if plan is None:
             return _NOTHING
         summary = min(plan.summary_tokens, plan.dropped_tokens // 2)
-        return EnginePlan(
+        return CompactionPlan(
             cut=self._turn_at(plan.cut),
             dropped_tokens=plan.dropped_tokens,
             kept_tokens=plan.kept_tokens,
             projected_tokens=plan.kept_tokens + summary + given.overhead_tokens,
             microcompact=Microcompact(len(plan.shrink), 0),
-            rehydrate=(),
         )
 
-    async def condense(self, given: EngineInput, ask: CompactAsk, deps: EngineDeps) -> Condensed | NoOp:
+    async def compact(
+        self, given: EngineInput, request: CompactionRequest, deps: EngineDeps
+    ) -> CompactionResult | NoOp:
         """Summarise the head, update an earlier summary, keep the tail."""
-        refusal = self._refusal(given, ask)
+        refusal = self._refusal(given, request)
         if refusal is not None:
             return refusal
         if deps.invoke is None:
@@ -95,104 +114,95 @@ class AgentcoreEngine(WholeView):
         model = InvokerModel(deps.invoke, cancel=lambda: deps.cancel)
         reads = deps.summarizer_card
         config = replace(
-            _config(given, ask, model, told), summariser_window=reads.context_window if reads else None
+            _config(given, request, model, told), summariser_window=reads.context_window if reads else None
         )
         compactor = new_compaction(config)
-        plan, is_forced = self._plan(given, ask, compactor)
+        plan, is_forced = self._plan(given, request, compactor)
         if plan is None:
             return _NOTHING
+        messages = self._synced.messages
         if is_forced:
-            done = await compactor.compact_now(self._messages, ask.instructions)
+            done = await compactor.compact_now(messages, request.instructions)
             view: Sequence[AgentMessage] = done[0] if done is not None else ()
         else:
-            view = await compactor(self._messages)
+            view = await compactor(messages)
         deps.cancel.raise_if_cancelled()
         if not told or told[-1].tokens_after >= told[-1].tokens_before:
             return _NO_GAIN
-        cut = self._turn_at(plan.cut)
-        return _condensed(given, cut, cut - (plan.pinned >= 0), view, told[-1])
+        pinned = self._turn_at(plan.pinned) if plan.pinned >= 0 else None
+        return _as_result(given, self._turn_at(plan.cut), pinned, view, told[-1])
 
-    def _refusal(self, given: EngineInput, ask: CompactAsk) -> NoOp | None:
-        if _budget(given, ask) is None:
+    def _refusal(self, given: EngineInput, request: CompactionRequest) -> NoOp | None:
+        if _budget(given, request) is None:
             return _NO_CARD
-        return None if ask.force or self.gate(given, ask).over else _UNDER
+        return None if request.force or self.gate(given, request).over else _UNDER
 
     def _plan(
-        self, given: EngineInput, ask: CompactAsk, compactor: HistoryCompactor
+        self, given: EngineInput, request: CompactionRequest, compactor: HistoryCompactor
     ) -> tuple[CutPlan | None, bool]:
         """Return what to do, and whether it must be forced.
 
         That is so also where the live occupancy alone is over the limit, and where the engine would merely
         shrink an item: here that would change the stored conversation for good.
         """
-        messages = self._sync(given.turns)
-        plan = None if ask.force else compactor.preview(messages).plan
+        messages = self._sync(given.history)
+        plan = None if request.force else compactor.preview(messages).plan
         if plan is not None and plan.cut > 0:
             return plan, False
         return compactor.preview(messages, force=True).plan, True
 
-    def _sync(self, turns: Sequence[Turn]) -> list[AgentMessage]:
-        """Return *turns* as messages; only what is new since the last call is converted and weighed."""
-        if turns is not self._turns or len(turns) < len(self._starts):
-            self._begin(turns)
-        for turn in turns[len(self._starts) :]:
-            self._starts.append(len(self._messages))
-            new = turns_to_messages((turn,), self._names)
-            self._messages.extend(new)
-            self._tokens += sum(map(cost_in_prompt, new))
-        return self._messages
-
-    def _begin(self, turns: Sequence[Turn]) -> None:
-        self._turns = turns
-        self._messages: list[AgentMessage] = []
-        self._starts: list[int] = []
-        self._names: dict[str, str] = {}
-        self._tokens = 0
+    def _sync(self, history: History) -> list[AgentMessage]:
+        """Return *history* as messages; only its new entries are converted and weighed."""
+        self._synced = self._index.of(history)
+        return self._synced.messages
 
     def _turn_at(self, message_index: int) -> int:
         """Return the turn whose messages begin at *message_index*: a tail never begins inside one."""
-        return bisect_left(self._starts, message_index)
+        return bisect_left(self._synced.starts, message_index)
 
 
-def _budget(given: EngineInput, ask: CompactAsk) -> Budget | None:
+def _budget(given: EngineInput, request: CompactionRequest) -> Budget | None:
     window = given.card.context_window if given.card is not None else 0
     if window <= 0:
         return None
-    return fit_budget(window, int(ask.policy.get("reserveTokens", 0)), int(ask.policy.get("keepRecent", 0)))
+    return fit_budget(
+        window, int(request.policy.get("reserveTokens", 0)), int(request.policy.get("keepRecent", 0))
+    )
 
 
 def _config(
     given: EngineInput,
-    ask: CompactAsk,
+    request: CompactionRequest,
     model: InvokerModel | None = None,
     told: list[CompactionInfo] | None = None,
 ) -> CompactionConfig:
     return CompactionConfig(
         model,
         given.card.context_window if given.card is not None else 0,
-        int(ask.policy.get("reserveTokens", 0)),
-        int(ask.policy.get("keepRecent", 0)),
+        int(request.policy.get("reserveTokens", 0)),
+        int(request.policy.get("keepRecent", 0)),
         None if told is None else told.append,
         overhead_tokens=given.overhead_tokens,
     )
 
 
-def _condensed(
-    given: EngineInput, cut: int, n_dropped: int, view: Sequence[AgentMessage], info: CompactionInfo
-) -> Condensed:
+def _as_result(
+    given: EngineInput, cut: int, pinned: int | None, view: Sequence[AgentMessage], info: CompactionInfo
+) -> CompactionResult:
     summary = next((message for message in view if isinstance(message, CompactionSummary)), None)
-    return Condensed(
-        turns=tuple(messages_to_turns(view)),
+    turns = messages_to_turns(view)
+    folds = summary is not None and cut > 0
+    return CompactionResult(
+        view=committed_view(
+            given.history, cut, turns[0] if folds else None, turns[1:] if folds else turns, pinned=pinned
+        ),
         cut=cut,
-        dropped_count=n_dropped,
+        dropped_count=cut - (pinned is not None),
         pre_tokens=info.tokens_before + given.overhead_tokens,
         post_tokens=info.tokens_after + given.overhead_tokens,
         summary=summary.summary if summary is not None else "",
         summary_source="model" if info.summary_source == "model" else "localFallback",
         fallback_reason=None if info.summary_source == "model" else "the model gave no usable summary",
-        microcompacted=0,
-        restored=(),
-        missing=(),
         info=_info(info, summary),
     )
 

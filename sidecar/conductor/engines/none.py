@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from sidecar.conductor.contract import Gate, NoOp
-from sidecar.conductor.engines.base import CompactAsk, EngineDeps, EngineInput, WholeView
+from sidecar.conductor.engines.contract import CommittingEngine, CompactionRequest, EngineDeps, EngineInput
 
 __all__ = ["NoEngine"]
 
 _REASON = "this session's engine does not compact"
 
 
-class NoEngine(WholeView):
+class NoEngine(CommittingEngine):
     """Leaves every conversation as it is."""
 
     name = "none"
     compacts = False
 
-    def gate(self, given: EngineInput, ask: CompactAsk) -> Gate:
+    def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return a gate that is never over."""
         window = given.card.context_window if given.card else 0
         return Gate(given.context_tokens, window, window, over=False)
 
-    def plan(self, given: EngineInput, ask: CompactAsk) -> NoOp:
+    def plan(self, given: EngineInput, request: CompactionRequest) -> NoOp:
         """Return why nothing would be done."""
         return NoOp(_REASON)
 
-    async def condense(self, given: EngineInput, ask: CompactAsk, deps: EngineDeps) -> NoOp:
+    async def compact(self, given: EngineInput, request: CompactionRequest, deps: EngineDeps) -> NoOp:
         """Return why nothing is done."""
         return NoOp(_REASON)

@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import Final
 
 from sidecar.conductor.contract import Microcompact
-from sidecar.conductor.engines.base import Standing, View
+from sidecar.conductor.engines.contract import StandingSummary, View
 from sidecar.conductor.engines.room_view import fitted, view_of
 from sidecar.conductor.room import SessionRoom
 from sidecar.llmgateway.contract import TextBlock, UserTurn
@@ -46,7 +46,7 @@ class Scene:
         tokens: what all of it takes, untouched.
     """
 
-    def __init__(self, room: SessionRoom, limits: MemoryLimits, standing: Standing | None) -> None:
+    def __init__(self, room: SessionRoom, limits: MemoryLimits, standing: StandingSummary | None) -> None:
         self.room = room
         self.limits = limits
         self.notes = standing.summary if standing is not None else None
@@ -57,7 +57,7 @@ class Scene:
         self.tokens = self._notes_tokens + before + room.tokens(self.first)
         self._made_of = (standing, room.events, room.n_turns)
 
-    def is_still(self, limits: MemoryLimits, standing: Standing | None) -> bool:
+    def is_still(self, limits: MemoryLimits, standing: StandingSummary | None) -> bool:
         """Whether nothing has changed since the scene was set."""
         known, events, n_turns = self._made_of
         unchanged = events is self.room.events and n_turns == self.room.n_turns

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from sidecar.conductor.engines.base import CompactAsk, EngineInput, View
+from sidecar.conductor.engines.contract import CompactionRequest, EngineInput, View, entry_with_turn
 from sidecar.conductor.room import SessionRoom
+from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import Turn
 from sidecar.rooms import RoomEvent
 from sidecar.rooms.memory.budget import MemoryLimits, fit_items
@@ -33,7 +34,7 @@ def setting(policy: Mapping[str, float], name: str, default: float, *, least: fl
     return max(least, policy.get(name, default))
 
 
-def limits_of(given: EngineInput, ask: CompactAsk) -> MemoryLimits | None:
+def limits_of(given: EngineInput, request: CompactionRequest) -> MemoryLimits | None:
     """Return what the window leaves to the conversation, None where no window is known.
 
     Off it go the overhead and room for the answer. The policy names ``reserveTokens``, ``tier1Ratio``,
@@ -41,7 +42,7 @@ def limits_of(given: EngineInput, ask: CompactAsk) -> MemoryLimits | None:
     """
     if given.card is None or given.card.context_window <= 0:
         return None
-    window, policy = given.card.context_window, ask.policy
+    window, policy = given.card.context_window, request.policy
     answer = min(given.card.max_output_tokens, window // _ANSWER_SHARE)
     reserve = setting(policy, "reserveTokens", answer, least=0)
     room = max(int(window - reserve - given.overhead_tokens), window // _LEAST_SHARE, 1)
@@ -62,11 +63,13 @@ def fitted(event: RoomEvent, max_tokens: int) -> RoomEvent:
     return fit_items([], [event], max_tokens)[1][0]
 
 
-def view_of(room: SessionRoom, leading: Sequence[Turn], events: Iterable[RoomEvent], first: int) -> View:
-    """Return the view that shows *leading* and then *events*, each whole or as a memory shortened it.
+def view_of(room: SessionRoom, notes: Sequence[Turn], events: Iterable[RoomEvent], first: int) -> View:
+    """Return the view that shows *notes* and then *events*, each whole or as a memory shortened it.
 
-    *first* is the turn from which the conversation is shown on; events before it are pinned.
+    *first* is the entry from which the conversation is shown on; events before it are pinned.
     """
     ordered = sorted(events, key=lambda event: event.index)
-    turns = [*leading, *(turn for event in ordered for turn in room.turns_to_send(event))]
-    return View(turns, first, tuple(event.index for event in ordered if event.index < first))
+    entries = [Entry(turn, "summary") for turn in notes]
+    for event in ordered:
+        entries += map(entry_with_turn, room.entries_of(event), room.turns_to_send(event))
+    return View(entries, first, tuple(event.index for event in ordered if event.index < first))

@@ -5,21 +5,21 @@ It counts turns where it keeps recent ones, and restores no files.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from sidecar.conductor.bridge import HOST_MARKS
-from sidecar.conductor.contract import Gate, Microcompact, NoOp
-from sidecar.conductor.engines.base import (
-    CompactAsk,
-    Condensed,
+from sidecar.conductor.contract import Gate, NoOp
+from sidecar.conductor.engines.contract import (
+    CommittingEngine,
+    CompactionPlan,
+    CompactionRequest,
+    CompactionResult,
     EngineDeps,
     EngineInput,
-    EnginePlan,
-    WholeView,
+    committed_view,
 )
-from sidecar.conductor.engines.running import RunningTotal
-from sidecar.llmgateway.contract import TextBlock, Turn
+from sidecar.conversation import History, Index
+from sidecar.llmgateway.contract import TextBlock, Turn, UserTurn
 from sidecar.runtime.contract import CompactionPolicy
 from sidecar.runtime.memory import (
     DEFAULT_POLICY,
@@ -31,8 +31,6 @@ from sidecar.runtime.memory import (
     turn_chars,
 )
 
-__all__ = ["RuntimeEngine"]
-
 _NO_CARD = NoOp("the model's context window is unknown")
 _NOTHING = NoOp("there is nothing to condense")
 _UNDER = NoOp("the conversation is under the limit")
@@ -40,49 +38,61 @@ _NO_GAIN = NoOp("the result would not be smaller")
 _NO_MODEL = NoOp("no model is at hand to condense with")
 
 
-class RuntimeEngine(WholeView):
+class RuntimeEngine(CommittingEngine):
     """``runtime.memory`` at work in one session."""
 
     name = "runtime"
     compacts = True
 
     def __init__(self) -> None:
-        self._chars = RunningTotal(lambda turn: turn_chars(turn, IMAGE_CHARS))
+        self._chars = Index(int, lambda n, entry, in_view: n + turn_chars(entry.turn, IMAGE_CHARS))
 
-    def gate(self, given: EngineInput, ask: CompactAsk) -> Gate:
+    def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return whether the estimate, or the live occupancy, has reached its share of the window."""
         window = given.card.context_window if given.card else 0
-        limit = int(window * _policy(ask).trigger_ratio)
-        tokens = max(self._tokens(given.turns) + given.overhead_tokens, given.context_tokens)
+        limit = int(window * _policy(request).trigger_ratio)
+        tokens = max(self._tokens(given.history) + given.overhead_tokens, given.context_tokens)
         return Gate(tokens, limit, window, over=window > 0 and tokens >= limit)
 
-    def plan(self, given: EngineInput, ask: CompactAsk) -> EnginePlan | NoOp:
+    def plan(self, given: EngineInput, request: CompactionRequest) -> CompactionPlan | NoOp:
         """Return where it would cut."""
-        found = self._cut(given, ask)
+        found = self._cut(given, request)
         if isinstance(found, NoOp):
             return found
         dropped = found.tokens_before - found.tail_tokens
         gist = min(found.room_tokens // 4, dropped // 2)
         projected = found.tail_tokens + gist + given.overhead_tokens
-        return EnginePlan(found.cut, dropped, found.tail_tokens, projected, Microcompact(0, 0), ())
+        return CompactionPlan(
+            cut=found.cut,
+            dropped_tokens=dropped,
+            kept_tokens=found.tail_tokens,
+            projected_tokens=projected,
+        )
 
-    async def condense(self, given: EngineInput, ask: CompactAsk, deps: EngineDeps) -> Condensed | NoOp:
+    async def compact(
+        self, given: EngineInput, request: CompactionRequest, deps: EngineDeps
+    ) -> CompactionResult | NoOp:
         """Condense the turns before the cut into one gist."""
-        found = self._cut(given, ask)
+        found = self._cut(given, request)
         if isinstance(found, NoOp) or given.card is None:
             return found if isinstance(found, NoOp) else _NO_CARD
         if deps.invoke is None:
             return _NO_MODEL
         reader = deps.summarizer_card or given.card
         done = await compact_live(
-            given.turns, found, deps.invoke, model=reader, cancel=deps.cancel, marks=HOST_MARKS
+            given.history.turns, found, deps.invoke, model=reader, cancel=deps.cancel, marks=HOST_MARKS
         )
         if done is None:
             return _NO_GAIN
-        turns = (done.summary, *given.turns[done.cut :])
-        first = done.summary.blocks[0]
-        return Condensed(
-            turns=turns,
+        first, *pinned = done.summary.blocks
+        # The agent's own compaction keeps the newest prompt in the summary's turn. Here it stays an entry.
+        kept: tuple[Turn, ...] = given.history.turns[done.cut :]
+        prompt = None
+        if pinned:
+            prompt = next(n for n in range(done.cut - 1, -1, -1) if given.history[n].kind == "user")
+            kept = (given.history[prompt].turn, *kept)
+        return CompactionResult(
+            view=committed_view(given.history, done.cut, UserTurn((first,)), kept, pinned=prompt),
             cut=done.cut,
             dropped_count=done.cut,
             pre_tokens=done.tokens_before + given.overhead_tokens,
@@ -90,30 +100,32 @@ class RuntimeEngine(WholeView):
             summary=first.text if isinstance(first, TextBlock) else "",
             summary_source="model" if done.source == "model" else "localFallback",
             fallback_reason=None if done.source == "model" else "the model gave no usable summary",
-            microcompacted=0,
-            restored=(),
-            missing=(),
         )
 
-    def _cut(self, given: EngineInput, ask: CompactAsk) -> LiveCut | NoOp:
+    def _cut(self, given: EngineInput, request: CompactionRequest) -> LiveCut | NoOp:
         if given.card is None or not given.card.context_window:
             return _NO_CARD
-        card, policy, tokens = given.card, _policy(ask), self._tokens(given.turns)
-        if ask.force:
+        card, policy, tokens = given.card, _policy(request), self._tokens(given.history)
+        if request.force:
             # By hand it goes as if the window were just full: what is worth a model call follows from that.
             full = min(card.context_window, tokens + given.overhead_tokens)
             card, policy = replace(card, context_window=full), CompactionPolicy(1.0, policy.keep_recent)
-        elif not self.gate(given, ask).over:
+        elif not self.gate(given, request).over:
             return _UNDER
         found = plan_live_cut(
-            given.turns, card, policy, tokens=tokens, overhead_tokens=given.overhead_tokens, marks=HOST_MARKS
+            given.history.turns,
+            card,
+            policy,
+            tokens=tokens,
+            overhead_tokens=given.overhead_tokens,
+            marks=HOST_MARKS,
         )
         return _NOTHING if found is None else found
 
-    def _tokens(self, turns: Sequence[Turn]) -> int:
-        return tokens_of(self._chars.of(turns), len(turns))
+    def _tokens(self, history: History) -> int:
+        return tokens_of(self._chars.of(history), len(history))
 
 
-def _policy(ask: CompactAsk) -> CompactionPolicy:
-    ratio = ask.policy.get("triggerRatio", DEFAULT_POLICY.trigger_ratio)
-    return CompactionPolicy(ratio, int(ask.policy.get("keepRecent", DEFAULT_POLICY.keep_recent)))
+def _policy(request: CompactionRequest) -> CompactionPolicy:
+    ratio = request.policy.get("triggerRatio", DEFAULT_POLICY.trigger_ratio)
+    return CompactionPolicy(ratio, int(request.policy.get("keepRecent", DEFAULT_POLICY.keep_recent)))

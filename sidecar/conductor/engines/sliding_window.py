@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from sidecar.conductor.contract import Gate, NoOp
-from sidecar.conductor.engines.base import CompactAsk, EngineDeps, EngineInput, View
+from sidecar.conductor.engines.contract import CompactionRequest, EngineDeps, EngineInput, View
 from sidecar.conductor.engines.room_view import fitted, limits_of, setting, view_of
 from sidecar.conductor.room import SessionRoom
 from sidecar.rooms import RoomEvent
@@ -28,47 +28,49 @@ class SlidingWindowEngine:
 
     name = "slidingWindow"
     compacts = False
-    shows_view = True
+    commits_view = False
 
     def __init__(self) -> None:
         self._room = SessionRoom()
 
-    def gate(self, given: EngineInput, ask: CompactAsk) -> Gate:
+    def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return what the window weighs; it is never over, for it slides."""
-        limits = limits_of(given, ask)
-        tokens = sum(map(event_tokens, self._window(given, ask)))
+        limits = limits_of(given, request)
+        tokens = sum(map(event_tokens, self._window(given, request)))
         window = given.card.context_window if given.card and limits else 0
         shown = min(tokens, limits.max_context_tokens) if limits else tokens
         return Gate(shown + given.overhead_tokens, window, window, over=False)
 
-    def plan(self, given: EngineInput, ask: CompactAsk) -> NoOp:
+    def plan(self, given: EngineInput, request: CompactionRequest) -> NoOp:
         """Return why nothing would be done."""
-        text = f"a sliding window condenses nothing: the model is sent the newest {_max_events(ask)} events"
+        text = (
+            f"a sliding window condenses nothing: the model is sent the newest {_max_events(request)} events"
+        )
         return NoOp(f"{text}, and the stored conversation stays whole")
 
-    async def condense(self, given: EngineInput, ask: CompactAsk, deps: EngineDeps) -> NoOp:
+    async def compact(self, given: EngineInput, request: CompactionRequest, deps: EngineDeps) -> NoOp:
         """Return why nothing is done."""
-        return self.plan(given, ask)
+        return self.plan(given, request)
 
-    def view(self, given: EngineInput, ask: CompactAsk) -> View:
+    def view(self, given: EngineInput, request: CompactionRequest) -> View:
         """Return the newest events and the newest prompt, as many as the model's window holds.
 
         What alone takes more than half of it is cut, visibly.
         """
-        window, limits = self._window(given, ask), limits_of(given, ask)
+        window, limits = self._window(given, request), limits_of(given, request)
         room_tokens = limits.max_context_tokens if limits else 0
         if room_tokens and sum(map(event_tokens, window)) > room_tokens:
             window = self._fitted(window, room_tokens)
         elif len(window) == len(self._room.events):
-            return View(given.turns)
+            return View(given.history, is_whole=True)
         others = [event.index for event in window if not self._is_prompt(event)]
-        first = min(others, default=len(given.turns))
+        first = min(others, default=len(given.history))
         return view_of(self._room, (), window, first)
 
-    def _window(self, given: EngineInput, ask: CompactAsk) -> list[RoomEvent]:
+    def _window(self, given: EngineInput, request: CompactionRequest) -> list[RoomEvent]:
         """Return the events in sight, the newest prompt last."""
-        self._room.sync(given.turns, given.participants)
-        n_events = _max_events(ask)
+        self._room.sync(given.history, given.participants)
+        n_events = _max_events(request)
         recent = self._room.events[-n_events - 1 :]
         memory = SlidingWindowMemory(n_events)
         if self._room.prompt is None:
@@ -89,5 +91,5 @@ class SlidingWindowEngine:
         return prompt is not None and event.index == self._room.starts[prompt]
 
 
-def _max_events(ask: CompactAsk) -> int:
-    return int(setting(ask.policy, "maxEvents", _MAX_EVENTS, least=_LEAST_EVENTS))
+def _max_events(request: CompactionRequest) -> int:
+    return int(setting(request.policy, "maxEvents", _MAX_EVENTS, least=_LEAST_EVENTS))

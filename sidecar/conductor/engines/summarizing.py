@@ -11,14 +11,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from sidecar.conductor.contract import Gate, NoOp
-from sidecar.conductor.engines.base import (
-    CompactAsk,
-    Condensed,
+from sidecar.conductor.engines.contract import (
+    CompactionPlan,
+    CompactionRequest,
+    CompactionResult,
     EngineDeps,
     EngineInput,
-    EnginePlan,
-    Standing,
-    SummaryFailed,
+    StandingSummary,
+    SummaryFailedError,
     View,
 )
 from sidecar.conductor.engines.room_model import InvokerProvider
@@ -50,79 +50,82 @@ class SummarizingEngine:
 
     name = "summarizing"
     compacts = True
-    shows_view = True
+    commits_view = False
 
     def __init__(self) -> None:
         self._room = SessionRoom()
         self._scene: Scene | None = None
 
-    def gate(self, given: EngineInput, ask: CompactAsk) -> Gate:
+    def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return whether events must give way to notes before the next request."""
-        scene = self._look(given, ask)
+        scene = self._look(given, request)
         if scene is None or given.card is None:
             return Gate(given.context_tokens, 0, 0, over=False)
         tokens = scene.tokens if scene.is_roomy else scene.sent_tokens()
         limit, window = scene.threshold + given.overhead_tokens, given.card.context_window
         return Gate(tokens + given.overhead_tokens, limit, window, scene.is_due)
 
-    def plan(self, given: EngineInput, ask: CompactAsk) -> EnginePlan | NoOp:
+    def plan(self, given: EngineInput, request: CompactionRequest) -> CompactionPlan | NoOp:
         """Return which events would give way to notes."""
-        due = self._due(given, ask)
+        due = self._due(given, request)
         if isinstance(due, NoOp):
             return due
         scene, reading = due
         folded = sum(map(event_tokens, reading.to_summarize))
         kept = scene.sent_tokens(reading.cut or 0)
         notes = min(scene.limits.summary_max_tokens, folded // 2)
-        return EnginePlan(
+        return CompactionPlan(
             cut=scene.turn_behind(reading.to_summarize),
             dropped_tokens=folded,
             kept_tokens=kept,
             projected_tokens=kept + notes + given.overhead_tokens,
             microcompact=scene.truncated(),
-            rehydrate=(),
             prompt=_prompt_of(given, scene, reading),
             first=scene.room.turn_of(scene.first),
         )
 
-    async def condense(self, given: EngineInput, ask: CompactAsk, deps: EngineDeps) -> Condensed | NoOp:
-        """Have notes taken on the events that must give way. Raises SummaryFailed when none came."""
-        due = self._due(given, ask)
+    async def compact(
+        self, given: EngineInput, request: CompactionRequest, deps: EngineDeps
+    ) -> CompactionResult | NoOp:
+        """Have notes taken on the events that must give way. Raises SummaryFailedError when none came."""
+        due = self._due(given, request)
         if isinstance(due, NoOp):
             return due
         if deps.invoke is None:
             return _NO_MODEL
         scene, reading = due
-        provider = InvokerProvider(deps.invoke, deps.summarizer_card, deps.cancel, wishes=ask.instructions)
+        provider = InvokerProvider(
+            deps.invoke, deps.summarizer_card, deps.cancel, wishes=request.instructions
+        )
         progress = await summarize_events(reading, provider, scene.limits.summary_max_tokens)
         deps.cancel.raise_if_cancelled()
         if not progress.n_events:
-            raise SummaryFailed("the model gave no usable summary")
+            raise SummaryFailedError("the model gave no usable summary")
         return _condensed(given, scene, reading, progress)
 
-    def view(self, given: EngineInput, ask: CompactAsk) -> View:
+    def view(self, given: EngineInput, request: CompactionRequest) -> View:
         """Return the notes, the newest prompt, and the events that nothing covers, the old ones truncated."""
-        scene = self._look(given, ask)
+        scene = self._look(given, request)
         if scene is None or (scene.is_roomy and scene.notes is None):
-            return View(given.turns)
+            return View(given.history, is_whole=True)
         return scene.view()
 
-    def _look(self, given: EngineInput, ask: CompactAsk) -> Scene | None:
+    def _look(self, given: EngineInput, request: CompactionRequest) -> Scene | None:
         """Return the scene as it is now, the last one while nothing has changed."""
-        limits = limits_of(given, ask)
+        limits = limits_of(given, request)
         if limits is None:
             return None
-        self._room.sync(given.turns, given.participants)
+        self._room.sync(given.history, given.participants)
         if self._scene is None or not self._scene.is_still(limits, given.standing):
             self._scene = Scene(self._room, limits, given.standing)
         return self._scene
 
-    def _due(self, given: EngineInput, ask: CompactAsk) -> tuple[Scene, RetrievePlan] | NoOp:
+    def _due(self, given: EngineInput, request: CompactionRequest) -> tuple[Scene, RetrievePlan] | NoOp:
         """Return the scene and a reading of it that has a cut, or why there is none to be made."""
-        scene = self._look(given, ask)
+        scene = self._look(given, request)
         if scene is None:
             return _NO_CARD
-        if not ask.force:
+        if not request.force:
             return (scene, replace(scene.reading, cut=scene.cut)) if scene.is_due else _UNDER
         cut = tail_cut(scene.costs, sum(scene.costs) // _FORCED_SHARE)
         is_worth_it = sum(scene.costs[:cut]) >= _LEAST_FOLDED_TOKENS
@@ -131,28 +134,23 @@ class SummarizingEngine:
 
 def _condensed(
     given: EngineInput, scene: Scene, reading: RetrievePlan, progress: SummaryProgress
-) -> Condensed | NoOp:
+) -> CompactionResult | NoOp:
     """Return what the notes have made of the view; NoOp where that has not become smaller."""
     folded = reading.to_summarize[: progress.n_events]
     cut, prompt = scene.turn_behind(folded), scene.prompt
     pinned = {PINNED: prompt.index} if prompt is not None and prompt.index < cut else {}
-    after = Scene(scene.room, scene.limits, Standing(cut, progress.summary, pinned))
+    after = Scene(scene.room, scene.limits, StandingSummary(cut, progress.summary, pinned))
     if after.tokens >= scene.tokens:
         return _NO_GAIN
-    return Condensed(
-        turns=tuple(after.view().turns),
+    return CompactionResult(
+        view=after.view(),
         cut=cut,
         dropped_count=sum(len(turns_of(event)) for event in folded),
         pre_tokens=scene.tokens + given.overhead_tokens,
         post_tokens=after.tokens + given.overhead_tokens,
         summary=progress.summary,
         summary_source="model",
-        fallback_reason=None,
-        microcompacted=0,
-        restored=(),
-        missing=(),
         info=_info(scene, after, len(folded), pinned),
-        keeps_history=True,
     )
 
 

@@ -1,7 +1,6 @@
-"""``windowBudget``: the engine of seed 001 at work in one session.
+"""``windowBudget``: the window budget's engine at work in one session.
 
-It keeps what it has weighed of the conversation, so that a gate costs what is new. Files come back as they
-are at the moment the digest is done, not as they were when it began.
+Files come back as they are at the moment the digest is done, not as they were when it began.
 """
 
 from __future__ import annotations
@@ -11,23 +10,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from sidecar.conductor.bridge import messages_to_turns, turn_starts
+from sidecar.conductor.bridge import extend_transcript, messages_to_turns, turn_starts
 from sidecar.conductor.contract import Gate, Microcompact, NoOp, RehydrateCandidate, RestoredFile
-from sidecar.conductor.engines.base import (
-    CompactAsk,
-    Condensed,
+from sidecar.conductor.engines.contract import (
+    CommittingEngine,
+    CompactionPlan,
+    CompactionRequest,
+    CompactionResult,
     EngineDeps,
     EngineInput,
-    EnginePlan,
-    WholeView,
+    FreshFile,
+    committed_view,
 )
-from sidecar.conductor.restoring import fresh_text
-from sidecar.conductor.session_ops import (
-    compact_messages,
-    extend_transcript,
-    preview_prompt,
-)
-from sidecar.llmgateway.contract import Turn
+from sidecar.conductor.restoring import fresh_text, restored_entry
+from sidecar.conductor.session_ops import compact_messages, preview_prompt
+from sidecar.conversation import Entry, History, Index
 from sidecar.window_budget import (
     AUTO_CONDENSE_POLICY,
     BudgetPolicy,
@@ -39,8 +36,6 @@ from sidecar.window_budget import (
     plan_compaction,
     read_meter,
 )
-
-__all__ = ["WindowBudgetEngine"]
 
 _REASONS: Final[dict[str, str]] = {
     "underBudget": "the conversation is under the limit",
@@ -56,31 +51,28 @@ _FALLBACKS: Final[dict[str, str]] = {
 }
 
 
-class WindowBudgetEngine(WholeView):
+class WindowBudgetEngine(CommittingEngine):
     """``window_budget`` at work in one session."""
 
     name = "windowBudget"
     compacts = True
 
     def __init__(self) -> None:
-        self._turns: Sequence[Turn] = ()
-        self._n_turns = 0
-        self._transcript = Transcript()
+        self._transcript = Index(Transcript, _extend)
 
-    def gate(self, given: EngineInput, ask: CompactAsk) -> Gate:
+    def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return whether the estimate, or the live occupancy, is over the limit."""
-        found = read_meter(self._sync(given.turns), _request(given, ask))
-        window = given.card.context_window if given.card else 0
-        return Gate(found.estimate.context_tokens, int(found.limit or 0), window, found.is_over)
+        found = read_meter(self._transcript.of(given.history), _budget_request(given, request))
+        return Gate(found.estimate.context_tokens, int(found.limit or 0), given.window, found.is_over)
 
-    def plan(self, given: EngineInput, ask: CompactAsk) -> EnginePlan | NoOp:
+    def plan(self, given: EngineInput, request: CompactionRequest) -> CompactionPlan | NoOp:
         """Return what a compaction would do."""
-        request = _request(given, ask)
-        plan = plan_compaction(self._sync(given.turns), request)
+        budget_request = _budget_request(given, request)
+        plan = plan_compaction(self._transcript.of(given.history), budget_request)
         if plan.noop is not None:
             return NoOp(_REASONS[plan.noop])
-        return EnginePlan(
-            cut=_turn_at(given.turns, plan.cut),
+        return CompactionPlan(
+            cut=_entry_at(given.history, plan.cut),
             dropped_tokens=plan.dropped_tokens,
             kept_tokens=plan.tail.tokens,
             projected_tokens=plan.projected_tokens + given.overhead_tokens,
@@ -88,54 +80,49 @@ class WindowBudgetEngine(WholeView):
             rehydrate=tuple(
                 RehydrateCandidate(each.file.path, each.tokens, each.is_stale) for each in plan.candidates
             ),
-            prompt=preview_prompt(plan, request),
+            prompt=preview_prompt(plan, budget_request),
         )
 
-    async def condense(self, given: EngineInput, ask: CompactAsk, deps: EngineDeps) -> Condensed | NoOp:
+    async def compact(
+        self, given: EngineInput, request: CompactionRequest, deps: EngineDeps
+    ) -> CompactionResult | NoOp:
         """Digest the head, restore the files it had read, keep the tail."""
-        uris: dict[str, str] = {}
+        files: dict[str, FreshFile] = {}
 
-        async def fetch(files: Sequence[FileRange]) -> FreshContents:
-            fresh = await deps.fresh([file.path for file in files])
-            uris.update({path: found.uri for path, found in fresh.items()})
-            return {file: fresh_text(file, fresh[file.path]) for file in files}
+        async def fetch(wanted: Sequence[FileRange]) -> FreshContents:
+            files.update(await deps.fresh([file.path for file in wanted]))
+            return {file: fresh_text(file, files[file.path]) for file in wanted}
 
-        record = await compact_messages(
-            self._sync(given.turns),
-            replace(_request(given, ask), summarizer_card=deps.summarizer_card),
+        done = await compact_messages(
+            self._transcript.of(given.history),
+            replace(_budget_request(given, request), summarizer_card=deps.summarizer_card),
             invoke=deps.invoke,
             read_files=fetch,
             deadline_s=deps.deadline_s,
             cancel=deps.cancel,
         )
         deps.cancel.raise_if_cancelled()
-        if record.noop is not None:
-            return NoOp(_REASONS[record.noop])
-        return _condensed(given, record, uris)
-
-    def _sync(self, turns: Sequence[Turn]) -> Transcript:
-        """Return *turns* as a transcript; only what is new since the last call is bridged and weighed."""
-        if turns is not self._turns or len(turns) < self._n_turns:
-            self._turns, self._n_turns, self._transcript = turns, 0, Transcript()
-        self._transcript = extend_transcript(self._transcript, turns[self._n_turns :])
-        self._n_turns = len(turns)
-        return self._transcript
+        return NoOp(_REASONS[done.noop]) if done.noop is not None else _as_result(given, done, files)
 
 
-def _request(given: EngineInput, ask: CompactAsk) -> BudgetRequest:
+def _extend(transcript: Transcript, entry: Entry, in_view: bool) -> Transcript:
+    return extend_transcript(transcript, (entry.turn,))
+
+
+def _budget_request(given: EngineInput, request: CompactionRequest) -> BudgetRequest:
     return BudgetRequest(
-        force=ask.force,
+        force=request.force,
         context_tokens=given.context_tokens,
         overhead_tokens=given.overhead_tokens,
-        policy=_policy(ask),
+        policy=_policy(request),
         card=given.card,
         resolve_path=given.same_file,
-        instructions=ask.instructions,
+        instructions=request.instructions,
     )
 
 
-def _policy(ask: CompactAsk) -> BudgetPolicy:
-    auto, given = AUTO_CONDENSE_POLICY, ask.policy
+def _policy(request: CompactionRequest) -> BudgetPolicy:
+    auto, given = AUTO_CONDENSE_POLICY, request.policy
     return BudgetPolicy(
         given.get("triggerRatio", auto.trigger_ratio),
         int(given.get("keepRecent", auto.keep_recent)),
@@ -143,28 +130,39 @@ def _policy(ask: CompactAsk) -> BudgetPolicy:
     )
 
 
-def _condensed(given: EngineInput, record: BudgetResult, uris: dict[str, str]) -> Condensed:
-    restored = tuple(
-        RestoredFile(uris.get(file.file.path, file.file.path), file.hash, file.source, file.tokens)
-        for file in record.restored
-    )
-    reason, cut = record.fallback_reason, _turn_at(given.turns, record.cut)
-    return Condensed(
-        turns=messages_to_turns(record.messages),
+def _as_result(given: EngineInput, done: BudgetResult, files: dict[str, FreshFile]) -> CompactionResult:
+    """Return *done*; its messages are the digest, the restored files, a carried prompt and the tail."""
+    turns, reason = messages_to_turns(done.messages), done.fallback_reason
+    folds = done.summary is not None
+    cut = _entry_at(given.history, done.cut)
+    pinned = None if done.prompt_index is None else _entry_at(given.history, done.prompt_index)
+    restored = [(file, files.get(file.file.path)) for file in done.restored]
+    return CompactionResult(
+        view=committed_view(
+            given.history,
+            cut,
+            turns[0] if folds else None,
+            turns[folds + len(restored) :],
+            pinned=pinned,
+            restored=[restored_entry(file, fresh) for file, fresh in restored],
+        ),
         cut=cut,
-        dropped_count=cut - (record.prompt_index is not None),
-        pre_tokens=record.tokens_before + given.overhead_tokens,
-        post_tokens=record.tokens_after + given.overhead_tokens,
-        summary=record.summary or "",
-        summary_source=record.summary_source,
+        dropped_count=cut - (pinned is not None),
+        pre_tokens=done.tokens_before + given.overhead_tokens,
+        post_tokens=done.tokens_after + given.overhead_tokens,
+        summary=done.summary or "",
+        summary_source=done.summary_source,
         fallback_reason=_FALLBACKS.get(reason, f"the model gave no usable digest ({reason})")
         if reason
         else None,
-        microcompacted=record.microcompacted,
-        restored=restored,
-        missing=tuple(f"{file.path}: {why}" for file, why in record.gone),
+        microcompacted=done.microcompacted,
+        restored=tuple(
+            RestoredFile(fresh.uri if fresh else file.file.path, file.hash, file.source, file.tokens)
+            for file, fresh in restored
+        ),
+        missing=tuple(f"{file.path}: {why}" for file, why in done.gone),
     )
 
 
-def _turn_at(turns: Sequence[Turn], message_index: int) -> int:
-    return bisect_left(turn_starts(turns), message_index)
+def _entry_at(history: History, message_index: int) -> int:
+    return bisect_left(turn_starts(history.turns), message_index)

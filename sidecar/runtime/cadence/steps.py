@@ -259,7 +259,7 @@ def call_model(config: AgentConfig, state: RunSnapshot) -> Transition:
 
 def replace_history(config: AgentConfig, state: RunSnapshot, history: Sequence[Turn]) -> Transition:
     """Call the model with *history* in the place of the finished turns; an open turn stays."""
-    messages, open_turn = RunMessages.of(tuple(history)), RunMessages.of(state.messages).open
+    messages, open_turn = RunMessages.of(history), RunMessages.of(state.messages).open
     if open_turn is not None:
         messages = messages.with_open(open_turn)
     return call_model(config, replace(state, messages=messages))

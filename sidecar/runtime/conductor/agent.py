@@ -15,12 +15,10 @@ from sidecar.runtime.cadence import RunMessages, initial_snapshot
 from sidecar.runtime.conductor.deps import AgentDeps
 from sidecar.runtime.conductor.drive import Drive
 from sidecar.runtime.conductor.errors import AgentAtRest, AgentBusy, NothingStored
-from sidecar.runtime.conductor.journal import Journal, Keeper
+from sidecar.runtime.conductor.journal import Journal, JournalWriter
 from sidecar.runtime.contract import AgentConfig, RunEventHandler, RunSnapshot, SubmitSignal
 from sidecar.runtime.ledger import RunLedger, Unsubscribe
 from sidecar.runtime.wire import is_blank
-
-__all__ = ["Agent", "AgentEventHandler", "create_agent"]
 
 AgentEventHandler: TypeAlias = RunEventHandler
 """What :meth:`Agent.subscribe` takes."""
@@ -45,9 +43,9 @@ class Agent:
         self._run: asyncio.Task[RunSnapshot] | None = None
         session_id = self._deps.session_id or self._deps.new_id()
         first = initial_snapshot(session_id, config.model, run_id=self._deps.new_id())
-        keeper = Keeper(self._journal(session_id), self._deps.on_store_error)
+        keeper = JournalWriter(self._journal(session_id), self._deps.on_store_error)
         self._drive = Drive(config, self._deps, self._ledger, keeper, first)
-        self._seat((), first)
+        self._drive.keeper.begin(self._rest_with((), first))
 
     @property
     def is_running(self) -> bool:
@@ -70,12 +68,15 @@ class Agent:
         on.
 
         Args:
-            input: the new turns; a string is one user turn.
+            input: the new turns; a string is one user turn. None are needed where the host has put the
+                prompt into the journal: the agent follows its journal first.
 
         Returns:
             The last snapshot: settled, or faulted with its error. Failures of a run are never raised.
         """
         turns = (UserTurn((TextBlock(input),)),) if isinstance(input, str) else tuple(input)
+        if self._run is None:
+            self._drive.follow_journal()
         self._drive.feed(SubmitSignal(turns))
         if self._run is None:
             self._run = asyncio.create_task(self._run_to_end())
@@ -119,24 +120,21 @@ class Agent:
         self._drive.configure(config)
         self._drive.snapshot = replace(self.snapshot(), model=config.model)
 
-    def reseat(self, messages: Sequence[Turn], *, stored: bool = False) -> None:
-        """Let the conversation be *messages* from now on, as after a compaction or a rewind.
+    def set_history(self, messages: Sequence[Turn]) -> None:
+        """Replace the conversation by *messages*, without blank assistant turns.
 
-        Args:
-            messages: the whole history; blank assistant turns are left out.
-            stored: whether the journal's head stands at exactly these turns already; if not, they are
-                stored as a new branch together with what is new next.
+        They are stored as a new branch together with the next turns. A host that moves the journal itself
+        needs no such call: the agent follows its journal.
 
         Raises:
             AgentBusy: during a run.
         """
         self._must_rest("replace the history")
-        self._seat(messages, self.snapshot())
-        if not stored:
-            self._drive.keeper.forget()
+        self._drive.keeper.adopt(self._rest_with(messages, self.snapshot()))
+        self._drive.keeper.forget()
 
     async def resume(self, session_id: str) -> RunSnapshot:
-        """Take up the stored session *session_id*: its history, no usage yet, phase idle (R17).
+        """Take up the stored session *session_id*: its history, no usage yet, phase idle.
 
         A session that is not stored is an empty one.
 
@@ -150,17 +148,18 @@ class Agent:
             raise NothingStored(session_id)
         turns = await journal.load()
         self._must_rest("resume a session")
-        self._drive.keeper = Keeper(journal, self._deps.on_store_error)
-        self._seat(turns, replace(self.snapshot(), session_id=session_id, usage_total=Usage(0, 0)))
+        self._drive.keeper = JournalWriter(journal, self._deps.on_store_error)
+        state = replace(self.snapshot(), session_id=session_id, usage_total=Usage(0, 0))
+        self._drive.keeper.adopt(self._rest_with(turns, state))
         return self.snapshot()
 
-    def _seat(self, messages: Sequence[Turn], state: RunSnapshot) -> None:
-        """Rest with *messages* as the history, which the journal is taken to hold."""
+    def _rest_with(self, messages: Sequence[Turn], state: RunSnapshot) -> RunMessages:
+        """Rest with *messages* as the history, and return it."""
         history = RunMessages.of(tuple(turn for turn in messages if not is_blank(turn)))
-        self._drive.keeper.adopt(history)
         self._drive.snapshot = replace(
             state, phase="idle", messages=history, pending=(), error=None, stop=None, call_usage=None
         )
+        return history
 
     def _journal(self, session_id: str) -> Journal | None:
         if self._deps.journal is not None or self._deps.store is None:

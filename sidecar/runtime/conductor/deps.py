@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TypeAlias
 from uuid import uuid4
 
-from sidecar.llmgateway.contract import Channel, Conversation, ModelCard, StreamOptions, Turn, Usage
+from sidecar.llmgateway.contract import Channel, Conversation, ModelCard, StreamOptions, Usage
 from sidecar.runtime.conductor.backstop import CardLookup, CompactionHandler
 from sidecar.runtime.conductor.journal import Journal, JournalStore, StoreErrorHandler
 from sidecar.runtime.contract import ModelInvoker
@@ -17,9 +17,9 @@ from sidecar.runtime.memory import HostMarks
 
 __all__ = ["AgentDeps", "RoomMaker", "catalog_card", "gateway_invoker"]
 
-RoomMaker: TypeAlias = Callable[[], Coroutine[object, object, Sequence[Turn] | None]]
-"""Asked before each model call, when the journal holds all that was said. Returns the whole shorter history,
-which the journal holds by then, or None to leave it as it is. An exception ends the run in a fault."""
+RoomMaker: TypeAlias = Callable[[], Coroutine[object, object, None]]
+"""Called before each model call, when the journal holds the whole conversation. It may move the journal to a
+shorter one, and the agent follows. An exception ends the run in a fault."""
 
 
 def _new_id() -> str:

@@ -20,7 +20,7 @@ from sidecar.runtime.cadence import RunMessages, Transition, cadence, replace_hi
 from sidecar.runtime.conductor.backstop import Backstop
 from sidecar.runtime.conductor.deps import AgentDeps, gateway_invoker
 from sidecar.runtime.conductor.hooks import tell
-from sidecar.runtime.conductor.journal import Keeper
+from sidecar.runtime.conductor.journal import JournalWriter
 from sidecar.runtime.contract import (
     DEFAULT_MAX_TURNS,
     AbortSignalInput,
@@ -66,7 +66,7 @@ class Drive:
         config: AgentConfig,
         deps: AgentDeps,
         ledger: RunLedger,
-        keeper: Keeper,
+        keeper: JournalWriter,
         snapshot: RunSnapshot,
     ) -> None:
         self.keeper = keeper
@@ -90,6 +90,12 @@ class Drive:
             self._scheduler = create_scheduler(
                 config.tools.runner, grace_s=grace_s, on_start=self._note_started
             )
+
+    def follow_journal(self) -> None:
+        """Go on from the journal's turns where the host has moved them while the run was at rest."""
+        moved = self.keeper.follow(RunMessages.of(self.snapshot.messages))
+        if moved is not None:
+            self.snapshot = replace(self.snapshot, messages=moved)
 
     def abort(self) -> None:
         """End the prompt that is at work; one that is only queued is not touched (failure B-R20)."""
@@ -188,11 +194,12 @@ class Drive:
         """Return the call to make, over what the host has made of the history; None when the run is over."""
         if self._deps.make_room is None:
             return invocation
-        history = await self._owned(self._deps.make_room(), "compaction_failed")
-        if history is None:
+        await self._owned(self._deps.make_room(), "compaction_failed")
+        is_over = bool(self._effects) or self._token.cancelled
+        moved = None if is_over else self.keeper.follow(RunMessages.of(self.snapshot.messages))
+        if moved is None:
             return self._unless_over(invocation)
-        self._take(replace_history(self._config, self.snapshot, history))
-        self.keeper.adopt(RunMessages.of(self.snapshot.messages))
+        self._take(replace_history(self._config, self.snapshot, moved))
         return await self._next_call()
 
     async def _relieved(self, invocation: InvokeModelEffect) -> InvokeModelEffect | None:

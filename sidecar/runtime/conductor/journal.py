@@ -1,6 +1,7 @@
-"""Keeps a run's history in a journal: only what is new is written, and nothing ever waits on a broken disk.
+"""The journal of a run: only new turns are written, and a run never waits on a broken disk.
 
-Storing is advisory (R16): what could not be written stays due, and goes with the next write.
+Storing is advisory: turns that could not be written stay due and go with the next write. A host may move the
+journal while its agent is at rest, or between two model calls; the agent then follows the journal.
 """
 
 from __future__ import annotations
@@ -14,18 +15,21 @@ from sidecar.runtime.cadence import RunMessages
 from sidecar.runtime.conductor.hooks import tell
 from sidecar.runtime.wire import is_blank
 
-__all__ = ["Journal", "JournalStore", "Keeper", "MemoryJournal", "StoreErrorHandler"]
-
 StoreErrorHandler: TypeAlias = Callable[[Exception], None]
-"""Hears that the journal fails, once until it works again. Contract: what it raises is swallowed."""
+"""Called when the journal fails, once until it works again. Contract: an exception of it is swallowed."""
 
 
 class Journal(Protocol):
-    """Where one session's turns are kept, on a branch that ends at its head.
+    """The stored turns of one session, on a branch that ends at its head.
 
-    Contract: calls never overlap. One that raises is made again later, with the same turns and what is new
-    since; what it has done already is not done twice.
+    Contract: calls never overlap. A call that raises is made again later, with the same turns and the new
+    ones behind them; the journal stores each turn once.
     """
+
+    @property
+    def turns(self) -> AppendOnlySeq[Turn]:
+        """The turns up to the head as far as they are loaded; one sequence while they only grow."""
+        ...
 
     async def record(self, turns: Sequence[Turn]) -> None:
         """Append *turns*, at least one, after the head."""
@@ -56,50 +60,84 @@ class MemoryJournal:
     """
 
     def __init__(self) -> None:
-        self.branches: list[tuple[Turn, ...]] = [()]
+        self.turns: AppendOnlySeq[Turn] = AppendOnlySeq()
+        self._older: list[tuple[Turn, ...]] = []
+
+    @property
+    def branches(self) -> list[tuple[Turn, ...]]:
+        """Every branch so far, the newest last."""
+        return [*self._older, tuple(self.turns)]
 
     async def record(self, turns: Sequence[Turn]) -> None:
         """Append *turns* to the newest branch."""
-        self.branches[-1] = (*self.branches[-1], *turns)
+        self.turns = self.turns.extended(turns)
 
     async def branch(self, turns: Sequence[Turn]) -> None:
         """Begin a branch with *turns*."""
-        self.branches.append(tuple(turns))
+        self._older.append(tuple(self.turns))
+        self.turns = AppendOnlySeq(turns)
 
     async def load(self) -> Sequence[Turn]:
         """Return the newest branch."""
-        return self.branches[-1]
+        return tuple(self.turns)
 
 
-class Keeper:
-    """Writes to *journal* what it does not hold yet. Without a journal there is nothing to keep."""
+class JournalWriter:
+    """Keeps a run and its journal equal: writes the new turns, and follows a journal that its host has moved.
+
+    Without a journal there is nothing to keep.
+    """
 
     def __init__(self, journal: Journal | None, on_error: StoreErrorHandler | None) -> None:
         self._journal = journal
         self._on_error = on_error
-        self._stored: AppendOnlySeq[Turn] | None = None
+        self._stored: AppendOnlySeq[Turn] | None = AppendOnlySeq()
+        self._seen: AppendOnlySeq[Turn] = AppendOnlySeq()
         self._is_failing = False
 
-    def adopt(self, history: RunMessages) -> None:
-        """Take note that the journal holds exactly the finished turns of *history*."""
+    def begin(self, history: RunMessages) -> None:
+        """Record that the finished turns of *history* need not be written; the journal may hold more."""
         self._stored = history.finished
 
+    def adopt(self, history: RunMessages) -> None:
+        """Record that the journal holds exactly the finished turns of *history*."""
+        self.begin(history)
+        if self._journal is not None:
+            self._seen = self._journal.turns
+
     def forget(self) -> None:
-        """Take note that the journal holds another history: the next one is kept as a new branch."""
+        """Record that the journal holds another history: the next one is stored as a new branch."""
         self._stored = None
 
+    def follow(self, history: RunMessages) -> RunMessages | None:
+        """Return the transcript after *history* where the host has moved the journal, else None.
+
+        A prompt that the host appended costs only itself; a compaction, an undo or a rewind costs the path.
+        """
+        if self._journal is None:
+            return None
+        turns = self._journal.turns
+        added, self._seen = turns.since(self._seen), turns
+        if added == ():
+            return None
+        said = [turn for turn in (turns if added is None else added) if not is_blank(turn)]
+        moved = RunMessages.of(tuple(said)) if added is None else history.with_turns(said)
+        self._stored = moved.finished
+        return moved
+
     async def keep(self, messages: Sequence[Turn]) -> None:
-        """Write the finished turns of *messages*: those that are new, or all as a branch after a cut."""
+        """Write the finished turns of *messages*: the new ones, or all of them as a branch after a cut."""
         if self._journal is None:
             return
         finished = RunMessages.of(messages).finished
         try:
             await self._write(self._journal, finished)
         except Exception as error:
-            # Advisory: the run goes on, and what is due goes with the next write.
+            # Advisory: the run goes on, and the turns are written with the next ones.
             self._report(error)
         else:
             self._stored = finished
+            self._seen = self._journal.turns
             self._is_failing = False
 
     async def _write(self, journal: Journal, finished: AppendOnlySeq[Turn]) -> None:

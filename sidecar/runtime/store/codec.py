@@ -1,4 +1,4 @@
-"""Turns, nodes and other records as the lines of a session file, and back (R22).
+"""Turns, nodes, entries and heads as the lines of a session file, and back.
 
 The shape on disk is an interface: field names are camelCase, optional fields are left out when None. A record
 that does not fit is refused here; what to do about that is the reader's decision.
@@ -7,13 +7,15 @@ that does not fit is refused here; what to do about that is the reader's decisio
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, TypeAlias
 
+import msgspec
 from cattrs import Converter
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 from cattrs.strategies import configure_tagged_union
 
+from sidecar.conversation import Entry, EntryKind, FileRead, UsageAnchor
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -31,7 +33,9 @@ from sidecar.runtime.contract import SessionNode
 from sidecar.runtime.store.jsonable import to_json
 
 __all__ = [
+    "RecogniseKind",
     "encode_line",
+    "entry_from_record",
     "head_record",
     "node_from_record",
     "node_record",
@@ -39,6 +43,9 @@ __all__ = [
     "turn_from_record",
     "turn_to_record",
 ]
+
+RecogniseKind: TypeAlias = Callable[[Turn], EntryKind]
+"""Returns the kind of a turn that was stored without one, by its role and text."""
 
 _BLOCKS: Final = (TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock, ImageBlock, CommandBlock)
 _TURNS: Final[Mapping[str, type[UserTurn] | type[AssistantTurn] | type[ToolTurn]]] = {
@@ -126,15 +133,78 @@ def turn_from_record(record: Any) -> Turn:
     return _TURNS[record["role"]](blocks)
 
 
-def node_record(node: SessionNode) -> dict[str, Any]:
-    """Return the record of a node line."""
+class _StoredRead(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A file read as it is stored."""
+
+    path: str
+    uri: str
+    hash: str
+    source: Literal["buffer", "disk"]
+    call_id: str = ""
+    version: int | None = None
+    ranges: tuple[tuple[int, int | None], ...] = ()
+
+
+class _StoredEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is known of a turn besides its content, as it is stored."""
+
+    kind: EntryKind
+    reads: tuple[_StoredRead, ...] = ()
+    origin: tuple[str, ...] = ()
+    anchor: tuple[int, int] | None = None
+
+
+def _entry_fields(entry: Entry) -> dict[str, Any]:
+    """Return the stored form of *entry* without its turn and node."""
+    reads = tuple(
+        _StoredRead(
+            path=read.path,
+            uri=read.uri,
+            hash=read.hash,
+            source=read.source,
+            call_id=read.call_id,
+            version=read.version,
+            ranges=read.ranges,
+        )
+        for read in entry.reads
+    )
+    anchor = None if entry.anchor is None else (entry.anchor.reported_tokens, entry.anchor.estimated_tokens)
+    built: dict[str, Any] = msgspec.to_builtins(_StoredEntry(entry.kind, reads, entry.origin, anchor))
+    return built
+
+
+def entry_from_record(record: Mapping[str, Any], node: SessionNode, recognise: RecogniseKind) -> Entry:
+    """Return the entry of a node line.
+
+    Args:
+        record: the whole line; earlier versions wrote no ``entry`` in it.
+        node: the node of that line.
+        recognise: tells the kind of a turn by its text, for a line that does not say it.
+    """
+    try:
+        stored = msgspec.convert(record["entry"], _StoredEntry)
+    except (KeyError, ValueError):
+        return Entry(node.turn, recognise(node.turn), node_id=node.id)
+    return Entry(
+        node.turn,
+        stored.kind,
+        reads=tuple(FileRead(**msgspec.structs.asdict(read)) for read in stored.reads),
+        origin=stored.origin,
+        anchor=None if stored.anchor is None else UsageAnchor(*stored.anchor),
+        node_id=node.id,
+    )
+
+
+def node_record(node: SessionNode, entry: Entry | None = None) -> dict[str, Any]:
+    """Return the record of a node line, together with its entry where one is given."""
     body = {
         "id": node.id,
         "parent": node.parent,
         "turn": turn_to_record(node.turn),
         "createdAt": node.created_at,
     }
-    return {"type": "node", "node": body}
+    record: dict[str, Any] = {"type": "node", "node": body}
+    return record if entry is None else record | {"entry": _entry_fields(entry)}
 
 
 def node_from_record(record: Mapping[str, Any]) -> SessionNode:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
+from sidecar.conversation import Entry, kind_by_role
 from sidecar.llmgateway.contract import Turn
 from sidecar.runtime.contract import SessionNode
 from sidecar.runtime.store.codec import settled_turn, turn_to_record
@@ -19,7 +21,7 @@ from sidecar.runtime.store.hash import hash_record
 __all__ = ["Clock", "SessionGraph", "wall_clock_ms"]
 
 Clock: TypeAlias = Callable[[], int]
-"""Tells the time in epoch milliseconds."""
+"""Returns the time in epoch milliseconds."""
 
 
 def wall_clock_ms() -> int:
@@ -41,6 +43,7 @@ class SessionGraph:
         self.session_id = session_id
         self._clock = clock
         self._nodes: dict[str, SessionNode] = {}
+        self._entries: dict[str, Entry] = {}
         self._children: dict[str | None, list[str]] = {}
         self._rewired: dict[str, str | None] = {}
         self._leaf: str | None = None
@@ -55,13 +58,26 @@ class SessionGraph:
         """Every node, in the order they were added."""
         return tuple(self._nodes.values())
 
+    def node(self, node_id: str) -> SessionNode:
+        """Return the node *node_id*. Raises KeyError for an unknown one."""
+        return self._nodes[node_id]
+
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        """The entry of every node, by its id; the mapping grows with the graph."""
+        return self._entries
+
     def append(self, turn: Turn) -> SessionNode:
         """Add *turn* under the head, move the head to it and return its node.
 
         A turn that would get an id that is there already only moves the head. The node's turn is as a
         reload would bring it back: values that are no JSON are converted.
         """
-        return self._add(self._leaf, turn)
+        return self._add(self._leaf, Entry(turn, kind_by_role(turn)))
+
+    def append_entry(self, entry: Entry) -> Entry:
+        """Add *entry* under the head as :meth:`append` does, and return it with its node."""
+        return self._entries[self._add(self._leaf, entry).id]
 
     def branch_from(self, node_id: str | None, turn: Turn) -> SessionNode:
         """Add *turn* under *node_id*, or as a root for None, and move the head to it.
@@ -69,7 +85,7 @@ class SessionGraph:
         Raises:
             UnknownNode: also a ValueError.
         """
-        return self._add(self._known(node_id), turn)
+        return self._add(self._known(node_id), Entry(turn, kind_by_role(turn)))
 
     def resume(self, node_id: str | None) -> tuple[Turn, ...]:
         """Move the head to *node_id*, or before every node for None, and return the turns up to there.
@@ -103,18 +119,32 @@ class SessionGraph:
             at = self._parent(path[at])
         return tuple(reversed(path.values()))
 
+    def entry_path(self, node_id: str | None) -> tuple[Entry, ...]:
+        """Return the entries from the root to *node_id*, none for None; raises as :meth:`node_path`."""
+        return () if node_id is None else tuple(self._entries[node.id] for node in self.node_path(node_id))
+
     def hydrate(
         self,
         nodes: Iterable[SessionNode],
         leaf: str | None = None,
         rewired: Mapping[str, str | None] | None = None,
+        entries: Mapping[str, Entry] | None = None,
     ) -> None:
-        """Replace everything by *nodes*, with the head at *leaf*.
+        """Replace everything by *nodes*.
 
-        Without a *leaf* that is known, the newest node without children is adopted, so that no history
-        is lost from view (B-R22). *rewired* names other parents for nodes whose own is lost.
+        Args:
+            nodes: every node, in the order they were stored.
+            leaf: the head. Without one that is among *nodes*, the newest node without children is adopted,
+                so that no history is lost from view.
+            rewired: other parents for nodes whose own is lost.
+            entries: the entries of the nodes by id; a node without one gets the kind of its role.
         """
         self._nodes = {node.id: node for node in nodes}
+        known = entries or {}
+        self._entries = {
+            node.id: known.get(node.id) or Entry(node.turn, kind_by_role(node.turn), node_id=node.id)
+            for node in self._nodes.values()
+        }
         self._rewired = dict(rewired or {})
         self._children = {}
         for node in self._nodes.values():
@@ -134,12 +164,13 @@ class SessionGraph:
         end = max(ends, key=active.__contains__)
         return self.node_path(end) if end is not None else ()
 
-    def _add(self, parent: str | None, turn: Turn) -> SessionNode:
-        settled, record = settled_turn(turn)
+    def _add(self, parent: str | None, entry: Entry) -> SessionNode:
+        settled, record = settled_turn(entry.turn)
         created_at = self._clock()
         node = SessionNode(hash_record(parent, record, created_at), parent, settled, created_at)
         if node.id not in self._nodes:
             self._nodes[node.id] = node
+            self._entries[node.id] = replace(entry, turn=settled, node_id=node.id)
             self._children.setdefault(parent, []).append(node.id)
         self._leaf = node.id
         return self._nodes[node.id]

@@ -1,7 +1,7 @@
-"""The journal of one session: what an agent says goes after the head, a compaction becomes a branch.
+"""The journal of one session: its history in memory and its lines on disk, always moved together.
 
-Memory and disk move together: a node is in the graph when its lines are on their way to the file. It takes no
-lock of its own; whoever writes holds the store's lock on the session.
+New entries go behind the head; a compaction becomes a branch. A node is in the graph when its lines are on
+their way to the file. The journal takes no lock of its own: its owner holds the store's lock on the session.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from sidecar._internal.errors import InvalidInput
+from sidecar.conversation import Entry, History, kind_by_role
 from sidecar.llmgateway.contract import Turn
 from sidecar.runtime.contract import SessionNode
 from sidecar.runtime.store.codec import encode_line, head_record, node_record
@@ -21,15 +22,13 @@ from sidecar.runtime.store.jsonable import to_json
 from sidecar.runtime.store.reading import StoredSession
 from sidecar.runtime.store.writer import LineWriter, append_nowhere
 
-__all__ = ["SessionJournal", "journal_in_memory"]
-
 _Read: TypeAlias = Callable[[], StoredSession]
 
 
 class SessionJournal:
     """One session on disk, its active path and its writer.
 
-    A call that raises ``StoreUnavailable`` has moved the graph all the same, and its lines go with the next
+    A call that raises ``StoreUnavailable`` has moved the history all the same, and its lines go with the next
     write. Recording the same turns again, as a caller that retries does, adds them once.
     """
 
@@ -38,23 +37,30 @@ class SessionJournal:
         self._read = read
         self._opening = asyncio.Lock()
         self._stored: StoredSession | None = None
-        self._path: list[str] = []
-        self._path_view: tuple[str, ...] | None = ()
+        self._history = History()
         self._unwritten: list[Turn] = []
         self._is_held = False
         self._is_healed = False
 
     @property
+    def history(self) -> History:
+        """The active path; empty before :meth:`load`."""
+        return self._history
+
+    @property
+    def turns(self) -> Sequence[Turn]:
+        """The turns of the active path, as one sequence that grows with it."""
+        return self._history.turns
+
+    @property
     def head(self) -> str | None:
         """The newest node of the active path; None when it is empty, or before :meth:`load`."""
-        return self._path[-1] if self._path else None
+        return self._history.head
 
     @property
     def node_ids(self) -> Sequence[str]:
         """The nodes of the active path, oldest first: one for each turn of :meth:`load`."""
-        if self._path_view is None:
-            self._path_view = tuple(self._path)
-        return self._path_view
+        return self._history.node_ids
 
     @property
     def nodes(self) -> tuple[SessionNode, ...]:
@@ -80,48 +86,84 @@ class SessionJournal:
     async def load(self) -> Sequence[Turn]:
         """Return the turns of the active path, healed; the file is read the first time only.
 
-        What healing changed is a branch of its own, written with the next write.
+        The healed conversation is a branch of its own where it differs, written with the next write.
 
         Raises:
             StoreUnavailable: the file is there and cannot be read.
         """
         graph = await self._graph()
-        turns = graph.path_to(self._path[-1]) if self._path else ()
+        turns = graph.path_to(self.head) if self.head is not None else ()
         healed = heal(turns)
         if healed != turns:
             self._is_healed = True
-            self._writer.hold(self._branch(graph, healed))
+            self._writer.hold(self._branch(graph, self._as_entries(healed)))
         return healed
 
     async def record(self, turns: Sequence[Turn]) -> None:
-        """Append *turns* after the head; they are on disk when this returns.
+        """Append *turns* after the head, each of the kind of its role; as :meth:`append`."""
+        n = len(self._unwritten)
+        is_retry = len(turns) >= n and all(a is b for a, b in zip(turns, self._unwritten, strict=False))
+        await self.append([Entry(turn, kind_by_role(turn)) for turn in (turns[n:] if is_retry else turns)])
+
+    async def append(self, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+        """Append *entries* after the head and return them as they are stored.
 
         Raises:
-            StoreUnavailable: the turns wait for the next write.
+            StoreUnavailable: the entries wait for the next write.
         """
         graph = await self._graph()
-        for turn in self._new(turns):
-            node = graph.append(turn)
-            self._path.append(node.id)
-            self._path_view = None
-            self._unwritten.append(turn)
-            self._writer.hold((encode_line(node_record(node)), encode_line(head_record(node.id))))
+        n_before = len(self._history)
+        for entry in entries:
+            stored = graph.append_entry(entry)
+            self._history = self._history.extended((stored,))
+            self._unwritten.append(entry.turn)
+            line = _node_line(graph.node(stored.node_id), stored)
+            self._writer.hold((line, encode_line(head_record(stored.node_id))))
         await self._write()
+        return self._history[n_before:]
 
     async def branch(self, turns: Sequence[Turn]) -> None:
-        """Begin a branch that holds exactly *turns*, and move the head to its end.
+        """Begin a branch that holds exactly *turns*, and move the head to its end; as :meth:`replace`.
 
-        Where *turns* begin like a stored path they share its nodes. On disk the head moves last: after a
-        crash the session stands at the old head or at the new one. Raises as :meth:`record`.
+        A turn of the active path keeps its entry.
         """
-        graph = await self._graph()
-        await self._write(self._branch(graph, turns))
+        await self.replace(self._as_entries(turns))
 
-    async def move_head(self, node_id: str | None) -> None:
-        """Make *node_id* the head, or nothing at all for None. Raises as :meth:`record`, and:
+    async def replace(self, entries: Sequence[Entry]) -> None:
+        """Begin a branch that holds exactly *entries*, and move the head to its end.
+
+        Where *entries* begin like a stored path they share its nodes. On disk the head moves last: after a
+        crash the session stands at the old head or at the new one.
 
         Raises:
-            UnknownNode: also a ValueError.
+            StoreUnavailable: the branch waits for the next write.
+        """
+        graph = await self._graph()
+        await self._write(self._branch(graph, entries))
+
+    async def adopt(
+        self, nodes: Sequence[SessionNode], entries: Mapping[str, Entry], leaf: str | None
+    ) -> None:
+        """Take over *nodes* of another session with their ids, and stand at *leaf*. Raises as :meth:`append`.
+
+        Args:
+            nodes: the nodes, each after its parent; they replace all that this journal holds.
+            entries: the entry of each node, by its id.
+            leaf: the new head.
+        """
+        graph = await self._graph()
+        graph.hydrate(nodes, leaf, entries=entries)
+        graph.resume(leaf)
+        self._stand_at(graph)
+        lines = [_node_line(node, entries[node.id]) for node in nodes]
+        await self._write([*lines, encode_line(head_record(leaf))])
+
+    async def move_head(self, node_id: str | None) -> None:
+        """Make *node_id* the head, or nothing at all for None.
+
+        Raises:
+            UnknownNode: there is no such node; also a ValueError.
+            StoreUnavailable: the move waits for the next write.
         """
         graph = await self._graph()
         graph.resume(node_id)
@@ -129,10 +171,11 @@ class SessionJournal:
         await self._write([encode_line(head_record(node_id))])
 
     async def append_records(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Append *records* that are no nodes; each has its own ``type``. Raises as :meth:`record`, and:
+        """Append *records* that are no nodes; each has its own ``type``.
 
         Raises:
             InvalidInput: a record has no type, or that of a node or a head.
+            StoreUnavailable: the records wait for the next write.
         """
         for record in records:
             if not isinstance(record.get("type"), str) or record["type"] in ("node", "head"):
@@ -147,7 +190,7 @@ class SessionJournal:
         self._is_held = True
 
     async def release(self) -> None:
-        """Write what was held. Raises as :meth:`record`."""
+        """Write what was held. Raises as :meth:`append`."""
         self._is_held = False
         await self._write()
 
@@ -158,18 +201,19 @@ class SessionJournal:
         records, self._stored = self._stored.records, replace(self._stored, records=())
         return records
 
-    def turns_at(self, node_id: str) -> Sequence[Turn]:
-        """Return the turns from the root to *node_id*.
+    def history_at(self, node_id: str | None) -> History:
+        """Return the history as it stood at *node_id*, empty for None.
 
         Raises:
             ValueError: there is no such node, or :meth:`load` has not been called.
         """
         if self._stored is None:
             raise ValueError("the session has not been loaded; call load first")
-        return self._stored.graph.path_to(node_id)
+        graph = self._stored.graph
+        return History(graph.entry_path(node_id), graph.entries)
 
     async def close(self) -> None:
-        """Wait for the writes that run, and write what still waits. Raises as :meth:`record`."""
+        """Wait for the writes that run, and write what still waits. Raises as :meth:`append`."""
         await self._writer.settle()
 
     async def _graph(self) -> SessionGraph:
@@ -179,25 +223,20 @@ class SessionJournal:
                 self._stand_at(self._stored.graph)
             return self._stored.graph
 
-    def _new(self, turns: Sequence[Turn]) -> Sequence[Turn]:
-        """Leave out what an earlier call, which raised, has added already."""
-        n = len(self._unwritten)
-        begun = len(turns) >= n and all(a is b for a, b in zip(turns, self._unwritten, strict=False))
-        return turns[n:] if n and begun else turns
+    def _as_entries(self, turns: Sequence[Turn]) -> list[Entry]:
+        known = {id(entry.turn): entry for entry in self._history}
+        return [known.get(id(turn)) or Entry(turn, kind_by_role(turn)) for turn in turns]
 
-    def _branch(self, graph: SessionGraph, turns: Sequence[Turn]) -> list[bytes]:
-        shared = graph.shared_path(turns)
+    def _branch(self, graph: SessionGraph, entries: Sequence[Entry]) -> list[bytes]:
+        shared = graph.shared_path([entry.turn for entry in entries])
         graph.resume(shared[-1].id if shared else None)
-        nodes = [graph.append(turn) for turn in turns[len(shared) :]]
+        new = [graph.append_entry(entry) for entry in entries[len(shared) :]]
         self._stand_at(graph)
-        return [
-            *(encode_line(node_record(node)) for node in nodes),
-            encode_line(head_record(graph.leaf)),
-        ]
+        lines = [_node_line(graph.node(entry.node_id), entry) for entry in new]
+        return [*lines, encode_line(head_record(graph.leaf))]
 
     def _stand_at(self, graph: SessionGraph) -> None:
-        self._path = [node.id for node in graph.node_path(graph.leaf)] if graph.leaf is not None else []
-        self._path_view = None
+        self._history = History(graph.entry_path(graph.leaf), graph.entries)
         self._unwritten = []
 
     async def _write(self, lines: Sequence[bytes] = ()) -> None:
@@ -213,3 +252,7 @@ def journal_in_memory(session_id: str, clock: Clock = wall_clock_ms) -> SessionJ
     """Return the journal of a session that is kept nowhere."""
     empty = StoredSession(SessionGraph(session_id, clock), (), Integrity())
     return SessionJournal(LineWriter(session_id, append_nowhere), lambda: empty)
+
+
+def _node_line(node: SessionNode, entry: Entry) -> bytes:
+    return encode_line(node_record(node, entry))

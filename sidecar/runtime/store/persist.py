@@ -1,4 +1,4 @@
-"""The store of sessions: one file of lines a session, under one folder (R22 to R25).
+"""The store of sessions: one file of lines a session, under one folder.
 
 Reading never changes a file and never waits for a writer. Everything that touches the disk runs in a worker
 thread, but for taking a lock, which is a few system calls.
@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from sidecar.conversation import kind_by_role
 from sidecar.runtime.contract import Migrator, SessionNode
-from sidecar.runtime.store.codec import encode_line, head_record, node_record
+from sidecar.runtime.store.codec import RecogniseKind, encode_line, head_record, node_record
 from sidecar.runtime.store.dag import Clock, SessionGraph, wall_clock_ms
 from sidecar.runtime.store.errors import StoreUnavailable
 from sidecar.runtime.store.journal import SessionJournal
@@ -31,19 +32,26 @@ _SUFFIX = ".jsonl"
 class SessionStore:
     """The sessions stored under *root*, which is made when something is first written.
 
-    *migrators* run over every record on load, in order.
+    *migrators* run over every record on load, in order. *recognise* tells the kind of a turn that an earlier
+    version stored without one.
     """
 
     def __init__(
-        self, root: str | Path, migrators: Sequence[Migrator] = (), *, clock: Clock = wall_clock_ms
+        self,
+        root: str | Path,
+        migrators: Sequence[Migrator] = (),
+        *,
+        clock: Clock = wall_clock_ms,
+        recognise: RecogniseKind = kind_by_role,
     ) -> None:
         self._root = Path(root)
         self._migrators = tuple(migrators)
         self._clock = clock
+        self._recognise = recognise
         self._writers: dict[str, LineWriter] = {}
 
     async def append_node(self, session_id: str, node: SessionNode) -> None:
-        """Store *node* and make it the head: one write of two lines (R22).
+        """Store *node* and make it the head: one write of two lines.
 
         Raises:
             StoreUnavailable: the lines wait and go with the next write to this session.
@@ -121,7 +129,8 @@ class SessionStore:
         return writer
 
     def _read(self, session_id: str) -> StoredSession:
-        return read_session(self._path(session_id), session_id, self._clock, self._migrators)
+        path = self._path(session_id)
+        return read_session(path, session_id, self._clock, self._migrators, self._recognise)
 
     def _files(self) -> Iterator[tuple[str, Path]]:
         with suppress(FileNotFoundError, NotADirectoryError):

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from sidecar.conversation import Entry, kind_by_role
 from sidecar.runtime.contract import Migrator, SessionNode
-from sidecar.runtime.store.codec import node_from_record
+from sidecar.runtime.store.codec import RecogniseKind, entry_from_record, node_from_record
 from sidecar.runtime.store.dag import Clock, SessionGraph
 from sidecar.runtime.store.errors import StoreUnavailable
 from sidecar.runtime.store.hash import hash_record
@@ -34,18 +35,22 @@ class StoredSession:
 
 
 def read_session(
-    path: Path, session_id: str, clock: Clock, migrators: Sequence[Migrator] = ()
+    path: Path,
+    session_id: str,
+    clock: Clock,
+    migrators: Sequence[Migrator] = (),
+    recognise: RecogniseKind = kind_by_role,
 ) -> StoredSession:
     """Return the session in the file *path*, empty when there is no such file.
 
     Lines that are no JSON object, or no node although they say so, are left out and reported, as are nodes
-    whose content does not match their id (B-R23). A node whose parent is lost follows on what stood before
-    it in the file.
+    whose content does not match their id. A node whose parent is lost follows on what stood before
+    it in the file. *recognise* tells the kind of a turn that an earlier version stored without one.
 
     Raises:
         StoreUnavailable: the file is there and cannot be read.
     """
-    reader = _Reader(migrators)
+    reader = _Reader(migrators, recognise)
     try:
         for line in read_lines(path):
             reader.take(line)
@@ -53,7 +58,7 @@ def read_session(
         raise StoreUnavailable(session_id, error) from error
     graph = SessionGraph(session_id, clock)
     rewired = reader.rewired()
-    graph.hydrate(reader.nodes.values(), reader.tip, rewired)
+    graph.hydrate(reader.nodes.values(), reader.tip, rewired, reader.entries)
     if reader.tip is None and reader.is_rewound:
         graph.resume(None)
     return StoredSession(graph, tuple(reader.records), reader.integrity())
@@ -67,6 +72,8 @@ class _Reader:
     """
 
     migrators: Sequence[Migrator]
+    recognise: RecogniseKind
+    entries: dict[str, Entry] = field(default_factory=dict)
     nodes: dict[str, SessionNode] = field(default_factory=dict)
     records: list[Mapping[str, Any]] = field(default_factory=list)
     repaired: list[str] = field(default_factory=list)
@@ -116,7 +123,9 @@ class _Reader:
             record = migrator.upgrade(record)
         match record.get("type"):
             case "node":
-                self._add(node_from_record(record), raw)
+                node = node_from_record(record)
+                self._add(node, raw)
+                self.entries[node.id] = entry_from_record(record, node, self.recognise)
             case "head":
                 self._move(record["leaf"])
             case _:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from sidecar.conductor.contract import Plan
-from sidecar.conductor.session import CompactRequest
+from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.protocol import messages as m
 from sidecar.service.replay import node_view, path_to
 from sidecar.service.streaming import show_compaction
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 def preview(connection: Connection, params: m.CompactPreviewParams) -> Plan:
     """Return the plan of a compaction."""
-    request = CompactRequest(
+    request = CompactionRequest(
         engine=params.engine,
         force=params.mode == "force",
-        policy=params.policy,
+        policy=params.policy or {},
         instructions=params.instructions,
     )
     return connection.hub.session(params.sid).preview(request)
@@ -32,7 +32,7 @@ def compare(connection: Connection, params: m.CompactCompareParams) -> m.Compact
     session, force = connection.hub.session(params.sid), params.mode == "force"
     engines = session.compacting_engines() if params.engines is None else params.engines
     return m.CompactCompareResult(
-        tuple(session.preview(CompactRequest(engine=engine, force=force)) for engine in engines)
+        tuple(session.compare(CompactionRequest(engine=engine, force=force)) for engine in engines)
     )
 
 
@@ -41,10 +41,10 @@ def start(connection: Connection, params: m.CompactStartParams) -> m.CompactStar
     session = connection.hub.session(params.sid)
     seq = session.log.seq
     started = session.compact(
-        CompactRequest(
+        CompactionRequest(
             engine=params.engine,
             force=params.mode == "force",
-            policy=params.policy,
+            policy=params.policy or {},
             instructions=params.instructions,
             plan_id=params.plan_id,
             expect_head=params.expect_head,
@@ -66,11 +66,10 @@ def undo(connection: Connection, params: m.CompactUndoParams) -> Awaitable[m.Com
     """Undo a compaction."""
     session = connection.hub.session(params.sid)
     undoing = session.undo(params.compaction_id, force=params.force, expect_head=params.expect_head)
-    used_before = session.usage().used
 
     async def answer() -> m.CompactUndoResult:
-        await undoing
-        restored = max(0, session.usage().used - used_before)
+        info = (await undoing).info or {}
+        restored = max(0, info.get("tokensBefore", 0) - info.get("tokensAfter", 0))
         return m.CompactUndoResult(session.history.head, restored, session.log.seq)
 
     return answer()

@@ -121,7 +121,7 @@ async def tree(connection: Connection, params: m.SidParams) -> m.SessionTreeResu
     graph = await connection.hub.graph(params.sid)
     parents = {node.parent for node in graph.nodes}
     leaves = tuple(node.id for node in graph.nodes if node.id not in parents)
-    return m.SessionTreeResult(tuple(map(tree_node, graph.nodes)), graph.leaf, leaves)
+    return m.SessionTreeResult(tuple(tree_node(node, graph) for node in graph.nodes), graph.leaf, leaves)
 
 
 def rewind(connection: Connection, params: m.SessionRewindParams) -> Awaitable[m.SessionRewindResult]:
@@ -257,12 +257,11 @@ def _past_events(session: Session, replay: str | Mapping[str, int]) -> Sequence[
         return ()
     history = session.history
     if isinstance(replay, Mapping):
-        turns, ids = last_turns(history.turns, history.node_ids, replay["lastTurns"])
-        return [event_to_wire(event) for event in replay_events(session.sid, turns, ids, session.describe)]
+        entries = last_turns(history.current, replay["lastTurns"])
+        return [event_to_wire(event) for event in replay_events(session.sid, entries, session.describe)]
     parts = timeline(history.graph, session.compactions, history.head)
-    stored = replay_timeline(session.sid, parts, session.describe)
-    unstored = replay_events(session.sid, history.turns[len(history.node_ids) :], (), session.describe)
-    return [event_to_wire(event) for event in (*stored, *unstored)]
+    past = replay_timeline(session.sid, history.graph, parts, session.describe)
+    return [event_to_wire(event) for event in past]
 
 
 def _page(items: Sequence[_T], cursor: str | None, limit: int) -> tuple[tuple[_T, ...], str | None]:

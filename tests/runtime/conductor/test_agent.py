@@ -458,22 +458,30 @@ class TestHistory:
             "other": [(user("ho"), assistant("y"))],
         }
 
-    async def test_a_reseated_history_is_stored_as_a_branch(self) -> None:
+    async def test_a_replaced_history_is_stored_as_a_branch(self) -> None:
         stage = Stage([Say("x")], [Say("y")])
         await stage.agent.submit("hi")
-        stage.agent.reseat((user("summary"), AssistantTurn(())))
+        stage.agent.set_history((user("summary"), AssistantTurn(())))
         assert stage.agent.snapshot().messages == (user("summary"),)
         assert stage.agent.snapshot().phase == "idle"
         final = await stage.agent.submit("more")
         assert final.messages == (user("summary"), user("more"), assistant("y"))
         assert stage.journal.branches == [(user("hi"), assistant("x")), final.messages]
 
-    async def test_a_history_that_is_stored_already_is_not_stored_again(self) -> None:
+    async def test_the_agent_follows_a_journal_that_its_host_has_moved(self) -> None:
         stage = Stage([Say("x")])
         await stage.journal.branch((user("summary"),))
-        stage.agent.reseat((user("summary"),), stored=True)
         final = await stage.agent.submit("more")
+        assert final.messages == (user("summary"), user("more"), assistant("x"))
         assert stage.journal.branches == [(), final.messages]
+
+    async def test_a_prompt_that_the_host_put_into_the_journal_is_answered_and_stored_once(self) -> None:
+        stage = Stage([Say("x")], [Say("y")])
+        await stage.agent.submit("hi")
+        await stage.journal.record((user("more"),))
+        final = await stage.agent.submit(())
+        assert final.messages == (user("hi"), assistant("x"), user("more"), assistant("y"))
+        assert stage.journal.branches == [final.messages]
 
     async def test_a_configuration_holds_from_the_next_prompt_on(self) -> None:
         stage = Stage([Say("x")], [Say("y")], system="old")
@@ -489,7 +497,7 @@ class TestHistory:
         await stage.reach(lambda now: now.phase == "invoking")
         assert stage.agent.is_running
         with pytest.raises(AgentBusy):
-            stage.agent.reseat(())
+            stage.agent.set_history(())
         with pytest.raises(AgentBusy):
             stage.agent.configure(AgentConfig(model="m"))
         with pytest.raises(AgentBusy):

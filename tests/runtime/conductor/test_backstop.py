@@ -88,7 +88,7 @@ def agent_with(
 ) -> Agent:
     config = AgentConfig(model="m", compaction=compaction, tools=deps.pop("tools", None))
     agent = create_agent(config, AgentDeps(model, **{"get_card": lambda model_id: CARD, **deps}))
-    agent.reseat(history)
+    agent.set_history(history)
     return agent
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from sidecar.llmgateway.contract import AssistantTurn, TextBlock, Turn, UserTurn
 from sidecar.runtime.cadence import Draft, RunMessages
-from sidecar.runtime.conductor.journal import Keeper, MemoryJournal
+from sidecar.runtime.conductor.journal import JournalWriter, MemoryJournal
 
 A, B, C, D = (UserTurn((TextBlock(text),)) for text in "abcd")
 BLANK = AssistantTurn(())
@@ -36,8 +36,8 @@ class Flaky(MemoryJournal):
             raise OSError("disk full")
 
 
-def keeper(journal: MemoryJournal | None, errors: list[Exception] | None = None) -> Keeper:
-    return Keeper(journal, errors.append if errors is not None else None)
+def keeper(journal: MemoryJournal | None, errors: list[Exception] | None = None) -> JournalWriter:
+    return JournalWriter(journal, errors.append if errors is not None else None)
 
 
 async def test_only_what_is_new_is_written() -> None:

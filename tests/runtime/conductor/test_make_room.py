@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from function_tools import FunctionTools
@@ -29,13 +29,10 @@ class Host:
         self.seen: list[tuple[Turn, ...]] = []
         self._at_calls = at_calls
 
-    async def make_room(self) -> Sequence[Turn] | None:
-        self.seen.append(tuple(self.journal.branches[-1]))
-        if len(self.seen) not in self._at_calls:
-            return None
-        shorter = (DIGEST, self.seen[-1][0])
-        await self.journal.branch(shorter)
-        return shorter
+    async def make_room(self) -> None:
+        self.seen.append(tuple(self.journal.turns))
+        if len(self.seen) in self._at_calls:
+            await self.journal.branch((DIGEST, self.seen[-1][0]))
 
     def agent(self, make_room: Callable[[], Coroutine[Any, Any, Any]] | None = None) -> Agent:
         deps = AgentDeps(self.model, journal=self.journal, make_room=make_room or self.make_room)

@@ -95,7 +95,7 @@ async def test_a_branch_holds_exactly_its_turns_and_shares_what_it_can(
     assert kinds_of(tmp_path) == "nhnhnhnh"
     assert await journal.load() == (say("a"), say("x"))
     assert journal.node_ids[0] == old[0]
-    assert journal.turns_at(old[-1]) == (say("a"), say("b"), say("c"))
+    assert tuple(journal.history_at(old[-1]).turns) == (say("a"), say("b"), say("c"))
 
 
 async def test_a_compaction_is_a_new_root_whose_head_moves_last(
@@ -299,7 +299,7 @@ def test_before_load_there_is_nothing_to_look_at(clock: Callable[[], int]) -> No
     journal = journal_in_memory("s", clock)
     assert (journal.head, journal.node_ids, journal.nodes, journal.take_records()) == (None, (), (), ())
     with pytest.raises(ValueError, match="call load first"):
-        journal.turns_at("x")
+        journal.history_at("x")
 
 
 U, A = UserTurn((TextBlock("u"),)), AssistantTurn((TextBlock("a"),))

@@ -1,0 +1,294 @@
+"""The vocabulary of a compaction: request, input, plan, view and result, once each, and the engine's port.
+
+A compaction goes one way, whichever engine does it. The engine is given a request and the conversation as
+it is now. Without a model it tells its gate and its plan. With a model it returns a result, whose *view*
+says which entries the model is sent from then on: entries of the history, and new ones that stand for
+others. The compactor then either commits the view, as a new branch of the stored conversation, or keeps the
+result as a record, from which the engine makes its view anew before each request.
+
+One engine instance serves one session and may keep indexes over its history. Counts are in entries, tokens in
+the engine's own meter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeAlias
+
+from sidecar._internal.cancel import CancelToken
+from sidecar.conductor.contract import (
+    Gate,
+    Microcompact,
+    NoOp,
+    RehydrateCandidate,
+    RestoredFile,
+    SummarySource,
+)
+from sidecar.conductor.room import NO_PARTICIPANTS, Participants
+from sidecar.conversation import Entry, FileRead, History
+from sidecar.llmgateway.contract import ModelCard, ToolResultBlock, Turn
+from sidecar.runtime.contract import ModelInvoker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionRequest:
+    """How a compaction is to be done.
+
+    Attributes:
+        engine: the engine's name; None for the session's own.
+        force: whether it is done below the engine's limit as well.
+        instructions: the user's wishes for the summary.
+        policy: thresholds by their wire names, over those of the session.
+        plan_id: an earlier preview that is to be carried out as it was shown.
+        expect_head: the node that the conversation must stand at, None for any.
+        reject_when_busy: whether to refuse instead of waiting while a turn runs.
+    """
+
+    engine: str | None = None
+    force: bool = True
+    instructions: str | None = None
+    policy: Mapping[str, float] = field(default_factory=dict)
+    plan_id: str | None = None
+    expect_head: str | None = None
+    reject_when_busy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StandingSummary:
+    """A compaction kept as a record: in the view, *summary* stands for the entries before *cut*."""
+
+    cut: int
+    summary: str
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineInput:
+    """The conversation that an engine is to judge.
+
+    Attributes:
+        history: the conversation. card: what is known of the session's model, None for nothing.
+        overhead_tokens: the tokens of a request beside the history: system prompt, tool schemas, and the
+        prompt
+            that is about to enter.
+        context_tokens: the size of the next request as far as the provider's figures tell it, 0 for unknown.
+        standing: the newest record of the engine's own that its view rests on.
+        participants: the clients of the session, for engines that name speakers.
+        same_file: makes one name of all spellings of a file's path.
+    """
+
+    history: History
+    card: ModelCard | None
+    overhead_tokens: int
+    context_tokens: int
+    standing: StandingSummary | None = None
+    participants: Participants = NO_PARTICIPANTS
+    same_file: Callable[[str], str] = str
+
+    @property
+    def window(self) -> int:
+        """The model's window in tokens, 0 for unknown."""
+        return self.card.context_window if self.card is not None else 0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The entries that the model is sent.
+
+    Attributes:
+        entries: the entries, oldest first.
+        first: the index in the history from which on it is shown.
+        pinned: the indices before *first* that are shown as well, such as the newest prompt's.
+        is_whole: whether the view is the history itself.
+    """
+
+    entries: Sequence[Entry]
+    first: int = 0
+    pinned: tuple[int, ...] = ()
+    is_whole: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionPlan:
+    """What a compaction would do, known without a model.
+
+    Attributes:
+        cut: the index of the first entry kept.
+        first: the index of the first entry dropped.
+        dropped_tokens: the tokens of the entries between them.
+        kept_tokens: the tokens of the entries from *cut* on, as they are kept.
+        projected_tokens: the size of a request after it, about.
+        microcompact: old tool results that are blanked in the kept part.
+        rehydrate: the files that come back.
+        prompt: the first prompt for the summarising model, None for none.
+    """
+
+    cut: int
+    first: int = 0
+    dropped_tokens: int
+    kept_tokens: int
+    projected_tokens: int
+    microcompact: Microcompact = field(default_factory=lambda: Microcompact(0, 0))
+    rehydrate: tuple[RehydrateCandidate, ...] = ()
+    prompt: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FreshFile:
+    """A file as it is now: its *text* and the *read* that shows all of it, or the *problem* of reading it."""
+
+    uri: str
+    text: str | None = None
+    read: FileRead | None = None
+    problem: str | None = None
+
+
+FreshFiles: TypeAlias = Callable[[Sequence[str]], Awaitable[Mapping[str, FreshFile]]]
+"""Reads files, named as the model named them, as they are now: unsaved buffer first."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineDeps:
+    """What an engine may use while it compacts. *invoke* None means no model: a local summary."""
+
+    invoke: ModelInvoker | None
+    summarizer_card: ModelCard | None
+    fresh: FreshFiles
+    cancel: CancelToken
+    deadline_s: float
+
+
+class SummaryFailedError(Exception):
+    """An engine that needs a summary got none it can use; its text tells the user why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionResult:
+    """What a compaction did.
+
+    Attributes:
+        view: what the model is sent from now on.
+        cut: the index of the first entry kept.
+        dropped_count: how many entries the summary stands for.
+        pre_tokens: the size of a request before it.
+        post_tokens: the size of a request after it; always less.
+        summary: the text of the summary, empty for none.
+        summary_source: who wrote it; None where nothing was summarised, and only what alone was too large for
+            the window was cut where it stands.
+        fallback_reason: why a model did not write it.
+        microcompacted: how many old tool results were blanked.
+        restored: the files that came back.
+        missing: the files that could not come back, each with the reason.
+        info: what the engine records besides, in the wire's spelling.
+    """
+
+    view: View
+    cut: int
+    dropped_count: int
+    pre_tokens: int
+    post_tokens: int
+    summary: str
+    summary_source: SummarySource | None
+    fallback_reason: str | None = None
+    microcompacted: int = 0
+    restored: tuple[RestoredFile, ...] = ()
+    missing: tuple[str, ...] = ()
+    info: Mapping[str, Any] | None = None
+
+
+class SessionEngine(Protocol):
+    """One engine at work in one session."""
+
+    @property
+    def name(self) -> str:
+        """The name on the wire, such as ``windowBudget``."""
+        ...
+
+    @property
+    def compacts(self) -> bool:
+        """Whether it ever compacts."""
+        ...
+
+    @property
+    def commits_view(self) -> bool:
+        """Whether a result becomes the stored conversation; else only the view changes."""
+        ...
+
+    def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
+        """Say whether the next request is over the limit; costs only what is new since the last call."""
+        ...
+
+    def plan(self, given: EngineInput, request: CompactionRequest) -> CompactionPlan | NoOp:
+        """Say what a compaction would do, without a model call."""
+        ...
+
+    async def compact(
+        self, given: EngineInput, request: CompactionRequest, deps: EngineDeps
+    ) -> CompactionResult | NoOp:
+        """Compact. Changes nothing itself.
+
+        Returns:
+            A result with fewer tokens, or the reason why there is none.
+
+        Raises:
+            CancelledByToken: ``deps.cancel`` fired.
+            SummaryFailedError: no usable summary came, and the engine does not do without.
+        """
+        ...
+
+    def view(self, given: EngineInput, request: CompactionRequest) -> View:
+        """Return what the model is sent now; asks no model."""
+        ...
+
+
+class CommittingEngine:
+    """The part that engines share whose results are committed: the model is sent the whole history."""
+
+    commits_view = True
+
+    def view(self, given: EngineInput, request: CompactionRequest) -> View:
+        """Return the whole conversation."""
+        return View(given.history, is_whole=True)
+
+
+def committed_view(
+    history: History,
+    cut: int,
+    summary: Turn | None,
+    kept: Sequence[Turn],
+    *,
+    pinned: int | None = None,
+    restored: Sequence[Entry] = (),
+) -> View:
+    """Return the view of a compaction that cuts the history at one place.
+
+    Args:
+        history: the conversation before it.
+        cut: the index of the first entry kept; 0 where nothing is folded.
+        summary: the turn that stands for the entries before *cut*, None for none.
+        kept: the turns that are kept, one for each entry: the pinned one, then those from *cut* on.
+        pinned: the index of a prompt before *cut* that is kept behind the summary.
+        restored: the files that came back, between the summary and the rest.
+    """
+    entries: list[Entry] = []
+    if summary is not None:
+        origin = (history[index].node_id for index in range(cut) if index != pinned)
+        entries.append(Entry(summary, "summary", origin=tuple(origin)))
+    entries += restored
+    pinned_entries = () if pinned is None else (history[pinned],)
+    entries += map(entry_with_turn, (*pinned_entries, *history[cut:]), kept)
+    return View(entries, cut, () if pinned is None else (pinned,))
+
+
+def entry_with_turn(entry: Entry, turn: Turn) -> Entry:
+    """Return *entry* with *turn* in its place, without the reads whose results are not shown any more."""
+    if turn is entry.turn or turn == entry.turn:
+        return entry
+    shown = {block.call_id: block for block in turn.blocks if isinstance(block, ToolResultBlock)}
+    changed = {
+        block.call_id
+        for block in entry.turn.blocks
+        if isinstance(block, ToolResultBlock) and shown.get(block.call_id) != block
+    }
+    return replace(entry, turn=turn, reads=tuple(read for read in entry.reads if read.call_id not in changed))
