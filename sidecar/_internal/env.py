@@ -38,7 +38,7 @@ def speaks_acp_draft() -> bool:
     return read_env("acp-draft") == "1"
 
 
-def inherited() -> dict[str, str]:
+def copy_environment() -> dict[str, str]:
     """Return a copy of every variable, for a child process to start from."""
     return dict(os.environ)
 

@@ -1,8 +1,8 @@
 """The files of the shared daemon of one state directory, in a folder that its user alone can enter.
 
 A link in place of the folder is never followed, and a folder that others can enter is never repaired: its
-content may be theirs. All programs with the same state directory find the same files, whatever their
-environment is.
+content may be theirs. All programs with the same state directory find the same files, in every
+environment.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ SOCKET_PATH_BYTES = 100
 class AttachError(Exception):
     """The shared daemon cannot be reached, or must not be trusted; the message says how to go on.
 
-    It is shown to the user who started the program and never crosses the wire. So it is not a SidecarError,
-    whose module would load half of the start of a shim.
+    It is shown to the user of the program and never crosses the wire. It is not a SidecarError, because that
+    module would double the start of a shim.
     """
 
 
@@ -28,7 +28,7 @@ class DaemonPaths:
     """The files of the shared daemon of the state directory *home*.
 
     Attributes:
-        folder: the folder of all of them, except for a socket whose path would be too long there.
+        folder: the folder of all of them, except for a socket with too long a path.
         socket: the unix socket for clients; on Windows there is none, and *tcp* names the port.
         lock: locked by the daemon as long as it lives.
         start_lock: locked by the program that starts it.

@@ -18,7 +18,7 @@ from sidecar.attach.preamble import FAREWELL, HELLO
 _CHUNK_BYTES = 256 * 1024
 
 
-class DaemonGone(Exception):
+class DaemonLost(Exception):
     """The daemon ended without a farewell: it was stopped, or it died."""
 
 
@@ -31,7 +31,7 @@ def pump(daemon: socket.socket, read_fd: int, write_fd: int) -> int:
         write_fd: the editor's input.
 
     Raises:
-        DaemonGone: the daemon has sent no exit code.
+        DaemonLost: the daemon has sent no exit code.
     """
     if sys.platform != "win32":  # there pipes are always blocking
         for fd in (read_fd, write_fd):
@@ -46,7 +46,7 @@ def pump(daemon: socket.socket, read_fd: int, write_fd: int) -> int:
             return 1
         if farewell and (code := code or _receive(daemon)):
             return int(code)
-    raise DaemonGone
+    raise DaemonLost
 
 
 def leave_after(wait: Callable[[], None]) -> None:

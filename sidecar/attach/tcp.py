@@ -35,7 +35,7 @@ _LINE_BYTES: Final = 256
 _PREFIX: Final = b"authorization: bearer "
 
 
-class AuthRequired(SidecarError):
+class AuthenticationError(SidecarError):
     """The connection did not begin with the right token."""
 
     kind: ClassVar[str] = "authRequired"
@@ -131,7 +131,7 @@ class TokenAuth:
 
 def _encode_refusal(first: bytes) -> bytes:
     """Return the error for a client without the token, framed like its *first* bytes."""
-    error = AuthRequired(
+    error = AuthenticationError(
         "this connection must begin with the daemon's token",
         hint='begin with the line "Authorization: Bearer TOKEN"; tcp.json in the state directory has it',
     )

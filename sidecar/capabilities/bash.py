@@ -18,7 +18,7 @@ from typing import Annotated
 import msgspec
 
 from sidecar._internal.cancel import CancelToken
-from sidecar._internal.env import inherited
+from sidecar._internal.env import copy_environment
 from sidecar.capabilities.contract import (
     PermissionQuestion,
     RunInTerminal,
@@ -74,7 +74,10 @@ async def _bash(arguments: BashArguments, context: ToolContext, cancel: CancelTo
         progress.add(data)
 
     spec = ChildSpec(
-        with_lifeline(_shell(arguments.command)), cwd, child_environment(inherited()), arguments.timeout_s
+        with_lifeline(_shell(arguments.command)),
+        cwd,
+        child_environment(copy_environment()),
+        arguments.timeout_s,
     )
     try:
         end = await run_child(
@@ -95,7 +98,7 @@ async def _run_in_terminal(
     run: RunInTerminal, arguments: BashArguments, cwd: Path, context: ToolContext, cancel: CancelToken
 ) -> ToolReply | None:
     """Run the command in the client's terminal; None where the client does not run it after all."""
-    inherits = inherited()
+    inherits = copy_environment()
     environment = child_environment(inherits)
     # The client has what the daemon has, and a terminal's environment can be added to and not taken from.
     hidden = dict.fromkeys(inherits.keys() - environment.keys(), "")

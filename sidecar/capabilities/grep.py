@@ -19,7 +19,7 @@ from typing import Annotated
 import msgspec
 
 from sidecar._internal.cancel import CancelToken
-from sidecar._internal.env import inherited
+from sidecar._internal.env import copy_environment
 from sidecar.capabilities.contract import Location, ToolContext, ToolReply
 from sidecar.capabilities.effects import SEARCHES
 from sidecar.capabilities.listing import TreeWalk
@@ -74,7 +74,7 @@ async def _grep(arguments: GrepArguments, context: ToolContext, cancel: CancelTo
     search = _Search(arguments, context, start, texts, cancel)
     output = bytearray()
     end = await run_child(
-        ChildSpec(_COMMAND, context.cwd, inherited(), _TIMEOUT_S, search.write_input),
+        ChildSpec(_COMMAND, context.cwd, copy_environment(), _TIMEOUT_S, search.write_input),
         on_output=output.extend,
         on_start=lambda pid: context.child_started(pid, f"grep {arguments.pattern[:60]}"),
         cancel=cancel,

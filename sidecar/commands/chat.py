@@ -98,13 +98,13 @@ class _Chat:
         screen.note(f"session {sid[:8]} in {self.folder}; /help lists the commands, Ctrl-D leaves")
         try:
             while True:
-                with self.interrupts.stopping(lambda: screen.note(_ABOUT_LEAVING)):
+                with self.interrupts.on_first(lambda: screen.note(_ABOUT_LEAVING)):
                     line = await self.lines.next("» ")
                 if line is None or (line := line.strip()) in ("/quit", "/exit"):
                     return 0
                 if line:
                     self.is_used = True
-                    with self.interrupts.stopping(StopTurn(self.session, screen)):
+                    with self.interrupts.on_first(StopTurn(self.session, screen)):
                         await self._answer(line)
         finally:
             screen.end_line()
@@ -121,7 +121,7 @@ class _Chat:
             if command is not None:
                 await command(self, rest.strip())
             elif name.startswith("/") and "/" not in name[1:] and name not in _DAEMON_COMMANDS:  # not a path
-                self.screen.note(f"there is no command {name}; the commands are\n{_HELP}")
+                self.screen.note(f"{name} is not a command; the commands are\n{_HELP}")
             else:
                 settled = await show_turn(self.session.stream(line), self.screen)
                 self.screen.gauge(settled.data["usage"])

@@ -120,7 +120,7 @@ class _Demo:
 
     def begin_step(self, title: str, note: str) -> None:
         self._n_steps += 1
-        self._screen.heading(f"{self._n_steps}  {title}")
+        self._screen.headline(f"{self._n_steps}  {title}")
         self._screen.note(note)
 
     async def ask(self, session: Session, question: str, quoted: int = _QUOTED_LINES) -> str:

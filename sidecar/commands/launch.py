@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sidecar import __version__
 from sidecar._internal.env import speaks_acp_draft
 from sidecar._internal.errors import SidecarError, log_fault
-from sidecar._internal.loading import loading
+from sidecar._internal.loading import fast_imports
 from sidecar.protocol.handshake import SCHEMA_HASH, ServerInfo, face_names
 from sidecar.service.contract import Backend
 
@@ -82,7 +82,7 @@ class LazyDaemon:
         """
         if self._daemon is None:
             try:
-                with loading():
+                with fast_imports():
                     from sidecar.boot import build
 
                     self._daemon = build()

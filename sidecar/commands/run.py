@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
 
     async def main(client: SidecarClient) -> int:
         session = await client.start_session(folder, model=options.model, engine=options.engine)
-        with Interrupts() as interrupts, interrupts.stopping(StopTurn(session, screen)):
+        with Interrupts() as interrupts, interrupts.on_first(StopTurn(session, screen)):
             events = session.stream(prompt)
             try:
                 settled = await show_turn(_print_events(events) if options.json else events, screen)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from sidecar._internal.loading import loading
+from sidecar._internal.loading import fast_imports
 from sidecar.transport.stdio import ProtocolFds, take_stdio
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def run(options: Namespace) -> int:
     """Serve until the client leaves; the process ends from within."""
     fds = take_stdio()
     # Imported when nothing but the protocol can reach the client any more.
-    with loading():
+    with fast_imports():
         if options.command == "acp":
             import sidecar.acp  # noqa: F401  # loaded before the event loop runs
         from sidecar.commands.launch import log_to_stderr
@@ -34,7 +34,7 @@ def run(options: Namespace) -> int:
 
 
 async def _serve(fds: ProtocolFds, options: Namespace, lifetime: Lifetime) -> int:
-    with loading():
+    with fast_imports():
         from sidecar.protocol.framing import is_line_framed
         from sidecar.transport.streams import open_stdio
 
@@ -49,7 +49,7 @@ async def _serve(fds: ProtocolFds, options: Namespace, lifetime: Lifetime) -> in
     ending.cancel()
     if is_line_framed(peeking.result() if peeking.done() else b""):
         return await _serve_agent_panel(stream, lifetime)
-    with loading():
+    with fast_imports():
         from sidecar.commands.launch import LazyDaemon, server_info
         from sidecar.server import LspOptions, serve_lsp
 
@@ -57,7 +57,7 @@ async def _serve(fds: ProtocolFds, options: Namespace, lifetime: Lifetime) -> in
 
 
 async def _serve_agent_panel(stream: ByteStream, lifetime: Lifetime) -> int:
-    with loading():
+    with fast_imports():
         from sidecar.acp import AcpOptions, serve_acp
         from sidecar.commands.launch import LazyDaemon, agent_info
 

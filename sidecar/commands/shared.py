@@ -15,7 +15,7 @@ from typing import Final
 
 from sidecar._internal.env import indusagi_home
 from sidecar._internal.file_lock import FileLock
-from sidecar._internal.loading import loading
+from sidecar._internal.loading import fast_imports
 from sidecar.attach.paths import AttachError, DaemonPaths
 from sidecar.attach.preamble import READY
 from sidecar.attach.tcp import bind_loopback, open_port
@@ -73,7 +73,7 @@ def _take_lock(paths: DaemonPaths) -> bool:
 async def _serve(
     paths: DaemonPaths, port: socket.socket | None, output: int, idle_s: float, lifetime: Lifetime
 ) -> int:
-    with loading():  # not before the lock is ours: it loads everything
+    with fast_imports():  # not before the lock is ours: it loads everything
         from sidecar.commands.host import Host
 
     host = Host(paths, idle_s)

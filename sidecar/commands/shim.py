@@ -25,7 +25,7 @@ def run(options: Namespace) -> int:
         from sidecar.attach.loopback import connect_or_start
     else:
         from sidecar.attach.connecting import connect_or_start
-    from sidecar.attach.shim import DaemonGone, leave_after, pump
+    from sidecar.attach.shim import DaemonLost, leave_after, pump
     from sidecar.transport.processes import wait_for_parent, wait_for_process
 
     paths = DaemonPaths(indusagi_home())
@@ -41,6 +41,6 @@ def run(options: Namespace) -> int:
         return pump(daemon, _STDIN, _STDOUT)
     except AttachError as error:
         sys.stderr.write(f"sidecar: {error}\n")
-    except DaemonGone:
+    except DaemonLost:
         sys.stderr.write(f"sidecar: the shared daemon is gone; {paths.log} may say why\n")
     return 1

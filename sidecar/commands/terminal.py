@@ -116,8 +116,8 @@ class Screen:
             self.console.out("")
             self._at_line_start = True
 
-    def heading(self, text: str) -> None:
-        """Write a heading."""
+    def headline(self, text: str) -> None:
+        """Write a headline."""
         self.end_line()
         self.console.print(f"\n[bold]{escape(self._encodable(text))}[/bold]")
 

@@ -52,9 +52,9 @@ def run_with_daemon(
     """
     folder = Path(cwd).expanduser()
     if not folder.is_dir():
-        found = "this is not a folder" if folder.exists() else "there is no such folder"
+        found = "this is not a folder" if folder.exists() else "this folder does not exist"
         Screen(sys.stderr).problem(
-            f"sidecar: {cwd}: {found}; name a folder that exists, or leave it out to work here"
+            f"sidecar: {cwd}: {found}; name another folder, or leave it out to work here"
         )
         return 2
 
@@ -74,7 +74,7 @@ def run_to_end(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
     def interrupt(_number: int, _frame: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    saved = [(number, signal.signal(number, interrupt)) for number in _ending_signals()]
+    saved = [(number, signal.signal(number, interrupt)) for number in _termination_signals()]
     try:
         return asyncio.run(work())
     except SidecarClientError as error:
@@ -124,7 +124,9 @@ class Interrupts:
             else:
                 stop()
 
-        handlers: dict[signal.Signals, Callable[[], object]] = dict.fromkeys(_ending_signals(), task.cancel)
+        handlers: dict[signal.Signals, Callable[[], object]] = dict.fromkeys(
+            _termination_signals(), task.cancel
+        )
         handlers[signal.SIGINT] = stop_or_leave
         for number, handler in handlers.items():
 
@@ -139,7 +141,7 @@ class Interrupts:
         _restore(self._saved)
 
     @contextlib.contextmanager
-    def stopping(self, stop: Callable[[], object]) -> Iterator[None]:
+    def on_first(self, stop: Callable[[], object]) -> Iterator[None]:
         """Call *stop* at the first Ctrl-C inside; the second one leaves."""
         self._stop = stop
         try:
@@ -148,8 +150,8 @@ class Interrupts:
             self._stop = None
 
 
-def _ending_signals() -> list[signal.Signals]:
-    """Return the signals that end a program, without those that were inherited as ignored."""
+def _termination_signals() -> list[signal.Signals]:
+    """Return the signals that end a program, except for signals that were inherited as ignored."""
     if threading.current_thread() is not threading.main_thread():  # only there can signals be handled
         return []
     found = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP", "SIGBREAK")]

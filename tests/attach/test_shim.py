@@ -12,7 +12,7 @@ import pytest
 
 from sidecar.attach.connecting import peer_uid
 from sidecar.attach.preamble import HELLO
-from sidecar.attach.shim import DaemonGone, pump
+from sidecar.attach.shim import DaemonLost, pump
 
 
 class Shimmed:
@@ -92,7 +92,7 @@ def test_a_farewell_in_two_parts(shimmed: Shimmed) -> None:
 def test_a_daemon_without_a_farewell_is_gone(shimmed: Shimmed, last: bytes) -> None:
     shimmed.daemon.sendall(last)
     shimmed.daemon.close()
-    assert isinstance(shimmed.code.exception(20), DaemonGone)
+    assert isinstance(shimmed.code.exception(20), DaemonLost)
 
 
 def test_the_end_of_the_input_is_passed_on_and_answers_still_come(shimmed: Shimmed) -> None:

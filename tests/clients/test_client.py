@@ -15,7 +15,7 @@ from sidecar_client import (
     ConnectionLost,
     Notification,
     SidecarClient,
-    UnexpectedAnswer,
+    UnexpectedAnswerError,
     sync,
 )
 from sidecar_client.calls import Calls
@@ -73,7 +73,7 @@ async def test_only_a_client_with_a_handler_for_edits_takes_them() -> None:
 )
 async def test_a_stranger_is_left_at_once(answer: Any) -> None:
     client = ScriptedDaemon({"initialize": lambda _: answer}).client()
-    with pytest.raises(UnexpectedAnswer, match="not a daemon of protocol 1"):
+    with pytest.raises(UnexpectedAnswerError, match="not a daemon of protocol 1"):
         await client.start()
     with pytest.raises(ConnectionLost, match="closed"):
         await client.request("sidecar/status")
@@ -123,7 +123,7 @@ async def test_results_have_their_types() -> None:
 
 async def test_an_answer_of_another_shape_is_told_with_each_place() -> None:
     async with ScriptedDaemon({"sidecar/status": lambda _: {**STATUS, "pid": "x"}}).client() as client:
-        with pytest.raises(UnexpectedAnswer, match=r"sidecar/status .* expected an integer"):
+        with pytest.raises(UnexpectedAnswerError, match=r"sidecar/status .* expected an integer"):
             await client.status()
 
 

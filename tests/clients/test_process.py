@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar_client import ConnectionLost, ProtocolViolation, SidecarClient
+from sidecar_client import ConnectionLost, ProtocolError, SidecarClient
 
 pytestmark = pytest.mark.processes
 
@@ -63,7 +63,7 @@ async def test_death_by_a_signal_names_it() -> None:
 
 async def test_what_is_no_protocol_fails_the_request_and_the_process_is_ended() -> None:
     async with client_of() as client:
-        with pytest.raises(ProtocolViolation, match="the header has no Content-Length"):
+        with pytest.raises(ProtocolError, match="the header has no Content-Length"):
             await client.request("garbage")
     assert client.exit_code is not None
 

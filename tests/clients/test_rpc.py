@@ -12,7 +12,7 @@ import pytest
 
 from sidecar.protocol import jsonrpc
 from sidecar.protocol.framing import HeaderDecoder, frame_with_header
-from sidecar_client import ConnectionLost, ProtocolViolation, SidecarRequestError
+from sidecar_client import ConnectionLost, ProtocolError, SidecarRequestError
 from sidecar_client.scripted import NO_ANSWER, ScriptedDaemon
 
 
@@ -134,9 +134,9 @@ async def test_what_is_not_the_protocol_ends_the_connection(data: bytes) -> None
         task = asyncio.create_task(client.request("never"))
         await script.wait_for("never")
         script.send(data)
-        with pytest.raises(ProtocolViolation, match="last words"):
+        with pytest.raises(ProtocolError, match="last words"):
             await task
-        with pytest.raises(ProtocolViolation):
+        with pytest.raises(ProtocolError):
             await client.request("echo")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sidecar_client import ClientEvent, EventsMissed, Session, SidecarClient, SidecarClientError
+from sidecar_client import ClientEvent, EventsLost, Session, SidecarClient, SidecarClientError
 from sidecar_client.scripted import NO_ANSWER, ScriptedDaemon
 
 USAGE = {
@@ -168,7 +168,7 @@ async def test_waiting_says_when_what_it_waits_for_may_be_lost() -> None:
         for seq in range(3, 14):
             script.event("s", seq, "toolFinished", content="x" * 1_000_000)
         await asyncio.sleep(0)  # the daemon's messages come before this is over
-        with pytest.raises(EventsMissed, match="events 3 to") as caught:
+        with pytest.raises(EventsLost, match="events 3 to") as caught:
             await session.wait_for("settled")
         gap: ClientEvent = await session.wait_for("gap")
     assert (caught.value.sid, caught.value.first, caught.value.last) == ("s", 3, gap.seq)

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from sidecar._internal.errors import SidecarError
-from sidecar._internal.loading import loading
+from sidecar._internal.loading import fast_imports
 from sidecar.boot import build
 from sidecar.cli import plain_options
 from sidecar.commands.arguments import parse
@@ -95,7 +95,7 @@ def test_a_daemon_that_cannot_be_loaded_says_so(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_loading_leaves_the_collector_on() -> None:
-    with loading():
+    with fast_imports():
         was_on = gc.isenabled()
     assert (was_on, gc.isenabled()) == (False, True)
 

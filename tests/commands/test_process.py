@@ -179,7 +179,7 @@ def test_run_leaves_without_a_word_when_nobody_reads_its_events(
     [
         pytest.param(("run", ""), 2, "the prompt is empty", id="an empty prompt"),
         pytest.param(("run", "-"), 2, "the prompt is empty", id="nothing piped in"),
-        pytest.param(("run", "--cwd", "gone", "hi"), 2, "gone: there is no such folder", id="no folder"),
+        pytest.param(("run", "--cwd", "gone", "hi"), 2, "gone: this folder does not exist", id="no folder"),
         pytest.param(("run", "--cwd", "a.py", "hi"), 2, "a.py: this is not a folder", id="a file"),
         pytest.param(("demo", "gone"), 2, "is not a folder", id="no folder to show"),
         pytest.param(

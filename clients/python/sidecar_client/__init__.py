@@ -5,11 +5,11 @@ from __future__ import annotations
 from sidecar_client.client import DAEMON, Setup, SidecarClient
 from sidecar_client.errors import (
     ConnectionLost,
-    EventsMissed,
-    ProtocolViolation,
+    EventsLost,
+    ProtocolError,
     SidecarClientError,
     SidecarRequestError,
-    UnexpectedAnswer,
+    UnexpectedAnswerError,
 )
 from sidecar_client.events import ClientEvent, Notification
 from sidecar_client.inbox import PermissionHandler, allow, reject
@@ -19,16 +19,16 @@ __all__ = [
     "DAEMON",
     "ClientEvent",
     "ConnectionLost",
-    "EventsMissed",
+    "EventsLost",
     "Notification",
     "PermissionHandler",
-    "ProtocolViolation",
+    "ProtocolError",
     "Session",
     "Setup",
     "SidecarClient",
     "SidecarClientError",
     "SidecarRequestError",
-    "UnexpectedAnswer",
+    "UnexpectedAnswerError",
     "allow",
     "reject",
 ]

@@ -1,6 +1,6 @@
 """The daemon's methods as typed Python methods, and the synchronisation of open buffers.
 
-The parameters and results of a method are those of its row in the protocol's method table. Sending is left to
+A method has the parameters and the result of its row in the protocol's method table. Sending is left to
 the class that inherits.
 """
 

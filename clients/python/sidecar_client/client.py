@@ -18,7 +18,7 @@ from sidecar.protocol.errors import InvalidInput
 from sidecar.protocol.handshake import PROTOCOL
 from sidecar.protocol.messages import Empty
 from sidecar_client.calls import Calls, DocumentSync
-from sidecar_client.errors import ConnectionLost, SidecarClientError, UnexpectedAnswer
+from sidecar_client.errors import ConnectionLost, SidecarClientError, UnexpectedAnswerError
 from sidecar_client.events import EventStream, LogReader, Notification
 from sidecar_client.inbox import Inbox, PermissionHandler, RequestHandler, permission_answerer, reject
 from sidecar_client.links import Link, ProcessLink, SocketLink
@@ -174,7 +174,7 @@ class SidecarClient(Calls, DocumentSync):
         try:
             return result_from_wire(result, answer)
         except InvalidInput as error:
-            raise UnexpectedAnswer(f"the answer to {method} has an unexpected shape: {error}") from error
+            raise UnexpectedAnswerError(f"the answer to {method} has an unexpected shape: {error}") from error
 
     async def session_close(self, sid: str) -> Empty:
         """Close a session; it stays stored. Its event streams end."""
@@ -250,7 +250,7 @@ class SidecarClient(Calls, DocumentSync):
         await self.notify("initialized", {})
         server = _object_at(answer, "capabilities", "experimental", "sidecar")
         if server.get("protocol") != PROTOCOL:
-            raise UnexpectedAnswer(
+            raise UnexpectedAnswerError(
                 f"this is not a daemon of protocol {PROTOCOL}; it describes itself with {server or 'nothing'}"
             )
         return server

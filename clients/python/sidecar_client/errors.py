@@ -2,10 +2,10 @@
 
 SidecarClientError
  +- SidecarRequestError   the daemon refused a request; the connection is fine
- +- UnexpectedAnswer      the answer has an unknown shape; the connection is fine
- +- EventsMissed          events were dropped before they were read; the connection is fine
+ +- UnexpectedAnswerError      the answer has an unknown shape; the connection is fine
+ +- EventsLost          events were dropped before they were read; the connection is fine
  +- ConnectionLost        the daemon is gone, or closed the connection; nothing more will come
-     +- ProtocolViolation the daemon's output is not valid; the connection is given up
+     +- ProtocolError the daemon's output is not valid; the connection is given up
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class SidecarRequestError(SidecarClientError):
         super().__init__(f"{message} [{self.kind}, {code}]" + (f"; {self.hint}" if self.hint else ""))
 
 
-class UnexpectedAnswer(SidecarClientError):
+class UnexpectedAnswerError(SidecarClientError):
     """The daemon's answer has an unknown shape: the two are of different versions."""
 
 
-class EventsMissed(SidecarClientError):
+class EventsLost(SidecarClientError):
     """Events were dropped before they were read, so that waiting could take for ever."""
 
     def __init__(self, sid: str, first: int, last: int) -> None:
@@ -73,5 +73,5 @@ class ConnectionLost(SidecarClientError):
         self.stderr_tail = stderr_tail
 
 
-class ProtocolViolation(ConnectionLost):
+class ProtocolError(ConnectionLost):
     """The daemon's output is not valid protocol, so that the rest cannot be understood."""

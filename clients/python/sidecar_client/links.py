@@ -28,11 +28,11 @@ _REAP_S: Final = 1.0
 class LinkReceiver(Protocol):
     """The reader of a link. Neither method may raise."""
 
-    def received(self, data: bytes) -> None:
+    def on_data(self, data: bytes) -> None:
         """Handle bytes that came in."""
         ...
 
-    def lost(self, error: ConnectionLost) -> None:
+    def on_lost(self, error: ConnectionLost) -> None:
         """Handle the end: nothing more will come. Called at most once."""
         ...
 
@@ -153,7 +153,7 @@ class ProcessLink(_FlowControl, asyncio.SubprocessProtocol):
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         """Pass on the output; keep the end of the errors."""
         if fd == _STDOUT:
-            self._receiver.received(data)
+            self._receiver.on_data(data)
         else:
             self._tail += data
             del self._tail[:-_TAIL_BYTES]
@@ -199,7 +199,7 @@ class ProcessLink(_FlowControl, asyncio.SubprocessProtocol):
                 reason = f"the daemon was ended by signal {-code}"
             else:
                 reason = f"the daemon ended with exit code {code}"
-            self._receiver.lost(ConnectionLost(reason, exit_code=code, stderr_tail=self.stderr_tail))
+            self._receiver.on_lost(ConnectionLost(reason, exit_code=code, stderr_tail=self.stderr_tail))
 
 
 class SocketLink(_FlowControl, asyncio.Protocol):
@@ -246,13 +246,13 @@ class SocketLink(_FlowControl, asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Pass on *data*."""
-        self._receiver.received(data)
+        self._receiver.on_data(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Report the loss."""
         self._closed.set()
         self.resume_writing()
-        self._receiver.lost(ConnectionLost("the daemon closed the connection"))
+        self._receiver.on_lost(ConnectionLost("the daemon closed the connection"))
 
 
 async def _within(seconds: float, event: asyncio.Event) -> bool:

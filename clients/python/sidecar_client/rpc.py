@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, assert_never
 
 from sidecar.protocol import jsonrpc
 from sidecar.protocol.framing import BrokenStream, Frame, HeaderDecoder, Oversized, frame_with_header
-from sidecar_client.errors import ConnectionLost, ProtocolViolation, SidecarRequestError
+from sidecar_client.errors import ConnectionLost, ProtocolError, SidecarRequestError
 from sidecar_client.links import Link
 
 _log = logging.getLogger("sidecar_client")
@@ -87,15 +87,15 @@ class RpcConnection:
         finally:
             if self.link is not None:
                 await self.link.close(grace_s)
-            self.lost(ConnectionLost("this client has been closed"))
+            self.on_lost(ConnectionLost("this client has been closed"))
 
-    def received(self, data: bytes) -> None:
+    def on_data(self, data: bytes) -> None:
         """Decode bytes from the link."""
         self._frames.feed(data)
         while self._lost is None and (frame := self._frames.next()) is not None:
             self._handle_frame(frame)
 
-    def lost(self, error: ConnectionLost) -> None:
+    def on_lost(self, error: ConnectionLost) -> None:
         """Fail all requests, present and future. Only the first call counts."""
         if self._lost is not None:
             return
@@ -190,4 +190,4 @@ class RpcConnection:
     def _give_up(self, problem: str) -> None:
         tail = self.link.stderr_tail if self.link is not None else ""
         reason = f"the daemon's output is not valid protocol: {problem}"
-        self.lost(ProtocolViolation(reason, stderr_tail=tail))
+        self.on_lost(ProtocolError(reason, stderr_tail=tail))

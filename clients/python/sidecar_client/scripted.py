@@ -72,7 +72,7 @@ class ScriptedDaemon:
 
     def send(self, data: bytes) -> None:
         """Send bytes as they are."""
-        asyncio.get_running_loop().call_soon(self._receiver.received, data)
+        asyncio.get_running_loop().call_soon(self._receiver.on_data, data)
 
     def notify(self, method: str, params: Any) -> None:
         """Send a notification."""
@@ -95,7 +95,7 @@ class ScriptedDaemon:
         """End, as a process that crashes does."""
         self.exit_code, self.stderr_tail = exit_code, stderr_tail
         error = ConnectionLost("the daemon died", exit_code=exit_code, stderr_tail=stderr_tail)
-        asyncio.get_running_loop().call_soon(self._receiver.lost, error)
+        asyncio.get_running_loop().call_soon(self._receiver.on_lost, error)
 
     def stop_reading(self) -> None:
         """Stop reading, so that the client's output queues up on its side."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from sidecar.protocol import messages as m
 from sidecar.protocol.codec import from_wire
 from sidecar.protocol.messages import Compaction, ContextFile, ContextUsage, Plan
-from sidecar_client.errors import EventsMissed, SidecarClientError
+from sidecar_client.errors import EventsLost, SidecarClientError
 from sidecar_client.events import GAP, UNREAD, ClientEvent, EventStream
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Session:
                 yield event
             if event.turn_id == turn_id and event.kind in _TURN_ENDS:
                 return
-        raise _closed(self.sid, "end of the turn")
+        raise _early_end(self.sid, "end of the turn")
 
     async def interrupt(self, turn_id: str | None = None) -> m.InterruptResult:
         """Stop *turn_id*, else the running turn; with none running nothing happens."""
@@ -113,7 +113,7 @@ class Session:
 
         Raises:
             TimeoutError: it has not come in *timeout_s* seconds.
-            EventsMissed: it may have come and be lost.
+            EventsLost: it may have come and be lost.
             ConnectionLost: the daemon is gone.
         """
         try:
@@ -132,17 +132,17 @@ class Session:
                 _raise_if_unread(event)
             if kind in (None, event.kind) and (where is None or where(event)):
                 return event
-        raise _closed(self.sid, f"{kind or 'such'} event")
+        raise _early_end(self.sid, f"{kind or 'such'} event")
 
 
 def _blocks(prompt: Prompt) -> tuple[Mapping[str, Any], ...]:
     return ({"type": "text", "text": prompt},) if isinstance(prompt, str) else tuple(prompt)
 
 
-def _closed(sid: str, awaited: str) -> SidecarClientError:
+def _early_end(sid: str, awaited: str) -> SidecarClientError:
     return SidecarClientError(f"session {sid!r}, or this client, was closed and no {awaited} had come")
 
 
 def _raise_if_unread(event: ClientEvent) -> None:
     if event.kind == GAP and event.data["reason"] == UNREAD:
-        raise EventsMissed(event.sid, event.data["from"], event.data["to"])
+        raise EventsLost(event.sid, event.data["from"], event.data["to"])

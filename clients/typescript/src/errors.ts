@@ -3,7 +3,7 @@
  *
  *     SidecarClientError
  *      +- SidecarRequestError   the daemon said no; the connection is fine
- *      +- EventsMissed          events were let go before they were read; the connection is fine
+ *      +- EventsLost          events were let go before they were read; the connection is fine
  *      +- ConnectionLost        the daemon is gone, or the connection is; nothing more will come
  */
 
@@ -40,7 +40,7 @@ export class SidecarRequestError extends SidecarClientError {
 }
 
 /** Events `from` to `to` of a session were let go unread, so that waiting on could wait for ever. */
-export class EventsMissed extends SidecarClientError {
+export class EventsLost extends SidecarClientError {
   constructor(
     readonly sid: string,
     readonly from: number,

@@ -5,7 +5,7 @@
  */
 
 import type { MethodName, Params, Result, SidecarClient } from "./client.js";
-import { EventsMissed, SidecarClientError } from "./errors.js";
+import { EventsLost, SidecarClientError } from "./errors.js";
 import { EventStream, UNREAD, type SessionEvent } from "./events.js";
 import type { Methods } from "./protocol.js";
 
@@ -92,7 +92,7 @@ export class Session {
 
   /**
    * Return the next event of `kind` that `where` accepts; the handle has then read up to it. With
-   * `AbortSignal.timeout(ms)` as `signal` it gives up in time. Rejects with EventsMissed when the event may have
+   * `AbortSignal.timeout(ms)` as `signal` it gives up in time. Rejects with EventsLost when the event may have
    * come and be lost.
    */
   async waitFor<K extends Kind>(
@@ -151,6 +151,6 @@ function isOf<K extends Kind>(kind: K, event: SessionEvent): event is EventOfKin
 
 function throwIfUnread(event: SessionEvent): void {
   if (event.kind === "gap" && event.data.reason === UNREAD) {
-    throw new EventsMissed(event.sid, event.data.from, event.data.to);
+    throw new EventsLost(event.sid, event.data.from, event.data.to);
   }
 }

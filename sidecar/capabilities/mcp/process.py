@@ -22,7 +22,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
 
-from sidecar._internal.env import inherited
+from sidecar._internal.env import copy_environment
 from sidecar._internal.secrets import mask_secrets
 from sidecar.capabilities.bash import child_environment
 from sidecar.capabilities.mcp.contract import ServerHost, StdioServer
@@ -56,7 +56,7 @@ async def run_server(server: StdioServer, host: ServerHost) -> AsyncIterator[Ser
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=host.cwd,
-            env=child_environment(inherited()) | dict(server.env),
+            env=child_environment(copy_environment()) | dict(server.env),
             start_new_session=os.name != "nt",
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
             pass_fds=() if os.name == "nt" else (theirs,),

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import Generic, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
-from sidecar._internal.loading import install_command, loading
+from sidecar._internal.loading import fast_imports, install_command
 from sidecar.llmgateway.contract import gateway_error
 from sidecar.llmgateway.credentials import Credentials, Key
 from sidecar.llmgateway.names import Provider, sdk_of
@@ -85,7 +85,7 @@ class ClientPool(Generic[ClientT]):
             raise gateway_error("unsupported", message, provider=provider.id)
         key = Key(api_key, "the call") if api_key else self._credentials.find(provider)
         endpoint = Endpoint(provider, self.base_url, key)
-        with nullcontext() if module in sys.modules else loading():
+        with nullcontext() if module in sys.modules else fast_imports():
             return endpoint, self._connect(endpoint)
 
 
