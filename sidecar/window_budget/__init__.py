@@ -19,6 +19,7 @@ from sidecar.window_budget.contract import (
     BudgetPolicy,
     BudgetRequest,
     CallEffect,
+    CallEffects,
     CondensePlan,
     CondenseScope,
     FallbackReason,
@@ -28,7 +29,6 @@ from sidecar.window_budget.contract import (
     Summary,
     SummarySource,
     TokenEstimate,
-    ToolEffects,
 )
 from sidecar.window_budget.cut import (
     PrefixMeter,
@@ -121,6 +121,7 @@ __all__ = [
     "BudgetRequest",
     "BudgetResult",
     "CallEffect",
+    "CallEffects",
     "CompactionSummaryMessage",
     "CondensePlan",
     "CondenseScope",
@@ -147,7 +148,6 @@ __all__ = [
     "Summary",
     "SummarySource",
     "TokenEstimate",
-    "ToolEffects",
     "ToolResultMessage",
     "Transcript",
     "UserMessage",

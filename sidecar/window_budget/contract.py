@@ -144,6 +144,7 @@ class CallEffect:
         is_minor: its calls are rarely missed (searches, notes, todo lists); their errors still count.
         is_repeatable: the output can be produced again, so a stale one may be blanked.
         path_arguments: the arguments that may hold the path; the first one with text counts.
+        command_arguments: the arguments that may hold the command line; the first one present counts.
     """
 
     reads: bool = False
@@ -153,7 +154,8 @@ class CallEffect:
     is_minor: bool = False
     is_repeatable: bool = False
     path_arguments: tuple[str, ...] = ("path", "file_path", "filePath", "file")
+    command_arguments: tuple[str, ...] = ("command", "cmd")
 
 
-ToolEffects: TypeAlias = Mapping[str, CallEffect]
+CallEffects: TypeAlias = Mapping[str, CallEffect]
 """The effects of tools, by the tool's name."""

@@ -25,7 +25,7 @@ from operator import attrgetter
 from typing import Protocol, TypeVar
 
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock
-from sidecar.window_budget.contract import ToolEffects
+from sidecar.window_budget.contract import CallEffects
 from sidecar.window_budget.facts import (
     Fact,
     FactKind,
@@ -108,7 +108,7 @@ class FactIndex:
 
     __slots__ = ("_buffer", "_count", "_open_calls", "tools")
 
-    def __init__(self, tools: ToolEffects = TOOL_EFFECTS) -> None:
+    def __init__(self, tools: CallEffects = TOOL_EFFECTS) -> None:
         self.tools = tools
         self._buffer = _FactBuffer()
         self._count = 0
@@ -228,7 +228,7 @@ class _FactBuffer:
         self.groups: dict[tuple[FactKind, str], list[Fact]] = {}
         self.order: dict[FactKind, list[list[Fact]]] = {kind: [] for kind in FactKind}
 
-    def append(self, message: Message, open_calls: dict[str, ToolCallBlock], tools: ToolEffects) -> None:
+    def append(self, message: Message, open_calls: dict[str, ToolCallBlock], tools: CallEffects) -> None:
         """Add *message*; *open_calls* are the calls that still wait for their results."""
         index = len(self.lines)
         self._add_line(flatten_message(message))

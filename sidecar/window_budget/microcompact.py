@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sidecar.llmgateway.contract import TextBlock
-from sidecar.window_budget.contract import CallEffect, ToolEffects
+from sidecar.window_budget.contract import CallEffects
 from sidecar.window_budget.marks import CLEARED_TOOL_RESULT, is_cleared
 from sidecar.window_budget.message import Message, ToolResultMessage, calls_of
 from sidecar.window_budget.tool_use import TOOL_EFFECTS
@@ -21,7 +21,7 @@ DEFAULT_KEEP_RECENT = 6
 _CLEARED = (TextBlock(CLEARED_TOOL_RESULT),)
 
 
-def compactable_tool_names(tools: ToolEffects = TOOL_EFFECTS) -> frozenset[str]:
+def compactable_tool_names(tools: CallEffects = TOOL_EFFECTS) -> frozenset[str]:
     """Return the names of the tools with output that may be blanked, because it can be had again.
 
     >>> "read" in compactable_tool_names(), "todo" in compactable_tool_names()
@@ -51,7 +51,7 @@ def blank_results(
     keep_recent: int,
     *,
     may_blank: Callable[[ToolResultMessage], bool],
-    tools: ToolEffects = TOOL_EFFECTS,
+    tools: CallEffects = TOOL_EFFECTS,
 ) -> tuple[Message, ...] | None:
     """Blank stale results as :func:`clear_stale_tool_results` does, with more say for the caller.
 
@@ -70,7 +70,7 @@ def blank_results(
         owners.update((call.id, call.name) for call in calls_of(message))
         if isinstance(message, ToolResultMessage) and not is_cleared(message):
             owner = owners.get(message.tool_call_id, "")
-            if tools.get(owner, CallEffect()).is_repeatable:
+            if (effect := tools.get(owner)) is not None and effect.is_repeatable:
                 compactable.append((index, message))
     blanked = {
         index: replace(result, content=_CLEARED)

@@ -267,7 +267,7 @@ def parse_digest(text: str) -> PreviousDigest:
 def _candidates_of_kind(
     kind: FactKind, index: FactIndex, before: int, previous: PreviousDigest
 ) -> Iterator[FactCandidate]:
-    """Yield the facts of the index, then those of the earlier digests."""
+    """Yield the facts of the index, then the facts of earlier digests."""
     earlier = [fact for fact in previous.facts if fact.kind is kind]
     earlier = [replace(fact, index=position - len(earlier)) for position, fact in enumerate(earlier)]
     ranked = index.rank(kind, before)

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sidecar.llmgateway.contract import TextBlock
-from sidecar.window_budget.contract import ToolEffects
+from sidecar.window_budget.contract import CallEffects
 from sidecar.window_budget.estimate import chars_in, estimate_message_tokens, estimate_tokens
 from sidecar.window_budget.marks import CLEARED_TOOL_RESULT
 from sidecar.window_budget.message import (
@@ -63,7 +63,7 @@ def fit_tail(
     *,
     room: int | None,
     reserve: int,
-    tools: ToolEffects = TOOL_EFFECTS,
+    tools: CallEffects = TOOL_EFFECTS,
 ) -> Tail:
     """Return *messages* made to fit *room*, in the same order and number.
 
@@ -100,7 +100,7 @@ def fit_tail(
 
 
 def clip_bodies(
-    messages: Sequence[Message], max_tokens: int, tools: ToolEffects = TOOL_EFFECTS
+    messages: Sequence[Message], max_tokens: int, tools: CallEffects = TOOL_EFFECTS
 ) -> tuple[Message, ...]:
     """Return *messages* with their largest bodies cut until all together cost at most *max_tokens*.
 
@@ -154,7 +154,7 @@ def file_cut_marker(path: str) -> str:
 
 
 def _cut_bodies_and_prompt(
-    messages: tuple[Message, ...], prompt: int | None, room: int, reserve: int, tools: ToolEffects
+    messages: tuple[Message, ...], prompt: int | None, room: int, reserve: int, tools: CallEffects
 ) -> tuple[Message, ...]:
     """Return *messages* with giant bodies cut, and the prompt only if that is not enough."""
     limit = room - reserve

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from sidecar.llmgateway.contract import ToolCallBlock
-from sidecar.window_budget.contract import CallEffect, ToolEffects
+from sidecar.window_budget.contract import CallEffect, CallEffects
 from sidecar.window_budget.facts import Fact, FactKind, error_line
 from sidecar.window_budget.text import compact_json, one_line
 
@@ -26,6 +26,7 @@ EXCERPT_LINES = 60
 OUTCOME_CHARS = 400
 """How far into a body, from either end, an exit code is looked for."""
 
+_UNDECLARED = CallEffect()
 _READS = CallEffect(reads=True)
 _EDITS = CallEffect(writes="part")
 _WRITES = CallEffect(writes="whole")
@@ -45,13 +46,13 @@ _NAMES: Final = (
     (_RUNS, "local_shell_call"),
     (_LOOKS, "grep find ls glob rg grep_search list_dir find_file websearch"),
     (_LOOKS, "todo todowrite todoread think wait write_stdin update_plan"),
-    (CallEffect(), "webfetch"),
+    (_UNDECLARED, "webfetch"),
 )
 _REPEATABLE: Final = frozenset(
     {"read", "grep", "find", "ls", "glob", "bash", "websearch", "webfetch", "edit", "write"}
 )
 
-TOOL_EFFECTS: Final[ToolEffects] = MappingProxyType(
+TOOL_EFFECTS: Final[CallEffects] = MappingProxyType(
     {
         name: replace(effect, is_repeatable=name in _REPEATABLE)
         for effect, names in _NAMES
@@ -111,14 +112,15 @@ class WriteCall:
     is_whole: bool
 
 
-def effect_of(tools: ToolEffects, name: str) -> CallEffect:
+def effect_of(tools: CallEffects, name: str) -> CallEffect:
     """Return the effect of the tool *name*; the prefix of its server and letter case do not count.
 
     >>> effect_of(TOOL_EFFECTS, "mcp__fs__Read_File").reads
     True
     """
-    plain = name.rpartition("__")[2].rpartition(".")[2].casefold()
-    return tools.get(name) or tools.get(plain) or CallEffect()
+    if (exact := tools.get(name)) is not None:
+        return exact
+    return tools.get(name.rpartition("__")[2].rpartition(".")[2].casefold(), _UNDECLARED)
 
 
 def path_of(call: ToolCallBlock, effect: CallEffect) -> str | None:
@@ -129,7 +131,7 @@ def path_of(call: ToolCallBlock, effect: CallEffect) -> str | None:
     return next((value for value in found if isinstance(value, str) and value.strip()), None)
 
 
-def read_of(call: ToolCallBlock, index: int, tools: ToolEffects = TOOL_EFFECTS) -> ReadCall | None:
+def read_of(call: ToolCallBlock, index: int, tools: CallEffects = TOOL_EFFECTS) -> ReadCall | None:
     """Return the file that *call* read, or None when it is no read of a file.
 
     Args:
@@ -148,7 +150,7 @@ def read_of(call: ToolCallBlock, index: int, tools: ToolEffects = TOOL_EFFECTS) 
     return ReadCall(index, call.name, FileRange(path, offset, limit))
 
 
-def writes_of(call: ToolCallBlock, index: int, tools: ToolEffects = TOOL_EFFECTS) -> Iterator[WriteCall]:
+def writes_of(call: ToolCallBlock, index: int, tools: CallEffects = TOOL_EFFECTS) -> Iterator[WriteCall]:
     """Yield the files that *call* changed.
 
     Args:
@@ -168,7 +170,7 @@ def writes_of(call: ToolCallBlock, index: int, tools: ToolEffects = TOOL_EFFECTS
 
 
 def facts_of_call(
-    call: ToolCallBlock, body: str, index: int, *, is_error: bool, tools: ToolEffects = TOOL_EFFECTS
+    call: ToolCallBlock, body: str, index: int, *, is_error: bool, tools: CallEffects = TOOL_EFFECTS
 ) -> Iterator[Fact]:
     """Yield the facts of *call* and its result.
 
@@ -181,7 +183,7 @@ def facts_of_call(
         tools: the effects of the tools.
     """
     effect = effect_of(tools, call.name)
-    command = _command_of(call) if effect.runs else None
+    command = _command_of(call, effect) if effect.runs else None
     found = _EXIT_CODE.search(body[:OUTCOME_CHARS]) or _EXIT_CODE.search(body[-OUTCOME_CHARS:])
     code = int(found.group(1)) if command is not None and found else None
     failed = is_error or bool(code)
@@ -230,11 +232,11 @@ def _is_undeclared(effect: CallEffect) -> bool:
     return not (effect.reads or effect.writes or effect.patches or effect.runs or effect.is_minor)
 
 
-def _command_of(call: ToolCallBlock) -> str | None:
+def _command_of(call: ToolCallBlock, effect: CallEffect) -> str | None:
     """Return the command line among a shell tool's arguments, or None when it has none."""
     if not isinstance(call.input, Mapping):
         return None
-    value = next((call.input[name] for name in ("command", "cmd") if name in call.input), None)
+    value = next((call.input[name] for name in effect.command_arguments if name in call.input), None)
     if isinstance(value, list | tuple):
         value = " ".join(map(str, value))
     return one_line(value, COMMAND_CHARS) if isinstance(value, str) and value.strip() else None

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import overload
 
-from sidecar.window_budget.contract import ToolEffects
+from sidecar.window_budget.contract import CallEffects
 from sidecar.window_budget.cut import PrefixMeter
 from sidecar.window_budget.fact_index import FactIndex
 from sidecar.window_budget.message import Message
@@ -36,7 +36,7 @@ class Transcript(Sequence[Message]):
     meter: PrefixMeter
     facts: FactIndex
 
-    def __init__(self, tools: ToolEffects = TOOL_EFFECTS) -> None:
+    def __init__(self, tools: CallEffects = TOOL_EFFECTS) -> None:
         self._items = []
         self.meter = PrefixMeter()
         self.facts = FactIndex(tools)
