@@ -8,9 +8,9 @@ its length.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import overload
 
+from sidecar.conversation.sequence import AppendOnlySeq
 from sidecar.window_budget.contract import CallEffects
 from sidecar.window_budget.cut import PrefixMeter
 from sidecar.window_budget.fact_index import FactIndex
@@ -30,14 +30,14 @@ class Transcript(Sequence[Message]):
     (1, 2, 14)
     """
 
-    __slots__ = ("_items", "facts", "meter")
+    __slots__ = ("_messages", "facts", "meter")
 
-    _items: list[Message]
+    _messages: AppendOnlySeq[Message]
     meter: PrefixMeter
     facts: FactIndex
 
     def __init__(self, tools: CallEffects = TOOL_EFFECTS) -> None:
-        self._items = []
+        self._messages = AppendOnlySeq()
         self.meter = PrefixMeter()
         self.facts = FactIndex(tools)
 
@@ -49,30 +49,24 @@ class Transcript(Sequence[Message]):
     def extend(self, messages: Iterable[Message]) -> Transcript:
         """Return this transcript followed by *messages*; this one stays as it is."""
         new = tuple(messages)
-        longer = Transcript()
-        longer._items = self._items if len(self._items) == len(self) else self._items[: len(self)]
-        longer._items.extend(new)
+        longer: Transcript = object.__new__(Transcript)
+        longer._messages = self._messages.extended(new)
         longer.meter = self.meter.extend(new)
         longer.facts = self.facts.extend(new)
         return longer
 
     def __len__(self) -> int:
-        return len(self.meter)
+        return len(self._messages)
 
     @overload
     def __getitem__(self, index: int) -> Message: ...
     @overload
     def __getitem__(self, index: slice) -> tuple[Message, ...]: ...
     def __getitem__(self, index: int | slice) -> Message | tuple[Message, ...]:
-        positions = range(len(self))[index]
-        if isinstance(positions, int):
-            return self._items[positions]
-        if positions.step == 1:
-            return tuple(self._items[positions.start : positions.stop])
-        return tuple(self._items[position] for position in positions)
+        return self._messages[index]
 
     def __iter__(self) -> Iterator[Message]:
-        return islice(iter(self._items), len(self))
+        return iter(self._messages)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Transcript | tuple | list):
