@@ -19,11 +19,8 @@ from sidecar.llmgateway.contract import CostSheet, Modality, ModelCard
 from sidecar.llmgateway.families import Family, family_of, is_of_family
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, Providers, parse_name
 
-__all__ = ["BUILT_IN", "MOCK_CARD", "OFFLINE_CARD", "Catalog", "card_of", "get_card", "published_card"]
-
 _OUTPUT_SHARE: Final = 4
 _MAX_OUTPUT: Final = 32_768
-"""The longest answer of a model with only a known window: a quarter of the window, and at most this."""
 
 _FREE: Final = CostSheet(input_per_mtok=0.0, output_per_mtok=0.0)
 
@@ -111,6 +108,15 @@ def published_card(name: str, providers: Providers = PROVIDERS_BY_NAME) -> Model
     return None if provider is None else _card(name, provider, name, found, family)
 
 
+def output_limit(window: int) -> int:
+    """Return the longest answer, in tokens, of a model with only a known *window*: a quarter, 32,768 at most.
+
+    >>> output_limit(8_192), output_limit(1_000_000)
+    (2048, 32768)
+    """
+    return min(max(1, window // _OUTPUT_SHARE), _MAX_OUTPUT)
+
+
 def card_of(name: str, provider: Provider, model: str) -> ModelCard | None:
     """Return the card of *model* as *provider* serves it, under the id *name*, or None."""
     found = _find(model, provider.published_as) if provider.published_as else None
@@ -171,7 +177,7 @@ def _card(
         provider.api,
         (found.display_name if found is not None else None) or model,
         context_window=window,
-        max_output_tokens=family.max_output if family else min(window // _OUTPUT_SHARE, _MAX_OUTPUT),
+        max_output_tokens=family.max_output if family else output_limit(window),
         modalities=modalities,
         reasoning=family is not None and family.reasoning,
         cost=found.cost if found is not None else CostSheet(0.0, 0.0),

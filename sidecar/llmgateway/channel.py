@@ -136,7 +136,7 @@ class _Fold:
         if self.text:
             prose.append(TextBlock("".join(self.text)))
         calls = (
-            ToolCallBlock(call_id, name, _parsed("".join(self.arguments.get(call_id, ()))))
+            ToolCallBlock(call_id, name, parse_arguments("".join(self.arguments.get(call_id, ()))))
             for call_id, name in self.names.items()
         )
         return (*prose, *calls)
@@ -146,7 +146,12 @@ def _stop(stop: StopReason, has_calls: bool) -> StopReason:
     return "tool_calls" if has_calls and stop == "complete" else stop
 
 
-def _parsed(raw: str) -> Any:
+def parse_arguments(raw: str) -> Any:
+    """Return the JSON value of the argument text *raw*; blank text is ``{}``, malformed text stays as it is.
+
+    >>> parse_arguments('{"a": 1}'), parse_arguments(" "), parse_arguments('{"a": ')
+    ({'a': 1}, {}, '{"a": ')
+    """
     if not raw.strip():
         return {}
     try:

@@ -80,6 +80,15 @@ class _ProviderEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     api: Literal["openai-chat", "openai-responses", "anthropic-messages", "google-generate"] = "openai-chat"
     key_env: str | None = None
 
+    def provider(self, name: str) -> Provider:
+        """Return the provider *name* with these settings. Raises ValueError for a wrong one."""
+        if ":" in name or not name:
+            raise ValueError(f"a provider cannot be called {name!r}; a name has no colon")
+        if not self.base_url.startswith(("http://", "https://")):
+            raise ValueError(f"providers.{name}.base_url must begin with http:// or https://")
+        keys = (self.key_env,) if self.key_env else ()
+        return Provider(name, self.api, self.base_url, key_env=keys, needs_key=bool(keys))
+
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model: str | None = None
@@ -129,7 +138,7 @@ def read_settings(home: Path) -> ModelSettings:
 
 
 def read_folder_settings(folder: Path, trusted: tuple[str, ...]) -> ModelSettings:
-    """Return the settings in ``.sidecar.toml`` of *folder*; those that it may not set become a problem."""
+    """Return the settings in ``.sidecar.toml`` of *folder*; a setting that it may not make is a problem."""
     path = folder / FOLDER_FILE
     found = replace(_read(path, lambda: read_project_text(path, (folder,), SETTINGS_LIMIT_BYTES)), trusted=())
     trusted_folders = {Path(each).expanduser().resolve() for each in trusted}
@@ -159,7 +168,7 @@ def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
             thinking=file.thinking,
             max_output_tokens=file.max_output_tokens,
             models=file.models,
-            providers={name: _provider(name, entry) for name, entry in file.providers.items()},
+            providers={name: entry.provider(name) for name, entry in file.providers.items()},
             trusted=tuple(file.trusted),
         )
     except FileAccessError as problem:
@@ -185,12 +194,3 @@ def is_nested_too_deep(text: str) -> bool:
         if depth > MAX_NESTING:
             return True
     return _LONG_KEY.search(structure) is not None
-
-
-def _provider(name: str, entry: _ProviderEntry) -> Provider:
-    if ":" in name or not name:
-        raise ValueError(f"a provider cannot be called {name!r}; a name has no colon")
-    if not entry.base_url.startswith(("http://", "https://")):
-        raise ValueError(f"providers.{name}.base_url must begin with http:// or https://")
-    keys = (entry.key_env,) if entry.key_env else ()
-    return Provider(name, entry.api, entry.base_url, key_env=keys, needs_key=bool(keys))

@@ -1,4 +1,4 @@
-"""Diagnostics of a user's model setup: sentences on what is set, what is missing, and what to do next.
+"""Diagnostics of a user's model setup: sentences on settings, on missing parts, and on the next step.
 
 They read settings and list the models of local servers; no model is called, and no key is shown.
 """
@@ -14,7 +14,7 @@ from typing import Final
 from sidecar._internal.env import read_raw
 from sidecar._internal.loading import install_command
 from sidecar.llmgateway.catalog import OFFLINE_CARD
-from sidecar.llmgateway.config import CONFIG_FILE, FOLDER_FILE, ModelSettings
+from sidecar.llmgateway.config import CONFIG_FILE, FOLDER_FILE
 from sidecar.llmgateway.contract import GatewayError
 from sidecar.llmgateway.credentials import AUTH_FILE, Credentials, how_to_set
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, sdk_of
@@ -36,15 +36,26 @@ class Diagnostic:
 
 
 async def diagnose_models(home: Path, folder: Path) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics for a session in *folder* of the user whose state is in *home*.
+    """Return the diagnostics for a session in *folder*; *home* is the user's state directory.
 
     Never raises, and takes no more than a few seconds.
     """
     setup = ModelSetup.of_user(home)
     models = await ModelRegistry(setup=setup).at(folder)
     await models.ready(models.default)
-    local = await asyncio.to_thread(lambda: list(_setup_diagnostics(models, setup.credentials, home, folder)))
-    return (*local, *await _server_diagnostics(models.settings))
+    found = await asyncio.to_thread(lambda: list(_setup_diagnostics(models, setup.credentials, home, folder)))
+    known = {**PROVIDERS_BY_NAME, **models.settings.providers}.values()
+    addresses = [(each.id, address_of(each).base_url) for each in known if each.base_url]
+    local = {name: url for name, url in addresses if url is not None and is_local(url)}
+    lists = await asyncio.gather(*(list_models(url) for url in local.values()))
+    answering: list[Diagnostic] = []
+    for (name, url), names in zip(local.items(), lists, strict=True):
+        if names is not None:
+            shown = ", ".join(names[:_MODELS_SHOWN]) + (", ..." if len(names) > _MODELS_SHOWN else "")
+            text = f"answers at {url} with {shown or 'no model'}; use it with {name}:MODEL"
+            answering.append(Diagnostic(name, text))
+    none = Diagnostic("local servers", f"none answers ({', '.join(local)})")
+    return (*found, *(answering or (none,)))
 
 
 def _setup_diagnostics(
@@ -65,7 +76,15 @@ def _setup_diagnostics(
         yield Diagnostic("keys", f"the environment, {_with_absence(home / AUTH_FILE)}, {keyring}")
     main = [PROVIDERS_BY_NAME[name] for name in _MAIN if name not in models.settings.providers]
     for provider in (*main, *models.settings.providers.values()):
-        yield _provider_diagnostic(provider, keys)
+        # A main provider is listed in any case: it may be missing, or have no key.
+        is_main = provider.id in _MAIN
+        if not is_installed(provider):
+            extra, _ = sdk_of(provider)
+            yield Diagnostic(provider.id, f"not installed; run: {install_command(extra)}", is_well=is_main)
+            continue
+        key = _key_diagnostic(provider, keys)
+        text = f"{key.text}; use it with {provider.id}:MODEL" if key.is_well else key.text
+        yield Diagnostic(provider.id, text, key.is_well or is_main)
 
 
 def _with_absence(path: Path) -> str:
@@ -91,17 +110,6 @@ def _model_diagnostic(subject: str, models: ModelRegistry, keys: Credentials, na
     return Diagnostic(subject, text, key.is_well)
 
 
-def _provider_diagnostic(provider: Provider, keys: Credentials) -> Diagnostic:
-    # A main provider is listed in any case: it may be missing, or have no key.
-    is_main = provider.id in _MAIN
-    if not is_installed(provider):
-        extra, _ = sdk_of(provider)
-        return Diagnostic(provider.id, f"not installed; run: {install_command(extra)}", is_well=is_main)
-    key = _key_diagnostic(provider, keys)
-    text = f"{key.text}; use it with {provider.id}:MODEL" if key.is_well else key.text
-    return Diagnostic(provider.id, text, key.is_well or is_main)
-
-
 def _key_diagnostic(provider: Provider, keys: Credentials) -> Diagnostic:
     try:
         key = keys.find(provider)
@@ -115,18 +123,3 @@ def _key_diagnostic(provider: Provider, keys: Credentials) -> Diagnostic:
     if provider.needs_key:
         return Diagnostic("", f"no key; {how_to_set(provider)}", is_well=False)
     return Diagnostic("", "no key, and none is needed")
-
-
-async def _server_diagnostics(settings: ModelSettings) -> tuple[Diagnostic, ...]:
-    """Return the local servers that answer, with their models."""
-    known = {**PROVIDERS_BY_NAME, **settings.providers}.values()
-    addresses = [(each.id, address_of(each).base_url) for each in known if each.base_url]
-    local = {name: url for name, url in addresses if url is not None and is_local(url)}
-    lists = await asyncio.gather(*(list_models(url) for url in local.values()))
-    answering: list[Diagnostic] = []
-    for (name, url), models in zip(local.items(), lists, strict=True):
-        if models is not None:
-            shown = ", ".join(models[:_MODELS_SHOWN]) + (", ..." if len(models) > _MODELS_SHOWN else "")
-            text = f"answers at {url} with {shown or 'no model'}; use it with {name}:MODEL"
-            answering.append(Diagnostic(name, text))
-    return tuple(answering) or (Diagnostic("local servers", f"none answers ({', '.join(local)})"),)

@@ -97,7 +97,12 @@ def stream(
         try:
             return factory(card)(conversation, options)
         except GatewayError as error:
-            return _error_channel(error)
+            emission = ErrorEmission(error)
+
+            async def failed() -> AsyncIterator[Emission]:
+                yield emission
+
+            return channel_of(failed)
     if card is None:
         known = ", ".join(each.id for each in catalog.cards)
         hint = f"known models: {known}, and provider:model, such as openai:gpt-5"
@@ -128,12 +133,5 @@ def _call_once(
                 yield emission
         finally:
             await close()
-
-    return channel_of(emissions)
-
-
-def _error_channel(error: GatewayError) -> Channel:
-    async def emissions() -> AsyncIterator[Emission]:
-        yield ErrorEmission(error)
 
     return channel_of(emissions)

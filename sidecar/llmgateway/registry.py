@@ -35,7 +35,7 @@ _OUTPUT_TOKENS = 4_096
 class ModelSetup:
     """The keys, connections and settings that the registries of all folders share.
 
-    *base* are the settings below those of a folder, *upper* those above. *windows* were published by servers.
+    The settings of a folder override *base*, and *upper* overrides them. *windows* were published by servers.
     """
 
     credentials: Credentials
@@ -46,7 +46,7 @@ class ModelSetup:
 
     @classmethod
     def of_user(cls, home: Path) -> ModelSetup:
-        """Return the setup of the user whose state is in *home*; reads files."""
+        """Return the setup of a user with the state directory *home*; reads files."""
         credentials = Credentials(home, system_keyring())
         return cls(
             credentials=credentials,
@@ -116,12 +116,27 @@ class ModelRegistry:
         return route.provider if route is not None else None
 
     def invoker(self, model_id: str) -> Invoke:
-        """Return the invoker of *model_id*; without a provider it emits an ``unsupported`` error."""
+        """Return the invoker of *model_id*; without a provider it emits an ``unsupported`` error.
+
+        Options that a call leaves open come from the settings.
+        """
         route = self._route(model_id)
         if route is None:
             return partial(stream, model_id, catalog=self.catalog, providers=self.providers)
         card = self.card(model_id) or route.bare_card
-        return self._with_settings(self._setup.served.invoker(card, route.provider))
+        invoke, settings = self._setup.served.invoker(card, route.provider), self.settings
+        if settings.thinking is None and settings.max_output_tokens is None:
+            return invoke
+
+        def call(conversation: Conversation, options: StreamOptions) -> Channel:
+            completed = replace(
+                options,
+                thinking=options.thinking or settings.thinking,
+                max_output_tokens=options.max_output_tokens or settings.max_output_tokens,
+            )
+            return invoke(conversation, completed)
+
+        return call
 
     def summarizer(self, model_id: str) -> tuple[Invoke, ModelCard | None]:
         """Return the invoker that condenses conversations of *model_id*, and the card that prompts must fit.
@@ -147,7 +162,24 @@ class ModelRegistry:
         """Load the cards of all names, and fetch the window of *model_id* from its server. Never raises."""
         used = {model_id, self.settings.summarizer or model_id}
         await asyncio.to_thread(lambda: [self.card(name) for name in {*used, *self.names()}])
-        await asyncio.gather(*(self._fetch_window(name) for name in used))
+        setup = self._setup
+
+        async def learn(name: str) -> None:
+            route = self._route(name)
+            address = address_of(route.provider).base_url if route is not None else None
+            if route is None or address is None or route in setup.windows:
+                return
+            if is_local(address) or self.card(name) is None:
+                try:
+                    key = await asyncio.to_thread(setup.credentials.find, route.provider)
+                except Exception:
+                    # The call itself reports a broken key; the window is fetched without one.
+                    key = None
+                window = await fetch_window(address, route.model, key.value if key is not None else None)
+                if window is not None:
+                    setup.windows[route] = window
+
+        await asyncio.gather(*map(learn, used))
 
     def learn_window(self, model_id: str, tokens: int) -> None:
         """Use *tokens*, which a refusal named, as the window of *model_id* unless one is known."""
@@ -158,21 +190,6 @@ class ModelRegistry:
     def _route(self, model_id: str) -> Route | None:
         """Return the route of *model_id*, None when the catalogue has it."""
         return self._routes.find(model_id) if self.catalog.get(model_id) is None else None
-
-    async def _fetch_window(self, model_id: str) -> None:
-        route = self._route(model_id)
-        address = address_of(route.provider).base_url if route is not None else None
-        if route is None or address is None or route in self._setup.windows:
-            return
-        if is_local(address) or self.card(model_id) is None:
-            try:
-                key = await asyncio.to_thread(self._setup.credentials.find, route.provider)
-            except Exception:
-                # The call itself reports a broken key; the window is fetched without one.
-                key = None
-            window = await fetch_window(address, route.model, key.value if key is not None else None)
-            if window is not None:
-                self._setup.windows[route] = window
 
     async def at(self, folder: Path) -> ModelRegistry:
         """Return the registry for sessions in *folder*, with the settings of that folder."""
@@ -213,27 +230,11 @@ class ModelRegistry:
                 cost=CostSheet(0.0, 0.0),
             )
             self.catalog = self.catalog.with_cards([card])
-            self.providers = {**self.providers, provider: _constant_factory(model)}
 
-    def _with_settings(self, invoke: Invoke) -> Invoke:
-        """Return *invoke* with the options of the settings for those that a call leaves open."""
-        settings = self.settings
-        if settings.thinking is None and settings.max_output_tokens is None:
-            return invoke
+            def factory(card: ModelCard, model: Invoke = model) -> Invoke:
+                return model
 
-        def call(conversation: Conversation, options: StreamOptions) -> Channel:
-            completed = replace(
-                options,
-                thinking=options.thinking or settings.thinking,
-                max_output_tokens=options.max_output_tokens or settings.max_output_tokens,
-            )
-            return invoke(conversation, completed)
-
-        return call
-
-
-def _constant_factory(invoke: Invoke) -> ProviderFactory:
-    return lambda card: invoke
+            self.providers = {**self.providers, provider: factory}
 
 
 def _tokens(model_id: str, spec: Mapping[str, Any], name: str, default: int) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from sidecar._internal.env import indusagi_home
-from sidecar.llmgateway.catalog import card_of, published_card
+from sidecar.llmgateway.catalog import card_of, output_limit, published_card
 from sidecar.llmgateway.channel import Invoke
 from sidecar.llmgateway.config import ModelEntry, ModelSettings
 from sidecar.llmgateway.contract import CostSheet, Modality, ModelCard
@@ -19,8 +19,6 @@ from sidecar.llmgateway.credentials import Credentials, system_keyring
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, parse_name
 from sidecar.llmgateway.providers import ProviderModels
 
-_OUTPUT_SHARE: Final = 4
-_MAX_OUTPUT: Final = 32_768
 _FREE: Final = CostSheet(0.0, 0.0)
 _NO_ENTRY: Final = ModelEntry()
 
@@ -51,7 +49,7 @@ class Route:
 
 
 class Routes:
-    """The names that can be served. *windows* are those that servers published, by route; it may grow."""
+    """The names that can be served. *windows*, published by servers, are in tokens by route; it may grow."""
 
     def __init__(
         self, settings: ModelSettings | None = None, windows: Mapping[Route, int] | None = None
@@ -98,8 +96,8 @@ class Routes:
             return None
         if card is None or card.context_window != window:
             known = card or route.bare_card
-            most = card.max_output_tokens if card is not None else _MAX_OUTPUT
-            limit = min(most, max(1, window // _OUTPUT_SHARE))
+            guess = output_limit(window)
+            limit = min(card.max_output_tokens, guess) if card is not None else guess
             card = replace(known, context_window=window, max_output_tokens=limit)
         modalities: tuple[Modality, ...] = ("text", "image") if entry.images else ("text",)
         cost = entry.cost

@@ -224,7 +224,7 @@ def _edit(intent: Intent, tools: OfferedTools) -> Iterator[PlannedCall]:
 
 
 def _search_missing_files(known: Sequence[Lookup], tools: OfferedTools) -> Iterator[PlannedCall]:
-    """Yield searches for files that are not at the path in the prompt, and reads of those that were found."""
+    """Yield searches for files that are not at the path in the prompt, and a read of each that was found."""
     for lookup in known:
         name = lookup.file_name
         if name is None:

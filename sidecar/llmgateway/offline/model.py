@@ -67,7 +67,12 @@ def offline_model(
     def invoke(conversation: Conversation, options: StreamOptions) -> Channel:
         async def emissions() -> AsyncIterator[Emission]:
             reaction = cut_to(react(conversation, options), options.max_output_tokens)
-            for emission in _deltas(reaction, words_per_delta):
+            pieces = re.findall(rf"(?:\S*\s+){{1,{words_per_delta}}}|\S+\Z", reaction.text)
+            deltas: list[Emission] = [TextEmission(piece) for piece in pieces]
+            for block in reaction.calls:
+                raw = json.dumps(block.input, ensure_ascii=False)
+                deltas += (ToolCallStartEmission(block.id, block.name), ToolCallDeltaEmission(block.id, raw))
+            for emission in deltas:
                 if options.cancel is not None and options.cancel.cancelled:
                     error = gateway_error("aborted", "the call was cancelled", provider="offline")
                     yield ErrorEmission(error)
@@ -182,14 +187,6 @@ def cut_to(reaction: Reaction, max_output_tokens: int | None) -> Reaction:
         calls.append(call)
     whole = len(text) == len(reaction.text) and len(calls) == len(reaction.calls)
     return reaction if whole else replace(reaction, text=text, calls=tuple(calls), stop="max_output")
-
-
-def _deltas(reaction: Reaction, words_per_delta: int) -> Iterator[Emission]:
-    pieces = re.findall(rf"(?:\S*\s+){{1,{words_per_delta}}}|\S+\Z", reaction.text)
-    yield from map(TextEmission, pieces)
-    for call in reaction.calls:
-        yield ToolCallStartEmission(call.id, call.name)
-        yield ToolCallDeltaEmission(call.id, json.dumps(call.input, ensure_ascii=False))
 
 
 def _estimate_usage(conversation: Conversation, reaction: Reaction) -> Usage:

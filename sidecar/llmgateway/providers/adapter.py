@@ -10,8 +10,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from sidecar.llmgateway.contract import Conversation, ModelCard, StreamOptions
-from sidecar.llmgateway.credentials import Key
+from sidecar.llmgateway.contract import Conversation, GatewayError, ModelCard, StreamOptions, gateway_error
+from sidecar.llmgateway.credentials import Key, how_to_set
 from sidecar.llmgateway.names import Provider
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions
 from sidecar.llmgateway.providers.failures import ProviderFailure
@@ -33,6 +33,11 @@ class Endpoint:
     base_url: str | None = None
     key: Key | None = None
 
+    def missing_key_error(self) -> GatewayError:
+        """Return the error of a call without a key."""
+        name = self.provider.id
+        return gateway_error("auth", f"no key for {name}; {how_to_set(self.provider)}", provider=name)
+
 
 @dataclass(frozen=True, slots=True)
 class SdkClient(Generic[ClientT]):
@@ -50,6 +55,11 @@ class ModelCall:
     options: StreamOptions
     card: ModelCard
     endpoint: Endpoint
+
+    def sampling(self) -> SdkArguments:
+        """Return the arguments for sampling that the call sets, under the names of all formats."""
+        knobs = {"temperature": self.options.temperature, "top_p": self.options.top_p}
+        return {name: value for name, value in knobs.items() if value is not None}
 
 
 class ChunkReader(Protocol[ChunkT_contra]):
@@ -83,7 +93,7 @@ class Adapter(Protocol[ClientT, ChunkT]):
         ...
 
     def request(self, call: ModelCall) -> SdkArguments:
-        """Return the arguments of *call*, whose conversation keeps the rules."""
+        """Return the arguments of *call*, with a conversation that keeps the rules."""
         ...
 
     def open(

@@ -27,9 +27,7 @@ from sidecar.llmgateway.contract import (
     ToolResultBlock,
     Turn,
     Usage,
-    gateway_error,
 )
-from sidecar.llmgateway.credentials import how_to_set
 from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall, SdkArguments, SdkClient
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions
 from sidecar.llmgateway.providers.failures import ProviderFailure
@@ -105,8 +103,7 @@ class AnthropicMessages:
         except CredentialsError:
             has_credentials = False
         if not has_credentials:
-            name = endpoint.provider.id
-            raise gateway_error("auth", f"no key for {name}; {how_to_set(endpoint.provider)}", provider=name)
+            raise endpoint.missing_key_error()
         # It loads its types when first looked at.
         _ = client.messages
         return SdkClient(client, client.close)
@@ -134,8 +131,7 @@ class AnthropicMessages:
             request |= thinking_arguments(model, options.thinking, max_tokens)
         if "thinking" not in request and takes_sampling(model):
             # The SDK has no arguments for them any more; the models that take them still do.
-            knobs = {"temperature": options.temperature, "top_p": options.top_p}
-            request["extra_body"] = {name: value for name, value in knobs.items() if value is not None}
+            request["extra_body"] = call.sampling()
         return request
 
     @asynccontextmanager
@@ -231,7 +227,7 @@ class _Reader:
 
 
 def anthropic_messages(turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
-    """Yield messages whose roles alternate; a user message has its tool results first."""
+    """Yield messages of alternating roles; a user message has its tool results first."""
     for is_assistant, group in groupby(turns, lambda turn: isinstance(turn, AssistantTurn)):
         content = [part for turn in group for block in turn.blocks if (part := _part(block)) is not None]
         while is_assistant and content and "thinking" in content[-1]["type"]:

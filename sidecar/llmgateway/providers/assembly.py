@@ -9,11 +9,11 @@ checked here, once for every format, so that nothing behind the gateway meets a 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from sidecar.llmgateway.channel import parse_arguments
 from sidecar.llmgateway.contract import (
     Block,
     DoneEmission,
@@ -65,12 +65,7 @@ class _OpenCall:
     is_emitted: bool = False
 
     def block(self) -> Block:
-        raw = "".join(self.deltas)
-        try:
-            value: Any = json.loads(raw) if raw.strip() else {}
-        except (ValueError, RecursionError):
-            value = raw
-        return ToolCallBlock(self.call_id, self.name, value)
+        return ToolCallBlock(self.call_id, self.name, parse_arguments("".join(self.deltas)))
 
 
 class Assembly:

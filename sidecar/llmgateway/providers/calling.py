@@ -174,7 +174,7 @@ class ProviderModel(Generic[ClientT, ChunkT]):
     """The model of *card*, called through *adapter*; a ``ModelInvoker`` of ``sidecar.runtime.contract``.
 
     It never raises, and cancels at once wherever it waits. Signatures that the provider has refused are
-    remembered: a conversation whose beginning was condensed costs one refusal, not one for each call.
+    remembered: after a compaction they cost one refusal, not one for each call.
     """
 
     def __init__(
@@ -193,29 +193,30 @@ class ProviderModel(Generic[ClientT, ChunkT]):
 
     def __call__(self, conversation: Conversation, options: StreamOptions) -> Channel:
         """Return the channel of one call; reading it again makes the call again."""
-        return channel_of(lambda: self._call(conversation, options))
 
-    async def _call(self, conversation: Conversation, options: StreamOptions) -> AsyncIterator[Emission]:
-        attempt, has_emitted = 0, False
-        with CancelScope(options.cancel) as scope:
-            try:
-                while True:
-                    attempt += 1
-                    try:
-                        async with aclosing(self._attempt(conversation, options, scope)) as emissions:
-                            async for emission in emissions:
-                                has_emitted = True
-                                yield emission
-                        return
-                    except GatewayError as error:
-                        failed = error
-                    # An emission may have been shown or acted on; after one the failure is final.
-                    if has_emitted or not await self._wait_to_retry(attempt, failed, options, scope):
-                        yield ErrorEmission(failed)
-                        return
-            except CallCancelledError:
-                name = self._card.provider
-                yield ErrorEmission(gateway_error("aborted", "the call was cancelled", provider=name))
+        async def emissions() -> AsyncIterator[Emission]:
+            attempt, has_emitted = 0, False
+            with CancelScope(options.cancel) as scope:
+                try:
+                    while True:
+                        attempt += 1
+                        try:
+                            async with aclosing(self._attempt(conversation, options, scope)) as attempted:
+                                async for emission in attempted:
+                                    has_emitted = True
+                                    yield emission
+                            return
+                        except GatewayError as error:
+                            failed = error
+                        # An emission may have been shown or acted on; after one the failure is final.
+                        if has_emitted or not await self._wait_to_retry(attempt, failed, options, scope):
+                            yield ErrorEmission(failed)
+                            return
+                except CallCancelledError:
+                    name = self._card.provider
+                    yield ErrorEmission(gateway_error("aborted", "the call was cancelled", provider=name))
+
+        return channel_of(emissions)
 
     async def _attempt(
         self, conversation: Conversation, options: StreamOptions, scope: CancelScope

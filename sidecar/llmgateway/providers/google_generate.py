@@ -28,9 +28,7 @@ from sidecar.llmgateway.contract import (
     ToolCallBlock,
     ToolResultBlock,
     Turn,
-    gateway_error,
 )
-from sidecar.llmgateway.credentials import how_to_set
 from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall, SdkArguments, SdkClient
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions
 from sidecar.llmgateway.providers.failures import ProviderFailure
@@ -96,9 +94,7 @@ class GoogleGenerate:
             key = endpoint.key.value if endpoint.key is not None else None
             client = Client(api_key=key, http_options=http)
         except ValueError:
-            name = endpoint.provider.id
-            message = f"no key for {name}; {how_to_set(endpoint.provider)}"
-            raise gateway_error("auth", message, provider=name) from None
+            raise endpoint.missing_key_error() from None
         # Both build their types when first used.
         types.GenerateContentConfig(tools=[], system_instruction="")
         types.GenerateContentResponse.model_validate({"candidates": [{"content": {"parts": [{"text": ""}]}}]})
@@ -108,9 +104,8 @@ class GoogleGenerate:
         """Return the arguments of ``models.generate_content_stream``."""
         conversation, options, model = call.conversation, call.options, call.card.wire_id
         config: dict[str, Any] = {
+            **call.sampling(),
             "max_output_tokens": options.max_output_tokens,
-            "temperature": options.temperature,
-            "top_p": options.top_p,
             "automatic_function_calling": {"disable": True},
         }
         if conversation.system:
@@ -234,7 +229,7 @@ def thinking_config(model: str, level: ThinkingLevel) -> dict[str, Any]:
 
 
 def google_contents(turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
-    """Yield contents whose roles alternate."""
+    """Yield contents of alternating roles."""
     names = {
         block.id: block.name for turn in turns for block in turn.blocks if isinstance(block, ToolCallBlock)
     }

@@ -83,8 +83,7 @@ class OpenAIChat:
             # Other servers know only the older of the two names.
             name = "max_completion_tokens" if openai_sdk.is_official(call.endpoint) else "max_tokens"
             request[name] = options.max_output_tokens
-        knobs = {"temperature": options.temperature, "top_p": options.top_p}
-        request |= {name: value for name, value in knobs.items() if value is not None}
+        request |= call.sampling()
         if options.thinking and call.card.reasoning:
             request["reasoning_effort"] = openai_sdk.effort_of(call.card.wire_id, options.thinking)
         return request

@@ -35,7 +35,7 @@ from sidecar.llmgateway.providers.sanitize import WireRules
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
-    from openai.types.responses import Response, ResponseOutputItem, ResponseStreamEvent
+    from openai.types.responses import Response, ResponseStreamEvent
 
 _REASONING: Final = "reasoning"
 _SAMPLE_EVENT: Final = {
@@ -91,8 +91,7 @@ class OpenAIResponses:
         if options.max_output_tokens:
             request["max_output_tokens"] = options.max_output_tokens
         if not card.reasoning:
-            knobs = {"temperature": options.temperature, "top_p": options.top_p}
-            return request | {name: value for name, value in knobs.items() if value is not None}
+            return request | call.sampling()
         request["include"] = ["reasoning.encrypted_content"]
         if options.thinking:
             effort = openai_sdk.effort_of(card.wire_id, options.thinking)
@@ -152,22 +151,19 @@ class _Reader:
                 return assembly.call(chunk.output_index, chunk.item.call_id, chunk.item.name)
             case "response.output_item.added" if chunk.item.type == _REASONING:
                 assembly.open_thinking()
-            case "response.output_item.done":
-                return self._finish_item(chunk.output_index, chunk.item)
+            case "response.output_item.done" if chunk.item.type == "function_call":
+                if not assembly.has_arguments(chunk.output_index):
+                    return assembly.arguments(chunk.output_index, chunk.item.arguments)
+            case "response.output_item.done" if chunk.item.type == _REASONING:
+                if encrypted := chunk.item.encrypted_content:
+                    summary = [part.text for part in chunk.item.summary]
+                    proof = {"id": chunk.item.id, "summary": summary, "encrypted_content": encrypted}
+                    assembly.sign(f"{RESPONSES_MARK}{json.dumps(proof)}")
             case "response.completed" | "response.incomplete" | "response.failed":
                 self._finish(chunk.response)
             case "error":
                 raise ResponseFailedError(chunk.code, chunk.message)
         # Events of other kinds repeat these.
-        return ()
-
-    def _finish_item(self, index: int, item: ResponseOutputItem) -> Emissions:
-        if item.type == "function_call" and not self.assembly.has_arguments(index):
-            return self.assembly.arguments(index, item.arguments)
-        if item.type == _REASONING and item.encrypted_content:
-            summary = [part.text for part in item.summary]
-            proof = {"id": item.id, "summary": summary, "encrypted_content": item.encrypted_content}
-            self.assembly.sign(f"{RESPONSES_MARK}{json.dumps(proof)}")
         return ()
 
     def _finish(self, response: Response) -> None:

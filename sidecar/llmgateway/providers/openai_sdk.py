@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from sidecar.llmgateway.contract import ThinkingLevel, gateway_error
-from sidecar.llmgateway.credentials import how_to_set
+from sidecar.llmgateway.contract import ThinkingLevel
 from sidecar.llmgateway.providers.adapter import Endpoint, SdkClient
 from sidecar.llmgateway.providers.failures import ProviderFailure
 
@@ -33,8 +32,7 @@ def connect(endpoint: Endpoint) -> SdkClient[AsyncOpenAI]:
     from openai import AsyncOpenAI
 
     if endpoint.key is None and endpoint.provider.needs_key:
-        name = endpoint.provider.id
-        raise gateway_error("auth", f"no key for {name}; {how_to_set(endpoint.provider)}", provider=name)
+        raise endpoint.missing_key_error()
     key = endpoint.key.value if endpoint.key is not None else _NO_KEY
     client = AsyncOpenAI(api_key=key, base_url=endpoint.base_url, max_retries=0)
     # Both load their types when first looked at.

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import (
         ModelMessage,
         ModelRequestPart,
-        ModelResponse,
         ModelResponsePart,
         ModelResponseStreamEvent,
     )
@@ -130,8 +129,7 @@ class PydanticAIDirect:
         level = False if options.thinking == "off" else options.thinking
         knobs = {
             "max_tokens": options.max_output_tokens,
-            "temperature": options.temperature,
-            "top_p": options.top_p,
+            **call.sampling(),
             "tool_choice": options.tool_choice if conversation.tools else None,
             "thinking": level if call.card.reasoning else None,
             # The gateway retries, and reports it.
@@ -164,7 +162,15 @@ class PydanticAIDirect:
             async def chunks() -> AsyncIterator[_Chunk]:
                 async for event in stream:
                     yield event
-                yield _end_of(stream.get())
+                response = stream.get()
+                usage = usage_of(
+                    response.usage.input_tokens,
+                    response.usage.output_tokens,
+                    cache_read=response.usage.cache_read_tokens,
+                    cache_write=response.usage.cache_write_tokens,
+                )
+                stop = _STOPS.get(response.finish_reason or "")
+                yield _End(stop, usage if usage != Usage(0, 0) else None)
 
             yield chunks()
 
@@ -204,7 +210,16 @@ class _Reader:
             return ()
         match chunk.event_kind:
             case "part_start":
-                return self._start(chunk.index, chunk.part)
+                part = chunk.part
+                match part.part_kind:
+                    case "text":
+                        return assembly.text(part.content)
+                    case "thinking":
+                        assembly.open_thinking()
+                        return assembly.thinking(part.content)
+                    case "tool-call":
+                        opened = assembly.call(chunk.index, part.tool_call_id, part.tool_name)
+                        return (*opened, *assembly.arguments(chunk.index, _argument_text(part.args)))
             case "part_delta":
                 delta = chunk.delta
                 match delta.part_delta_kind:
@@ -221,32 +236,9 @@ class _Reader:
                 assembly.sign(f"{PYDANTIC_AI_MARK}{json.dumps(proof, default=str)}")
         return ()
 
-    def _start(self, index: int, part: ModelResponsePart) -> Emissions:
-        match part.part_kind:
-            case "text":
-                return self.assembly.text(part.content)
-            case "thinking":
-                self.assembly.open_thinking()
-                return self.assembly.thinking(part.content)
-            case "tool-call":
-                opened = self.assembly.call(index, part.tool_call_id, part.tool_name)
-                return (*opened, *self.assembly.arguments(index, _argument_text(part.args)))
-        return ()
-
 
 def _argument_text(arguments: Any) -> str:
     return json_text(arguments) if arguments else ""
-
-
-def _end_of(response: ModelResponse) -> _End:
-    usage = usage_of(
-        response.usage.input_tokens,
-        response.usage.output_tokens,
-        cache_read=response.usage.cache_read_tokens,
-        cache_write=response.usage.cache_write_tokens,
-    )
-    stop = _STOPS.get(response.finish_reason or "")
-    return _End(stop, usage if usage != Usage(0, 0) else None)
 
 
 def pydantic_ai_messages(system: str | None, turns: Sequence[Turn]) -> Iterator[ModelMessage]:

@@ -1,8 +1,8 @@
 """Sanitizing: a conversation becomes one that a provider accepts, and every repair is reported. Pure.
 
 Problem: a provider refuses a whole conversation for one bad turn, and refuses it again at every later call.
-Calls without results and results without calls are paired by ``runtime.wire``, as everywhere. The rest is
-what providers differ in: whose reasoning they take back, which ids and images, that roles alternate.
+Calls without results and results without calls are paired by ``runtime.wire``, as everywhere. The rest
+depends on the provider: the reasoning it takes back, its ids and images, the order of roles.
 
 Invariants: a sound conversation is sent as it is, object by object; the stored one is never changed; roles
 alternate, begin with the user and end with the user; no two calls share an id. The cost is one pass.
@@ -137,26 +137,22 @@ class _Sanitizer:
 
     def turns(self) -> Iterator[Turn]:
         """Yield the turns to send; neighbours of one role are joined."""
-        kept = (
-            turn for index, each in enumerate(self._turns) if (turn := self._turn(each, index)) is not None
-        )
+        kept: list[Turn] = []
+        for index, turn in enumerate(self._turns):
+            blocks = tuple(self._blocks(turn, may_think=index >= self._thinking_from))
+            if all(isinstance(block, ThinkingBlock) for block in blocks):
+                # The answer was stopped before its first word, and no provider takes an empty one.
+                blocks = ()
+            if not blocks and isinstance(turn, UserTurn):
+                self.note("an empty message was marked as empty")
+                blocks = (EMPTY,)
+            same = len(blocks) == len(turn.blocks) and all(map(is_, blocks, turn.blocks))
+            if blocks:
+                kept.append(turn if same else replace(turn, blocks=blocks))
         for _, group in groupby(kept, type):
             first, *others = group
             joined = tuple(block for turn in others for block in turn.blocks)
             yield replace(first, blocks=(*first.blocks, *joined)) if others else first
-
-    def _turn(self, turn: Turn, index: int) -> Turn | None:
-        blocks = tuple(self._blocks(turn, may_think=index >= self._thinking_from))
-        if all(isinstance(block, ThinkingBlock) for block in blocks):
-            # The answer was stopped before its first word, and no provider takes an empty one.
-            blocks = ()
-        if not blocks and isinstance(turn, UserTurn):
-            self.note("an empty message was marked as empty")
-            blocks = (EMPTY,)
-        if not blocks:
-            return None
-        same = len(blocks) == len(turn.blocks) and all(map(is_, blocks, turn.blocks))
-        return turn if same else replace(turn, blocks=blocks)
 
     def _blocks(self, turn: Turn, *, may_think: bool) -> Iterator[Block]:
         is_answer = isinstance(turn, AssistantTurn)

@@ -140,7 +140,15 @@ class ScriptedModel:
         for step in steps:
             if isinstance(step, EndWithoutDone):
                 return
+            emissions: Sequence[Emission] = ()
             match step:
+                case Say(text=text, n_deltas=n):
+                    emissions = [TextEmission(piece) for piece in _pieces(text, n)]
+                case Think(text=text, n_deltas=n):
+                    emissions = [ThinkingEmission(piece) for piece in _pieces(text, n)]
+                case Call(id=call_id, name=name, input=value):
+                    raw = ToolCallDeltaEmission(call_id or "", json.dumps(value, ensure_ascii=False))
+                    emissions = [ToolCallStartEmission(call_id or "", name), raw]
                 case Raise(error=error):
                     raise error
                 case Hang():
@@ -148,8 +156,8 @@ class ScriptedModel:
                 case WaitFor(name=name):
                     await _wait_for(self.gate(name), cancel)
                 case _:
-                    pass
-            for emission in _emissions(step):
+                    emissions = [step]
+            for emission in emissions:
                 if _is_cancelled(cancel):
                     yield _ABORTED
                     return
@@ -167,21 +175,6 @@ class ScriptedModel:
 
 def _is_cancelled(cancel: CancelToken | None) -> bool:
     return cancel is not None and cancel.cancelled
-
-
-def _emissions(step: Step) -> Sequence[Emission]:
-    match step:
-        case Say(text=text, n_deltas=n):
-            return [TextEmission(piece) for piece in _pieces(text, n)]
-        case Think(text=text, n_deltas=n):
-            return [ThinkingEmission(piece) for piece in _pieces(text, n)]
-        case Call(id=call_id, name=name, input=value):
-            raw = json.dumps(value, ensure_ascii=False)
-            return [ToolCallStartEmission(call_id or "", name), ToolCallDeltaEmission(call_id or "", raw)]
-        case Hang() | Raise() | EndWithoutDone() | WaitFor():
-            return ()
-        case _:
-            return (step,)
 
 
 def _pieces(text: str, n: int) -> list[str]:

@@ -1,26 +1,10 @@
-"""The pure parts of a call, case by case: errors, patience, the assembly of an answer."""
+"""The failures of providers as typed errors: pauses, overflow, masked messages, refused reasoning."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import pytest
 
-from sidecar.llmgateway.contract import (
-    DoneEmission,
-    Emission,
-    Reply,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-    ToolCallDeltaEmission,
-    ToolCallStartEmission,
-    gateway_error,
-)
-from sidecar.llmgateway.contract.model import GatewayError
-from sidecar.llmgateway.providers.assembly import Assembly
-from sidecar.llmgateway.providers.calling import RetryPolicy
+from sidecar.llmgateway.contract import gateway_error
 from sidecar.llmgateway.providers.failures import (
     ProviderFailure,
     is_stale_thinking,
@@ -108,92 +92,3 @@ def test_a_message_is_one_line_of_bounded_length_without_secrets() -> None:
 )
 def test_which_refusals_are_about_reasoning(status: int, message: str, *, stale: bool) -> None:
     assert is_stale_thinking(gateway_error("http", message, status=status)) is stale
-
-
-BUSY = gateway_error("http", "busy", status=503)
-
-
-@pytest.mark.parametrize(
-    ("attempt", "error", "chance", "pause_ms"),
-    [
-        pytest.param(1, BUSY, 1.0, 500, id="the first pause"),
-        pytest.param(4, BUSY, 1.0, 4_000, id="each one twice as long"),
-        pytest.param(1, BUSY, 0.0, 250, id="spread over half of it"),
-        pytest.param(5, BUSY, 1.0, 5_000, id="none longer than the longest"),
-        pytest.param(6, BUSY, 1.0, None, id="not for ever"),
-        pytest.param(1, gateway_error("auth", "no", status=401), 1.0, None, id="only what may get better"),
-        pytest.param(1, GatewayError("rate_limit", "", retry_after_ms=9_000), 1.0, 9_000, id="as asked"),
-        pytest.param(1, GatewayError("rate_limit", "", retry_after_ms=10), 1.0, 500, id="never less"),
-        pytest.param(1, GatewayError("rate_limit", "", retry_after_ms=99_000), 1.0, None, id="too long"),
-    ],
-)
-def test_patience(attempt: int, error: GatewayError, chance: float, pause_ms: int | None) -> None:
-    limits = RetryPolicy(max_attempts=6, first_ms=500, longest_ms=5_000, longest_asked_ms=60_000)
-    assert limits.pause_ms(attempt, error, chance) == pause_ms
-
-
-def assembled(*steps: Sequence[Any]) -> tuple[list[Emission], Reply]:
-    assembly = Assembly()
-    told: list[Emission] = []
-    for name, *arguments in steps:
-        told += getattr(assembly, name)(*arguments) or ()
-    *_, done = assembly.finish("m")
-    assert isinstance(done, DoneEmission)
-    assert isinstance(done.reply, Reply)
-    return told, done.reply
-
-
-def test_a_call_is_told_once_it_has_a_name() -> None:
-    """Some servers send the name behind the id, and arguments before either."""
-    told, reply = assembled(
-        ("call", 0, "c1", ""), ("arguments", 0, "{"), ("call", 0, "", "ls"), ("arguments", 0, "}")
-    )
-    assert told == [
-        ToolCallStartEmission("c1", "ls"),
-        ToolCallDeltaEmission("c1", "{"),
-        ToolCallDeltaEmission("c1", "}"),
-    ]
-    assert reply.blocks == (ToolCallBlock("c1", "ls", {}),)
-
-
-def test_calls_without_ids_or_with_the_same_get_ids_of_their_own() -> None:
-    _, reply = assembled(
-        ("call", 0, "", "a"), ("call", 1, "", "b"), ("call", 2, "x", "c"), ("call", 3, "x", "d")
-    )
-    ids = [block.id for block in reply.blocks if isinstance(block, ToolCallBlock)]
-    assert len(set(ids)) == 4
-    assert all(ids)
-
-
-def test_blocks_keep_the_order_in_which_they_were_made() -> None:
-    _, reply = assembled(
-        ("thinking", "a"),
-        ("sign", "s1"),
-        ("text", "b"),
-        ("call", 0, "c", "ls"),
-        ("thinking", "d"),
-        ("text", "e"),
-    )
-    assert reply.blocks == (
-        ThinkingBlock("a", "s1"),
-        TextBlock("b"),
-        ToolCallBlock("c", "ls", {}),
-        ThinkingBlock("d"),
-        TextBlock("e"),
-    )
-
-
-def test_reasoning_blocks_are_kept_apart_by_their_signatures() -> None:
-    _, reply = assembled(
-        ("open_thinking",),
-        ("thinking", "a"),
-        ("sign", "s1"),
-        ("open_thinking",),
-        ("sign", "s2"),
-        ("open_thinking",),
-    )
-    assert reply.blocks == (ThinkingBlock("a", "s1"), ThinkingBlock("", "s2"))
-
-
-def test_argument_text_of_an_unknown_call_is_let_go() -> None:
-    assert assembled(("arguments", 9, "{}"))[1].blocks == ()

@@ -1,4 +1,4 @@
-"""A cancelled call ends at once, wherever it waits, and its connection with it."""
+"""The course of a call: it ends at once when it is cancelled, and is retried after the right pause."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from provider_fakes import Ended, Hang, Refused, Said, Scene
 from sidecar._internal.cancel import CancelToken
-from sidecar.llmgateway.contract import ErrorEmission
-from sidecar.llmgateway.providers.calling import CallCancelledError, CancelScope
+from sidecar.llmgateway.contract import ErrorEmission, GatewayError, gateway_error
+from sidecar.llmgateway.providers.calling import CallCancelledError, CancelScope, RetryPolicy
 
 APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")
 AT_ONCE_S = 0.1
@@ -108,7 +108,7 @@ async def test_a_reader_that_leaves_closes_the_connection(on_stage: Any, api: st
         await stage.fake.http.hung_up.wait()
 
 
-async def test_what_is_not_waited_for_is_never_touched() -> None:
+async def test_a_task_outside_of_a_wait_is_never_cancelled() -> None:
     """The task belongs to the caller between two waits."""
     token = CancelToken()
     with CancelScope(token) as waits:
@@ -123,7 +123,7 @@ async def test_what_is_not_waited_for_is_never_touched() -> None:
     assert task.cancelling() == 0
 
 
-async def test_work_that_swallows_the_interruption_is_interrupted_all_the_same() -> None:
+async def test_work_that_swallows_the_cancellation_is_cancelled_all_the_same() -> None:
     token = CancelToken()
 
     async def stubborn() -> str:
@@ -137,3 +137,27 @@ async def test_work_that_swallows_the_interruption_is_interrupted_all_the_same()
     with CancelScope(token) as waits, pytest.raises(CallCancelledError):
         await waits.run(stubborn())
     await asyncio.sleep(0)
+
+
+BUSY = gateway_error("http", "busy", status=503)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "error", "chance", "pause_ms"),
+    [
+        pytest.param(1, BUSY, 1.0, 500, id="the first pause"),
+        pytest.param(4, BUSY, 1.0, 4_000, id="each one twice as long"),
+        pytest.param(1, BUSY, 0.0, 250, id="spread over half of it"),
+        pytest.param(5, BUSY, 1.0, 5_000, id="none longer than the longest"),
+        pytest.param(6, BUSY, 1.0, None, id="not for ever"),
+        pytest.param(1, gateway_error("auth", "no", status=401), 1.0, None, id="only what may get better"),
+        pytest.param(1, GatewayError("rate_limit", "", retry_after_ms=9_000), 1.0, 9_000, id="as asked"),
+        pytest.param(1, GatewayError("rate_limit", "", retry_after_ms=10), 1.0, 500, id="never less"),
+        pytest.param(1, GatewayError("rate_limit", "", retry_after_ms=99_000), 1.0, None, id="too long"),
+    ],
+)
+def test_the_pause_before_the_next_attempt(
+    attempt: int, error: GatewayError, chance: float, pause_ms: int | None
+) -> None:
+    limits = RetryPolicy(max_attempts=6, first_ms=500, longest_ms=5_000, longest_asked_ms=60_000)
+    assert limits.pause_ms(attempt, error, chance) == pause_ms

@@ -1,0 +1,85 @@
+"""The assembly of an answer out of the pieces that a provider streams."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sidecar.llmgateway.contract import (
+    DoneEmission,
+    Emission,
+    Reply,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolCallDeltaEmission,
+    ToolCallStartEmission,
+)
+from sidecar.llmgateway.providers.assembly import Assembly
+
+
+def assembled(*steps: Sequence[Any]) -> tuple[list[Emission], Reply]:
+    assembly = Assembly()
+    told: list[Emission] = []
+    for name, *arguments in steps:
+        told += getattr(assembly, name)(*arguments) or ()
+    *_, done = assembly.finish("m")
+    assert isinstance(done, DoneEmission)
+    assert isinstance(done.reply, Reply)
+    return told, done.reply
+
+
+def test_a_call_is_told_once_it_has_a_name() -> None:
+    """Some servers send the name behind the id, and arguments before either."""
+    told, reply = assembled(
+        ("call", 0, "c1", ""), ("arguments", 0, "{"), ("call", 0, "", "ls"), ("arguments", 0, "}")
+    )
+    assert told == [
+        ToolCallStartEmission("c1", "ls"),
+        ToolCallDeltaEmission("c1", "{"),
+        ToolCallDeltaEmission("c1", "}"),
+    ]
+    assert reply.blocks == (ToolCallBlock("c1", "ls", {}),)
+
+
+def test_calls_without_ids_or_with_the_same_get_ids_of_their_own() -> None:
+    _, reply = assembled(
+        ("call", 0, "", "a"), ("call", 1, "", "b"), ("call", 2, "x", "c"), ("call", 3, "x", "d")
+    )
+    ids = [block.id for block in reply.blocks if isinstance(block, ToolCallBlock)]
+    assert len(set(ids)) == 4
+    assert all(ids)
+
+
+def test_blocks_keep_the_order_in_which_they_were_made() -> None:
+    _, reply = assembled(
+        ("thinking", "a"),
+        ("sign", "s1"),
+        ("text", "b"),
+        ("call", 0, "c", "ls"),
+        ("thinking", "d"),
+        ("text", "e"),
+    )
+    assert reply.blocks == (
+        ThinkingBlock("a", "s1"),
+        TextBlock("b"),
+        ToolCallBlock("c", "ls", {}),
+        ThinkingBlock("d"),
+        TextBlock("e"),
+    )
+
+
+def test_reasoning_blocks_are_kept_apart_by_their_signatures() -> None:
+    _, reply = assembled(
+        ("open_thinking",),
+        ("thinking", "a"),
+        ("sign", "s1"),
+        ("open_thinking",),
+        ("sign", "s2"),
+        ("open_thinking",),
+    )
+    assert reply.blocks == (ThinkingBlock("a", "s1"), ThinkingBlock("", "s2"))
+
+
+def test_argument_text_of_an_unknown_call_is_let_go() -> None:
+    assert assembled(("arguments", 9, "{}"))[1].blocks == ()
