@@ -64,7 +64,7 @@ def validator(name: str) -> Draft202012Validator:
 
 @cache
 def definition(method: str, ending: str) -> str | None:
-    """Return the name of what a method takes or gives, None for methods of our own."""
+    """Return the name of the params or result of a method, None for methods of our own."""
     found = (name for name, body in definitions().items() if body.get("x-method") == method)
     return next((name for name in found if name.endswith(ending)), None)
 
@@ -86,7 +86,7 @@ def check_update(params: Mapping[str, Any]) -> None:
 
 
 def check_messages(sent: list[dict[str, Any]], received: list[dict[str, Any]]) -> None:
-    """Hold everything the daemon said in one conversation against the schema."""
+    """Check every message of the daemon in one conversation against the schema."""
     asked = {repr(each["id"]): each["method"] for each in sent if "method" in each and "id" in each}
     for message in received:
         assert message["jsonrpc"] == "2.0"
@@ -111,20 +111,20 @@ def material() -> Path:
 
 
 @pytest.fixture
-def check_told() -> Callable[[Mapping[str, Any]], None]:
-    """Return what holds one update against the schema; it does nothing where there is none."""
+def check_one_update() -> Callable[[Mapping[str, Any]], None]:
+    """Return a function that checks one update; it does nothing without the schema."""
     return check_update if SCHEMA.exists() else lambda params: None
 
 
 @pytest.fixture
 def check_conversation() -> Callable[[list[dict[str, Any]], list[dict[str, Any]]], None]:
-    """Return what holds what was *sent* and *received* against the schema; nothing where there is none."""
+    """Return a function that checks the messages *sent* and *received*, if there is a schema."""
     return check_messages if SCHEMA.exists() else lambda sent, received: None
 
 
 @pytest.fixture
 def panels() -> Iterator[Callable[..., FakePanel]]:
-    """Return what makes panels; what each was told is checked when the test is over."""
+    """Return a function that makes panels; the messages to each are checked at the end."""
     made: list[FakePanel] = []
 
     def make(**given: Any) -> FakePanel:

@@ -1,4 +1,4 @@
-"""The draft of the protocol: its handshake, its prompts, and what each kind of event says to its clients."""
+"""The draft of the protocol: its handshake, its prompts, and its updates for each kind of event."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CALLED = {"sessionUpdate": "tool_call_update", **CALL}
     [
         pytest.param(AGENT, 2, 2, {"info", "capabilities"}, id="switched on and asked for"),
         pytest.param(AGENT, 1, 1, {"agentInfo", "agentCapabilities", "_meta"}, id="not asked for"),
-        pytest.param(AGENT, 65535, 2, {"info", "capabilities"}, id="the newest for what nobody speaks"),
+        pytest.param(AGENT, 65535, 2, {"info", "capabilities"}, id="the newest for an unknown version"),
         pytest.param(FAKE_AGENT, 2, 1, {"agentInfo", "agentCapabilities", "_meta"}, id="not switched on"),
     ],
 )
@@ -45,7 +45,7 @@ async def test_which_version_is_spoken(agent: AgentInfo, asked: int, version: in
     assert set(result) == names
 
 
-async def test_the_answer_names_what_a_session_can() -> None:
+async def test_the_answer_declares_the_capabilities_of_a_session() -> None:
     result = (await FakePanel(agent=AGENT).initialize(version=2, **HELLO))["result"]
     assert result["info"] == {"name": "sidecar", "title": "Sidecar", "version": "0"}
     assert result["capabilities"]["session"] == {
@@ -57,11 +57,11 @@ async def test_the_answer_names_what_a_session_can() -> None:
     }
 
 
-def told(kind: str, data: Mapping[str, Any], *, seq: int = 7, turn_id: str | None = None) -> list[Any]:
-    """Return what an event says, without what our own clients know besides."""
+def updates_of(kind: str, data: Mapping[str, Any], *, seq: int = 7, turn_id: str | None = None) -> list[Any]:
+    """Return the updates of an event, without the meta for our own clients."""
     event = {"sid": "s", "seq": seq, "at": 0, "kind": kind, "data": data}
-    said = DraftUpdateMapper().updates(event if turn_id is None else event | {"turnId": turn_id})
-    return [{name: value for name, value in update.items() if name != "_meta"} for update in said]
+    updates = DraftUpdateMapper().updates(event if turn_id is None else event | {"turnId": turn_id})
+    return [{name: value for name, value in update.items() if name != "_meta"} for update in updates]
 
 
 @pytest.mark.parametrize(
@@ -250,18 +250,18 @@ def told(kind: str, data: Mapping[str, Any], *, seq: int = 7, turn_id: str | Non
         ),
         pytest.param("headMoved", {"head": None}, [{"sessionUpdate": "session_info_update"}], id="an aside"),
         pytest.param(
-            "settled", {"stopReason": "cancelled", "turnId": "t"}, [], id="the end of what never ran"
+            "settled", {"stopReason": "cancelled", "turnId": "t"}, [], id="the end of a turn that never ran"
         ),
-        pytest.param("_new", {}, [], id="what nobody knows"),
+        pytest.param("_new", {}, [], id="an unknown kind"),
     ],
 )
-def test_what_an_event_says(kind: str, data: dict[str, Any], expected: list[Any]) -> None:
+def test_the_updates_of_an_event(kind: str, data: dict[str, Any], expected: list[Any]) -> None:
     ends = {"turn_id": data["turnId"]} if kind == "settled" else {}
-    assert told(kind, data, **ends) == expected
+    assert updates_of(kind, data, **ends) == expected
 
 
 def test_a_file_restored_is_a_call_that_read_it() -> None:
-    (update,) = told("rehydrated", {"files": [{"uri": Path("/a").as_uri()}], "missing": []})
+    (update,) = updates_of("rehydrated", {"files": [{"uri": Path("/a").as_uri()}], "missing": []})
     assert (update["sessionUpdate"], update["kind"], update["status"]) == (
         "tool_call_update",
         "read",
@@ -290,13 +290,13 @@ def test_a_file_restored_is_a_call_that_read_it() -> None:
         ),
     ],
 )
-def test_how_a_turn_ends(kind: str, data: dict[str, Any], expected: dict[str, Any]) -> None:
-    teller = DraftUpdateMapper()
+def test_the_end_of_a_turn(kind: str, data: dict[str, Any], expected: dict[str, Any]) -> None:
+    mapper = DraftUpdateMapper()
     event = {"sid": "s", "seq": 1, "at": 0, "turnId": "t"}
-    assert list(teller.updates(event | {"kind": "phase", "data": {}})) == [state("running")]
+    assert list(mapper.updates(event | {"kind": "phase", "data": {}})) == [state("running")]
     other = {**event, "turnId": "u", "kind": "settled", "data": {"stopReason": "cancelled"}}
-    assert list(teller.updates(other)) == [], "one taken out of the queue ends nothing"
-    (update,) = teller.updates(event | {"kind": kind, "data": data})
+    assert list(mapper.updates(other)) == [], "a prompt removed from the queue ends no turn"
+    (update,) = mapper.updates(event | {"kind": kind, "data": data})
     assert update == state("idle") | expected | {"_meta": {"sidecar": {**data, "seq": 1}}}
 
 
@@ -331,7 +331,7 @@ def test_a_change_of_a_file(old: str | None, operation: str, patch: str | None) 
     assert (content["type"], content["changes"]) == ("diff", changes)
 
 
-def test_the_page_of_the_protocol_knows_what_is_told() -> None:
+def test_every_update_is_in_the_schema_of_the_protocol() -> None:
     def told_in(column: int) -> set[str]:
         rows = [row for row in acp_updates() if row[column]]
         return {kind for row in rows for kind in re.findall(r"`(\w+)`", row[0])}
@@ -382,7 +382,7 @@ async def test_a_prompt_that_waits_is_answered_when_its_turn_comes(drafted: Stag
     assert [(await until_idle(drafted, n))["stopReason"] for n in (1, 2)] == ["cancelled", "end_turn"]
 
 
-async def test_cancelling_a_session_takes_back_what_waits(drafted: Stage) -> None:
+async def test_cancelling_a_session_withdraws_waiting_prompts(drafted: Stage) -> None:
     sid = await drafted.session(HANG)
     await drafted.run(1, sid)
     drafted.prompt(2, sid)
@@ -421,11 +421,11 @@ async def test_a_question_makes_the_session_wait_for_its_user(drafted: Stage) ->
     ("replay", "texts"),
     [
         pytest.param({}, [], id="nothing"),
-        pytest.param({"replayFrom": None}, [], id="nothing, said so"),
+        pytest.param({"replayFrom": None}, [], id="nothing, updates so"),
         pytest.param({"replayFrom": {"type": "start"}}, ["go"], id="all of it"),
     ],
 )
-async def test_how_much_of_the_past_comes_back(
+async def test_the_past_is_replayed_as_far_as_the_client_requests_it(
     drafted: Stage, replay: dict[str, Any], texts: list[str]
 ) -> None:
     sid = await drafted.session([{"text": "Hello"}])
@@ -451,15 +451,17 @@ async def test_how_much_of_the_past_comes_back(
         ("_session/steering", {}, "methodNotFound"),
     ],
 )
-async def test_what_is_refused(drafted: Stage, method: str, params: dict[str, Any], kind: str) -> None:
+async def test_an_invalid_request_is_refused(
+    drafted: Stage, method: str, params: dict[str, Any], kind: str
+) -> None:
     assert (await drafted.call(method, params))["error"]["data"]["kind"] == kind
 
 
-async def test_who_never_logged_in_may_log_out(drafted: Stage) -> None:
+async def test_a_client_that_never_logged_in_may_log_out(drafted: Stage) -> None:
     assert (await drafted.call("auth/logout", {}))["result"] == {}
 
 
-async def test_a_knob_is_set_and_told(drafted: Stage) -> None:
+async def test_an_option_is_set_and_reported(drafted: Stage) -> None:
     sid = await drafted.session()
     wanted = {"sessionId": sid, "configId": "permissions", "type": "id", "value": "allowAll"}
     options = (await drafted.call("session/set_config_option", wanted))["result"]["configOptions"]
@@ -467,6 +469,6 @@ async def test_a_knob_is_set_and_told(drafted: Stage) -> None:
     assert (await drafted.panel.update("config_option_update"))["configOptions"] == options
 
 
-async def test_the_daemon_says_which_edition_a_client_speaks(drafted: Stage) -> None:
+async def test_status_names_the_version_that_a_client_speaks(drafted: Stage) -> None:
     clients = (await drafted.call("_sidecar/status", {}))["result"]["clients"]
     assert [client["face"] for client in clients] == ["acp1", "acp2"]

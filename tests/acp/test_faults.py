@@ -77,7 +77,7 @@ async def test_a_line_that_is_no_message_is_answered(panel: FakePanel, body: byt
     assert [message["error"]["code"] for message in refused] == [code]
 
 
-async def test_blank_lines_and_carriage_returns_are_nothing(panel: FakePanel) -> None:
+async def test_blank_lines_and_carriage_returns_are_ignored(panel: FakePanel) -> None:
     await panel.initialize()
     panel.stream.send(b'\n\r\n  \n{"jsonrpc":"2.0","id":7,"method":"_sidecar/status"}\r\n')
     assert "result" in await panel.answer(7)
@@ -118,7 +118,7 @@ async def test_an_id_that_is_open_is_not_open_twice(stage: Stage) -> None:
     assert stage.panel.answers(1)[1]["result"]["stopReason"] == "cancelled"
 
 
-async def test_too_many_requests_at_once_are_told_to_come_back(panels: Callable[..., FakePanel]) -> None:
+async def test_too_many_requests_at_once_are_refused_as_retryable(panels: Callable[..., FakePanel]) -> None:
     panel = panels(limits=Limits(max_in_flight=2))
     await panel.initialize()
     for n in range(3):
@@ -163,8 +163,8 @@ async def test_a_client_that_dies_while_it_is_asked_leaves_the_session_to_the_ot
     assert finished["status"] == "failed"
 
 
-async def test_a_client_that_reads_nothing_costs_no_more_than_its_place(stage: Stage) -> None:
-    """What it did not read of a message is told at the message's end."""
+async def test_a_client_that_reads_nothing_costs_bounded_memory(stage: Stage) -> None:
+    """The part of a message that it did not read comes at the end of the message."""
     text = "".join(f"word {n} " for n in range(3_000))
     sid = await stage.session([{"text": text, "deltas": 2_000}])
     stage.panel.stream.stall()
@@ -174,8 +174,8 @@ async def test_a_client_that_reads_nothing_costs_no_more_than_its_place(stage: S
     await settled(log)
     stage.panel.stream.read_on()
     assert (await stage.panel.answer(1))["result"]["stopReason"] == "end_turn"
-    told = "".join(each["content"]["text"] for each in stage.panel.updates("agent_message_chunk"))
-    assert told == text
+    received = "".join(each["content"]["text"] for each in stage.panel.updates("agent_message_chunk"))
+    assert received == text
 
 
 def mutated(rng: random.Random, line: bytes) -> bytes:
@@ -197,7 +197,7 @@ def mutated(rng: random.Random, line: bytes) -> bytes:
     return bytes(data)
 
 
-async def test_whatever_comes_in_each_id_is_answered_once(stage: Stage) -> None:
+async def test_each_id_is_answered_once_for_any_input(stage: Stage) -> None:
     """A few thousand broken lines among whole ones; the whole ones are all answered, and nothing hangs."""
     rng = random.Random(20260820)
     panel = stage.panel
@@ -219,15 +219,15 @@ async def test_ten_thousand_notifications_leave_no_task_behind(stage: Stage) -> 
     sid = await stage.session([{"text": "x"}])
     await alive(stage.panel)
     before = asyncio.all_tasks()
-    told: tuple[tuple[str, Any], ...] = (
+    notifications: tuple[tuple[str, Any], ...] = (
         ("session/cancel", {"sessionId": sid}),
         ("session/cancel", {"sessionId": "unknown"}),
         ("$/cancel_request", {"requestId": 7}),
-        ("_vendor/told", {"x": 1}),
+        ("_vendor/note", {"x": 1}),
         ("no/such", None),
     )
     for n in range(10_000):
-        stage.panel.notify(*told[n % len(told)])
+        stage.panel.notify(*notifications[n % len(notifications)])
     await alive(stage.panel)
     assert asyncio.all_tasks() == before
 
@@ -242,7 +242,7 @@ async def drained(panel: FakePanel) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: str(seed.get("method") or sorted(seed)))
-async def test_odd_params_are_answered(stage: Stage, seed: dict[str, Any]) -> None:
+async def test_malformed_params_are_answered(stage: Stage, seed: dict[str, Any]) -> None:
     panel = stage.panel
     odd: list[Any] = [None, [], "x", 7, {}, {"sessionId": None}, {"sessionId": []}]
     for n, params in enumerate(odd):

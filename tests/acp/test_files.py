@@ -1,4 +1,4 @@
-"""The client's files: its unsaved text is what the model reads, and what is written goes through it."""
+"""The files of a client: the model reads its unsaved text, and writes go through it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def content(path: Path) -> str:
 
 
 class Editor:
-    """The user's side of a panel: answers what it is asked for files, and says yes to every question."""
+    """The user's side of a panel: answers requests for files, and allows everything."""
 
     def __init__(self, panel: FakePanel, texts: dict[str, str]) -> None:
         self.panel = panel
@@ -92,7 +92,7 @@ async def worked(stage: Stage, capabilities: Any, texts: dict[str, str], *calls:
 
 
 def outputs(panel: FakePanel) -> list[Any]:
-    """Return what the tools have put out."""
+    """Return the outputs of the tools."""
     return [each["rawOutput"] for each in panel.updates("tool_call_update") if "rawOutput" in each]
 
 
@@ -170,11 +170,11 @@ class Nobody:
         """Nothing is known."""
 
     def on_answered(self, method: str, request_id: Id, error_kind: str | None) -> None:
-        """Nobody is told."""
+        """Do nothing."""
 
 
 def lent(read_s: float = 20.0) -> tuple[MemoryClient, ClientFileSource]:
-    """Return a client that lends its files, and what the workspace got of it."""
+    """Return a client that lends its files, and the workspace that has them."""
     client, workspace = MemoryClient(lines=True), FakeWorkspace()
     dialect = Dialect(LineDecoder, frame_with_newline, acp_code, lambda asked: ("$/cancel", {"id": asked}))
     peer = Peer(client.stream, dialect, Nobody(), Limits())
@@ -195,7 +195,7 @@ async def test_a_client_that_does_not_answer_is_not_asked_again() -> None:
 
 
 @pytest.mark.parametrize("reply", [None, {}, {"content": 7}, "text"])
-async def test_an_odd_answer_is_none(reply: Any) -> None:
+async def test_a_malformed_answer_leaves_the_disk(reply: Any) -> None:
     client, source = lent()
     assert source.read is not None
     reading = asyncio.ensure_future(source.read(Path("/p/a.py")))
@@ -204,7 +204,7 @@ async def test_an_odd_answer_is_none(reply: Any) -> None:
     assert await reading is None
 
 
-async def test_a_refused_write_is_told() -> None:
+async def test_a_refused_write_is_an_error() -> None:
     client, source = lent()
     assert source.write is not None
     writing = asyncio.ensure_future(source.write(Path("/p/a.py"), "x"))

@@ -1,4 +1,4 @@
-"""The protocol's golden messages: what a client sends is read, what an agent sends is what we send."""
+"""The golden messages of the protocol: those of clients are read, those of agents are the ones we send."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def golden(material: Path) -> dict[str, Any]:
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")}
 
 
-def told(kind: str, /, seq: int = 1, **data: Any) -> dict[str, Any]:
-    """Return what an event says to a client."""
+def update_of(kind: str, /, seq: int = 1, **data: Any) -> dict[str, Any]:
+    """Return the update of an event."""
     event = {"sid": "s", "seq": seq, "at": 0, "kind": kind, "data": data}
     return next(iter(UpdateMapperV1(notices=False, compactions=False).updates(event)))
 
@@ -60,14 +60,14 @@ CLIENT: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "content_resource_blob": (read_block, 1),
     "content_resource_link": (read_block, 1),
 }
-"""What a client sends: how it is read, and what is found."""
+"""The messages of clients: the function that reads each, and its result."""
 
 TOOL: dict[str, Any] = {"name": "read", "locations": [], "isError": False, "toolCallId": "call_001"}
 CONFIG = [{"path": "/home/user/project/src/config.json"}]
 
 AGENT: dict[str, tuple[dict[str, Any], set[str]]] = {
     "session_update_user_message_chunk": (
-        told(
+        update_of(
             "userMessage",
             seq=0,
             content=[{"type": "text", "text": "What's the capital of France?"}],
@@ -75,15 +75,15 @@ AGENT: dict[str, tuple[dict[str, Any], set[str]]] = {
         set(),
     ),
     "session_update_agent_message_chunk": (
-        told("textDelta", messageId="m", delta="The capital of France is Paris."),
+        update_of("textDelta", messageId="m", delta="The capital of France is Paris."),
         set(),
     ),
     "session_update_agent_thought_chunk": (
-        told("thinkingDelta", messageId="m", delta="Thinking about best approach..."),
+        update_of("thinkingDelta", messageId="m", delta="Thinking about best approach..."),
         set(),
     ),
     "session_update_plan": (
-        told(
+        update_of(
             "plan",
             entries=[
                 {"content": "Check for syntax errors", "priority": "high", "status": "pending"},
@@ -93,11 +93,11 @@ AGENT: dict[str, tuple[dict[str, Any], set[str]]] = {
         set(),
     ),
     "session_update_tool_call": (
-        told("toolStarted", **TOOL, title="Reading configuration file", kind="read"),
+        update_of("toolStarted", **TOOL, title="Reading configuration file", kind="read"),
         {"status"},
     ),
     "session_update_tool_call_read": (
-        told(
+        update_of(
             "toolStarted",
             **(TOOL | {"locations": CONFIG}),
             title="Reading configuration file",
@@ -107,7 +107,7 @@ AGENT: dict[str, tuple[dict[str, Any], set[str]]] = {
         {"status"},
     ),
     "session_update_tool_call_edit": (
-        told(
+        update_of(
             "toolStarted",
             **(TOOL | {"locations": CONFIG, "toolCallId": "call_003"}),
             title="Apply edit",
@@ -117,7 +117,7 @@ AGENT: dict[str, tuple[dict[str, Any], set[str]]] = {
         {"status"},
     ),
     "session_update_tool_call_locations_rawinput": (
-        told(
+        update_of(
             "toolStarted",
             **(TOOL | {"locations": CONFIG, "toolCallId": "call_lr"}),
             title="Tracking file",
@@ -127,11 +127,11 @@ AGENT: dict[str, tuple[dict[str, Any], set[str]]] = {
         set(),
     ),
     "session_update_tool_call_update_content": (
-        told("toolProgress", toolCallId="call_001", content="Found 3 configuration files..."),
+        update_of("toolProgress", toolCallId="call_001", content="Found 3 configuration files..."),
         set(),
     ),
     "session_update_tool_call_update_more_fields": (
-        told(
+        update_of(
             "toolFinished",
             **(TOOL | {"locations": CONFIG, "toolCallId": "call_010"}),
             title="Processing changes",
@@ -156,7 +156,7 @@ AGENT: dict[str, tuple[dict[str, Any], set[str]]] = {
         set(),
     ),
 }
-"""What an agent sends: what we send for the same, and the fields in which ours says something else."""
+"""The messages of agents: ours for the same, and the fields that differ in ours."""
 
 DIALOGUE = {
     "initialize_response",
@@ -172,21 +172,21 @@ DIALOGUE = {
 """Messages that a test below takes up in a conversation."""
 
 NOT_SPOKEN = {"content_audio", "tool_content_terminal"}
-"""What this agent declares it does not take, and what it never sends."""
+"""Content that this agent declares not to take, and content that it never sends."""
 
 
-def test_every_golden_message_is_taken_up(golden: dict[str, Any]) -> None:
+def test_every_golden_message_has_a_test(golden: dict[str, Any]) -> None:
     assert set(golden) == CLIENT.keys() | AGENT.keys() | DIALOGUE | NOT_SPOKEN
 
 
 @pytest.mark.parametrize("name", CLIENT)
-def test_what_a_client_sends_is_read(golden: dict[str, Any], name: str) -> None:
+def test_a_message_of_a_client_is_read(golden: dict[str, Any], name: str) -> None:
     read, expected = CLIENT[name]
     assert read(golden[name]) == expected
 
 
 @pytest.mark.parametrize("name", AGENT)
-def test_what_an_agent_sends_is_what_we_send(golden: dict[str, Any], name: str) -> None:
+def test_our_message_is_the_golden_one(golden: dict[str, Any], name: str) -> None:
     ours, differing = AGENT[name]
     wanted = {key: value for key, value in golden[name].items() if key not in differing}
     assert {key: ours[key] for key in wanted} == wanted

@@ -1,4 +1,4 @@
-"""The handshake: which version is spoken, what is declared, and what may come before and after it."""
+"""The handshake: the version, the declarations, and the messages before and after it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_there_is_one_handshake(panel: FakePanel) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("params", "expected"),
     [
         pytest.param({}, {}, id="nothing is declared"),
         pytest.param(
@@ -107,8 +107,8 @@ async def test_there_is_one_handshake(panel: FakePanel) -> None:
         ),
     ],
 )
-def test_what_a_client_declares(said: dict[str, Any], expected: dict[str, Any]) -> None:
-    found = profile_of({"protocolVersion": 1, **said})
+def test_what_a_client_declares(params: dict[str, Any], expected: dict[str, Any]) -> None:
+    found = profile_of({"protocolVersion": 1, **params})
     assert found == replace(NOBODY, **expected)
 
 
@@ -130,11 +130,11 @@ def test_a_client_that_declares_nothing_has_nothing() -> None:
 
 
 async def test_the_backend_is_opened_once_the_answer_is_out(panel: FakePanel) -> None:
-    told_at_opening: list[int] = []
-    panel.on_open = lambda options: told_at_opening.append(len(panel.messages))
+    n_messages_at_opening: list[int] = []
+    panel.on_open = lambda options: n_messages_at_opening.append(len(panel.messages))
     await panel.initialize()
     await panel.request(1, "_sidecar/fake/echo", {})
-    assert told_at_opening == [1]
+    assert n_messages_at_opening == [1]
 
 
 async def test_options_are_taken_before_the_answer(panels: Callable[..., FakePanel]) -> None:
@@ -161,14 +161,14 @@ async def test_wrong_options_refuse_the_client(stage: Any) -> None:
         ("_sidecar/odd", "methodNotFound"),
     ],
 )
-async def test_what_there_is_not(panel: FakePanel, method: str, kind: str) -> None:
+async def test_an_unknown_method_is_refused(panel: FakePanel, method: str, kind: str) -> None:
     await panel.initialize()
     answer = await panel.request(1, method, {"methodId": "key"})
     code = {"invalidParams": -32602, "methodNotFound": -32601}[kind]
     assert (answer["error"]["code"], answer["error"]["data"]["kind"]) == (code, kind)
 
 
-async def test_notifications_nobody_knows_are_nothing(panel: FakePanel) -> None:
+async def test_unknown_notifications_are_ignored(panel: FakePanel) -> None:
     panel.notify("session/cancel", {"sessionId": "before the handshake"})
     await panel.initialize()
     panel.notify("_odd/notification", {"a": 1})

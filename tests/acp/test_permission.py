@@ -29,7 +29,7 @@ async def asked(panel: FakePanel) -> dict[str, Any]:
     return await panel.call(METHOD)
 
 
-async def test_what_is_asked(panel: FakePanel) -> None:
+async def test_the_params_of_a_question(panel: FakePanel) -> None:
     call = await asked(panel)
     assert call["params"] == {
         "sessionId": "fake-1",
@@ -102,7 +102,7 @@ async def test_a_client_that_errs_has_not_answered(panel: FakePanel) -> None:
     assert (await panel.answer(1))["result"] == {"outcome": "cancelled"}
 
 
-async def test_a_client_that_goes_has_not_answered(panel: FakePanel) -> None:
+async def test_a_client_that_leaves_has_not_answered(panel: FakePanel) -> None:
     await asked(panel)
     asking = asyncio.ensure_future(panel.port.sink.request_permission(QUESTION))
     await panel.call(METHOD, 2)
@@ -110,7 +110,7 @@ async def test_a_client_that_goes_has_not_answered(panel: FakePanel) -> None:
     assert await asking == PermissionAnswer("cancelled")
 
 
-async def test_a_question_whose_time_is_up_is_taken_back(panel: FakePanel) -> None:
+async def test_an_expired_question_is_withdrawn(panel: FakePanel) -> None:
     await asked(panel)
     asking = asyncio.ensure_future(panel.port.sink.request_permission(QUESTION))
     call = await panel.call(METHOD, 2)
@@ -131,13 +131,13 @@ async def test_the_answer_decides_what_is_done(stage: Stage) -> None:
         assert ended[-1]["status"] == status
 
 
-async def test_the_call_is_told_before_the_question_about_it(stage: Stage) -> None:
+async def test_the_call_is_shown_before_the_question_about_it(stage: Stage) -> None:
     sid = await stage.session(BASH, DONE)
     stage.prompt(1, sid)
     call = await stage.panel.call(METHOD)
     before = stage.panel.messages[: stage.panel.messages.index(call)]
-    told = [each["params"]["update"] for each in before if each.get("method") == "session/update"]
-    assert [each["toolCallId"] for each in told if each["sessionUpdate"] == "tool_call"] == ["c1"]
+    updates = [each["params"]["update"] for each in before if each.get("method") == "session/update"]
+    assert [each["toolCallId"] for each in updates if each["sessionUpdate"] == "tool_call"] == ["c1"]
     stage.panel.reply(call["id"], {"outcome": {"outcome": "cancelled"}})
     assert (await stage.panel.answer(1))["result"]["stopReason"] == "end_turn"
 

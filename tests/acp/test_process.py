@@ -1,4 +1,4 @@
-"""The real process: how it starts, which face it shows, what it loads, and how it ends."""
+"""The real process: its start, the protocol it chooses, the modules it loads, and its end."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ ACP = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": I
         pytest.param(("acp",), ACP, "sidecar.acp", ("pygls", "sidecar.server"), id="acp is ACP"),
     ],
 )
-def test_the_first_byte_tells_the_face_and_the_other_is_not_loaded(
+def test_the_first_byte_decides_the_protocol_and_the_other_is_not_loaded(
     home: Path, arguments: tuple[str, ...], first: bytes, loaded: str, unloaded: tuple[str, ...]
 ) -> None:
     env = {**os.environ, "INDUSAGI_HOME": str(home)}

@@ -1,4 +1,4 @@
-"""Prompts through a whole daemon: what comes before the answer, what the answer says, and taking it back."""
+"""Prompts through a whole daemon: the updates before the answer, the answer, and cancelling."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_everything_of_a_turn_comes_before_its_answer(stage: Stage) -> Non
     assert (text, len(stage.panel.updates("agent_thought_chunk"))) == ("Hello there", 1)
 
 
-async def test_nothing_of_a_session_comes_before_the_answer_that_names_it(stage: Stage) -> None:
+async def test_no_event_of_a_session_comes_before_the_answer_that_names_it(stage: Stage) -> None:
     sid = await stage.session()
     await stage.panel.request("mark", "_sidecar/status")
     named = [message.get("result", {}).get("sessionId") for message in stage.panel.messages]
@@ -45,18 +45,18 @@ async def test_nothing_of_a_session_comes_before_the_answer_that_names_it(stage:
     assert sid not in about[: named.index(sid)]
 
 
-async def test_the_answer_says_where_the_conversation_stands(stage: Stage) -> None:
+async def test_the_answer_has_the_head_of_the_conversation(stage: Stage) -> None:
     sid = await stage.session(DONE)
-    told = (await stage.run(1, sid))["result"]["_meta"]["sidecar"]
+    result = (await stage.run(1, sid))["result"]["_meta"]["sidecar"]
     session = stage.daemon.service.hub.session(sid)
-    assert (told["head"], told["usage"]["used"]) == (session.history.head, session.usage().used)
+    assert (result["head"], result["usage"]["used"]) == (session.history.head, session.usage().used)
 
 
 @pytest.mark.parametrize(
     ("stop", "reason"),
     [("complete", "end_turn"), ("max_output", "max_tokens"), ("refusal", "refusal")],
 )
-async def test_why_a_turn_ended(stage: Stage, stop: str, reason: str) -> None:
+async def test_the_stop_reason_of_a_turn(stage: Stage, stop: str, reason: str) -> None:
     sid = await stage.session([{"text": "x"}, {"stop": stop}])
     assert stop_reason(await stage.run(1, sid)) == reason
 
@@ -79,7 +79,7 @@ async def test_a_turn_that_fails_is_an_error_with_its_kind(stage: Stage) -> None
     ],
     ids=lambda block: str(block["type"]),
 )
-async def test_content_blocks_are_taken(stage: Stage, block: dict[str, Any]) -> None:
+async def test_content_blocks_are_accepted(stage: Stage, block: dict[str, Any]) -> None:
     sid = await stage.session(DONE)
     answer = await stage.panel.request(1, "session/prompt", {"sessionId": sid, "prompt": [block]})
     assert stop_reason(answer) == "end_turn"
@@ -129,16 +129,16 @@ class TestTheSecondPrompt:
         ids = [message["id"] for message in stage.panel.messages if "id" in message]
         assert ids[-2:] == [1, 2]
 
-    async def test_what_waits_is_told_to_those_who_look_for_it(self, stage: Stage) -> None:
+    async def test_waiting_prompts_are_in_the_meta_of_an_update(self, stage: Stage) -> None:
         sid = await at_work(stage)
         stage.prompt(2, sid, "and then?")
-        told = await stage.panel.update("session_info_update")
-        items = told["_meta"]["sidecar"]["queue"]["items"]
+        update = await stage.panel.update("session_info_update")
+        items = update["_meta"]["sidecar"]["queue"]["items"]
         assert [item["input"][0]["text"] for item in items] == ["and then?"]
         stage.panel.notify("session/cancel", {"sessionId": sid})
         await stage.panel.answer(2)
 
-    async def test_it_may_be_taken_back_alone(self, stage: Stage) -> None:
+    async def test_a_waiting_prompt_may_be_withdrawn_alone(self, stage: Stage) -> None:
         sid = await at_work(stage)
         stage.prompt(2, sid)
         await stage.panel.update("session_info_update")
@@ -150,7 +150,7 @@ class TestTheSecondPrompt:
 
 
 class TestCancel:
-    """A cancelled prompt ends as cancelled, wherever it was, and never poisons what comes after it."""
+    """A cancelled prompt ends as cancelled, in any state, and does not affect the prompts after it."""
 
     async def test_while_the_model_answers(self, stage: Stage) -> None:
         sid = await at_work(stage, DONE)

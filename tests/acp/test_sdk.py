@@ -41,7 +41,7 @@ MODELS = {
 
 
 class Panel:
-    """An editor's side of the SDK: keeps what it is told, has unsaved text, and says yes."""
+    """An editor's side of the SDK: keeps the updates, has unsaved text, and allows everything."""
 
     def __init__(self) -> None:
         self.updates: list[Any] = []
@@ -70,18 +70,18 @@ class Panel:
         self.unsaved.pop(path, None)
         write(Path(path), content)
 
-    async def heard(self, text: str) -> None:
-        """Return once the agent has said *text*."""
+    async def wait_for(self, text: str) -> None:
+        """Return once the agent has written *text*."""
         async with asyncio.timeout(PATIENCE_S):
-            while text not in self.said():
+            while text not in self.text():
                 self._news.clear()
                 await self._news.wait()
 
-    def told(self, kind: str) -> list[Any]:
+    def updates_of(self, kind: str) -> list[Any]:
         return [update for update in self.updates if update.session_update == kind]
 
-    def said(self) -> str:
-        return "".join(update.content.text for update in self.told("agent_message_chunk"))
+    def text(self) -> str:
+        return "".join(update.content.text for update in self.updates_of("agent_message_chunk"))
 
 
 def write(path: Path, text: str) -> None:
@@ -123,28 +123,28 @@ async def agent(panel: Panel, tmp_path_factory: pytest.TempPathFactory) -> Async
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def sid(agent: Any, folder: Path) -> str:
-    """A session with a first turn: it reads what is unsaved, and edits it through the editor."""
+    """A session with a first turn: it reads unsaved text, and edits it through the editor."""
     session = await agent.new_session(cwd=str(folder), mcp_servers=[], sidecar={"model": MODEL})
     return str(session.session_id)
 
 
-async def test_a_turn_reads_what_is_unsaved_and_edits_through_the_editor(
+async def test_a_turn_reads_unsaved_text_and_edits_through_the_editor(
     agent: Any, panel: Panel, folder: Path, sid: str
 ) -> None:
     panel.unsaved[str(folder / "a.py")] = "unsaved\n"
     answer = await agent.prompt(session_id=sid, prompt=[acp.text_block("edit a.py")])
-    assert (answer.stop_reason, panel.said()) == ("end_turn", "done")
+    assert (answer.stop_reason, panel.text()) == ("end_turn", "done")
     assert (read(folder / "a.py"), panel.asked) == ("edited\n", ["Edit a.py"])
-    assert [update.status for update in panel.told("tool_call")] == ["in_progress", "in_progress"]
-    ended = [update for update in panel.told("tool_call_update") if update.status == "completed"]
+    assert [update.status for update in panel.updates_of("tool_call")] == ["in_progress", "in_progress"]
+    ended = [update for update in panel.updates_of("tool_call_update") if update.status == "completed"]
     assert [item.type for update in ended for item in update.content] == ["content", "diff"]
-    assert panel.told("usage_update")
-    assert {command.name for command in panel.told("available_commands_update")[0].available_commands}
+    assert panel.updates_of("usage_update")
+    assert {command.name for command in panel.updates_of("available_commands_update")[0].available_commands}
 
 
 async def test_a_cancelled_turn_is_cancelled(agent: Any, panel: Panel, sid: str) -> None:
     running = asyncio.ensure_future(agent.prompt(session_id=sid, prompt=[acp.text_block("go on")]))
-    await panel.heard("never ends")
+    await panel.wait_for("never ends")
     await agent.cancel(session_id=sid)
     assert (await running).stop_reason == "cancelled"
 
@@ -154,7 +154,7 @@ async def test_a_mode_and_an_option_are_set(agent: Any, panel: Panel, sid: str) 
     answer = await agent.set_config_option(session_id=sid, config_id="engine", value="none")
     values = {option.id: option.current_value for option in answer.config_options}
     assert (values["engine"], values["permissions"]) == ("none", "allowEdits")
-    assert panel.told("current_mode_update")[-1].current_mode_id == "allowEdits"
+    assert panel.updates_of("current_mode_update")[-1].current_mode_id == "allowEdits"
 
 
 async def test_a_closed_session_is_listed_and_loaded_with_its_past(
@@ -165,9 +165,9 @@ async def test_a_closed_session_is_listed_and_loaded_with_its_past(
     assert [session.session_id for session in listed] == [sid]
     panel.updates.clear()
     await agent.load_session(session_id=sid, cwd=str(folder), mcp_servers=[])
-    prompts = [update.content.text for update in panel.told("user_message_chunk")]
+    prompts = [update.content.text for update in panel.updates_of("user_message_chunk")]
     assert prompts == ["edit a.py", "go on"]
-    assert len(panel.told("tool_call")) == 2
+    assert len(panel.updates_of("tool_call")) == 2
 
 
 async def test_a_fork_goes_on_by_itself(agent: Any, panel: Panel, folder: Path, sid: str) -> None:
@@ -175,10 +175,10 @@ async def test_a_fork_goes_on_by_itself(agent: Any, panel: Panel, folder: Path, 
     assert forked.session_id != sid
     panel.updates.clear()
     answer = await agent.prompt(session_id=forked.session_id, prompt=[acp.text_block("more")])
-    assert (answer.stop_reason, panel.said()) == ("end_turn", "again")
+    assert (answer.stop_reason, panel.text()) == ("end_turn", "again")
 
 
-async def test_what_is_not_there_is_an_error_with_its_code(agent: Any, folder: Path) -> None:
+async def test_a_missing_session_is_an_error_with_its_code(agent: Any, folder: Path) -> None:
     with pytest.raises(acp.RequestError) as caught:
         await agent.load_session(session_id="nothing", cwd=str(folder), mcp_servers=[])
     assert caught.value.code == -32002

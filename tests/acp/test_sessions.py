@@ -33,7 +33,7 @@ def params(stage: Stage, sid: str, **more: Any) -> dict[str, Any]:
 
 
 def shown(update: dict[str, Any]) -> str:
-    """Return what kind of update it is and what it holds, shortly."""
+    """Return the kind and the content of an update, in short."""
     kind = update["sessionUpdate"]
     content = update.get("content")
     return (
@@ -50,7 +50,7 @@ PAST = [
 ]
 
 
-async def test_a_new_session_says_what_may_be_chosen(stage: Stage) -> None:
+async def test_a_new_session_lists_its_options(stage: Stage) -> None:
     answer = await stage.call("session/new", {"cwd": str(stage.folder), "mcpServers": []})
     result = answer["result"]
     options = {option["id"]: option for option in result["configOptions"]}
@@ -77,7 +77,7 @@ async def test_a_session_needs_a_folder(stage: Stage, cwd: Any) -> None:
 
 
 async def test_tool_servers_are_handed_on(panel: FakePanel) -> None:
-    """Those of a type that nobody knows are left out, as the protocol's schema asks."""
+    """Servers of an unknown type are left out, as the protocol's schema asks."""
     process = {"name": "files", "command": "/bin/files", "args": ["--stdio"], "env": []}
     remote = {"type": "http", "name": "web", "url": "http://localhost/mcp", "headers": []}
     odd = [{"type": "acp", "name": "odd", "id": "x"}, 7]
@@ -89,7 +89,7 @@ async def test_tool_servers_are_handed_on(panel: FakePanel) -> None:
     assert panel.service.calls == [("sidecar/session/new", expected)]
 
 
-async def test_what_is_on_offer_comes_behind_the_answer(stage: Stage) -> None:
+async def test_the_commands_on_offer_come_after_the_answer(stage: Stage) -> None:
     await stage.session()
     commands = (await stage.panel.update("available_commands_update"))["availableCommands"]
     assert "compact" in [command["name"] for command in commands]
@@ -143,7 +143,7 @@ class TestLoad:
         n_chunks = len(second.updates("agent_message_chunk"))
         assert shown(second.updates("agent_message_chunk")[n_chunks - 1]) == "agent_message_chunk: for both"
 
-    async def test_what_was_condensed_is_told_where_it_was(self, stage: Stage) -> None:
+    async def test_compacted_turns_are_replayed_in_their_place(self, stage: Stage) -> None:
         long = [[{"text": f"{word} " * 2_000}] for word in ("one", "two", "three")]
         sid = await stage.session(
             *long, [{"text": "in short"}], [{"text": "after"}], policy={"keepRecent": 100}
@@ -169,7 +169,7 @@ class TestLoad:
         await stage.call(method, params(stage, sid))
         assert (await stage.panel.update("plan"))["entries"] == [entry]
 
-    async def test_resume_tells_no_past(self, stage: Stage) -> None:
+    async def test_resume_replays_no_past(self, stage: Stage) -> None:
         sid = await conversation(stage)
         await stage.call("session/close", {"sessionId": sid})
         panel = await stage.open()
@@ -181,7 +181,7 @@ class TestLoad:
         assert (await stage.run(2, sid))["result"]["stopReason"] == "end_turn"
 
     @pytest.mark.parametrize("method", ["session/load", "session/resume", "session/fork"])
-    async def test_what_is_not_stored_is_not_found(self, stage: Stage, method: str) -> None:
+    async def test_a_session_that_is_not_stored_is_not_found(self, stage: Stage, method: str) -> None:
         answer = await stage.call(method, params(stage, "nothing"))
         assert (answer["error"]["code"], answer["error"]["data"]["kind"]) == (-32002, "sessionNotFound")
         assert stage.panel.updates() == []
@@ -247,11 +247,11 @@ class TestLeave:
         assert (await stage.run(3, forked["sessionId"]))["result"]["stopReason"] == "end_turn"
         assert len(stage.daemon.service.hub.session(sid).history.turns) == 4
 
-    async def test_what_is_not_there_cannot_be_closed(self, stage: Stage) -> None:
+    async def test_a_session_that_does_not_exist_cannot_be_closed(self, stage: Stage) -> None:
         answer = await stage.call("session/close", {"sessionId": "nothing"})
         assert (answer["error"]["code"], answer["error"]["data"]["kind"]) == (-32002, "sessionNotFound")
 
-    async def test_what_is_not_there_need_not_be_deleted(self, stage: Stage) -> None:
+    async def test_deleting_a_session_that_does_not_exist_succeeds(self, stage: Stage) -> None:
         """The protocol wants no error for it: two clients may delete one session."""
         for _ in range(2):
             assert (await stage.call("session/delete", {"sessionId": "nothing"}))["result"] == {}
@@ -260,7 +260,7 @@ class TestLeave:
 class TestOptions:
     """What a session is set to, and its mode for clients older than options."""
 
-    async def test_an_option_is_set_and_all_are_told(self, stage: Stage) -> None:
+    async def test_an_option_is_set_and_all_are_returned(self, stage: Stage) -> None:
         sid = await stage.session()
         given = {"sessionId": sid, "configId": "engine", "value": "none"}
         result = (await stage.call("session/set_config_option", given))["result"]
@@ -290,7 +290,7 @@ class TestOptions:
             ),
         ],
     )
-    async def test_what_cannot_be_set(
+    async def test_an_invalid_option_is_refused(
         self, stage: Stage, method: str, given: dict[str, Any], code: int
     ) -> None:
         sid = await stage.session()

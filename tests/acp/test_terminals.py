@@ -1,4 +1,4 @@
-"""Commands in the client's terminals: what it is asked, what the model hears, and what ends with it."""
+"""Commands in the terminals of a client: the requests to it, the output for the model, and the end."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ async def answer(panel: FakePanel, verb: str, result: Any) -> Any:
     return question["params"]
 
 
-def heard(panel: FakePanel) -> tuple[Any, ...]:
-    """Return how the call ended, as the client was told."""
+def last_call(panel: FakePanel) -> tuple[Any, ...]:
+    """Return the end of the call, as the client received it."""
     ended = panel.updates("tool_call_update")[-1]
     return ended["status"], ended["rawOutput"], ended["content"]
 
@@ -50,16 +50,16 @@ async def test_a_command_runs_before_the_eyes_of_the_user(
     wanted = await answer(panel, "create", WHERE)
     assert (wanted["args"], wanted["cwd"]) == (["-c", "make"], str(stage.folder))
     environment = {each["name"]: each["value"] for each in wanted["env"]}
-    assert environment["SECRET_TOKEN"] == "", "what looks like a secret is hidden from it"
+    assert environment["SECRET_TOKEN"] == "", "variables that look like secrets are hidden from it"
     assert environment["PYTHONIOENCODING"] == "utf-8"
     shown = [{"type": "terminal", "terminalId": "t1"}]
     assert (await panel.update("tool_call_update", 2))["content"] == shown
     await answer(panel, "wait_for_exit", {"exitCode": 2})
-    told = {"output": "no rule\n", "truncated": False, "exitStatus": {"exitCode": 2}}
-    await answer(panel, "output", told)
+    reply = {"output": "no rule\n", "truncated": False, "exitStatus": {"exitCode": 2}}
+    await answer(panel, "output", reply)
     await answer(panel, "release", {})
     assert (await panel.answer(1))["result"]["stopReason"] == "end_turn"
-    assert heard(panel) == ("failed", "no rule\n[exit 2]", shown)
+    assert last_call(panel) == ("failed", "no rule\n[exit 2]", shown)
     assert not panel.calls("terminal/kill")
 
 
@@ -70,7 +70,7 @@ async def test_a_command_that_takes_too_long_is_killed(stage: Stage, monkeypatch
     await answer(panel, "output", {"output": "half", "truncated": False})
     await answer(panel, "release", {})
     assert (await panel.answer(1))["result"]["stopReason"] == "end_turn"
-    status, output, _ = heard(panel)
+    status, output, _ = last_call(panel)
     assert (status, output) == ("failed", "half\n[timed out after 0.01 s and was ended]")
     waiting = await panel.call("terminal/wait_for_exit")
     assert (await panel.call("$/cancel_request"))["params"] == {"requestId": waiting["id"]}
@@ -101,10 +101,10 @@ async def test_without_a_terminal_the_daemon_runs_it(
     else:
         panel.reply(question["id"], made)
     assert (await panel.answer(1))["result"]["stopReason"] == "end_turn"
-    assert heard(panel)[:2] == ("completed", "by itself\n[exit 0]")
+    assert last_call(panel)[:2] == ("completed", "by itself\n[exit 0]")
 
 
-async def test_a_client_that_goes_takes_its_terminals_along_and_nothing_runs_twice(
+async def test_a_client_that_leaves_ends_its_terminals_and_no_command_runs_twice(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     panel = await asked(stage, monkeypatch, command="touch ran")
@@ -116,21 +116,21 @@ async def test_a_client_that_goes_takes_its_terminals_along_and_nothing_runs_twi
     assert terminals.find(session.sid) is None
     while session.is_running:
         await next_news(session.log)
-    told = [event.data.content for event in session.log.after(0) if isinstance(event.data, ToolFinished)]
-    assert told == ["[the client's terminal was lost]\n[exit None]"]
+    outputs = [event.data.content for event in session.log.after(0) if isinstance(event.data, ToolFinished)]
+    assert outputs == ["[the client's terminal was lost]\n[exit None]"]
     assert list(stage.folder.iterdir()) == []
 
 
 async def next_news(log: EventLog) -> None:
-    """Return when something more is told."""
-    heard = asyncio.Event()
-    stop = log.follow(lambda _: heard.set())
+    """Return when another event is in the log."""
+    arrived = asyncio.Event()
+    stop = log.follow(lambda _: arrived.set())
     async with asyncio.timeout(20):
-        await heard.wait()
+        await arrived.wait()
     stop()
 
 
-async def test_nothing_is_lent_by_who_has_nothing_and_taken_back_at_the_end(stage: Stage) -> None:
+async def test_only_a_client_with_terminals_lends_them_and_until_it_leaves(stage: Stage) -> None:
     terminals = stage.daemon.service.hub.terminals
     assert terminals.find(await stage.session()) is None
     await stage.open({"terminal": True})

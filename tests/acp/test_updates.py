@@ -1,4 +1,4 @@
-"""The table of protocol 4.4: what each kind of event says to a client of the Agent Client Protocol."""
+"""The updates of version 1 for each kind of event."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ def think(update: str, status: str, mark: dict[str, Any], data: dict[str, Any], 
 
 
 def check(
-    check_told: CheckTold, events: list[Any], expected: list[Any], *, notices: bool, compactions: bool
+    check_one_update: CheckTold, events: list[Any], expected: list[Any], *, notices: bool, compactions: bool
 ) -> None:
-    teller = UpdateMapperV1(notices=notices, compactions=compactions)
-    told = [update for each in events for update in teller.updates(each)]
-    assert told == expected
-    for update in told:
-        check_told({"sessionId": "s", "update": update})
+    mapper = UpdateMapperV1(notices=notices, compactions=compactions)
+    updates = [update for each in events for update in mapper.updates(each)]
+    assert updates == expected
+    for update in updates:
+        check_one_update({"sessionId": "s", "update": update})
 
 
 PLAIN = [
@@ -89,12 +89,12 @@ PLAIN = [
     pytest.param(
         [event("userMessage", seq=0, content=[TEXT, IMAGE], nodeId="n")],
         [chunk("user_message_chunk", TEXT, "n"), chunk("user_message_chunk", IMAGE, "n")],
-        id="a prompt of the past is told, block by block",
+        id="a prompt of the past is mapped block by block",
     ),
     pytest.param(
         [event("textDelta", messageId="m", delta="hello"), event("message", messageId="m", content=[TEXT])],
         [chunk("agent_message_chunk", TEXT)],
-        id="what deltas have told is not told again",
+        id="text that deltas have brought does not come again",
     ),
     pytest.param(
         [event("thinkingDelta", messageId="m", delta="hm")],
@@ -107,7 +107,7 @@ PLAIN = [
             chunk("agent_thought_chunk", {"type": "text", "text": "hm"}),
             chunk("agent_message_chunk", TEXT),
         ],
-        id="an answer that did not stream is told whole",
+        id="an answer that did not stream comes whole",
     ),
     pytest.param(
         [event("textDelta", messageId="m", delta="hel"), event("message", messageId="m", content=[TEXT])],
@@ -115,12 +115,12 @@ PLAIN = [
             chunk("agent_message_chunk", {"type": "text", "text": "hel"}),
             chunk("agent_message_chunk", {"type": "text", "text": "lo"}),
         ],
-        id="the rest of an answer whose deltas were lost is told",
+        id="the rest of an answer comes when deltas were lost",
     ),
     pytest.param(
         [event("textDelta", messageId="m", delta="lo"), event("message", messageId="m", content=[TEXT])],
         [chunk("agent_message_chunk", {"type": "text", "text": "lo"})],
-        id="a client that came in the middle is not told the beginning behind the end",
+        id="a client that came in the middle gets no beginning behind the end",
     ),
     pytest.param(
         [
@@ -137,7 +137,7 @@ PLAIN = [
             chunk("agent_thought_chunk", {"type": "text", "text": "hm"}),
             chunk("agent_message_chunk", TEXT),
         ],
-        id="an answer of the past is told in its order",
+        id="an answer of the past comes in its order",
     ),
     pytest.param(
         [
@@ -181,7 +181,7 @@ PLAIN = [
             }
             for text in ("one\n", "one\ntwo\n")
         ],
-        id="what a call shows grows, for an update replaces it",
+        id="the output of a call grows, because an update replaces it",
     ),
     pytest.param(
         [
@@ -207,7 +207,7 @@ PLAIN = [
                 _meta={"sidecar": {"tool": "read"}},
             )
         ],
-        id="a call ends with what it found",
+        id="a call ends with its output",
     ),
     pytest.param(
         [
@@ -295,7 +295,7 @@ PLAIN = [
                 "_meta": {"sidecar": {**USAGE, "cost": 0.5}},
             }
         ],
-        id="a known cost is told",
+        id="a known cost is included",
     ),
     pytest.param(
         [
@@ -336,7 +336,7 @@ PLAIN = [
                 "_meta": {"sidecar": {"queue": {"items": [{"itemId": "i"}]}}},
             }
         ],
-        id="the queue is for those who look for it",
+        id="the queue is in the meta",
     ),
     pytest.param(
         [event("headMoved", head="n", removed=["o"], cause="rewind")],
@@ -394,9 +394,9 @@ PLAIN = [
         ],
         id="a session without a title has none",
     ),
-    pytest.param([event("phase", phase="idle")], [], id="phases are not told"),
-    pytest.param([event("settled"), event("faulted")], [], id="the answer to the prompt tells its end"),
-    pytest.param([event("_new")], [], id="a kind nobody knows is nothing"),
+    pytest.param([event("phase", phase="idle")], [], id="phases have no update"),
+    pytest.param([event("settled"), event("faulted")], [], id="the end of a turn answers its prompt"),
+    pytest.param([event("_new")], [], id="an unknown kind has no update"),
     pytest.param(
         [event("compaction", **COMPACTION), event("compaction", **DONE)],
         [
@@ -416,7 +416,7 @@ PLAIN = [
                 "in short",
             )
         ],
-        id="a compaction that is over when it is told is one call",
+        id="a compaction that is already over is one call",
     ),
     pytest.param(
         [event("compaction", **{**COMPACTION, "status": "failed", "error": "no"})],
@@ -438,15 +438,17 @@ PLAIN = [
 
 
 @pytest.mark.parametrize(("events", "expected"), PLAIN)
-def test_what_any_client_is_told(check_told: CheckTold, events: list[Any], expected: list[Any]) -> None:
-    check(check_told, events, expected, notices=False, compactions=False)
+def test_the_updates_for_any_client(
+    check_one_update: CheckTold, events: list[Any], expected: list[Any]
+) -> None:
+    check(check_one_update, events, expected, notices=False, compactions=False)
 
 
-def test_the_table_knows_every_kind_but_those_that_an_answer_tells() -> None:
-    told = {each["kind"] for case in PLAIN for each in case.values[0]}  # type: ignore[union-attr]  # lists alone
+def test_the_table_has_every_kind_except_those_that_answer_a_prompt() -> None:
+    updates = {each["kind"] for case in PLAIN for each in case.values[0]}  # type: ignore[union-attr]  # lists alone
     others = {"notice", "fileStale", "retry"}
     assert (
-        told - {"phase", "settled", "faulted", "_new"} | others
+        updates - {"phase", "settled", "faulted", "_new"} | others
         == UpdateMapperV1(notices=False, compactions=False).kinds
     )
 
@@ -492,14 +494,14 @@ NOTICES = [
 
 @pytest.mark.parametrize(("kind", "data", "notice"), NOTICES)
 def test_a_notice_is_for_clients_that_take_them(
-    check_told: CheckTold, kind: str, data: dict[str, Any], notice: dict[str, Any]
+    check_one_update: CheckTold, kind: str, data: dict[str, Any], notice: dict[str, Any]
 ) -> None:
     """The protocol forbids to send it to any other; there it waits in the session's info."""
     meta = {"_meta": {"sidecar": {kind: data}}}
-    told = {"sessionUpdate": "notice", **notice, **meta}
-    check(check_told, [event(kind, **data)], [told], notices=True, compactions=False)
+    updates = {"sessionUpdate": "notice", **notice, **meta}
+    check(check_one_update, [event(kind, **data)], [updates], notices=True, compactions=False)
     quiet = {"sessionUpdate": "session_info_update", **meta}
-    check(check_told, [event(kind, **data)], [quiet], notices=False, compactions=True)
+    check(check_one_update, [event(kind, **data)], [quiet], notices=False, compactions=True)
 
 
 def update(status: str, mark: dict[str, Any], data: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -550,7 +552,7 @@ CANCELLED: dict[str, Any] = {**COMPACTION, "status": "cancelled", "reason": "by 
         pytest.param(
             [event("compaction", **NOOP)],
             [think("tool_call", "completed", MARK, NOOP, "too short")],
-            id="what came to nothing is a call",
+            id="a compaction that did nothing is a call",
         ),
         pytest.param(
             [event("compaction", **COMPACTION), event("compaction", **NOOP)],
@@ -568,14 +570,14 @@ CANCELLED: dict[str, Any] = {**COMPACTION, "status": "cancelled", "reason": "by 
     ],
 )
 def test_a_client_that_takes_compactions(
-    check_told: CheckTold, events: list[Any], expected: list[Any]
+    check_one_update: CheckTold, events: list[Any], expected: list[Any]
 ) -> None:
-    check(check_told, events, expected, notices=False, compactions=True)
+    check(check_one_update, events, expected, notices=False, compactions=True)
 
 
 def test_the_output_shown_of_a_running_call_is_bounded() -> None:
-    teller = UpdateMapperV1(notices=False, compactions=False)
+    mapper = UpdateMapperV1(notices=False, compactions=False)
     line = "x" * 1000
     for _ in range(50):
-        (told,) = teller.updates(event("toolProgress", toolCallId="t1", content=line))
-    assert len(told["content"][0]["content"]["text"]) == 16_000
+        (updates,) = mapper.updates(event("toolProgress", toolCallId="t1", content=line))
+    assert len(updates["content"][0]["content"]["text"]) == 16_000

@@ -30,7 +30,7 @@ Protocol = Literal["lsp", "acp"]
 Message = dict[str, Any]
 
 MESSAGES: dict[str, Any] = json.loads(Path(__file__).with_name("messages.json").read_text())
-"""What is told either face, and what is asked of *both*; ``$SID`` stands for a session that is there."""
+"""The messages for each protocol, and the requests for *both*; ``$SID`` stands for an existing session."""
 
 RAW = (
     b"",
@@ -78,7 +78,7 @@ class Corpus:
 
 
 def recorded() -> Iterator[Message]:
-    """Yield what real clients said, of both faces; nothing where the recordings are not."""
+    """Yield messages of real clients of both protocols; none without the recordings."""
     for path in sorted((DATA / "acp-golden").glob("*.json")):
         yield from _golden(path.stem, json.loads(path.read_text(encoding="utf-8")))
     for line in _lines(DATA / "json-rpc" / "spec-examples.txt"):
@@ -123,13 +123,13 @@ def gathered(face: Protocol, sid: str) -> Corpus:
     prefix = "_" if face == "acp" else ""
     both = [{"id": 0, "method": prefix + method, "params": params} for method, params in MESSAGES["both"]]
     own = json.loads(json.dumps([*MESSAGES[face], *both]).replace("$SID", sid))
-    # Ours come more often: the recorded ones are many, and mostly about what a sidecar does not do.
-    told = [message for message in recorded() if message.get("method") not in ("exit", "shutdown")]
+    # Ours come more often: the recorded ones are many, and mostly about features of others.
+    others = [message for message in recorded() if message.get("method") not in ("exit", "shutdown")]
     files = sorted((DATA / "json-test-suite").rglob("*.json"))
     strings = DATA / "naughty-strings" / "blns.json"
     naughty = json.loads(strings.read_text(encoding="utf-8")) if strings.exists() else []
     raw = [data for path in files if len(data := path.read_bytes()) < 20_000]
-    return Corpus([*own * (1 + len(told) // len(own)), *told], [*RAW, *raw], [*ODD, *naughty])
+    return Corpus([*own * (1 + len(others) // len(own)), *others], [*RAW, *raw], [*ODD, *naughty])
 
 
 def bodies(corpus: Corpus, rng: random.Random, count: int) -> Iterator[bytes]:
@@ -238,7 +238,7 @@ INITIALIZE: dict[str, Any] = {
 
 
 class Target:
-    """A daemon of its own process. A thread counts what it answers; whatever it asks is refused."""
+    """A daemon of its own process. A thread counts its answers; all its requests are refused."""
 
     def __init__(self, face: Protocol, folder: Path) -> None:
         self.folder = folder
@@ -258,7 +258,7 @@ class Target:
         self._answers: dict[str, Any] = {}
         self._numbers = count(1)
         self._questions: deque[Any] = deque()
-        self._heard = threading.Condition()
+        self._arrived = threading.Condition()
         self._threads = [threading.Thread(target=work) for work in (self._listen, self._read_log)]
         for thread in self._threads:
             thread.start()
@@ -284,7 +284,7 @@ class Target:
         request_id = f"whole-{next(self._numbers)}"
         ours = self._face == "acp" and method.startswith("sidecar/")
         method = f"_{method}" if ours else method
-        self.tell({"id": request_id, "method": method, "params": params})
+        self.send_messages({"id": request_id, "method": method, "params": params})
         answer = self.answer(request_id)
         assert "result" in answer, answer
         return answer["result"]
@@ -304,18 +304,20 @@ class Target:
         """Return a new session."""
         return str(self.ask("sidecar/session/new", {"cwd": str(self.folder), **wanted})["sid"])
 
-    def tell(self, *messages: Message) -> None:
+    def send_messages(self, *messages: Message) -> None:
         """Send whole messages and wait for nothing."""
         self.send(b"".join(map(self._encoded, messages)))
 
     def status(self) -> Any:
-        """Return how the daemon says it is."""
+        """Return the status of the daemon."""
         return self.ask("sidecar/status", {})
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
         """Return once *condition* holds; fail when it does not in time, or the daemon is gone."""
-        with self._heard:
-            in_time = self._heard.wait_for(lambda: condition() or self.process.poll() is not None, PATIENCE_S)
+        with self._arrived:
+            in_time = self._arrived.wait_for(
+                lambda: condition() or self.process.poll() is not None, PATIENCE_S
+            )
             assert in_time, "the daemon hangs"
             assert condition(), f"the daemon is gone with {self.process.returncode}: {self.complaints!r}"
 
@@ -324,7 +326,7 @@ class Target:
         assert self.process.stdin is not None
         if self._face == "lsp":
             self.ask("shutdown")
-            self.tell({"method": "exit"})
+            self.send_messages({"method": "exit"})
         self.process.stdin.close()
         code = self.process.wait(PATIENCE_S)
         for thread in self._threads:
@@ -350,13 +352,13 @@ class Target:
         decoder = LineDecoder() if self._face == "acp" else HeaderDecoder()
         while data := os.read(self.process.stdout.fileno(), 1 << 20):
             decoder.feed(data)
-            with self._heard:
+            with self._arrived:
                 while (frame := decoder.next()) is not None:
                     assert isinstance(frame, bytes)
                     self._hear(msgspec.json.decode(frame))
-                self._heard.notify()
-        with self._heard:
-            self._heard.notify()
+                self._arrived.notify()
+        with self._arrived:
+            self._arrived.notify()
 
     def _hear(self, message: Any) -> None:
         if "method" in message:
@@ -377,7 +379,7 @@ class Target:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[[Protocol], Target]]:
-    """Return what starts daemons, which end with the test."""
+    """Return a function that starts daemons, which end with the test."""
     started: list[Target] = []
 
     def begin(face: Protocol) -> Target:

@@ -27,7 +27,7 @@ MOST_GROWN_BYTES = 16_000_000
 
 
 @pytest.mark.parametrize("face", ["lsp", "acp"])
-def test_whatever_comes_each_id_is_answered_once_and_memory_stays_flat(
+def test_each_id_is_answered_once_and_memory_stays_flat_for_any_input(
     face: Protocol, fuzz: Fuzz, start: Callable[[Protocol], Target]
 ) -> None:
     target = start(face)

@@ -1,4 +1,4 @@
-"""Cancelling, and leaving, while a great deal is going on: what is open is answered, once, and in time."""
+"""Cancelling, and leaving, while a great deal is going on: open requests are answered, once, and in time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def begin(target: Target, face: Protocol) -> list[str]:
             asked: dict[str, Any] = {"method": "sidecar/turn/run", "params": {"sid": sid, "input": words}}
         else:
             asked = {"method": "session/prompt", "params": {"sessionId": sid, "prompt": words}}
-        target.tell({"id": f"whole-{sid}", **asked})
+        target.send_messages({"id": f"whole-{sid}", **asked})
     return [f"whole-{sid}" for sid in sids]
 
 
@@ -38,7 +38,7 @@ def flood(target: Target, face: Protocol, first: int) -> None:
     """Ask a great deal, by numbers from *first* on, without waiting for any of it."""
     method = "sidecar/session/list" if face == "lsp" else "session/list"
     numbers = range(first, first + N_FLOOD)
-    target.tell(*({"id": n, "method": method, "params": {}} for n in numbers))
+    target.send_messages(*({"id": n, "method": method, "params": {}} for n in numbers))
 
 
 def is_cancelled(face: Protocol, answer: Any) -> bool:
@@ -58,7 +58,7 @@ def test_cancelling_and_leaving_under_load(face: Protocol, start: Callable[[Prot
     cancelled, left = requests[: N_TURNS // 2], requests[N_TURNS // 2 :]
     for request_id in cancelled:
         cancel = ("$/cancelRequest", "id") if face == "lsp" else ("$/cancel_request", "requestId")
-        target.tell({"method": cancel[0], "params": {cancel[1]: request_id}})
+        target.send_messages({"method": cancel[0], "params": {cancel[1]: request_id}})
     assert all(is_cancelled(face, target.answer(request_id)) for request_id in cancelled)
     flood(target, face, N_FLOOD)
     began = time.monotonic()

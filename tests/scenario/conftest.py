@@ -55,17 +55,17 @@ class Player:
 
     @property
     def log(self) -> EventLog:
-        """What the session has told."""
+        """The events of the session."""
         return self.session.log
 
     async def until(self, kind: str, after_seq: int) -> None:
-        """Return once the session has told something of *kind* that is no beginning."""
+        """Return once the session has an event of *kind* that is not a beginning."""
         async with asyncio.timeout(20):
             while not any(is_of(kind, event) for event in self.log.after(after_seq)):
                 await self.attend()
 
     async def attend(self) -> None:
-        """Let the daemon go on, and answer what it asks."""
+        """Let the daemon proceed, and answer its questions."""
         await asyncio.sleep(0)
 
     async def open(self) -> None:
@@ -89,7 +89,7 @@ class Player:
         raise NotImplementedError
 
     async def queue(self, words: str) -> None:
-        """Send a prompt that has to wait; *behind* gets what ends with it."""
+        """Send a prompt that has to wait; *behind* gets the prompts that end with it."""
         raise NotImplementedError
 
     async def settle_behind(self) -> None:
@@ -97,7 +97,7 @@ class Player:
         raise NotImplementedError
 
     async def call(self, method: str, **params: Any) -> None:
-        """Do what *method* does about the session; a fork is gone on with."""
+        """Call *method* for the session; a fork becomes the session."""
         raise NotImplementedError
 
 
@@ -200,7 +200,7 @@ class WirePlayer(Player):
         self.client = MemoryClient(lines=self.lines)
 
     async def request(self, method: str, params: Any) -> dict[str, Any]:
-        """Return the answer to a request; what the daemon asks before is answered."""
+        """Return the answer to a request; the questions of the daemon before it are answered."""
         return await self.answered(self.ask(method, params))
 
     def ask(self, method: str, params: Any) -> str:
@@ -240,7 +240,7 @@ class WirePlayer(Player):
         self.behind.clear()
 
     def reply(self, method: str, params: Any) -> dict[str, Any] | None:
-        """Return what the client says to a question of the daemon."""
+        """Return the reply of the client to a question of the daemon."""
         raise NotImplementedError
 
 
@@ -395,7 +395,7 @@ class DraftPlayer(AcpPlayer):
         self.ask("session/prompt", self._prompt(words) | meta)
 
     async def idle(self, after_seq: int) -> None:
-        """Return once the panel was told that the turn is over."""
+        """Return once the panel has received the end of the turn."""
 
         def is_idle(message: Mapping[str, Any]) -> bool:
             said = message.get("params", {})

@@ -29,7 +29,7 @@ def lay_out(folder: Path) -> None:
 
 
 async def played(make: type[Player], home: Path, folder: Path) -> list[dict[str, Any]]:
-    """Return the logs that the scenario leaves behind, without what differs from run to run."""
+    """Return the logs that the scenario leaves behind, without the fields that differ between runs."""
     lay_out(folder)
     daemon = build(home)
     daemon.models.add_scripted({MODEL: {"scripted": SCENARIO["script"], "contextWindow": 50_000}})
@@ -82,7 +82,7 @@ async def play(player: Player, step: Mapping[str, Any]) -> None:
 
 
 def interfere(player: Player, steered: str, queued: str) -> Callable[[], Awaitable[None]]:
-    """Return what steers the turn that asks, and sends another prompt behind it."""
+    """Return a function that steers the asking turn, and sends another prompt behind it."""
 
     thinks = player.asked
 

@@ -56,7 +56,7 @@ def test_resolve_command(params: Any, expected: tuple[str, dict[str, Any]]) -> N
         {"command": "sidecar.status", "arguments": {"sid": "s"}},
     ],
 )
-def test_what_does_not_fit_is_refused(params: Any) -> None:
+def test_an_invalid_command_is_refused(params: Any) -> None:
     with pytest.raises(InvalidInput):
         resolve_command(params)
 

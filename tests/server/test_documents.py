@@ -1,4 +1,4 @@
-"""The editor's files reach the workspace: buffers in the negotiated encoding, and what moves on the disk."""
+"""The editor's files reach the workspace: buffers in the negotiated encoding, and changes on disk."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ async def test_close_gives_the_file_back_to_the_disk() -> None:
     assert editor.workspace.now(PATH).text == "disk"
 
 
-async def test_save_is_told() -> None:
+async def test_the_workspace_is_notified_of_a_save() -> None:
     editor = await editor_with("buffer")
-    told: list[Path] = []
-    editor.workspace.on_change(told.append)
+    changed: list[Path] = []
+    editor.workspace.on_change(changed.append)
     editor.notify("textDocument/didSave", {"textDocument": {"uri": NOTE}})
-    assert told == [PATH]
+    assert changed == [PATH]
 
 
 async def test_a_buffer_that_is_no_file_is_no_trouble() -> None:
@@ -117,7 +117,9 @@ async def test_after_a_lost_change_opening_again_mends_it() -> None:
         pytest.param("workspace/didDeleteFiles", {"files": [{"uri": "git:/p/a"}]}, [], id="no file"),
     ],
 )
-async def test_what_moves_on_the_disk_is_told(method: str, params: Any, expected: list[str]) -> None:
+async def test_the_workspace_is_notified_of_changes_on_disk(
+    method: str, params: Any, expected: list[str]
+) -> None:
     editor = FakeEditor()
     await editor.initialize()
     moved: list[str] = []
@@ -144,7 +146,7 @@ FOLDERS = [{"uri": "file:///a", "name": "a"}, {"uri": "file:///b", "name": "b"}]
         ),
     ],
 )
-async def test_a_client_that_can_watches_for_us(capabilities: Any, patterns: list[Any]) -> None:
+async def test_a_client_with_the_capability_watches_for_us(capabilities: Any, patterns: list[Any]) -> None:
     editor = FakeEditor()
     await editor.initialize(capabilities=capabilities, workspaceFolders=FOLDERS)
     call = await editor.call("client/registerCapability")
@@ -180,7 +182,7 @@ async def test_a_client_that_refuses_leaves_the_watching_to_us() -> None:
     ("capabilities", "folders"),
     [pytest.param({}, FOLDERS, id="cannot"), pytest.param(WATCHES, None, id="no folder")],
 )
-async def test_nothing_to_register_is_not_registered(capabilities: Any, folders: Any) -> None:
+async def test_a_client_without_folders_registers_no_watcher(capabilities: Any, folders: Any) -> None:
     editor = FakeEditor()
     await editor.initialize(capabilities=capabilities, workspaceFolders=folders)
     await editor.request(1, "sidecar/fake/echo", 1)

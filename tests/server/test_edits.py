@@ -56,9 +56,9 @@ def test_an_edit_makes_the_new_text_of_the_old(old: str, new: str, encoding: Pos
     assert text.text == new
 
 
-async def editor_with(text: str, *, workspace: FakeWorkspace | None = None, **said: Any) -> FakeEditor:
+async def editor_with(text: str, *, workspace: FakeWorkspace | None = None, **params: Any) -> FakeEditor:
     editor = FakeEditor(workspace=workspace)
-    await editor.initialize(**said)
+    await editor.initialize(**params)
     document = {"uri": NOTE, "languageId": "x", "version": 7, "text": text}
     editor.notify("textDocument/didOpen", {"textDocument": document})
     return editor
@@ -97,7 +97,7 @@ async def test_anything_but_applied_is_a_refusal(reply: Any) -> None:
     await check_refused(landing)
 
 
-async def test_an_editor_that_errs_or_goes_has_refused() -> None:
+async def test_an_editor_that_errs_or_leaves_has_refused() -> None:
     editor = await editor_with("a", capabilities=CAN)
     landing = write(editor, "b")
     call = await editor.call("workspace/applyEdit")

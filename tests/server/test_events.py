@@ -11,16 +11,16 @@ from sidecar.conductor.events import Message, Notice, Payload, Phase, TextDelta
 from sidecar.conductor.log import EventLog
 
 
-async def following(**said: Any) -> tuple[FakeEditor, EventLog]:
+async def following(**params: Any) -> tuple[FakeEditor, EventLog]:
     """An editor that follows a log of its own."""
     editor = FakeEditor()
-    await editor.initialize(**said)
+    await editor.initialize(**params)
     log = editor.service.new_log()
     editor.port.sink.follow(log, 0)
     return editor, log
 
 
-async def told(editor: FakeEditor) -> list[tuple[str, Any]]:
+async def received(editor: FakeEditor) -> list[tuple[str, Any]]:
     """Return every notification that has come, once those so far are out."""
     await editor.request("mark", "sidecar/fake/echo")
     return [(m["method"], m["params"]) for m in editor.messages if "method" in m and "id" not in m]
@@ -31,7 +31,7 @@ async def test_an_event_is_projected_as_it_is() -> None:
     log.append(Notice("info", "title", "text"), "t1")
     data = {"severity": "info", "title": "title", "description": "text"}
     expected = {"sid": log.sid, "seq": 1, "at": 0, "kind": "notice", "turnId": "t1", "data": data}
-    assert await told(editor) == [("sidecar/event", expected)]
+    assert await received(editor) == [("sidecar/event", expected)]
 
 
 async def test_the_answer_comes_before_the_events_it_introduces() -> None:
@@ -63,19 +63,19 @@ async def test_a_client_gets_the_kinds_it_wants(wishes: dict[str, Any], kinds: l
     editor, log = await following(sidecar=wishes)
     for payload in (TextDelta("m", "a"), Message("m", ()), Notice("info", "n")):
         log.append(payload)
-    assert [params["kind"] for _, params in await told(editor)] == kinds
+    assert [params["kind"] for _, params in await received(editor)] == kinds
 
 
-async def test_deltas_wait_as_long_as_the_client_said_and_then_come_as_one() -> None:
+async def test_deltas_wait_for_the_interval_of_the_client_and_come_as_one() -> None:
     editor, log = await following(sidecar={"events": {"coalesceMs": 5}})
-    await told(editor)
+    await received(editor)
     for delta in "abc":
         log.append(TextDelta("m", delta))
     event = (await editor.call("sidecar/event"))["params"]
     assert (event["seq"], event["data"]) == (3, {"messageId": "m", "delta": "abc"})
 
 
-async def test_a_gap_is_told() -> None:
+async def test_a_gap_is_sent() -> None:
     editor, log = await following(sidecar={})
     editor.stream.stall()
     editor.ask(1, "sidecar/fake/echo", "fills the pipe")
@@ -123,7 +123,7 @@ async def test_a_gap_is_told() -> None:
 async def test_a_plain_client_gets_messages_and_no_events(payload: Payload, expected: list[Any]) -> None:
     editor, log = await following()
     log.append(payload)
-    assert await told(editor) == expected
+    assert await received(editor) == expected
 
 
 async def test_a_plain_client_gets_none_of_our_notifications() -> None:
@@ -131,7 +131,7 @@ async def test_a_plain_client_gets_none_of_our_notifications() -> None:
     await editor.initialize()
     editor.port.sink.notify("sidecar/sessions/changed", {})
     editor.port.sink.notify("window/logMessage", {"type": 3, "message": "x"})
-    assert [method for method, _ in await told(editor)] == ["window/logMessage"]
+    assert [method for method, _ in await received(editor)] == ["window/logMessage"]
 
 
 async def test_our_notifications_come_unless_they_are_not_wanted() -> None:
@@ -142,20 +142,20 @@ async def test_our_notifications_come_unless_they_are_not_wanted() -> None:
     sink.notify("sidecar/sessions/changed", {})
     sink.notify("sidecar/event", {"sid": "s", "seq": 0, "kind": "textDelta", "data": {}})
     sink.notify("sidecar/event", {"sid": "s", "seq": 0, "kind": "message", "data": {}})
-    assert [(method, params["kind"]) for method, params in await told(editor)] == [
+    assert [(method, params["kind"]) for method, params in await received(editor)] == [
         ("sidecar/event", "message")
     ]
 
 
-async def test_after_unfollow_nothing_more_comes() -> None:
+async def test_after_unfollow_no_event_comes() -> None:
     editor, log = await following(sidecar={})
     log.append(Notice("info", "before"))
     editor.port.sink.unfollow(log.sid)
     log.append(Notice("info", "after"))
-    assert [params["data"]["title"] for _, params in await told(editor)] == ["before"]
+    assert [params["data"]["title"] for _, params in await received(editor)] == ["before"]
 
 
-async def test_the_link_tells_its_load_and_its_client() -> None:
+async def test_the_sink_returns_its_load_and_its_client() -> None:
     editor = FakeEditor()
     await editor.initialize(clientInfo={"name": "Emacs"})
     editor.ask(1, "sidecar/fake/wait")

@@ -67,7 +67,7 @@ class Daemon:
             view = view[self.stdin.write(view) :]
 
     def read_some(self) -> bool:
-        """Take what comes next; False at the end of the output."""
+        """Read the next bytes; return False at the end of the output."""
         ready, _, _ = select.select([self.stdout], [], [], PATIENCE_S)
         assert ready, "the daemon says nothing"
         data = os.read(self.stdout.fileno(), 1 << 20)
@@ -86,9 +86,9 @@ class Daemon:
         self.send(method, params, request_id)
         return self.answer(request_id)
 
-    def initialize(self, **said: Any) -> dict[str, Any]:
+    def initialize(self, **params: Any) -> dict[str, Any]:
         return self.request(
-            0, "initialize", {"processId": None, "rootUri": None, "capabilities": CAPABILITIES, **said}
+            0, "initialize", {"processId": None, "rootUri": None, "capabilities": CAPABILITIES, **params}
         )
 
     def ended(self) -> int:
@@ -121,7 +121,7 @@ def stop(daemon: Daemon) -> None:
     daemon.process.wait()
 
 
-def test_exit_without_shutdown_is_1(daemon: Daemon) -> None:
+def test_exit_without_shutdown_ends_with_1(daemon: Daemon) -> None:
     daemon.initialize()
     daemon.send("exit")
     assert daemon.ended() == 1
@@ -273,8 +273,8 @@ def rss_kib(pid: int) -> int:
     return int(line.split()[1])
 
 
-def test_a_client_that_does_not_read_stalls_nobody_and_costs_little() -> None:
-    """Twenty megabytes of events are made while nobody reads; the loop goes on and the daemon stays small."""
+def test_a_client_that_does_not_read_stalls_no_other_and_costs_little() -> None:
+    """The loop goes on, and the daemon stays small, through twenty megabytes of events that are not read."""
     command = [sys.executable, PROGRAM]
     pipe = subprocess.PIPE
     daemon = Daemon(process=subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0))
@@ -284,8 +284,8 @@ def test_a_client_that_does_not_read_stalls_nobody_and_costs_little() -> None:
     before_kib = rss_kib(daemon.process.pid)
     daemon.send("sidecar/fake/flood", {"sid": sid, "count": 100_000, "size": 100}, 2)
     daemon.send("sidecar/fake/print", None, 3)
-    said = [daemon.process.stderr.readline() for _ in range(3)]
-    assert said == [b"stray print\n", b"stray descriptor\n", b"flooded\n"], "the loop went on in the flood"
+    lines = [daemon.process.stderr.readline() for _ in range(3)]
+    assert lines == [b"stray print\n", b"stray descriptor\n", b"flooded\n"], "the loop went on in the flood"
     assert rss_kib(daemon.process.pid) - before_kib < 40 * 1024
 
     seq = daemon.answer(2)["result"]["seq"]

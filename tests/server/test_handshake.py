@@ -1,4 +1,4 @@
-"""The handshake: what is negotiated, what is declared, what is passed on."""
+"""The handshake: encoding, capabilities, options, folders, and the phases around it."""
 
 from __future__ import annotations
 
@@ -83,20 +83,20 @@ async def test_refused_options_refuse_the_client_which_may_try_again() -> None:
 
 async def test_nothing_is_loaded_before_the_answer() -> None:
     editor = FakeEditor()
-    said: list[str] = []
-    editor.on_open = lambda _: said.append("opened" if editor.answers("initialize") else "opened too soon")
+    seen: list[str] = []
+    editor.on_open = lambda _: seen.append("opened" if editor.answers("initialize") else "opened too soon")
     await editor.initialize()
     await editor.request(1, "sidecar/status")
-    assert said == ["opened"]
+    assert seen == ["opened"]
 
 
 async def test_options_are_tried_before_the_answer() -> None:
     editor = FakeEditor()
-    said: list[bool] = []
-    editor.on_open = lambda _: said.append(bool(editor.answers("initialize")))
+    seen: list[bool] = []
+    editor.on_open = lambda _: seen.append(bool(editor.answers("initialize")))
     await editor.initialize(initializationOptions={"sidecar": {"trust": True}})
     await editor.request(1, "sidecar/status")
-    assert said == [False]
+    assert seen == [False]
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,8 @@ async def test_options_are_tried_before_the_answer() -> None:
         ("textDocument/codeLens", {"textDocument": {"uri": "file:///a.py"}}),
     ],
 )
-async def test_without_anything_to_answer_with_every_request_is_told_so(method: str, params: Any) -> None:
-    """Until there is: what was missing may be there the next time."""
+async def test_without_a_backend_every_request_gets_that_error(method: str, params: Any) -> None:
+    """The next request tries again: the backend may be there by then."""
     editor = FakeEditor()
 
     def fail(_: Mapping[str, Any]) -> None:
@@ -183,7 +183,7 @@ async def test_the_client_s_process_is_handed_on(pid: int | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("params", "expected"),
     [
         pytest.param({}, (), id="no folder"),
         pytest.param({"rootUri": "file:///r"}, (Path("/r"),), id="the root"),
@@ -201,9 +201,9 @@ async def test_the_client_s_process_is_handed_on(pid: int | None) -> None:
         ),
     ],
 )
-async def test_folders_at_the_start(said: dict[str, Any], expected: tuple[Path, ...]) -> None:
+async def test_folders_at_the_start(params: dict[str, Any], expected: tuple[Path, ...]) -> None:
     editor = FakeEditor()
-    await editor.initialize(capabilities=WATCHES, **said)
+    await editor.initialize(capabilities=WATCHES, **params)
     if expected:
         editor.reply((await editor.call("client/registerCapability"))["id"], None)
     await editor.request(1, "sidecar/status")
@@ -233,10 +233,10 @@ async def test_trace_of_initialize_is_respected() -> None:
     editor = FakeEditor()
     await editor.initialize(trace="messages")
     await editor.request(1, "sidecar/fake/refuse", {"prompt": "secret"})
-    said = [message["params"]["message"] for message in editor.calls("$/logTrace")]
-    assert "Received request 'sidecar/fake/refuse' - (1)" in said
-    assert "Sending response 'sidecar/fake/refuse - (1)'. Request failed: invalidParams." in said
-    assert "secret" not in str(said)
+    seen = [message["params"]["message"] for message in editor.calls("$/logTrace")]
+    assert "Received request 'sidecar/fake/refuse' - (1)" in seen
+    assert "Sending response 'sidecar/fake/refuse - (1)'. Request failed: invalidParams." in seen
+    assert "secret" not in str(seen)
 
 
 async def test_trace_is_off_until_it_is_set() -> None:
@@ -299,7 +299,7 @@ async def test_end_of_input_without_shutdown_is_1_and_with_it_0() -> None:
         await editor.connection.aclose(1)
 
 
-async def test_a_client_that_is_gone_leaves_nothing_behind() -> None:
+async def test_a_client_that_is_gone_leaves_no_buffer_and_no_connection() -> None:
     editor = FakeEditor()
     await editor.initialize(
         capabilities={"workspace": {"applyEdit": True, "workspaceEdit": {"documentChanges": True}}}

@@ -17,10 +17,10 @@ YES = {"outcome": "selected", "optionId": "yes"}
 CANCELLED = {"outcome": "cancelled"}
 
 
-async def asked(**said: Any) -> FakeEditor:
+async def asked(**params: Any) -> FakeEditor:
     """An editor of whose user something has been asked."""
     editor = FakeEditor()
-    await editor.initialize(**said)
+    await editor.initialize(**params)
     editor.ask(1, "sidecar/fake/ask")
     return editor
 
@@ -73,7 +73,7 @@ async def test_no_clear_yes_is_cancelled(reply: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "params",
     [
         pytest.param({}, id="a plain client that declares nothing"),
         pytest.param(
@@ -81,8 +81,8 @@ async def test_no_clear_yes_is_cancelled(reply: Any) -> None:
         ),
     ],
 )
-async def test_others_are_asked_with_buttons(said: dict[str, Any]) -> None:
-    editor = await asked(**said)
+async def test_others_are_asked_with_buttons(params: dict[str, Any]) -> None:
+    editor = await asked(**params)
     call = await editor.call(BUTTONS)
     assert call["params"] == {
         "type": 2,
@@ -98,7 +98,7 @@ async def test_a_dismissed_message_is_cancelled(reply: Any) -> None:
     await check(await asked(), BUTTONS, reply, CANCELLED)
 
 
-async def test_with_nobody_to_ask_it_is_cancelled_at_once() -> None:
+async def test_without_a_user_to_ask_it_is_cancelled_at_once() -> None:
     editor = await asked(sidecar={})
     assert (await editor.answer(1))["result"] == CANCELLED
 
@@ -110,7 +110,7 @@ async def test_a_client_that_errs_has_not_answered() -> None:
     assert (await editor.answer(1))["result"] == CANCELLED
 
 
-async def test_a_client_that_goes_has_not_answered() -> None:
+async def test_a_client_that_leaves_has_not_answered() -> None:
     editor = FakeEditor()
     await editor.initialize()
     asking = asyncio.ensure_future(editor.port.sink.request_permission(QUESTION))
@@ -119,7 +119,7 @@ async def test_a_client_that_goes_has_not_answered() -> None:
     assert await asking == PermissionAnswer("cancelled")
 
 
-async def test_a_question_whose_time_is_up_is_taken_back() -> None:
+async def test_an_expired_question_is_withdrawn() -> None:
     editor = FakeEditor()
     await editor.initialize(sidecar={"permission": {}})
     asking = asyncio.ensure_future(editor.port.sink.request_permission(QUESTION))

@@ -15,15 +15,15 @@ REPORT = {"kind": "report", "message": "half", "percentage": 50}
 END = {"kind": "end", "message": "end_turn"}
 
 
-async def ready(**said: Any) -> FakeEditor:
+async def ready(**params: Any) -> FakeEditor:
     editor = FakeEditor()
-    await editor.initialize(**said)
+    await editor.initialize(**params)
     return editor
 
 
 def steps(editor: FakeEditor, token: str | int) -> list[dict[str, Any]]:
-    told = [call["params"] for call in editor.calls("$/progress")]
-    return [params["value"] for params in told if params["token"] == token]
+    sent = [call["params"] for call in editor.calls("$/progress")]
+    return [params["value"] for params in sent if params["token"] == token]
 
 
 @pytest.mark.parametrize("token", ["t", 0, ""])
@@ -56,7 +56,7 @@ async def test_a_token_of_ours_is_created_first() -> None:
     assert steps(editor, token) == [BEGIN, {"kind": "end", "message": "cancelled"}]
 
 
-async def test_work_that_ended_meanwhile_is_told_begun_and_ended() -> None:
+async def test_work_that_ended_meanwhile_is_shown_to_begin_and_end() -> None:
     editor = await ready(capabilities=CAN)
     editor.ask(1, "sidecar/turn/run", {})
     call = await editor.call("window/workDoneProgress/create")
@@ -75,14 +75,14 @@ async def test_a_refused_token_is_never_used() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "params",
     [
         pytest.param({}, id="a client without the capability"),
         pytest.param({"capabilities": CAN, "sidecar": {}}, id="a client that has the events"),
     ],
 )
-async def test_no_token_is_made_for(said: dict[str, Any]) -> None:
-    editor = await ready(**said)
+async def test_no_token_is_created_for_this_client(params: dict[str, Any]) -> None:
+    editor = await ready(**params)
     await editor.request(1, "sidecar/turn/run", {})
     await asyncio.sleep(0)
     assert editor.calls("window/workDoneProgress/create") + editor.calls("$/progress") == []
@@ -98,7 +98,7 @@ async def test_cancel_reaches_the_work_once_begun_and_not_after_its_end() -> Non
 
 
 @pytest.mark.parametrize("params", [None, {}, {"token": "unknown"}, {"token": [1]}, [1]])
-async def test_a_cancel_of_nothing_is_nothing(params: Any) -> None:
+async def test_a_cancel_without_a_progress_is_ignored(params: Any) -> None:
     editor = await ready()
     editor.notify("window/workDoneProgress/cancel", params)
     assert (await editor.request(1, "sidecar/fake/echo", 1))["result"] == 1
@@ -118,7 +118,7 @@ async def test_a_cancel_that_fails_does_not_hurt_the_connection() -> None:
     assert (await editor.request(1, "sidecar/fake/echo", 1))["result"] == 1
 
 
-async def test_what_has_not_begun_or_has_ended_says_nothing() -> None:
+async def test_a_progress_sends_nothing_before_its_begin_and_after_its_end() -> None:
     editor = await ready()
     sink = editor.port.sink.progress("w")
     assert sink is not None

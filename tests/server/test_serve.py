@@ -42,9 +42,9 @@ class SupervisedConnection:
         options = LspOptions(info=FAKE_INFO, open_backend=lambda _options: Backend(service, FakeWorkspace()))
         self.code = asyncio.ensure_future(serve_lsp(self.client.stream, options, self.lifetime))
 
-    async def initialize(self, **said: Any) -> None:
+    async def initialize(self, **params: Any) -> None:
         await self.client.request(
-            0, "initialize", {"capabilities": {"experimental": {"sidecar": {}}}, **said}
+            0, "initialize", {"capabilities": {"experimental": {"sidecar": {}}}, **params}
         )
         self.client.notify("initialized", {})
 
@@ -76,7 +76,7 @@ async def test_exit_on_the_heels_of_shutdown_does_not_end_the_settling() -> None
     assert (service.n_closed, service.has_settled) == (1, True)
 
 
-async def test_the_end_of_the_process_is_told_and_what_is_open_settles() -> None:
+async def test_the_end_of_the_process_is_announced_and_open_requests_are_answered() -> None:
     served = SupervisedConnection(FakeService())
     await served.initialize()
     served.client.ask(1, "sidecar/fake/wait", "x")

@@ -20,7 +20,7 @@ HERE = pytest.mark.skipif(not RECORDED.is_dir(), reason="the recorded sessions a
 
 
 def inspector_log() -> list[dict[str, Any]]:
-    """Return what VS Code sent to a CSS server, in order."""
+    """Return the messages of VS Code to a CSS server, in order."""
     messages: list[dict[str, Any]] = []
     for entry in json.loads((RECORDED / "css.log.json").read_text()):
         message = {"jsonrpc": "2.0", "method": entry["msgType"], "params": entry.get("arg")}
@@ -32,7 +32,7 @@ def inspector_log() -> list[dict[str, Any]]:
 
 
 def haskell_log() -> list[dict[str, Any]]:
-    """Return what an editor sent to a Haskell server, in order."""
+    """Return the messages of an editor to a Haskell server, in order."""
     lines = (RECORDED / "haskell-renamePass-session.log").read_text().splitlines()
     events = [json.loads(line) for line in lines]
     sent = [event["contents"][1] for event in events if event["tag"] == "FromClient"]
@@ -120,11 +120,11 @@ async def test_ten_thousand_notifications_leave_no_task_and_no_future_behind() -
     await editor.initialize(sidecar={}, workspaceFolders=[{"uri": "file:///a", "name": "a"}])
     await editor.request("before", "sidecar/fake/echo", 1)
     tasks, n_futures = asyncio.all_tasks(), len(pending_futures())
-    told = [message for message in await session() if "id" not in message]
+    notifications = [message for message in await session() if "id" not in message]
     folders: dict[str, Any] = {"event": {"added": [], "removed": []}}
-    told.append({"method": "workspace/didChangeWorkspaceFolders", "params": folders})
+    notifications.append({"method": "workspace/didChangeWorkspaceFolders", "params": folders})
     for n in range(10_000):
-        editor.send({"jsonrpc": "2.0", **told[n % len(told)]})
+        editor.send({"jsonrpc": "2.0", **notifications[n % len(notifications)]})
     await editor.request("after", "sidecar/fake/echo", 1)
     await asyncio.sleep(0)
     assert asyncio.all_tasks() == tasks
@@ -133,7 +133,7 @@ async def test_ten_thousand_notifications_leave_no_task_and_no_future_behind() -
 
 
 def pending_futures() -> list[asyncio.Future[Any]]:
-    """Return the futures of this process that nobody has settled."""
+    """Return the futures of this process that are not settled."""
     return [each for each in gc.get_objects() if isinstance(each, asyncio.Future) and not each.done()]
 
 

@@ -35,10 +35,10 @@ async def editor_with(capabilities: dict[str, Any] | None = None) -> FakeEditor:
     return editor
 
 
-def session_of(editor: FakeEditor, *told: Payload) -> EventLog:
-    """Return the log of a session that *editor* follows, in which *told* has happened before."""
+def session_of(editor: FakeEditor, *past: Payload) -> EventLog:
+    """Return the log of a session that *editor* follows, with the *past* events."""
     log = editor.service.new_log()
-    for data in told:
+    for data in past:
         log.append(data)
     editor.port.sink.follow(log, log.seq)
     return log
@@ -48,9 +48,9 @@ def session_of(editor: FakeEditor, *told: Payload) -> EventLog:
 
 
 def hints(editor: FakeEditor) -> list[tuple[str, list[str]]]:
-    """Return what was published: URIs, each with the messages on it."""
+    """Return the published URIs, each with the messages on it."""
     published = [call["params"] for call in editor.calls(DIAGNOSTICS)]
-    return [(said["uri"], [hint["message"] for hint in said["diagnostics"]]) for said in published]
+    return [(each["uri"], [hint["message"] for hint in each["diagnostics"]]) for each in published]
 
 
 async def test_a_stale_file_is_marked_until_it_is_fresh() -> None:
@@ -71,7 +71,7 @@ async def test_a_stale_file_is_marked_until_it_is_fresh() -> None:
     assert hints(editor) == [(A, ["changed since the model read it"]), (A, [])]
 
 
-async def test_a_client_that_comes_late_sees_what_is_stale_then() -> None:
+async def test_a_late_client_sees_the_files_that_are_stale_then() -> None:
     editor = await editor_with()
     session_of(editor, CHANGED, FileStale(B, "sha256:1", None, "disk"), FileFresh(A))
     await editor.call(DIAGNOSTICS, 3)
@@ -99,7 +99,7 @@ async def test_a_session_that_is_left_takes_its_marks_along_and_no_other_s() -> 
     ]
 
 
-async def test_a_file_nobody_marked_may_be_fresh() -> None:
+async def test_a_file_without_a_hint_may_become_fresh() -> None:
     editor = await editor_with()
     session_of(editor).append(FileFresh(A))
     await editor.call(DIAGNOSTICS)
@@ -172,7 +172,7 @@ async def test_each_session_has_its_lens_and_one_that_closed_has_none() -> None:
     assert len(await lenses(editor, A, 2)) == 2, "the third is not answered for"
 
 
-async def test_whoever_looked_is_told_once_to_look_again() -> None:
+async def test_a_client_that_looked_is_asked_once_to_look_again() -> None:
     editor = await editor_with()
     log = session_of(editor, RESTORED)
     editor.service.answers["sidecar/context/files"] = {"files": []}
@@ -190,7 +190,7 @@ async def test_whoever_looked_is_told_once_to_look_again() -> None:
     assert len(editor.calls(LENS_REFRESH)) == 2
 
 
-async def test_who_cannot_be_told_is_not() -> None:
+async def test_a_client_without_refresh_is_not_asked() -> None:
     editor = await editor_with({"textDocument": {"codeLens": {}}})
     log = session_of(editor, RESTORED)
     editor.service.answers["sidecar/context/files"] = {"files": [context_file(A)]}
@@ -229,7 +229,7 @@ async def test_a_document_is_an_export(uri: str, view: Any) -> None:
         "file:///a",
     ],
 )
-async def test_anything_else_is_no_document(uri: str) -> None:
+async def test_any_other_uri_is_not_a_document(uri: str) -> None:
     editor = await editor_with()
     error = (await editor.request(1, CONTENT, {"uri": uri}))["error"]
     assert (error["code"], error["data"]["kind"]) == (-32602, "invalidParams")
@@ -264,18 +264,18 @@ def test_a_compaction_changes_the_conversation_once_it_is_over(
 # Only for clients that can.
 
 
-async def test_what_is_offered_follows_the_capabilities() -> None:
+async def test_the_offered_features_follow_the_capabilities() -> None:
     editor = FakeEditor()
-    said = (await editor.initialize(capabilities=CAN))["result"]["capabilities"]
-    assert said["codeLensProvider"] == {"resolveProvider": False}
-    assert said["workspace"]["textDocumentContent"] == {"schemes": ["sidecar-session"]}
+    declared = (await editor.initialize(capabilities=CAN))["result"]["capabilities"]
+    assert declared["codeLensProvider"] == {"resolveProvider": False}
+    assert declared["workspace"]["textDocumentContent"] == {"schemes": ["sidecar-session"]}
 
 
-async def test_a_client_that_can_nothing_is_offered_nothing_and_sent_nothing() -> None:
+async def test_a_client_without_capabilities_is_offered_and_sent_no_view() -> None:
     editor = FakeEditor()
-    said = (await editor.initialize(capabilities={}))["result"]["capabilities"]
-    assert "codeLensProvider" not in said
-    assert "textDocumentContent" not in said["workspace"]
+    declared = (await editor.initialize(capabilities={}))["result"]["capabilities"]
+    assert "codeLensProvider" not in declared
+    assert "textDocumentContent" not in declared["workspace"]
     log = session_of(editor, CHANGED)
     log.append(FileFresh(A))
     for n, method in enumerate((LENS, CONTENT), start=1):
@@ -284,17 +284,17 @@ async def test_a_client_that_can_nothing_is_offered_nothing_and_sent_nothing() -
     assert [editor.calls(method) for method in (DIAGNOSTICS, LENS_REFRESH, CONTENT_REFRESH)] == [[], [], []]
 
 
-async def test_what_is_odd_elsewhere_hides_no_capability() -> None:
+async def test_a_malformed_capability_hides_no_other() -> None:
     editor = FakeEditor()
     odd = {"completion": {"completionItem": {"tagSupport": "odd"}}}
     can = {**CAN, "textDocument": {**CAN["textDocument"], **odd}}
-    said = (await editor.initialize(capabilities=can))["result"]["capabilities"]
-    assert "codeLensProvider" in said
+    declared = (await editor.initialize(capabilities=can))["result"]["capabilities"]
+    assert "codeLensProvider" in declared
     session_of(editor, CHANGED)
     await editor.call(DIAGNOSTICS)
 
 
-async def test_a_client_that_is_gone_is_shown_nothing() -> None:
+async def test_a_client_that_is_gone_is_sent_no_view() -> None:
     editor = await editor_with()
     log = session_of(editor)
     await editor.connection.aclose(1)

@@ -41,7 +41,7 @@ class Client:
         return await self.begin(method, **params)
 
     def events(self, kind: str) -> list[Any]:
-        """Return what the events of *kind* carried so far."""
+        """Return the data of the events of *kind* so far."""
         return [event.data for event in self.sink.events if event.kind == kind]
 
     async def until(self, kind: str, n: int = 1) -> Any:

@@ -1,4 +1,4 @@
-"""Several clients at one session: who follows, who is asked, what a late one gets."""
+"""Several clients of one session: their events, their questions, and the past for a late one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def kinds(client: Any) -> list[str]:
     return [event.kind for event in client.sink.events]
 
 
-async def test_a_client_attaches_and_hears_from_then_on(make_desk: Any) -> None:
+async def test_an_attached_client_receives_the_events_from_then_on(make_desk: Any) -> None:
     desk = make_desk([[Say("one")], [Say("two")]])
     first, second = desk.client("first"), desk.client("second")
     sid = await desk.talk(first, "1")
@@ -39,7 +39,7 @@ async def test_a_late_client_gets_what_it_missed(make_desk: Any) -> None:
     assert second.sink.events[: attached["seq"]] == first.sink.events[: attached["seq"]]
 
 
-async def test_a_client_may_hear_again_what_it_has_lost(make_desk: Any) -> None:
+async def test_a_client_may_request_lost_events_again(make_desk: Any) -> None:
     desk = make_desk([[Say("one")]])
     client = desk.client()
     sid = await desk.talk(client, "1")
@@ -49,7 +49,7 @@ async def test_a_client_may_hear_again_what_it_has_lost(make_desk: Any) -> None:
     assert client.sink.events[: len(seen)] == seen
 
 
-async def test_what_is_not_kept_is_told_as_a_gap(make_desk: Any) -> None:
+async def test_events_that_are_not_kept_are_a_gap(make_desk: Any) -> None:
     """A session loaded by another process begins its log where the last one ended."""
     desk = make_desk([[Say("one")]])
     client = desk.client()
@@ -62,7 +62,7 @@ async def test_what_is_not_kept_is_told_as_a_gap(make_desk: Any) -> None:
     assert "gap" not in ahead, "a number from another life is as good as the newest"
 
 
-async def test_an_observer_hears_everything_and_is_asked_nothing(make_desk: Any) -> None:
+async def test_an_observer_receives_every_event_and_no_question(make_desk: Any) -> None:
     desk = make_desk([[Call("write", {"path": "a.txt", "content": "x"})], [Say("done")]])
     owner, observer = desk.client("owner"), desk.client("observer")
     owner.sink.answer = observer.sink.answer = YES
@@ -72,8 +72,8 @@ async def test_an_observer_hears_everything_and_is_asked_nothing(make_desk: Any)
     await desk.ask(owner, sid, "write it")
     assert (len(owner.sink.asked), observer.sink.asked) == (1, [])
     assert (desk.folder / "a.txt").exists()
-    (told,) = observer.sink.said("sidecar/permission/resolved")
-    assert (told["outcome"], told["by"]) == ("allow_once", "owner")
+    (resolved,) = observer.sink.notifications("sidecar/permission/resolved")
+    assert (resolved["outcome"], resolved["by"]) == ("allow_once", "owner")
     assert observer.events("settled") == owner.events("settled")
 
 
@@ -83,13 +83,13 @@ async def test_each_prompt_names_the_client_it_came_from(make_desk: Any) -> None
     sid = await desk.talk(first, "1")
     await second.call("attach", sid=sid)
     await desk.ask(second, sid, "2")
-    assert [(told.source.client_id, told.source.name) for told in first.events("userMessage")] == [
+    assert [(prompt.source.client_id, prompt.source.name) for prompt in first.events("userMessage")] == [
         (first.connection.client_id, "Zed"),
         (second.connection.client_id, "Neovim"),
     ]
 
 
-async def test_notes_on_what_several_clients_said_tell_them_apart(make_desk: Any) -> None:
+async def test_notes_on_prompts_of_several_clients_name_the_client(make_desk: Any) -> None:
     desk = make_desk([[Say("words " * 60)]] * 5)
     first, second = desk.client("Zed"), desk.client("Neovim")
     sid = await desk.talk(first, "blue, please", engine="summarizing")
@@ -103,7 +103,7 @@ async def test_notes_on_what_several_clients_said_tell_them_apart(make_desk: Any
     assert "(Neovim) no, green" in asked
 
 
-async def test_who_detaches_is_neither_told_nor_asked(make_desk: Any) -> None:
+async def test_a_detached_client_receives_no_events_and_no_questions(make_desk: Any) -> None:
     desk = make_desk([[Call("write", {"path": "a.txt", "content": "x"})], [Say("done")]])
     client, other = desk.client(), desk.client("other")
     client.sink.answer = YES
@@ -113,7 +113,7 @@ async def test_who_detaches_is_neither_told_nor_asked(make_desk: Any) -> None:
     n_seen = len(client.sink.events)
     await desk.ask(other, sid, "write it")
     assert (len(client.sink.events), client.sink.asked) == (n_seen, [])
-    assert not (desk.folder / "a.txt").exists(), "the other one said no"
+    assert not (desk.folder / "a.txt").exists(), "the other one rejected it"
 
 
 async def test_permissions_may_be_given_in_advance(make_desk: Any) -> None:
@@ -137,13 +137,13 @@ async def test_only_a_loaded_session_can_be_attached_to(make_desk: Any) -> None:
 
 
 @pytest.mark.parametrize("method", ["session/close", "session/delete"])
-async def test_a_session_that_one_client_closes_is_over_for_all(make_desk: Any, method: str) -> None:
+async def test_a_session_that_one_client_closes_is_closed_for_all(make_desk: Any, method: str) -> None:
     desk = make_desk([[Say("one")]], repeat=True)
     first, second = desk.client("first"), desk.client("second")
     sid = await desk.talk(first, "1")
     await second.call("attach", sid=sid)
     log = desk.daemon.service.hub.session(sid).log
     await first.call(method, sid=sid)
-    heard = len(first.sink.events), len(second.sink.events)
-    log.append(Notice("info", "nobody listens"))
-    assert (len(first.sink.events), len(second.sink.events)) == heard
+    received = len(first.sink.events), len(second.sink.events)
+    log.append(Notice("info", "no client follows"))
+    assert (len(first.sink.events), len(second.sink.events)) == received

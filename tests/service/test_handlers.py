@@ -1,4 +1,4 @@
-"""Every method of the table has its handler, and does what its row says; from JSON to JSON."""
+"""Every method of the table has a handler that does its work, from JSON to JSON."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_handlers_are_exactly_the_methods() -> None:
 # Sessions.
 
 
-async def test_a_session_is_told_after_its_result_and_with_what_may_be_done_in_it(make_desk: Any) -> None:
+async def test_the_events_of_a_new_session_come_after_its_result(make_desk: Any) -> None:
     desk = make_desk()
     client = desk.client()
     new = await client.call("session/new", cwd=str(desk.folder), model="scripted-1")
@@ -57,7 +57,10 @@ async def test_a_loaded_session_is_introduced_again(make_desk: Any) -> None:
     client.sink.events.clear()
     loaded = await client.call("session/load", sid=sid, replay="full")
     assert loaded["integrity"]["ok"]
-    assert [params["kind"] for params in client.sink.said("sidecar/event")] == ["userMessage", "message"]
+    assert [params["kind"] for params in client.sink.notifications("sidecar/event")] == [
+        "userMessage",
+        "message",
+    ]
     assert [event.kind for event in client.sink.events] == ["commandsChanged", "usage"]
 
 
@@ -91,7 +94,7 @@ async def test_rewind_and_tree(make_desk: Any) -> None:
     )
 
 
-async def test_titles_archive_and_removal(make_desk: Any) -> None:
+async def test_a_session_is_renamed_archived_and_deleted(make_desk: Any) -> None:
     desk = make_desk([[Say("one")]])
     client = desk.client()
     sid = await desk.talk(client, "1")
@@ -138,7 +141,7 @@ async def test_export_as_text_and_into_a_file(make_desk: Any, tmp_path: Path) ->
         assert (await refused(client.call("session/export", sid=sid, path=odd))).kind == "invalidParams"
 
 
-async def test_a_knob_is_set_and_told(make_desk: Any) -> None:
+async def test_an_option_is_set_and_reported(make_desk: Any) -> None:
     desk = make_desk()
     client = desk.client()
     sid = await desk.talk(client)
@@ -150,8 +153,8 @@ async def test_a_knob_is_set_and_told(make_desk: Any) -> None:
         "thinking": "default",
         "permissions": "allowEdits",
     }
-    (told,) = client.events("configChanged")
-    assert [option.current_value for option in told.config_options][4] == "allowEdits"
+    (changed,) = client.events("configChanged")
+    assert [option.current_value for option in changed.config_options][4] == "allowEdits"
     refusal = await refused(client.call("session/setConfigOption", sid=sid, configId="x", value="y"))
     assert refusal.kind == "invalidParams"
 
@@ -234,7 +237,7 @@ async def test_files_come_back_as_they_are_now(make_desk: Any) -> None:
     assert "new = 2" in last["blocks"][0]["text"]
 
 
-async def test_a_watch_tells_of_what_it_was_asked_for_until_it_ends(make_desk: Any) -> None:
+async def test_a_watch_reports_matching_files_until_it_ends(make_desk: Any) -> None:
     desk = make_desk()
     client = desk.client()
     sid = await desk.talk(client)
@@ -242,13 +245,13 @@ async def test_a_watch_tells_of_what_it_was_asked_for_until_it_ends(make_desk: A
     changed = [desk.folder / name for name in ("a.py", "b.txt", "sub/c.py")]
     desk.daemon.workspace.disk_changed([*changed, desk.folder.parent / "outside.py"])
     await asyncio.sleep(0)
-    assert client.sink.said("sidecar/fs/changed") == [
+    assert client.sink.notifications("sidecar/fs/changed") == [
         {"sid": sid, "watchId": watch["watchId"], "uris": [changed[0].as_uri(), changed[2].as_uri()]}
     ]
     await client.call("fs/unwatch", watchId=watch["watchId"])
     desk.daemon.workspace.disk_changed(changed)
     await asyncio.sleep(0)
-    assert len(client.sink.said("sidecar/fs/changed")) == 1
+    assert len(client.sink.notifications("sidecar/fs/changed")) == 1
     assert (await refused(client.call("fs/unwatch", watchId=watch["watchId"]))).kind == "invalidParams"
     assert (await refused(client.call("fs/watch", sid=sid, globs=[]))).kind == "invalidParams"
 
@@ -263,11 +266,14 @@ async def test_a_watch_ends_with_its_client_and_with_its_session(make_desk: Any)
     file = desk.folder / "a.py"
     desk.daemon.workspace.disk_changed((file,))
     await asyncio.sleep(0)
-    assert (leaving.sink.said("sidecar/fs/changed"), len(staying.sink.said("sidecar/fs/changed"))) == ([], 1)
+    assert (
+        leaving.sink.notifications("sidecar/fs/changed"),
+        len(staying.sink.notifications("sidecar/fs/changed")),
+    ) == ([], 1)
     await staying.call("session/close", sid=sid)
     desk.daemon.workspace.disk_changed((file,))
     await asyncio.sleep(0)
-    assert len(staying.sink.said("sidecar/fs/changed")) == 1
+    assert len(staying.sink.notifications("sidecar/fs/changed")) == 1
 
 
 # Compactions.
@@ -334,7 +340,7 @@ async def test_the_daemon_describes_its_protocol(make_desk: Any, form: str) -> N
     assert "sidecar/turn/start" in schema["text"]
 
 
-async def test_what_every_method_refuses_has_a_kind(make_desk: Any) -> None:
+async def test_every_refusal_of_a_method_has_a_kind(make_desk: Any) -> None:
     client = make_desk().client()
     for name, row in METHODS.items():
         if row.scope == "session" or row.scope == "exclusive":

@@ -1,4 +1,4 @@
-"""Requests take effect in the order they came, also when nobody waits for the answers."""
+"""Requests take effect in the order they came, also when no client waits for the answers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_a_prompt_behind_a_rewind_goes_on_from_there(make_desk: Any) -> No
     assert roles == ["user", "assistant"] * 2
 
 
-async def test_what_follows_a_load_waits_for_it(make_desk: Any) -> None:
+async def test_requests_behind_a_load_wait_for_it(make_desk: Any) -> None:
     desk = make_desk([[Say("one")], [Say("two")]])
     client = desk.client()
     sid = await desk.talk(client, "1")
@@ -81,7 +81,7 @@ async def done(value: str) -> Answer:
     return Answer(value)
 
 
-async def test_a_failing_or_cancelled_holder_lets_the_next_one_in() -> None:
+async def test_a_failed_or_cancelled_exclusive_request_lets_the_next_one_run() -> None:
     order = SessionOrder()
 
     def fail() -> Answer:
@@ -101,7 +101,7 @@ async def test_a_failing_or_cancelled_holder_lets_the_next_one_in() -> None:
     assert order.run("s", lambda: Answer("at once")) == Answer("at once")
 
 
-async def test_a_holder_that_is_cancelled_before_it_began_holds_nothing() -> None:
+async def test_an_exclusive_request_cancelled_before_it_began_delays_no_other() -> None:
     order = SessionOrder()
     asyncio.ensure_future(order.run_exclusive("s", lambda: done("never"))).cancel()
     waiting = order.run("s", lambda: Answer("next"))

@@ -1,4 +1,4 @@
-"""A conversation is told again as its user saw it, however often it was condensed since."""
+"""A conversation is replayed as its user saw it, however often it was compacted since."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ SECOND = compaction("2", "d", "digest-2")
 @pytest.mark.parametrize(
     ("compactions", "head", "expected"),
     [
-        pytest.param((), "c", "a b c", id="never condensed"),
+        pytest.param((), "c", "a b c", id="never compacted"),
         pytest.param((), None, "", id="nothing yet"),
-        pytest.param((FIRST,), "d", "a b c [1] d", id="what was condensed stands before it"),
-        pytest.param((FIRST,), "kept-1", "a b c [1]", id="nothing said since"),
-        pytest.param((FIRST, SECOND), "e", "a b c [1] d [2] e", id="condensed twice"),
-        pytest.param((SECOND,), "e", "digest-1 kept-1 d [2] e", id="a digest nobody knows is told as it is"),
-        pytest.param((FIRST, SECOND), "c", "a b c", id="taken back"),
+        pytest.param((FIRST,), "d", "a b c [1] d", id="the compacted turns stand before it"),
+        pytest.param((FIRST,), "kept-1", "a b c [1]", id="no turn since"),
+        pytest.param((FIRST, SECOND), "e", "a b c [1] d [2] e", id="compacted twice"),
+        pytest.param((SECOND,), "e", "digest-1 kept-1 d [2] e", id="an unknown summary is replayed as it is"),
+        pytest.param((FIRST, SECOND), "c", "a b c", id="undone"),
         pytest.param(
             (compaction("1", "c", "kept-1", "undone"),),
             "d",
@@ -99,7 +99,7 @@ def describe(call: ToolCall) -> ToolActivity:
     )
 
 
-def test_what_is_told_of_it() -> None:
+def test_the_events_of_a_timeline() -> None:
     turns: tuple[Turn, ...] = (
         UserTurn((TextBlock("look"),)),
         AssistantTurn((TextBlock("so"), ToolCallBlock("c1", "ls", {"path": "."}))),
@@ -108,8 +108,8 @@ def test_what_is_told_of_it() -> None:
     nodes = [SessionNode(str(n), None, turn, 0) for n, turn in enumerate(turns)]
     graph = SessionGraph("s")
     graph.hydrate(nodes)
-    told = [event.data for event in replay_timeline("s", graph, [*nodes, FIRST], describe)]
-    assert told == [
+    replayed = [event.data for event in replay_timeline("s", graph, [*nodes, FIRST], describe)]
+    assert replayed == [
         UserMessage("0", ({"type": "text", "text": "look"},)),
         Message("1", ({"type": "text", "text": "so"},)),
         ToolStarted("c1", "ls", "List .", "search", {"path": "."}, PLACE),
@@ -118,7 +118,7 @@ def test_what_is_told_of_it() -> None:
     ]
 
 
-def test_a_result_whose_call_is_not_told_has_no_name() -> None:
+def test_a_result_without_its_call_has_no_name() -> None:
     turn = ToolTurn((ToolResultBlock("c1", "a.py", is_error=True),))
     (event,) = replay_events("s", [Entry(turn, "tool", node_id="n")], describe)
     assert event.data == ToolFinished("c1", "tool", "tool", "other", "a.py", True)
@@ -164,7 +164,7 @@ async def viewed(view: Any) -> list[str]:
         pytest.param("active", ["digest", "c"], id="the path to the head"),
         pytest.param("full", ["a", "b", "digest", "c"], id="every branch"),
         pytest.param({"compactionId": "done"}, ["a", "b"], id="before a compaction"),
-        pytest.param({"compactionId": "done", "at": "before"}, ["a", "b"], id="the same, said"),
+        pytest.param({"compactionId": "done", "at": "before"}, ["a", "b"], id="the same, spelled out"),
         pytest.param({"compactionId": "done", "at": "after"}, ["digest"], id="after it"),
         pytest.param({"compactionId": "noop", "at": "after"}, ["a", "b"], id="after one that did nothing"),
     ],

@@ -1,4 +1,4 @@
-"""An answer as parts of a result: all of it, in order, also for who does not read for a while."""
+"""An answer is sent as parts of a result: all of it, in order, also when the client stops reading."""
 
 from __future__ import annotations
 
@@ -33,34 +33,36 @@ class Client:
         return self.room or is_last
 
 
-def streamed(client: Client, *told: Payload) -> EventLog:
-    """Return the log of a turn ``t`` that tells this to *client*."""
+def streamed(client: Client, *events: Payload) -> EventLog:
+    """Return the log of a turn ``t`` with these events, streamed to *client*."""
     log = EventLog("s", lambda: 0)
     log.append(TextDelta("old.0", "before"), "old")
     stream_answer(log, "t", client.take, log.seq)
-    for data in told:
+    for data in events:
         log.append(data, "t")
     return log
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("events", "expected"),
     [
         pytest.param([TextDelta("m", "a"), TextDelta("m", "b"), message("m", "ab")], ["a", "b"], id="deltas"),
         pytest.param([message("m", "ab")], ["ab"], id="an answer that was not streamed"),
-        pytest.param([TextDelta("m", "a"), message("m", "ab")], ["a", "b"], id="what deltas have left out"),
+        pytest.param(
+            [TextDelta("m", "a"), message("m", "ab")], ["a", "b"], id="the rest that deltas left out"
+        ),
         pytest.param([message("m", "")], [], id="nothing but thoughts"),
         pytest.param([END, TextDelta("m", "a")], [], id="nothing behind the end"),
     ],
 )
-def test_what_is_sent(told: list[Payload], expected: list[str]) -> None:
+def test_the_parts_of_an_answer(events: list[Payload], expected: list[str]) -> None:
     client = Client()
-    streamed(client, *told)
+    streamed(client, *events)
     assert client.parts == [("m", text) for text in expected]
 
 
 @pytest.mark.parametrize("end", [END, Faulted("t", "modelFailed", "no", None, USAGE, 0)], ids=["well", "ill"])
-def test_what_finds_no_room_goes_out_at_the_end(end: Payload) -> None:
+def test_text_that_found_no_room_is_sent_at_the_end(end: Payload) -> None:
     client = Client()
     client.room = False
     log = streamed(client, TextDelta("m", "a"), TextDelta("m", "b"), TextDelta("n", "c"))
@@ -69,7 +71,7 @@ def test_what_finds_no_room_goes_out_at_the_end(end: Payload) -> None:
     assert client.parts == [("m", "ab"), ("n", "c")]
 
 
-def test_what_finds_no_room_goes_out_with_what_comes_next() -> None:
+def test_text_that_found_no_room_is_sent_with_the_next_text() -> None:
     client = Client()
     client.room = False
     log = streamed(client, TextDelta("m", "a"))
@@ -78,7 +80,7 @@ def test_what_finds_no_room_goes_out_with_what_comes_next() -> None:
     assert client.parts == [("m", "ab")]
 
 
-def test_other_turns_are_none_of_its_business() -> None:
+def test_text_of_other_turns_is_not_sent() -> None:
     client = Client()
     log = streamed(client)
     log.append(TextDelta("x.0", "x"), "x")

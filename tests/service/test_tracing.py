@@ -1,4 +1,4 @@
-"""What passes is written down, what it is about is not."""
+"""A trace records every message without its content; the log ring keeps the newest lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sidecar.protocol.methods import METHODS
 from sidecar.service.stats import LogRing
 from sidecar.service.tracing import Tracer, redact
 
-SECRET = "the plan nobody may see"
+SECRET = "the secret plan"
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -40,7 +40,7 @@ async def a_traced_turn(make_desk: Any, path: Path, level: str) -> list[dict[str
     return lines(path)
 
 
-async def test_a_trace_has_every_message_in_order_without_its_words(make_desk: Any, tmp_path: Path) -> None:
+async def test_a_trace_has_every_message_in_order_without_its_content(make_desk: Any, tmp_path: Path) -> None:
     found = await a_traced_turn(make_desk, tmp_path / "trace.jsonl", "verbose")
     assert SECRET not in json.dumps(found)
     assert [(line["dir"], line["method"]) for line in found][:4] == [
@@ -69,7 +69,7 @@ async def test_a_trace_can_be_played_again(make_desk: Any, tmp_path: Path) -> No
     assert new["content"]["cwd"] == str(tmp_path / "project")
 
 
-async def test_without_words_only_names_pass(make_desk: Any, tmp_path: Path) -> None:
+async def test_a_trace_without_content_has_only_names(make_desk: Any, tmp_path: Path) -> None:
     found = await a_traced_turn(make_desk, tmp_path / "trace.jsonl", "messages")
     assert all("content" not in line for line in found)
     assert len(found) > 10
@@ -165,7 +165,7 @@ def test_a_long_log_is_read_in_pages() -> None:
     assert (page[-1].text, after) == ("500", 501)
 
 
-def test_of_an_exception_only_its_class_is_kept_and_secrets_are_masked() -> None:
+def test_the_log_keeps_the_class_of_an_exception_and_masks_secrets() -> None:
     log = LogRing()
     try:
         raise ValueError(SECRET)

@@ -29,8 +29,8 @@ class FakeEditor(MemoryClient):
 
     Attributes:
         opened: the options the backend was opened with.
-        on_open: takes those options; raises what opening it would.
-        processes: the process ids it was told to watch.
+        on_open: takes those options; may raise to refuse them.
+        processes: the process ids that it should watch.
     """
 
     def __init__(
@@ -68,8 +68,8 @@ class FakeEditor(MemoryClient):
         declared = dict(capabilities or {})
         if sidecar is not None:
             declared["experimental"] = {"sidecar": sidecar}
-        said = {"processId": None, "rootUri": None, "capabilities": declared, **params}
-        answer = await self.request("initialize", "initialize", said)
+        handshake = {"processId": None, "rootUri": None, "capabilities": declared, **params}
+        answer = await self.request("initialize", "initialize", handshake)
         if "result" in answer:
             self.notify("initialized", {})
         return answer

@@ -34,7 +34,7 @@ class FakePanel(MemoryClient):
     """A client that speaks ACP.
 
     Attributes:
-        sent: what it has said, but for what was no message.
+        sent: the messages it has sent.
         opened: the options the backend was opened with.
         on_open: takes those options; raises InvalidInput to refuse the client.
     """
@@ -73,13 +73,13 @@ class FakePanel(MemoryClient):
         self, capabilities: Mapping[str, Any] | None = None, *, version: Any = 1, **params: Any
     ) -> dict[str, Any]:
         """Shake hands, as a client with *capabilities*."""
-        said = {"protocolVersion": version, "clientCapabilities": dict(capabilities or {}), **params}
-        return await self.request("initialize", "initialize", said)
+        handshake = {"protocolVersion": version, "clientCapabilities": dict(capabilities or {}), **params}
+        return await self.request("initialize", "initialize", handshake)
 
     def updates(self, kind: str | None = None) -> list[dict[str, Any]]:
         """Return the updates that have come, all or those of one kind."""
-        told = [call["params"]["update"] for call in self.calls("session/update")]
-        return [update for update in told if kind in (None, update["sessionUpdate"])]
+        updates = [call["params"]["update"] for call in self.calls("session/update")]
+        return [update for update in updates if kind in (None, update["sessionUpdate"])]
 
     async def update(self, kind: str, n: int = 1) -> dict[str, Any]:
         """Return the *n*-th update of a kind once it has come."""

@@ -1,4 +1,4 @@
-"""A service without sessions, for the tests of whoever stands on ``ServicePort``.
+"""A service without sessions, for tests of the front ends above ``ServicePort``.
 
 Each method of :data:`BEHAVIOURS` does one thing that a face must cope with: answer now or later, wait until
 it is released or cancelled, fail, ask, report, and fill an event log.
@@ -26,7 +26,7 @@ __all__ = ["FakeConnection", "FakeService"]
 
 
 class FakeService:
-    """Answers what :data:`BEHAVIOURS` and *answers* name, and remembers what it was asked."""
+    """Answers what :data:`BEHAVIOURS` and *answers* name, and records its calls."""
 
     def __init__(self) -> None:
         self.connections: list[FakeConnection] = []
@@ -45,7 +45,7 @@ class FakeService:
         return self.connections[-1]
 
     async def aclose(self) -> None:
-        """Let go of whoever waits."""
+        """Release the requests that wait."""
         self.n_closed += 1
         self.released.set()
 
@@ -152,7 +152,7 @@ async def _wait(connection: FakeConnection, params: Any) -> Answer:
 
 
 async def _stick(connection: FakeConnection, params: Any) -> Answer:
-    """Wait for a thread that nobody can stop."""
+    """Wait for a thread that cannot be stopped."""
     await asyncio.get_running_loop().run_in_executor(None, time.sleep, 3600)
     return Answer(None)
 
@@ -176,7 +176,7 @@ async def _crash_later(connection: FakeConnection, params: Any) -> Answer:
 
 
 async def _ask(connection: FakeConnection, params: Any) -> Answer:
-    """Ask for permission and answer with what the user said."""
+    """Ask for permission and answer with the reply of the user."""
     return Answer(to_wire(await connection.sink.request_permission(QUESTION)))
 
 
@@ -201,7 +201,7 @@ def _notify(connection: FakeConnection, params: Any) -> Answer:
 
 def _print(connection: FakeConnection, params: Any) -> Answer:
     """Write where the protocol used to be."""
-    print("stray print", flush=True)  # noqa: T201  # that is what this is for
+    print("stray print", flush=True)  # noqa: T201  # its purpose
     os.write(1, b"stray descriptor\n")
     return Answer(None)
 

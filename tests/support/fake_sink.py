@@ -1,4 +1,4 @@
-"""A face without a client, for the tests of the service: what was sent stays in lists, answers are given."""
+"""A sink without a client, for tests of the service: messages are kept in lists, answers are given."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class FakeSink:
 
     Attributes:
         events: the events of every followed session, in the order they came.
-        notices: what else was sent, as method and params.
-        progresses: what was shown of work, by token.
-        answer: what the user says to every question.
+        notices: the notifications, as method and params.
+        progresses: the progress shown, by token.
+        answer: the answer of the user to every question.
     """
 
     def __init__(self, name: str = "editor", face: str = "lsp") -> None:
@@ -35,7 +35,7 @@ class FakeSink:
         self.answer = PermissionAnswer("cancelled")
         self._following: dict[str, Callable[[], None]] = {}
         self._cursors: dict[str, int] = {}
-        self._heard = asyncio.Event()
+        self._arrived = asyncio.Event()
 
     def load(self) -> tuple[int, int]:
         """Return the requests being answered and the bytes on their way out."""
@@ -78,10 +78,10 @@ class FakeSink:
             found = [event for event in self.events if event.kind == kind]
             if len(found) >= n:
                 return found[n - 1]
-            self._heard.clear()
-            await self._heard.wait()
+            self._arrived.clear()
+            await self._arrived.wait()
 
-    def said(self, method: str) -> list[dict[str, Any]]:
+    def notifications(self, method: str) -> list[dict[str, Any]]:
         """Return the params of every notification *method*."""
         return [params for name, params in self.notices if name == method]
 
@@ -89,7 +89,7 @@ class FakeSink:
         for event in log.after(self._cursors[log.sid], limit=100_000):
             self._cursors[log.sid] = event.seq
             self.events.append(event)
-            self._heard.set()
+            self._arrived.set()
 
 
 @dataclass
@@ -107,7 +107,7 @@ class FakeProgress:
         self.title = title
 
     def on_cancel(self, cancel: Callable[[], object]) -> None:
-        """Remember what Cancel calls."""
+        """Record the function that Cancel calls."""
         self.cancel = cancel
 
     def report(self, message: str, percentage: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Row by row, what pygls leaves undone and this face does (protocol, section 6); the number is the row's."""
+"""A connection answers every message in its phase, also those that pygls leaves unanswered."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def code_and_kind(answer: dict[str, Any]) -> tuple[int, str]:
     return answer["error"]["code"], answer["error"]["data"]["kind"]
 
 
-async def ready(**said: Any) -> FakeEditor:
+async def ready(**params: Any) -> FakeEditor:
     editor = FakeEditor()
-    await editor.initialize(**said)
+    await editor.initialize(**params)
     return editor
 
 
@@ -71,7 +71,7 @@ async def test_invalid_params_of_a_typed_request_are_answered(method: str, param
     assert editor.calls("window/showMessage") == []
 
 
-async def test_nested_jsonrpc_key_is_data() -> None:
+async def test_a_nested_jsonrpc_key_is_data() -> None:
     editor = await ready()
     nested = {"message": {"jsonrpc": "2.0", "id": 1, "method": "x"}, "class": 1, "x-y": 2, "_id": 3}
     assert (await editor.request(1, "sidecar/fake/echo", nested))["result"] == nested
@@ -79,7 +79,7 @@ async def test_nested_jsonrpc_key_is_data() -> None:
     assert (await editor.request(2, "workspace/executeCommand", command))["result"] == nested
 
 
-async def test_nested_jsonrpc_key_in_initialize_is_data() -> None:
+async def test_a_nested_jsonrpc_key_in_initialize_is_data() -> None:
     editor = await ready(initializationOptions={"sidecar": {"models": {"jsonrpc": "2.0", "id": 4}}})
     assert editor.opened == [{"models": {"jsonrpc": "2.0", "id": 4}}]
 
@@ -89,8 +89,8 @@ async def test_a_custom_request_without_params_is_answered() -> None:
     assert (await editor.request(1, "sidecar/fake/echo"))["result"] is None
 
 
-async def test_a_request_that_wants_no_answer_is_nothing() -> None:
-    """The other way round it would be begun, and nobody would wait for it."""
+async def test_a_request_sent_as_a_notification_is_ignored() -> None:
+    """If it began, its answer would have no receiver."""
     editor = await ready(capabilities={"textDocument": {"codeLens": {}}})
     editor.notify("textDocument/codeLens", {"textDocument": {"uri": NOTE}})
     editor.notify("workspace/executeCommand", {"command": "sidecar.status"})
@@ -113,7 +113,7 @@ async def test_a_batch_is_an_invalid_request() -> None:
 
 
 @pytest.mark.parametrize("header", [b"content-length: %d\r\n\r\n", b"Content-Length: %d\n\n"])
-async def test_lenient_headers_and_the_next_messages_are_answered(header: bytes) -> None:
+async def test_lenient_headers_are_read_and_the_next_messages_are_answered(header: bytes) -> None:
     editor = await ready()
     for n in range(3):
         body = b'{"jsonrpc":"2.0","id":%d,"method":"sidecar/status"}' % n
@@ -132,7 +132,7 @@ async def test_three_requests_of_one_id_give_one_result_and_two_errors() -> None
     assert "result" in editor.answers(7)[2]
 
 
-async def test_a_cancel_of_a_doubled_id_reaches_the_one_that_runs() -> None:
+async def test_a_cancel_of_a_doubled_id_reaches_the_request_that_runs() -> None:
     editor = await ready()
     editor.ask(7, "sidecar/fake/wait")
     editor.ask(7, "sidecar/fake/wait")
@@ -151,7 +151,7 @@ async def test_cancel_of_a_running_request_is_honoured() -> None:
     assert code_and_kind(await editor.answer(1)) == (-32800, "cancelled")
 
 
-async def test_cancel_before_it_began_keeps_it_from_beginning() -> None:
+async def test_a_request_cancelled_before_it_began_never_begins() -> None:
     editor = await ready()
     editor.ask(1, "sidecar/fake/wait")
     editor.notify("$/cancelRequest", {"id": 1})
@@ -160,7 +160,7 @@ async def test_cancel_before_it_began_keeps_it_from_beginning() -> None:
 
 
 @pytest.mark.parametrize("params", [None, {}, {"id": None}, {"id": [1]}, {"id": "unknown"}, [1], "x"])
-async def test_a_cancel_of_nothing_is_nothing(params: Any) -> None:
+async def test_a_cancel_of_an_unknown_request_is_ignored(params: Any) -> None:
     editor = await ready()
     editor.notify("$/cancelRequest", params)
     assert (await editor.request(1, "sidecar/fake/echo", 1))["result"] == 1
@@ -170,7 +170,7 @@ async def test_a_cancel_of_nothing_is_nothing(params: Any) -> None:
 @pytest.mark.parametrize(
     ("shuts_down", "code"), [pytest.param(True, 0, id="after shutdown"), pytest.param(False, 1, id="without")]
 )
-async def test_exit_without_shutdown_is_1(shuts_down: bool, code: int) -> None:
+async def test_exit_without_shutdown_ends_with_1(shuts_down: bool, code: int) -> None:
     editor = await ready()
     if shuts_down:
         await editor.request(1, "shutdown")
@@ -178,7 +178,7 @@ async def test_exit_without_shutdown_is_1(shuts_down: bool, code: int) -> None:
     assert (await editor.connection.wait_ended()).code == code
 
 
-async def test_exit_before_initialize_is_1() -> None:
+async def test_exit_before_initialize_ends_with_1() -> None:
     editor = FakeEditor()
     editor.notify("exit")
     assert (await editor.connection.wait_ended()).code == 1
@@ -222,15 +222,15 @@ async def test_the_length_counts_bytes() -> None:
     assert "😀".encode() in body
 
 
-async def test_a_change_of_an_unopened_buffer_is_tolerated_and_said_once() -> None:
+async def test_a_change_of_an_unopened_buffer_is_tolerated_with_one_warning() -> None:
     editor = await ready()
     change = {"textDocument": {"uri": NOTE, "version": 2}, "contentChanges": [{"text": "x"}]}
     for _ in range(3):
         editor.notify("textDocument/didChange", change)
     assert (await editor.request(1, "sidecar/fake/echo", 1))["result"] == 1
-    said = editor.calls("window/logMessage")
-    assert [message["params"]["type"] for message in said] == [2]
-    assert NOTE in said[0]["params"]["message"]
+    logged = editor.calls("window/logMessage")
+    assert [message["params"]["type"] for message in logged] == [2]
+    assert NOTE in logged[0]["params"]["message"]
     assert editor.calls("window/showMessage") == []
 
 
@@ -251,7 +251,7 @@ async def test_an_unknown_method_is_refused_with_its_kind() -> None:
         assert code_and_kind(await editor.request(n, method)) == (-32601, "methodNotFound")
 
 
-async def test_unknown_notifications_are_nothing() -> None:
+async def test_unknown_notifications_are_ignored() -> None:
     editor = await ready()
     for method in ("$/nope", "nope", "initialize", "sidecar/status", "notebookDocument/didOpen"):
         editor.notify(method, {})
