@@ -16,9 +16,9 @@ For example, with 160 characters to spend, a rule of 60 characters (weight 8, ra
 before a command of 60 (weight 5: 96) and before an outcome of 60 (weight 1.5: 320).
 
 The layout is one section per kind. :func:`parse_digest` reads it again, so that carrying a digest on merges
-its facts and never nests one digest in another. Invariants: deterministic; no text is reworded; each fact
-once.
-Cost: one sort of the candidates; the index bounds their number.
+its facts and never nests one digest in another.
+
+Invariants: deterministic; no text is reworded; each fact once. Cost: one sort of the candidates; the index bounds their number.
 """
 
 from __future__ import annotations
