@@ -18,7 +18,8 @@ before a command of 60 (weight 5: 96) and before an outcome of 60 (weight 1.5: 3
 The layout is one section per kind. :func:`parse_digest` reads it again, so that carrying a digest on merges
 its facts and never nests one digest in another.
 
-Invariants: deterministic; no text is reworded; each fact once. Cost: one sort of the candidates; the index bounds their number.
+Invariants: deterministic; no text is reworded; each fact once. Cost: one sort of the candidates; the index
+    bounds their number.
 """
 
 from __future__ import annotations
