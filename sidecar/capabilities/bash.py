@@ -146,7 +146,7 @@ def permission_scope(command: str) -> str:
 
 
 def child_environment(variables: dict[str, str]) -> dict[str, str]:
-    """Return *variables* without those that look like secrets, and with Python children writing UTF-8.
+    """Return *variables* without secrets, by their names, and with Python children writing UTF-8.
 
     >>> child_environment({"PATH": "/bin", "GITHUB_TOKEN": "x", "my_password": "y"})
     {'PATH': '/bin', 'PYTHONIOENCODING': 'utf-8'}

@@ -1,4 +1,4 @@
-"""Effects of tools: whether a call reads, writes or runs something, and which of its arguments name files.
+"""Effects of tools: a call reads, writes or runs something, and some of its arguments name files.
 
 Each tool of our own declares its effects beside its work. A tool of an MCP server has the effects of its
 kind, and a tool of another agent, met in an imported conversation, has those of its name. No other room needs
@@ -36,7 +36,7 @@ class ToolEffects:
     """The effects of the calls of one tool.
 
     Attributes:
-        kind: what a call does.
+        kind: the effect of a call.
         arguments: the names of the arguments that hold the path (with ``runs``: the command line); the first
             that a call gives counts.
     """

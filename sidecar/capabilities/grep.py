@@ -132,7 +132,7 @@ class _Search:
             if entry.is_file(follow_symlinks=False) and matches(relative):
                 drafts.discard(entry.path)
                 yield entry.path
-        self.capped_note = tree.capped_note() if tree.is_capped else None
+        self.capped_note = tree.note_of_cut() if tree.is_capped else None
         rules = rules_for(self.start, root)
         for path in map(Path, sorted(drafts)):
             if matches(path.relative_to(self.start).as_posix()) and not rules.is_ignored(path):

@@ -87,7 +87,7 @@ class TreeWalk:
             yield relative if os.sep == "/" else relative.replace(os.sep, "/"), entry
         self.is_capped = n_walked >= WALK_CAP
 
-    def capped_note(self) -> str:
+    def note_of_cut(self) -> str:
         """Return the note of a reply for a walk that was cut."""
         return f"[cut: only the first {WALK_CAP} files and folders were looked at; narrow the path]"
 
@@ -120,7 +120,7 @@ class _Tree:
         self._n_left_out = 0
 
     def add_folder(self, folder: str, level: int, depth: int) -> None:
-        """Add the entries of *folder*, and those of its folders down to *depth* levels."""
+        """Add the entries of *folder* and of its folders, down to *depth* levels."""
         found = self._rules.list_folder(folder)
         self._n_ignored += found.n_ignored
         for entry in found.entries:
@@ -211,7 +211,7 @@ async def _run_search(search: _Search, context: ToolContext, cancel: CancelToken
         tree = TreeWalk(start, outermost_root(start, context), lambda: cancel.cancelled)
         found = [entry for relative, entry in tree if search.wants(relative, entry)]
         if search.newest_first:
-            found.sort(key=_modified_ns, reverse=True)
+            found.sort(key=_mtime_ns, reverse=True)
         lines: list[str] = []
         left = context.max_output_chars - _NOTES_CHARS
         for entry in found[: search.max_results]:
@@ -225,13 +225,13 @@ async def _run_search(search: _Search, context: ToolContext, cancel: CancelToken
             cut = f"{len(lines)} of {len(found)} paths; narrow the search or raise max_results"
             notes.append(f"[cut: {cut}]")
         if tree.is_capped:
-            notes.append(tree.capped_note())
+            notes.append(tree.note_of_cut())
         return ToolReply("\n".join(lines + notes))
 
     return await asyncio.to_thread(run)
 
 
-def _modified_ns(entry: os.DirEntry[str]) -> int:
+def _mtime_ns(entry: os.DirEntry[str]) -> int:
     try:
         return entry.stat(follow_symlinks=False).st_mtime_ns
     except OSError:  # gone since it was listed

@@ -6,8 +6,9 @@ the daemon, however these end. Three means work together:
 - A child runs in a session of its own, so that one signal reaches the whole group.
 - Its standard input is a pipe that only the daemon holds open. A watcher in the group reads that pipe and
   kills the group at its end, so that not even a killed daemon leaves anything running.
-- Before a child is ended by force its descendants are listed, and those that have left the group are killed
-  one by one. A process that leaves the group and loses its parent too (a double fork) is not found.
+- Before a child is ended by force its descendants are listed, and killed one by one after the group, since
+  some may have left it. A process that leaves the group and loses its parent too (a double fork) is not
+  found.
 
 Output is handed on as it comes, both streams in one. Nothing here waits for a pipe that a runaway grandchild
 holds open. On Windows, where this has never run, psutil ends the tree of descendants instead of the group.

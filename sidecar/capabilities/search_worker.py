@@ -1,4 +1,4 @@
-"""The search of the grep tool, as a program of its own: a hostile pattern can only hang what can be killed.
+"""The search of the grep tool, as a program of its own: a pattern that never ends can be killed with it.
 
 It is started by path with a bare interpreter, so it imports nothing of this project, and little besides: half
 of a short search is starting up. It reads from standard input the job as JSON and then the paths to search,
@@ -103,14 +103,14 @@ class Search:
         around = self.job.n_context
         wanted = sorted({near for index in matches for near in range(index - around, index + around + 1)})
         return [
-            (index + 1, index in found, self._shown(lines[index]))
+            (index + 1, index in found, self._shorten(lines[index]))
             for index in wanted
             if 0 <= index < len(lines)
         ]
 
     def _prefilter(self) -> Callable[[bytes], bool]:
         """Return a quick test of a file's bytes: False is certain, after True the lines must be searched."""
-        literal = self.job.pattern if self.note else required_literal(self.job.pattern)
+        literal = self.job.pattern if self.note else find_required_literal(self.job.pattern)
         needle = literal.encode("utf-8", "replace")
         if not needle or (self.job.ignore_case and not literal.isascii()):
             return lambda raw: True
@@ -149,7 +149,7 @@ class Search:
         finally:
             os.close(descriptor)
 
-    def _shown(self, line: str) -> str:
+    def _shorten(self, line: str) -> str:
         cap = self.job.line_chars
         self.n_chars += min(len(line), cap)
         if len(line) <= cap:
@@ -159,11 +159,11 @@ class Search:
         return f"{'...' * (start > 0)}{line[start : start + cap]} [cut: line of {len(line)} characters]"
 
 
-def required_literal(pattern: str) -> str:
+def find_required_literal(pattern: str) -> str:
     r"""Return the longest text that every match of *pattern* must hold, or "" where that is unclear.
 
-    >>> required_literal(r"def\s+load_(\w+)"), required_literal("a|b"), required_literal("colou?r")
-    ('load_', '', 'colo')
+    >>> [find_required_literal(each) for each in (r"def\s+load_(\w+)", "a|b", "colou?r")]
+    ['load_', '', 'colo']
     """
     if _UNCLEAR.search(pattern):
         return ""

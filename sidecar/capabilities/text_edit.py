@@ -1,4 +1,4 @@
-"""Replacing a passage of a text: exactly one, or all of them, whatever the line ends.
+"""Replacing a passage of a text: exactly one, or all of them, with any line ends.
 
 Pure. The passage and the text are compared with LF line ends; the inserted text takes the line ends of the
 text.
@@ -93,13 +93,13 @@ def shift_ranges(
     ((1, 8), (23, None))
     """
 
-    def moved(line: int) -> int:
+    def shift(line: int) -> int:
         return line + sum(
             each.n_lines_after - each.n_lines_before for each in replaced if each.first_line < line
         )
 
     return tuple(
-        (moved(first), None if count is None else max(0, moved(first + count) - moved(first)))
+        (shift(first), None if count is None else max(0, shift(first + count) - shift(first)))
         for first, count in ranges
     )
 

@@ -102,7 +102,7 @@ class SessionToolBox:
             title=tool.title(arguments),
             kind=tool.kind,
             input=call.input,
-            locations=_named_file(tool, arguments, self._make_context(call.id).cwd),
+            locations=_file_of(tool, arguments, self._make_context(call.id).cwd),
         )
 
     @property
@@ -115,7 +115,7 @@ class SessionToolBox:
         tool = self._tools.get(call.name)
         started = self.describe(call)
         self._observe(started)
-        reply = _cancelled(call.name)
+        reply = _cancel_reply(call.name)
         try:
             reply = await self._answer(tool, call, started, cancel)
             if isinstance(reply.output, str):
@@ -149,7 +149,7 @@ class SessionToolBox:
             message = f"{call.name}: the arguments are not valid JSON, perhaps cut off"
             return error_reply(message, "send the call again, in smaller parts")
         if cancel.cancelled:
-            return _cancelled(call.name)
+            return _cancel_reply(call.name)
         context = self._make_context(call.id)
 
         async def ask(question: PermissionQuestion) -> bool:
@@ -177,9 +177,9 @@ class SessionToolBox:
         if not task.done():
             self._stubborn.add(task)
             task.add_done_callback(self._stubborn.discard)
-            return _cancelled(name)
+            return _cancel_reply(name)
         if task.cancelled():
-            return _cancelled(name)
+            return _cancel_reply(name)
         error = task.exception()
         if error is None:
             return task.result()
@@ -189,7 +189,7 @@ class SessionToolBox:
         return error_reply(f"{name} failed: {type(error).__name__}{': ' if text else ''}{text}")
 
 
-def _named_file(tool: Tool, arguments: Mapping[str, Any], cwd: Path) -> tuple[Location, ...]:
+def _file_of(tool: Tool, arguments: Mapping[str, Any], cwd: Path) -> tuple[Location, ...]:
     """Return the file that a call names, so that a client can show it before it is read or changed."""
     path, line = tool.effects.path_in(arguments), arguments.get("offset")
     if path is None or not tool.effects.names_file:
@@ -197,5 +197,5 @@ def _named_file(tool: Tool, arguments: Mapping[str, Any], cwd: Path) -> tuple[Lo
     return (Location(Path(os.path.normpath(cwd / path)), line if isinstance(line, int) else None),)
 
 
-def _cancelled(name: str) -> ToolReply:
+def _cancel_reply(name: str) -> ToolReply:
     return error_reply(f"{name}: cancelled")

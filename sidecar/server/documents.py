@@ -131,7 +131,7 @@ class ClientWatcher:
             release, self._release = self._release, None
             if self._registered is not None:
                 paths = [path for uri in folder_uris if (path := uri_to_path(uri)) is not None]
-                self._release = self._workspace.watched_by_client(paths)
+                self._release = self._workspace.leave_to_client(paths)
             if release is not None:
                 release()
             if old is not None:

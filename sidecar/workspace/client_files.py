@@ -36,12 +36,12 @@ class ClientFileSources:
         """Return the function that writes the resolved *path* through a client, or None."""
         return next((source.write for source in self._sources_of(path) if source.write is not None), None)
 
-    async def unsaved(self, path: Path, on_disk: str) -> str | None:
+    async def find_unsaved(self, path: Path, on_disk: str) -> str | None:
         """Return a client's text of the resolved *path* if it is not the text *on_disk*, else None."""
         for source in self._sources_of(path):
             if source.read is not None:
                 received = await source.read(path)
-                return None if received is None else unsaved_text(received, on_disk)
+                return None if received is None else text_if_unsaved(received, on_disk)
         return None
 
     def clear(self) -> None:
@@ -52,15 +52,15 @@ class ClientFileSources:
         return [source for root, source in reversed(self._entries) if path.is_relative_to(root)]
 
 
-def unsaved_text(received: str, on_disk: str) -> str | None:
+def text_if_unsaved(received: str, on_disk: str) -> str | None:
     """Return the text *received* from an editor if it differs from the text *on_disk*, else None.
 
     Some editors send LF for every line end. Where the file has CR LF throughout, a text that differs in
     nothing else is the file itself, and one that does differ gets the line ends of the file.
 
-    >>> unsaved_text("a\\nb\\n", "a\\r\\nb\\r\\n") is None
+    >>> text_if_unsaved("a\\nb\\n", "a\\r\\nb\\r\\n") is None
     True
-    >>> unsaved_text("a\\nc\\n", "a\\r\\nb\\r\\n")
+    >>> text_if_unsaved("a\\nc\\n", "a\\r\\nb\\r\\n")
     'a\\r\\nc\\r\\n'
     """
     text = received.removeprefix(BOM)

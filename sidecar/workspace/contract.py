@@ -209,7 +209,7 @@ class WorkspacePort(Protocol):
         """Watch the tree *root*, shared with every other caller of the same tree."""
         ...
 
-    def watched_by_client(self, folders: Iterable[Path]) -> Dispose:
+    def leave_to_client(self, folders: Iterable[Path]) -> Dispose:
         """Leave the trees below *folders* to a client that watches them, until the disposer is called."""
         ...
 

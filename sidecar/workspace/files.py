@@ -69,7 +69,7 @@ def encode_text(text: str, codec: str) -> bytes:
 
 
 def read_text(path: Path, limit_bytes: int = READ_LIMIT_BYTES, *, follow_links: bool = True) -> DiskText:
-    """Return the text of *path*; arguments and errors are those of :func:`read_bytes`, and ``binary``."""
+    """Return the text of *path*; see :func:`read_bytes`. Raises FileAccessError ``binary`` as well."""
     raw = read_bytes(path, limit_bytes, follow_links=follow_links)
     codec = next((name for mark, name in _MARKS if raw.startswith(mark)), "utf-8")
     body = raw[2:] if codec.startswith("utf-16") else raw

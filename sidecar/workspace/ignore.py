@@ -9,7 +9,7 @@ without reading each ignore file more than once.
 - The strongest line that matches decides. A negated line brings an entry back, except ``.git``.
 - An entry in an ignored folder stays ignored, as with git.
 
-Each folder has its levels: its own rules, if it has any, before those of the folder above. Levels are made
+Each folder has its levels: its own rules, if it has any, then the levels of the folder above. They are made
 when a folder is first met and kept, so that an entry costs one expression for each ignore file above it.
 Example: with ``*.log`` in ``/p/.gitignore`` and ``!keep.log`` in ``/p/a/.gitignore``, the levels of ``/p/a/``
 are (own, root); ``/p/a/keep.log`` meets its own level first and is kept, ``/p/a/b.log`` falls through to the

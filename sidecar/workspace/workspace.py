@@ -87,7 +87,7 @@ class Workspace:
             return await asyncio.to_thread(_view_of_text, buffer.content.text, real, buffer, disk_hash)
         if isinstance(disk, FileAccessError):
             raise disk
-        unsaved = await self._client_files.unsaved(real, disk.text)
+        unsaved = await self._client_files.find_unsaved(real, disk.text)
         if unsaved is not None:
             return await asyncio.to_thread(_view_of_text, unsaved, real, None, disk.hash)
         return _view_of_disk(real, disk)
@@ -133,7 +133,7 @@ class Workspace:
         """Watch the tree *root*, shared with every other caller of the same tree."""
         return self._watch.add(real_path(root))
 
-    def watched_by_client(self, folders: Iterable[Path]) -> Dispose:
+    def leave_to_client(self, folders: Iterable[Path]) -> Dispose:
         """Leave the trees below *folders* to a client that watches them, until the disposer is called."""
         return self._watch.leave_to_client(tuple(map(real_path, folders)))
 

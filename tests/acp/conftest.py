@@ -202,7 +202,7 @@ async def stage(tmp_path: Path, panels: Callable[..., FakePanel]) -> AsyncIterat
     folder = (tmp_path / "project").resolve()
     folder.mkdir()
     daemon = build(tmp_path / "home")
-    daemon.workspace.watched_by_client([folder])  # starting and stopping a real watcher takes its time
+    daemon.workspace.leave_to_client([folder])  # starting and stopping a real watcher takes its time
     stage = Stage(daemon, folder, panels, None)  # type: ignore[arg-type]  # set below
     await stage.open()
     yield stage

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.capabilities.search_worker import Job, Search, required_literal
+from sidecar.capabilities.search_worker import Job, Search, find_required_literal
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ from sidecar.capabilities.search_worker import Job, Search, required_literal
     ],
 )
 def test_required_literal(pattern: str, literal: str) -> None:
-    assert required_literal(pattern) == literal
+    assert find_required_literal(pattern) == literal
 
 
 pieces = st.sampled_from(
@@ -66,7 +66,7 @@ pieces = st.sampled_from(
 
 @given(st.lists(pieces, min_size=1, max_size=6).map("".join), st.data())
 def test_every_match_holds_the_required_literal(pattern: str, data: st.DataObject) -> None:
-    literal = required_literal(pattern)
+    literal = find_required_literal(pattern)
     text = data.draw(st.text(alphabet="ab. \n", max_size=12))
     for line in text.split("\n"):
         if re.search(pattern, line):

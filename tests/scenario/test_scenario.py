@@ -33,7 +33,7 @@ async def played(make: type[Player], home: Path, folder: Path) -> list[dict[str,
     lay_out(folder)
     daemon = build(home)
     daemon.models.add_scripted({MODEL: {"scripted": SCENARIO["script"], "contextWindow": 50_000}})
-    daemon.workspace.watched_by_client([folder])
+    daemon.workspace.leave_to_client([folder])
     player = make(daemon, folder)
     await player.open()
     logs = [player.log]

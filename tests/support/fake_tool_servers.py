@@ -41,7 +41,7 @@ class FakeLink:
         """Answer a call."""
         return CallResult(name) if self.act is None else await self.act(name, arguments, on_progress)
 
-    async def changed(self) -> bool:
+    async def wait_for_change(self) -> bool:
         """Wait for :meth:`learn` or :meth:`end`."""
         await self.news.wait()
         self.news.clear()

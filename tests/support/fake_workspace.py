@@ -115,7 +115,7 @@ class FakeWorkspace:
 
         return dispose
 
-    def watched_by_client(self, folders: Iterable[Path]) -> Dispose:
+    def leave_to_client(self, folders: Iterable[Path]) -> Dispose:
         """Note who watches."""
         given = tuple(folders)
         self.client_folders += given

@@ -10,7 +10,7 @@ import pytest
 
 from fake_workspace import FakeWorkspace, file_view
 from recorded_reads import expect
-from sidecar.workspace.client_files import unsaved_text
+from sidecar.workspace.client_files import text_if_unsaved
 from sidecar.workspace.contract import ClientFileSource, FileAccessError, FileView, StaleFile
 from sidecar.workspace.files import text_hash
 from sidecar.workspace.paths import path_to_uri
@@ -91,7 +91,7 @@ async def check_problem(action: Awaitable[object], problem: str) -> None:
     ],
 )
 def test_what_counts_as_unsaved(received: str, on_disk: str, unsaved: str | None) -> None:
-    assert unsaved_text(received, on_disk) == unsaved
+    assert text_if_unsaved(received, on_disk) == unsaved
 
 
 class TestRead:

@@ -102,7 +102,7 @@ async def test_watching_and_listening() -> None:
     unsubscribe = fake.on_change(changed.append)
     dispose = fake.watch(Path("/p"))
     assert fake.watch_status() == WatchStatus("watchfiles", (Path("/p"),), 0)
-    give_back = fake.watched_by_client([Path("/p")])
+    give_back = fake.leave_to_client([Path("/p")])
     assert fake.watch_status().backend == "client"
     give_back()
     assert fake.watch_status().backend == "watchfiles"

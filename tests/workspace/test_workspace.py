@@ -471,7 +471,7 @@ async def test_a_client_watches_what_lies_below_its_folders(root: Path) -> None:
     workspace = Workspace(watch_source=hold)
     link = root / "link"
     link.symlink_to(root)
-    give_back = workspace.watched_by_client([link])
+    give_back = workspace.leave_to_client([link])
     workspace.watch(root)
     assert workspace.watch_status() == WatchStatus("client", (root,), 0)
     give_back()

@@ -96,7 +96,7 @@ class ServerLink(Protocol):
         """Call a tool; cancelling this cancels the call in the server. Raises ServerFailed."""
         ...
 
-    async def changed(self) -> bool:
+    async def wait_for_change(self) -> bool:
         """Return once the tools have changed: True to list them anew, False when the connection has ended."""
         ...
 

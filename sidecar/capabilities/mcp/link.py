@@ -98,7 +98,7 @@ class PackageLink:
 
     async def initialize(self) -> None:
         """Agree on a version. Raises ServerFailed."""
-        async with self._explained_failures():
+        async with self._explain_failures():
             try:
                 await self.session.initialize()
             except MCPError as error:
@@ -110,12 +110,12 @@ class PackageLink:
         """Return the server's tools. Raises ServerFailed."""
         tools: dict[str, ListedTool] = {}
         cursor: str | None = None
-        async with self._explained_failures():
+        async with self._explain_failures():
             try:
                 for _ in range(_MOST_PAGES):
                     params = PaginatedRequestParams(cursor=cursor) if cursor else None
                     page = await self.session.list_tools(params=params)
-                    tools |= {tool.name: _listed_tool(tool) for tool in page.tools}
+                    tools |= {tool.name: _to_listed_tool(tool) for tool in page.tools}
                     if page.next_cursor in (None, cursor):
                         break
                     cursor = page.next_cursor
@@ -127,12 +127,12 @@ class PackageLink:
     async def call(self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress) -> CallResult:
         """Call a tool; cancelling this cancels the call in the server. Raises ServerFailed."""
         request = CallToolRequest(params=CallToolRequestParams(name=name, arguments=dict(arguments)))
-        async with self._explained_failures():
+        async with self._explain_failures():
             result = await self.session.send_request(request, CallToolResult, progress_callback=on_progress)
         texts = [block.text for block in result.content if isinstance(block, TextContent)]
         return CallResult("\n".join(texts), result.is_error)
 
-    async def changed(self) -> bool:
+    async def wait_for_change(self) -> bool:
         """Return once the tools have changed: True to list them anew, False when the connection has ended."""
         await self._change.wait()
         self._change.clear()
@@ -147,7 +147,7 @@ class PackageLink:
             self._change.set()
 
     @asynccontextmanager
-    async def _explained_failures(self) -> AsyncIterator[None]:
+    async def _explain_failures(self) -> AsyncIterator[None]:
         """Turn the package's errors inside the block into ServerFailed, with a reason that helps the user."""
         try:
             yield
@@ -249,7 +249,7 @@ class _BoundedBody(httpx2.AsyncByteStream):
         await self._inner.aclose()
 
 
-def _listed_tool(tool: Tool) -> ListedTool:
+def _to_listed_tool(tool: Tool) -> ListedTool:
     hints = tool.annotations
     return ListedTool(
         name=tool.name,

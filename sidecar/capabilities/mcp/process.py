@@ -161,7 +161,7 @@ class ServerProcess:
         self._n_garbage += len(line) + 1
         if self._n_garbage > GARBAGE_CAP:
             raise _OutputRefused("it writes too much to its standard output that is not a message")
-        _log.debug("%s wrote a line that is not a message: %s", self._name, _shown(line))
+        _log.debug("%s wrote a line that is not a message: %s", self._name, _decode(line))
 
     async def _write(self) -> None:
         async with self._collect:
@@ -178,7 +178,7 @@ class ServerProcess:
         assert self._pipes.stderr is not None
         while data := await self._pipes.stderr.read(_CHUNK):
             for line in filter(None, map(bytes.strip, data.splitlines())):
-                self._last_error_line = _shown(line)
+                self._last_error_line = _decode(line)
                 _log.debug("%s: %s", self._name, self._last_error_line)
 
     async def _end_after_exit(self) -> None:
@@ -242,5 +242,5 @@ def _message(line: bytes) -> JSONRPCMessage | None:
         return None
 
 
-def _shown(line: bytes) -> str:
+def _decode(line: bytes) -> str:
     return line[:_LINE_CHARS].decode("utf-8", "replace")

@@ -109,17 +109,19 @@ def _block_text(block: object) -> str:
         case {"type": "text", "text": str(text)}:
             return text
         case {"type": "image" | "audio" as kind, "data": str(data), **rest}:
-            return f"[{_joined(kind, rest.get('mimeType'))}, {_n_bytes(data)} bytes, not shown]"
+            return f"[{_join_words(kind, rest.get('mimeType'))}, {_n_bytes(data)} bytes, not shown]"
         case {"type": "resource_link", "uri": str(uri), **rest}:
-            return f"[{_joined('resource', rest.get('title') or rest.get('name'), uri)}]"
+            return f"[{_join_words('resource', rest.get('title') or rest.get('name'), uri)}]"
         case {"type": "resource", "resource": {"uri": str(uri), "text": str(text)}}:
-            return f"[{_joined('resource', uri)}]\n{text}"
+            return f"[{_join_words('resource', uri)}]\n{text}"
         case {"type": "resource", "resource": {"uri": str(uri), "blob": str(blob), **rest}}:
-            return f"[{_joined('resource', uri, rest.get('mimeType'))}, {_n_bytes(blob)} bytes, not shown]"
+            return (
+                f"[{_join_words('resource', uri, rest.get('mimeType'))}, {_n_bytes(blob)} bytes, not shown]"
+            )
     return block if isinstance(block, str) else _dump(block)
 
 
-def _joined(*words: object) -> str:
+def _join_words(*words: object) -> str:
     return " ".join(word for word in words if isinstance(word, str) and word)
 
 

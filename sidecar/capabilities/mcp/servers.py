@@ -101,7 +101,7 @@ class SessionToolServers:
 
         A prompt that goes on without some of them warns the user; later prompts wait for none.
         """
-        starting = self._starting()
+        starting = self._servers_starting()
         left_s = self._wait_until_s - asyncio.get_running_loop().time()
         if not starting or left_s <= 0:
             return
@@ -109,7 +109,7 @@ class SessionToolServers:
         try:
             await unless_cancelled(asyncio.wait_for(waits, left_s), cancel)
         except TimeoutError:
-            names = ", ".join(repr(each.server.name) for each in self._starting())
+            names = ", ".join(repr(each.server.name) for each in self._servers_starting())
             self._host.warn(
                 f"Still starting: {names}", "The prompt goes on without the tools of these servers."
             )
@@ -119,7 +119,7 @@ class SessionToolServers:
         connections, self._connections = self._connections, ()
         await asyncio.gather(*(each.aclose() for each in connections), *self._leaving)
 
-    def _starting(self) -> list[ServerConnection]:
+    def _servers_starting(self) -> list[ServerConnection]:
         return [each for each in self._connections if not each.settled.is_set()]
 
     def _publish_tools(self) -> None:
@@ -241,7 +241,7 @@ class ServerConnection:
                 self._set_tools(await link.tools())
             self._link = link
             self.settled.set()
-            while await link.changed():
+            while await link.wait_for_change():
                 with suppress(ServerFailed):  # a server that cannot list its new tools keeps the old ones
                     self._set_tools(await link.tools())
             return await link.why_ended()
