@@ -104,6 +104,9 @@ def _converter(*, is_open: bool = False) -> Converter:
         }
         return make_dict_unstructure_fn(kind, converter, **overrides)  # type: ignore[arg-type]  # an override is any keyword
 
+    def is_tuple(kind: Any) -> bool:
+        return get_origin(kind) is tuple
+
     def make_tuple_reader(kind: Any) -> Any:
         read_items = list_structure_factory(GenericAlias(list, get_args(kind)[0]), converter)  # type: ignore[arg-type]  # made while it runs
 
@@ -127,7 +130,7 @@ def _converter(*, is_open: bool = False) -> Converter:
     for scalar in _SCALARS:
         converter.register_structure_hook(scalar, _read_strictly)
     converter.register_structure_hook_func(_is_choice, read_choice)
-    converter.register_structure_hook_factory(_is_tuple, make_tuple_reader)
+    converter.register_structure_hook_factory(is_tuple, make_tuple_reader)
     return converter
 
 
@@ -141,10 +144,6 @@ def _read_strictly(value: Any, kind: type[Any]) -> Any:
     if type(value) is not kind:
         raise TypeError(f"expected {_SCALARS[kind]}, found {_json_type(value)}")
     return value
-
-
-def _is_tuple(kind: Any) -> bool:
-    return get_origin(kind) is tuple
 
 
 def _is_choice(kind: Any) -> bool:

@@ -90,7 +90,9 @@ def shapes_of(kinds: Iterable[type[Any]], *, are_sent_by_us: bool) -> dict[str, 
         if kind.__name__ not in found:
             hints = get_type_hints(kind)
             members = (_property(field, hints[field.name], are_sent_by_us) for field in fields(kind))
-            found[kind.__name__] = Shape(kind.__name__, _wire_doc(kind), tuple(members))
+            doc = re.sub(r"\s+", " ", (kind.__doc__ or "").strip())
+            doc = re.sub(r"\*(\w+)\*", lambda name: f"`{to_camel(name[1])}`", doc).replace("``", "`")
+            found[kind.__name__] = Shape(kind.__name__, doc, tuple(members))
             waiting.extend(_dataclasses_in(hints.values()))
     return found
 
@@ -128,21 +130,14 @@ _SCALARS: dict[Any, str] = {
 def _property(field: Field[Any], hint: Any, are_sent_by_us: bool) -> Property:
     has_default = field.default is not MISSING
     kind = type_of(hint)
-    if has_default and field.default is None:
-        kind = _without_null(kind)
+    if has_default and field.default is None and isinstance(kind, AnyOf):  # it is left out when it is null
+        arms = tuple(arm for arm in kind.arms if arm != Scalar("null"))
+        kind = arms[0] if len(arms) == 1 else AnyOf(arms)
     is_required = not has_default or (are_sent_by_us and field.default is not None)
     default = None if is_required else field.default
     return Property(
         wire_name(field), kind, is_required, list(default) if isinstance(default, tuple) else default
     )
-
-
-def _without_null(kind: Type) -> Type:
-    """Return *kind* for a member that is left out when it is null."""
-    if not isinstance(kind, AnyOf):
-        return kind
-    arms = tuple(arm for arm in kind.arms if arm != Scalar("null"))
-    return arms[0] if len(arms) == 1 else AnyOf(arms)
 
 
 def _dataclasses_in(hints: Iterable[Any]) -> Iterator[type[Any]]:
@@ -151,10 +146,3 @@ def _dataclasses_in(hints: Iterable[Any]) -> Iterator[type[Any]]:
             yield hint
         else:
             yield from _dataclasses_in(arm for arm in get_args(hint) if arm is not Ellipsis)
-
-
-def _wire_doc(kind: type[Any]) -> str:
-    """Return the docstring of *kind* in Markdown, with its members spelled as on the wire."""
-    text = re.sub(r"\s+", " ", (kind.__doc__ or "").strip())
-    text = re.sub(r"\*(\w+)\*", lambda found: f"`{to_camel(found[1])}`", text)
-    return text.replace("``", "`")
