@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "sidecar"
+from package_modules import PACKAGE, ROOT, imports, modules
 
 LAYERS = (
     ("cli", "__main__"),
@@ -87,32 +84,6 @@ OWNERS = {
     "anthropic": ("llmgateway.providers",),
     "google": ("llmgateway.providers",),
 }
-
-
-def modules() -> Iterator[tuple[str, Path]]:
-    """Yield every module of the package by its name below ``sidecar``."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
-        yield name.removesuffix(".__init__"), path
-
-
-def imports(path: Path) -> Iterator[str]:
-    """Yield what *path* imports when it runs; imports for the type checker alone do not count."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in _outside_type_checking(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path} imports relatively"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def _outside_type_checking(node: ast.AST) -> Iterator[ast.AST]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
-            continue
-        yield child
-        yield from _outside_type_checking(child)
 
 
 def layer_of(name: str) -> int | None:

@@ -1,13 +1,18 @@
-"""What the README names is there: folders, modules, commands, options, targets."""
+"""The README is true: its folders, commands and options exist, and its journeys pass the modules it names."""
 
 from __future__ import annotations
 
+import asyncio
 import re
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+import journeys
 import sidecar
+from package_modules import imports, modules
 from sidecar.protocol.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
@@ -67,9 +72,60 @@ def test_every_option_is_one(option: str) -> None:
     assert option == "--help" or any(f'"{option}"' in path.read_text(encoding="utf-8") for path in modules)
 
 
+WAYS = {
+    title: re.findall(r"`([\w/]+\.py)`", text)
+    for title, text in re.findall(r"^- \*(A [\w ]+)\.\* (.*?)(?=^- |^#)", README, re.MULTILINE | re.DOTALL)
+}
+
+
+@cache
+def played() -> dict[str, list[str]]:
+    """Return the modules that each journey passes, in the order of their first call."""
+    with tempfile.TemporaryDirectory() as folder:
+        calls = asyncio.run(journeys.play(Path(folder).resolve()))
+    return {name: list(dict.fromkeys(module for module, _ in found)) for name, found in calls.items()}
+
+
+@pytest.mark.parametrize(
+    ("title", "journey"),
+    [("A prompt", "prompt"), ("A compaction", "compaction"), ("A file change", "change")],
+)
+def test_a_journey_passes_the_modules_that_are_named(title: str, journey: str) -> None:
+    named, passed = WAYS[title], played()[journey]
+    assert len(named) >= 4
+    assert [module for module in named if module not in passed] == []
+
+
+def test_the_drawing_and_the_words_stand_in_the_text() -> None:
+    words = README.partition("| word | meaning |")[2].partition("\n\n")[0]
+    assert len(re.findall(r"^\| [a-z]+ \|", words, re.MULTILINE)) == 15
+
+
+def map_row(name: str) -> int | None:
+    """Return the row of the map that a module below ``sidecar`` belongs to; the most exact entry counts."""
+    best: tuple[int, int] | None = None
+    for index, row in enumerate(MAP):
+        for path in re.findall(r"`sidecar/([\w/]+?)(?:\.py)?`", row.partition("|")[0]):
+            room = path.replace("/", ".")
+            if name == room or name.startswith(f"{room}."):
+                best = max(best or (0, 0), (len(room), index))
+    return best[1] if best else None
+
+
+def test_imports_point_down_the_map() -> None:
+    upwards: set[str] = set()
+    for name, path in modules():
+        own = map_row(name)
+        for imported in imports(path):
+            other = map_row(imported.removeprefix("sidecar.")) if imported.startswith("sidecar.") else None
+            if own is not None and other is not None and other < own:
+                upwards.add(f"{name} imports {imported}")
+    assert upwards == set()
+
+
 def test_the_map_has_a_row_for_every_room() -> None:
     rooms = {path.parent.name for path in Path(*sidecar.__path__).glob("*/__init__.py")}
     shown = {room for row in MAP for room in re.findall(r"`sidecar/(\w+)", row)}
     assert rooms <= shown
     clients = {path.name for path in (ROOT / "clients").iterdir() if path.is_dir()}
-    assert clients <= {name for row in MAP for name in re.findall(r"`clients/(\w+)`", row)}
+    assert clients <= set(re.findall(r"`clients/(\w+)`", PROSE))

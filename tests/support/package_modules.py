@@ -1,0 +1,39 @@
+"""The modules of the package and their imports, for the tests of its structure."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "sidecar"
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    """Yield every module of the package by its name below ``sidecar``."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        yield name.removesuffix(".__init__"), path
+
+
+@cache
+def imports(path: Path) -> tuple[str, ...]:
+    """Return the imports of *path* when it runs; imports for the type checker alone do not count."""
+    found: list[str] = []
+    for node in _outside_type_checking(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.extend(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively"
+            found.extend(f"{node.module}.{alias.name}" for alias in node.names)
+    return tuple(found)
+
+
+def _outside_type_checking(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+            continue
+        yield child
+        yield from _outside_type_checking(child)
