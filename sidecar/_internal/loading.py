@@ -34,5 +34,7 @@ def install_command(extra: str) -> str:
 
     requirement = f"{DISTRIBUTION}[{extra}]"
     if sys.platform == "win32":
-        return f'"{sys.executable}" -m pip install "{requirement}"'
-    return f"{shlex.quote(sys.executable)} -m pip install '{requirement}'"
+        command = f'"{sys.executable}" -m pip install "{requirement}"'
+    else:
+        command = f"{shlex.quote(sys.executable)} -m pip install '{requirement}'"
+    return command

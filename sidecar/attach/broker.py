@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 from sidecar._internal.errors import log_fault
-from sidecar.attach.listener import ListenerHandle
+from sidecar.attach.listener import Listener
 from sidecar.attach.streams import SocketStream
 from sidecar.transport.lifetime import ExitReason, SupervisedConnection
 
@@ -45,7 +45,7 @@ class Broker:
         self.idle_s = idle_s
         self._open_frontend = open_frontend
         self._is_busy = is_busy
-        self._listeners: list[ListenerHandle] = []
+        self._listeners: list[Listener] = []
         self._frontends: set[SupervisedConnection] = set()
         self._clients: set[asyncio.Task[None]] = set()
         self._close_s = _CLOSE_S
@@ -53,7 +53,7 @@ class Broker:
         self._timer: asyncio.TimerHandle | None = None
         self._wait_for_clients(max(idle_s, first_s))
 
-    def add_listener(self, listener: ListenerHandle) -> None:
+    def add_listener(self, listener: Listener) -> None:
         """Add a listener, which is closed at the end."""
         self._listeners.append(listener)
 

@@ -15,8 +15,6 @@ from contextlib import suppress
 from sidecar.attach.paths import AttachError, DaemonPaths
 from sidecar.attach.starting import start_daemon, start_unless_connected
 
-assert sys.platform != "win32"
-
 _LOCAL_PEERCRED = 1
 _XUCRED_BYTES = 76
 _UCRED_BYTES = 12
@@ -35,6 +33,9 @@ def peer_uid(connection: socket.socket) -> int:
         credentials = connection.getsockopt(0, _LOCAL_PEERCRED, _XUCRED_BYTES)
     # In both structures the user id is the second number of 32 bits.
     return int.from_bytes(credentials[4:8], sys.byteorder)
+
+
+assert sys.platform != "win32"  # the rest needs unix sockets and fork
 
 
 def connect_or_start(

@@ -10,7 +10,7 @@ import asyncio
 import select
 import socket
 from collections.abc import Callable
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 from sidecar._internal.errors import log_fault
 
@@ -22,29 +22,8 @@ _RETRY_S: Final = 1.0
 """How long to accept nothing when the process has no descriptors left."""
 
 
-class ListenerHandle(Protocol):
-    """A place where clients connect, as the broker sees it."""
-
-    @property
-    def has_waiting(self) -> bool:
-        """Whether a client waits to be accepted."""
-        ...
-
-    def hide(self) -> None:
-        """Prevent new clients from finding it."""
-        ...
-
-    def show(self) -> None:
-        """Let clients find it again."""
-        ...
-
-    def close(self) -> None:
-        """Accept no more clients."""
-        ...
-
-
 class Listener:
-    """Accepts on a socket, which it owns.
+    """Accepts connections on a socket, which it owns.
 
     Args:
         listening: a bound socket.
@@ -69,10 +48,10 @@ class Listener:
         return bool(select.select([self._socket], [], [], 0)[0])
 
     def hide(self) -> None:
-        """Do nothing: a port cannot be hidden."""
+        """Prevent new clients from finding it; nothing to do here, because a port cannot be hidden."""
 
     def show(self) -> None:
-        """Do nothing."""
+        """Let clients find it again."""
 
     def close(self) -> None:
         """Accept no more clients; a second call does nothing."""

@@ -61,7 +61,16 @@ def start_unless_connected(
 
 
 def start_daemon(paths: DaemonPaths, command: Sequence[str], run_detached: RunDetached) -> None:
-    """Run *command* and return once it has written that it is ready. Raises AttachError."""
+    """Start the daemon and return once it has written that it is ready.
+
+    Args:
+        paths: the files of the daemon; its errors are appended to the log.
+        command: starts the daemon.
+        run_detached: runs the command.
+
+    Raises:
+        AttachError: the daemon does not start in time.
+    """
     with suppress(FileNotFoundError):
         if paths.log.stat().st_size > _LOG_BYTES:
             paths.log.replace(paths.log.with_suffix(".log.1"))

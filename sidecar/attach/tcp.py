@@ -47,7 +47,13 @@ def open_listener(paths: DaemonPaths, broker: Broker) -> Listener:
 
 
 def open_port(port: socket.socket, paths: DaemonPaths, broker: Broker) -> Listener:
-    """Serve clients at *port* that have read the token, and write port and token into the daemon's file."""
+    """Serve clients that know the token, and write port and token into the daemon's file.
+
+    Args:
+        port: a bound socket.
+        paths: the files of the daemon.
+        broker: serves the admitted connections.
+    """
     token = secrets.token_urlsafe()
     auth = TokenAuth(token)
 

@@ -59,7 +59,17 @@ def run(options: argparse.Namespace) -> int:
                 Screen(sys.stderr).problem(f"sidecar chat: {error}")
                 return 2
             is_used = options.resume is not None
-            chats.append(_Chat(client, session, folder, screen, lines, interrupts, is_used))
+            chats.append(
+                _Chat(
+                    client=client,
+                    session=session,
+                    folder=folder,
+                    screen=screen,
+                    lines=lines,
+                    interrupts=interrupts,
+                    is_used=is_used,
+                )
+            )
             return await chats[0].talk()
 
     async def ask(request: PermissionRequest) -> PermissionAnswer:
@@ -80,7 +90,7 @@ async def _open(client: SidecarClient, options: argparse.Namespace, folder: Path
     return session
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Chat:
     """One conversation of a user in a terminal with a session."""
 

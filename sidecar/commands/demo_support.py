@@ -22,7 +22,7 @@ _WORDS: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{5,}")
 _PROSE: Final = frozenset({".md", ".rst", ".txt"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DemoFiles:
     """The files of a folder that the demonstration uses.
 
@@ -60,7 +60,7 @@ def choose_files(folder: Path) -> DemoFiles | None:
     in_buffer = next((path for path in rest if path.suffix.lower() not in _PROSE), rest[0])
     other = next(path for path in _sort_by_size(rest, _MOST_BYTES) if path != in_buffer)
     more = tuple(path for path in reversed(_sort_by_size(rest, 0)) if path not in (in_buffer, other))
-    return DemoFiles(folder, on_disk, in_buffer, other, more)
+    return DemoFiles(folder=folder, on_disk=on_disk, in_buffer=in_buffer, other=other, more=more)
 
 
 def _sort_by_size(paths: list[Path], size_bytes: int) -> list[Path]:

@@ -52,7 +52,13 @@ class Projection:
 
 
 class Feed:
-    """A cursor in *log*, beginning after *after_seq*."""
+    """A cursor in an event log.
+
+    Args:
+        log: the events of one session.
+        after_seq: the number of the last event that the client has.
+        projection: the client's view of the log.
+    """
 
     def __init__(self, log: EventLog, after_seq: int, projection: Projection) -> None:
         self.log = log

@@ -77,7 +77,7 @@ class ByteStream(Protocol):
 
 
 class StreamBase:
-    """The shared half of every stream: its receiver, the bytes that came before one, and its end."""
+    """The shared half of every :class:`ByteStream`: its receiver, the bytes that came before one, its end."""
 
     def __init__(self) -> None:
         self._receiver: Receiver | None = None
@@ -88,16 +88,13 @@ class StreamBase:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the way out is lost."""
         return self._is_lost
 
     async def peek(self) -> bytes:
-        """Return the first bytes and leave them for the receiver; empty at the end of input."""
         await self._first_input.wait()
         return b"".join(self._early)
 
     def open(self, receiver: Receiver) -> None:
-        """Pass everything to *receiver*, beginning with the bytes that came before this call."""
         self._receiver = receiver
         early, self._early = self._early, []
         if early:
@@ -108,11 +105,9 @@ class StreamBase:
             receiver.on_end()
 
     def pause_reading(self) -> None:
-        """Stop reading."""
         raise NotImplementedError
 
     def resume_reading(self) -> None:
-        """Read again."""
         raise NotImplementedError
 
     def _deliver(self, data: bytes) -> None:
@@ -170,28 +165,23 @@ class TransportStream(StreamBase, asyncio.Protocol):
 
     @property
     def has_room(self) -> bool:
-        """Whether everything written so far is on its way."""
         return self._has_room and not self._is_lost
 
     def pause_reading(self) -> None:
-        """Stop reading."""
         if not self._is_paused and self._reader is not None and not self._is_ended:
             self._reader.pause_reading()
             self._is_paused = True
 
     def resume_reading(self) -> None:
-        """Read again."""
         if self._is_paused and self._reader is not None and not self._is_ended:
             self._reader.resume_reading()
         self._is_paused = False
 
     def write(self, data: bytes) -> None:
-        """Send *data*; after the loss it is dropped."""
         if self._writer is not None and not self._is_lost:
             self._writer.write(data)
 
     def close(self) -> None:
-        """Close both ends; unsent bytes are dropped."""
         self._end(is_lost=True)
         if self._writer is not None and not self._writer.is_closing():
             self._writer.abort()
@@ -250,20 +240,16 @@ class ThreadStream(StreamBase):
 
     @property
     def has_room(self) -> bool:
-        """Whether everything written so far is on its way."""
         return self._unsent is None and not self._is_lost
 
     def pause_reading(self) -> None:
-        """Stop reading."""
         self._is_paused = True
 
     def resume_reading(self) -> None:
-        """Read again."""
         self._is_paused = False
         self._may_read.set()
 
     def write(self, data: bytes) -> None:
-        """Send *data*; after the loss it is dropped."""
         if not self._is_lost:
             self._unsent = data
             self._to_write.release()

@@ -22,7 +22,7 @@ async def read_all(stream: AsyncIterator[T]) -> list[T]:
 
 
 def event(seq: int) -> ClientEvent:
-    return ClientEvent("s", seq, 0, "message", {})
+    return ClientEvent(sid="s", seq=seq, at=0, kind="message", data={})
 
 
 def seen(events: Sequence[ClientEvent]) -> list[Seen]:

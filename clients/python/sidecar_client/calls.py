@@ -37,7 +37,13 @@ class Calls:
     """Typed requests; every field of the params is an argument of the method, with the same default."""
 
     async def call(self, method: str, params: object, result: type[R]) -> R:
-        """Send *params*, one of the protocol's messages, and return the answer as a *result*."""
+        """Send a request and return its result.
+
+        Args:
+            method: the name of the method.
+            params: one of the protocol's messages.
+            result: the type of the answer.
+        """
         raise NotImplementedError
 
     status = _method("sidecar/status", m.Empty, m.StatusResult)
@@ -105,7 +111,13 @@ class DocumentSync:
         raise NotImplementedError
 
     async def did_open(self, file: str | Path, text: str, language_id: str = "plaintext") -> None:
-        """Open a buffer with *text*."""
+        """Open a buffer.
+
+        Args:
+            file: its path or URI.
+            text: its content, unsaved or not.
+            language_id: the language, in the words of LSP.
+        """
         uri = uri_of(file)
         self._versions[uri] = 1
         document = {"uri": uri, "languageId": language_id, "version": 1, "text": text}

@@ -169,7 +169,6 @@ class SidecarClient(Calls, DocumentSync):
         await self._rpc.notify(method, params)
 
     async def call(self, method: str, params: object, result: type[R]) -> R:
-        """Send *params*, one of the protocol's messages, and return the answer as a *result*."""
         answer = await self.request(method, to_wire(params))
         try:
             return result_from_wire(result, answer)
@@ -197,7 +196,15 @@ class SidecarClient(Calls, DocumentSync):
         knowledge: Sequence[str] = (),
         title: str | None = None,
     ) -> Session:
-        """Start a session in *cwd*; :meth:`session_new` has more options."""
+        """Start a session; :meth:`session_new` has more options.
+
+        Args:
+            cwd: the folder to work in.
+            model: the model that answers, by default the daemon's.
+            engine: the engine that compacts, by default the daemon's.
+            knowledge: knowledge sources to attach.
+            title: shown in lists of sessions.
+        """
         new = await self.session_new(
             cwd=str(_folder(cwd)), model=model, engine=engine, knowledge=tuple(knowledge), title=title
         )

@@ -24,7 +24,7 @@ UNREAD: Final = "unread"
 """The reason of a gap that this client made, because it did not read; any kind may be lost."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientEvent:
     """One event of a session.
 
@@ -56,12 +56,12 @@ class Notification:
 def event_of(params: Mapping[str, Any]) -> ClientEvent:
     """Return the event in the params of ``sidecar/event``. Raises KeyError for a missing field."""
     return ClientEvent(
-        params["sid"],
-        params["seq"],
-        params["at"],
-        params["kind"],
-        params.get("data", {}),
-        params.get("turnId"),
+        sid=params["sid"],
+        seq=params["seq"],
+        at=params["at"],
+        kind=params["kind"],
+        data=params.get("data", {}),
+        turn_id=params.get("turnId"),
     )
 
 
@@ -169,7 +169,14 @@ class SessionEventLog(BoundedLog[ClientEvent]):
 
 
 class EventStream(AsyncIterator[ClientEvent]):
-    """One reader of a session's events: each number once, ascending; with *takes_past* the replayed past."""
+    """One reader of a session's events: each number once, ascending.
+
+    Args:
+        log: the events of the session.
+        place: the place in the log to begin at.
+        after_seq: the number of the last event to leave out.
+        takes_past: whether events of the past that a load sends again are returned.
+    """
 
     def __init__(self, log: SessionEventLog, place: int, after_seq: int, *, takes_past: bool) -> None:
         self._items = LogReader(log, place)
@@ -199,4 +206,5 @@ def _extend_gap(before: ClientEvent | None, gone: ClientEvent) -> ClientEvent:
 
 def _gap(sid: str, first: int, last: int, reason: str) -> ClientEvent:
     now_ms = time.time_ns() // 1_000_000
-    return ClientEvent(sid, last, now_ms, GAP, {"from": first, "to": last, "reason": reason})
+    data = {"from": first, "to": last, "reason": reason}
+    return ClientEvent(sid=sid, seq=last, at=now_ms, kind=GAP, data=data)

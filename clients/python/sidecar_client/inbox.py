@@ -77,7 +77,13 @@ class Inbox:
         return _DEFAULT_ANSWERS[method]
 
     def receive(self, method: str, params: Mapping[str, Any], size: int) -> None:
-        """Add a notification of *size* bytes to its log."""
+        """Add a notification to its log.
+
+        Args:
+            method: the name of the notification.
+            params: its params, JSON.
+            size: its size in bytes.
+        """
         if method in _EVENTS:
             event = _EVENTS[method](params)
             self._log_of(event.sid).push(event, size)

@@ -68,7 +68,7 @@ class Link(Protocol):
 
 
 class _FlowControl:
-    """Flow control: whether the queue of outgoing bytes has room, as reported by asyncio's transports."""
+    """The flow control of a :class:`Link`: whether asyncio's queue of outgoing bytes has room."""
 
     def __init__(self) -> None:
         self._room = asyncio.Event()
@@ -79,11 +79,9 @@ class _FlowControl:
         self._room.clear()
 
     def resume_writing(self) -> None:
-        """Wake every caller of :meth:`drain`."""
         self._room.set()
 
     async def drain(self) -> None:
-        """Wait until the queue is short enough for more."""
         await self._room.wait()
 
 
@@ -104,10 +102,18 @@ class ProcessLink(_FlowControl, asyncio.SubprocessProtocol):
     async def start(
         cls, command: Sequence[str], receiver: LinkReceiver, cwd: Path, env: Mapping[str, str]
     ) -> ProcessLink:
-        """Start *command* in *cwd* with *env* added to this process's variables.
+        """Start a process in a session of its own.
 
-        It runs in a session of its own, so that an interrupt from the terminal reaches only the script, which
-        then closes it in order.
+        An interrupt from the terminal then reaches only the script, which closes the process in order.
+
+        Args:
+            command: the program and its arguments.
+            receiver: the reader of the output.
+            cwd: the folder to run in.
+            env: environment variables to add.
+
+        Raises:
+            ConnectionLost: the program cannot be run.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -120,16 +126,13 @@ class ProcessLink(_FlowControl, asyncio.SubprocessProtocol):
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code of the process; None while it runs."""
         return self._transport.get_returncode()
 
     @property
     def stderr_tail(self) -> str:
-        """The end of the standard error of the process."""
         return self._tail.decode("utf-8", "replace").strip()
 
     def write(self, data: bytes) -> None:
-        """Queue *data*; after the end it is dropped."""
         if not self._stdin.is_closing():
             self._stdin.write(data)
 
@@ -226,12 +229,10 @@ class SocketLink(_FlowControl, asyncio.Protocol):
         return link
 
     def write(self, data: bytes) -> None:
-        """Queue *data*; after the end it is dropped."""
         if not self._transport.is_closing():
             self._transport.write(data)
 
     async def close(self, grace_s: float) -> None:
-        """Flush and close, within *grace_s* seconds."""
         self._transport.close()
         try:
             await _within(grace_s, self._closed)

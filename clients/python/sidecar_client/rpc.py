@@ -30,7 +30,13 @@ OnEnd: TypeAlias = Callable[[ConnectionLost], None]
 
 
 class RpcConnection:
-    """The client's end of one connection."""
+    """The client's end of one connection.
+
+    Args:
+        answer_request: answers a request of the daemon.
+        receive_notification: handles a notification.
+        on_end: called when nothing more will come.
+    """
 
     def __init__(
         self, answer_request: AnswerRequest, receive_notification: ReceiveNotification, on_end: OnEnd

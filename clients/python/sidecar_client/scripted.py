@@ -79,7 +79,15 @@ class ScriptedDaemon:
         self.send(frame_with_header(jsonrpc.encode_notification(method, params)))
 
     def event(self, sid: str, seq: int, kind: str, turn_id: str | None = None, **data: Any) -> None:
-        """Send an event of a session; it happened at *seq* milliseconds."""
+        """Send an event of a session, with the time *seq* in milliseconds.
+
+        Args:
+            sid: the session.
+            seq: the number of the event.
+            kind: its kind.
+            turn_id: the turn that it belongs to, if any.
+            **data: its payload.
+        """
         turn = {} if turn_id is None else {"turnId": turn_id}
         self.notify("sidecar/event", {"sid": sid, "seq": seq, "at": seq, "kind": kind, "data": data, **turn})
 

@@ -109,7 +109,12 @@ class Session:
         *,
         timeout_s: float | None = None,
     ) -> ClientEvent:
-        """Return the next event of *kind* that *where* accepts; the handle has then read up to it.
+        """Return the next event of a kind; the handle has then read up to it.
+
+        Args:
+            kind: the kind, None for any.
+            where: accepts or rejects an event, None accepts all.
+            timeout_s: the longest wait in seconds, None without a limit.
 
         Raises:
             TimeoutError: it has not come in *timeout_s* seconds.
