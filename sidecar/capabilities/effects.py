@@ -1,8 +1,9 @@
 """Effects of tools: a call reads, writes or runs something, and some of its arguments name files.
 
 Each tool of our own declares its effects beside its work. A tool of an MCP server has the effects of its
-kind, and a tool of another agent, met in an imported conversation, has those of its name. No other room needs
-to know a name: it is handed the effects of the tools on offer as a mapping by name. Pure and light to import.
+kind, and a tool of another agent, met in an imported conversation, has the effects of its name. No other room
+needs to know a name: it is handed the effects of the tools on offer as a mapping by name. Pure and light to
+import.
 """
 
 from __future__ import annotations

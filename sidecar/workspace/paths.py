@@ -2,7 +2,7 @@
 
 Links are followed before anything is judged, so that a link inside a tree that leads out of it counts as
 outside. The disk is touched to follow links, and to read the files of a project that nobody asked for: its
-rules, its settings, its index. Whoever wrote the project chose those, and the daemon opens them before the
+rules, its settings, its index. The author of the project chose those, and the daemon opens them before the
 user has decided to trust it. So such a file counts only when it lies inside the project after all links are
 followed, is a regular file and has a bounded size. The opened file is checked again, for by then the name may
 stand for another one.

@@ -118,11 +118,11 @@ class Workspace:
             return await self._write_unshared(real, text, expected_hash)
         view = await self.view(real)
         if view.hash != expected_hash:
-            raise _changed(real, "the open buffer")
+            raise _error_of_change(real, "the open buffer")
         if buffer.apply is not None:
             return await self._write_through_editor(buffer.apply, view, text)
         if view.unsaved:
-            raise _unsaved(view)
+            raise _error_of_unsaved(view)
         # The buffer is clean: it is out of date until the editor has loaded the file anew.
         n_events = buffer.n_events
         view = await self._write_disk(real, text, expected_hash)
@@ -245,13 +245,13 @@ class Workspace:
             if error.problem != "notFound":
                 raise
         if write is None and before is not None and before.unsaved:
-            raise _unsaved(before)
+            raise _error_of_unsaved(before)
         if write is None:
             return await self._write_disk(real, text, expected_hash)
         if (None if before is None else before.hash) != expected_hash:
-            raise _changed(real, "the file")
+            raise _error_of_change(real, "the file")
         if not await write(real, text):
-            raise _refused(real)
+            raise _error_of_refusal(real)
         self._on_disk_change((real,))
         return await self.view(real)
 
@@ -274,8 +274,8 @@ class Workspace:
             dispose()
         now = await self.view(before.path)
         if now.hash != before.hash:
-            raise _changed(before.path, "the open buffer")
-        raise _refused(before.path)
+            raise _error_of_change(before.path, "the open buffer")
+        raise _error_of_refusal(before.path)
 
     async def _view_after_edit(self, before: FileView, text: str, moved: asyncio.Event) -> FileView:
         """Return the view once the editor has reported the edit that it accepted."""
@@ -332,7 +332,7 @@ def _view_of_text(text: str, path: Path, buffer: Buffer | None, disk_hash: str |
     )
 
 
-def _unsaved(view: FileView) -> FileAccessError:
+def _error_of_unsaved(view: FileView) -> FileAccessError:
     what = "the file" if view.version is None else f"version {view.version}"
     return FileAccessError(
         "unwritable",
@@ -341,7 +341,7 @@ def _unsaved(view: FileView) -> FileAccessError:
     )
 
 
-def _refused(path: Path) -> FileAccessError:
+def _error_of_refusal(path: Path) -> FileAccessError:
     return FileAccessError(
         "unwritable",
         f"cannot write {path}: the editor did not accept the edit",
@@ -349,7 +349,7 @@ def _refused(path: Path) -> FileAccessError:
     )
 
 
-def _changed(path: Path, what: str) -> FileAccessError:
+def _error_of_change(path: Path, what: str) -> FileAccessError:
     return FileAccessError(
         "changedSinceRead",
         f"cannot write {path}: {what} is not what was last read",
