@@ -58,6 +58,7 @@ HELLO = Conversation((UserTurn((TextBlock("hello"),)),))
 
 
 @pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic-messages", "google-generate"])
+@pytest.mark.processes
 def test_an_adapter_reads_at_four_fifths_of_its_sdks_own_rate(
     benchmark: BenchmarkFixture, api: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,7 +90,7 @@ def test_an_adapter_reads_at_four_fifths_of_its_sdks_own_rate(
     assert share >= LEAST_SHARE
 
 
-def test_mending_a_sound_conversation_costs_little_beside_sending_it(
+def test_sanitizing_a_sound_conversation_costs_little_beside_sending_it(
     benchmark: BenchmarkFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Against the request it is for: 2,000 turns of a session with tools."""

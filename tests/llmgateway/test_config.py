@@ -42,7 +42,7 @@ key_env = "MINE_KEY"
 """
 
 
-def test_everything_that_may_be_said(tmp_path: Path) -> None:
+def test_every_setting(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(FULL)
     assert read_settings(tmp_path) == ModelSettings(
         model="openai:gpt-5",
@@ -62,7 +62,7 @@ def test_everything_that_may_be_said(tmp_path: Path) -> None:
     )
 
 
-def test_no_file_says_nothing(tmp_path: Path) -> None:
+def test_no_file_means_no_settings(tmp_path: Path) -> None:
     assert read_settings(tmp_path) == ModelSettings()
     assert read_folder_settings(tmp_path, ()) == ModelSettings()
 
@@ -82,7 +82,7 @@ def test_no_file_says_nothing(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_file_with_a_mistake_is_left_out_and_told(tmp_path: Path, text: str, problem: str) -> None:
+def test_a_file_with_a_mistake_is_left_out_and_reported(tmp_path: Path, text: str, problem: str) -> None:
     (tmp_path / "config.toml").write_text(f"{text}\n")
     found = read_settings(tmp_path)
     assert found == ModelSettings(problems=found.problems)
@@ -91,7 +91,7 @@ def test_a_file_with_a_mistake_is_left_out_and_told(tmp_path: Path, text: str, p
     assert "config.toml is not used" in found.problems[0]
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     (tmp_path / "config.toml").mkdir()
     (problem,) = read_settings(tmp_path).problems
     assert "config.toml is not used: cannot read" in problem
@@ -149,7 +149,7 @@ def test_a_folder_cannot_trust_itself_or_another(tmp_path: Path) -> None:
     assert (found.trusted, found.providers) == ((), {})
 
 
-def test_what_lies_above_counts() -> None:
+def test_the_upper_settings_count() -> None:
     below = ModelSettings(
         model="a",
         summarizer="s",

@@ -74,7 +74,7 @@ def test_a_file_that_others_can_read_is_not_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"openai": 7}', '{"openai": ""}', "\xff"])
-def test_a_file_that_is_wrong_says_so(tmp_path: Path, text: str) -> None:
+def test_a_wrong_file_of_keys_is_an_error(tmp_path: Path, text: str) -> None:
     path = write(tmp_path, {})
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(GatewayError, match=r"auth\.json") as caught:
@@ -94,7 +94,7 @@ def fake_keyring(monkeypatch: pytest.MonkeyPatch, get_password: object) -> None:
     monkeypatch.setattr(credentials, "find_spec", lambda name: object())
 
 
-def test_the_systems_keyring_is_asked_under_our_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_systems_keyring_is_searched_under_our_name(monkeypatch: pytest.MonkeyPatch) -> None:
     fake_keyring(monkeypatch, lambda service, name: f"{service}/{name}")
     keyring = system_keyring()
     assert keyring is not None
@@ -124,6 +124,6 @@ def test_without_the_package_there_is_no_keyring(monkeypatch: pytest.MonkeyPatch
     assert system_keyring() is None
 
 
-def test_how_to_set_a_key_is_said() -> None:
+def test_the_next_step_for_a_missing_key() -> None:
     assert how_to_set(OPENAI).startswith("set OPENAI_API_KEY, or put")
     assert how_to_set(Provider("x", "openai-chat")).startswith('put {"x": "..."}')

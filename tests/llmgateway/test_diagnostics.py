@@ -45,7 +45,7 @@ async def check(home: Path, well: Mapping[str, str] = {}, unwell: Mapping[str, s
     assert [about for about, finding in told.items() if not finding.is_well] == list(unwell)
 
 
-async def test_with_nothing_set_all_is_well_and_the_next_step_is_said(home: Path) -> None:
+async def test_with_nothing_set_all_is_well_and_the_next_step_is_named(home: Path) -> None:
     no_key = "no key; set {}, or put"
     await check(
         home,
@@ -59,7 +59,7 @@ async def test_with_nothing_set_all_is_well_and_the_next_step_is_said(home: Path
     )
 
 
-async def test_a_model_that_can_be_asked(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_model_that_can_be_called(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     (home / CONFIG_FILE).write_text('model = "openai:gpt-5"\nsummarizer = "ollama:small"\n')
     await check(
@@ -85,7 +85,7 @@ async def test_a_model_that_can_be_asked(home: Path, monkeypatch: pytest.MonkeyP
         ),
     ],
 )
-async def test_what_is_set_and_cannot_work_is_not_well(
+async def test_a_setting_that_cannot_work_is_not_well(
     home: Path, config: str, unwell: dict[str, str]
 ) -> None:
     (home / CONFIG_FILE).write_text(config)
@@ -105,7 +105,7 @@ async def test_credentials_that_an_sdk_finds_itself_are_as_good_as_a_key(
     )
 
 
-async def test_keys_that_others_can_read_are_said_once(home: Path) -> None:
+async def test_keys_that_others_can_read_are_reported_once(home: Path) -> None:
     (home / AUTH_FILE).write_text(f'{{"openai": "{SECRET}"}}')
     (home / AUTH_FILE).chmod(0o644)
     await check(
@@ -117,14 +117,14 @@ async def test_keys_that_others_can_read_are_said_once(home: Path) -> None:
     await check(home, well={"openai": "key from auth.json; use it with"})
 
 
-async def test_what_a_folder_may_not_say_is_said(home: Path) -> None:
+async def test_a_setting_that_a_folder_may_not_make_is_reported(home: Path) -> None:
     (home.parent / FOLDER_FILE).write_text('[providers.evil]\nbase_url = "https://evil.example"\n')
     told = await diagnose_models(home, home.parent)
     (wrong,) = [finding for finding in told if not finding.is_well]
     assert "because this folder is not trusted" in wrong.text
 
 
-async def test_a_missing_extra_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_extra_is_reported(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(diagnostics, "is_installed", lambda provider: False)
     await check(home, well={"google": f"not installed; run: {install_command('google')}"})
 

@@ -65,7 +65,7 @@ def _refusing(card: ModelCard) -> Invoke:
         pytest.param("mock-1", {"mock": _refusing}, "auth", "no key is set", id="no key"),
     ],
 )
-async def test_what_cannot_be_served_is_an_error_emission(
+async def test_a_model_without_a_provider_is_an_error_emission(
     model: str, providers: dict[str, object], kind: str, message: str
 ) -> None:
     emissions = [each async for each in stream(model, HELLO, providers=providers)]  # type: ignore[arg-type]  # a plain table of the cases

@@ -30,7 +30,7 @@ def test_whether_it_may_succeed_later_follows_from_kind_and_status(
     assert gateway_error(kind, "no", status=status).retryable is retryable
 
 
-def test_what_is_known_better_wins() -> None:
+def test_a_window_in_use_goes_before_the_largest_possible() -> None:
     assert GatewayError("http", "no", status=400, retryable=True).retryable
     assert not GatewayError("rate_limit", "quota used up", status=429, retryable=False).retryable
 

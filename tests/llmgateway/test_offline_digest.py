@@ -116,7 +116,7 @@ def test_notes_without_headings_or_tags() -> None:
         pytest.param(BRIEF, "", id="nothing to condense"),
     ],
 )
-def test_what_asks_for_no_digest(system: str, prompt: str) -> None:
+def test_a_prompt_that_requests_no_digest(system: str, prompt: str) -> None:
     assert digest_request(system, prompt) is None
 
 

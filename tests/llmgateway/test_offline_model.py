@@ -131,7 +131,7 @@ async def test_only_tools_on_offer_are_called() -> None:
     assert calls_of(reply) == [("grep", {"pattern": "x"})]
 
 
-async def test_without_tools_it_says_so() -> None:
+async def test_without_tools_the_answer_states_it() -> None:
     reply = await reply_to(user("look at a.py"), offered=())
     assert text_of(reply).startswith("No tool that I could use for this was offered")
 
@@ -192,7 +192,7 @@ async def test_a_file_that_is_elsewhere_is_found_and_read() -> None:
     assert "`deep/down/app.py:1` def main():" in text
 
 
-async def test_a_file_that_is_nowhere_is_said_to_be_missing() -> None:
+async def test_the_answer_names_a_missing_file() -> None:
     answers = {
         "read": says("no such file: app.py", is_error=True),
         "find": says("nothing is named like app.py"),
@@ -209,7 +209,7 @@ async def test_a_command_is_not_followed_by_a_search_for_the_words_around_it() -
     assert rounds == [[("bash", {"command": "git diff"})]]
 
 
-async def test_nothing_found_tries_the_parts_then_says_so_and_what_to_try() -> None:
+async def test_nothing_found_tries_the_parts_and_then_answers_with_help() -> None:
     rounds, text = await run("where is `fooBarBaz`?", {"grep": says("no matches")})
     assert rounds == [
         [("grep", {"pattern": "fooBarBaz"})],

@@ -53,7 +53,7 @@ def test_the_files_are_called_so(name: str) -> None:
     assert f"`{name}`" in MODELS
 
 
-def test_providers_extras_and_variables_are_as_told() -> None:
+def test_the_readme_lists_providers_extras_and_variables() -> None:
     rows = [row.strip("|").split("|") for row in MODELS.splitlines() if row.startswith("| `")]
     assert len(rows) == 6
     for names, extra, variables in rows:

@@ -82,7 +82,7 @@ def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert why == f"it needs the extra [anthropic]; run: {install_command('anthropic')}"
 
 
-def test_what_the_user_says_of_a_model_goes_before_what_is_published(tmp_path: Path) -> None:
+def test_settings_of_the_user_override_the_published_card(tmp_path: Path) -> None:
     models = registry(
         tmp_path,
         """
@@ -100,7 +100,7 @@ def test_what_the_user_says_of_a_model_goes_before_what_is_published(tmp_path: P
     assert (card.modalities, card.cost.input_per_mtok) == (("text",), 7.0)
 
 
-def test_a_model_nobody_publishes_has_no_card_unless_the_user_knows_it(tmp_path: Path) -> None:
+def test_an_unpublished_model_has_a_card_only_by_the_users_settings(tmp_path: Path) -> None:
     assert registry(tmp_path).card("ollama:qwen3:8b") is None
     models = registry(tmp_path, '[models."ollama:qwen3:8b"]\ncontext_window = 8192')
     card = models.card("ollama:qwen3:8b")
@@ -108,7 +108,7 @@ def test_a_model_nobody_publishes_has_no_card_unless_the_user_knows_it(tmp_path:
     assert (card.context_window, card.max_output_tokens, card.wire_id) == (8_192, 2_048, "qwen3:8b")
 
 
-async def test_a_local_server_is_asked_for_its_window(tmp_path: Path, fake: FakeProvider) -> None:
+async def test_the_window_is_fetched_from_a_local_server(tmp_path: Path, fake: FakeProvider) -> None:
     models = registry(tmp_path, MINE.format(url=fake.http.url))
     assert models.card("mine:gpt-4o") is not None
     await models.ready("mine:gpt-4o")
@@ -120,7 +120,7 @@ async def test_a_local_server_is_asked_for_its_window(tmp_path: Path, fake: Fake
     assert len(fake.http.asked) == n_asked
 
 
-async def test_a_hosted_model_that_is_known_is_not_asked_about(
+async def test_the_window_of_a_known_hosted_model_is_not_fetched(
     tmp_path: Path, fake: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sidecar.llmgateway.registry.is_local", lambda url: False)
@@ -206,7 +206,7 @@ async def test_a_program_without_a_registry_calls_by_name(
     assert (await collect_reply(stream(card, HELLO))).model == "x"
 
 
-async def test_without_a_key_the_call_says_what_to_set(tmp_path: Path) -> None:
+async def test_a_call_without_a_key_names_the_variable_to_set(tmp_path: Path) -> None:
     models = registry(tmp_path)
     (only,) = [each async for each in models.invoker("openai:gpt-5")(HELLO, StreamOptions())]
     assert isinstance(only, ErrorEmission)

@@ -94,7 +94,7 @@ async def test_an_exhausted_script_fails_clearly() -> None:
     assert emissions[0].error.message == "the script has 0 calls and this is call 1; add an entry"
 
 
-async def test_an_exhausted_script_repeats_its_last_entry_when_told_to() -> None:
+async def test_an_exhausted_script_repeats_its_last_entry_on_request() -> None:
     model = ScriptedModel([[Say("one")], [Say("two")]], when_exhausted="repeat")
     texts = [(await collect_reply(model(ASKED, OPTIONS))).blocks for _ in range(3)]
     assert texts == [(TextBlock("one"),), (TextBlock("two"),), (TextBlock("two"),)]
@@ -194,7 +194,7 @@ def test_json_errors_and_raises_keep_their_words() -> None:
         pytest.param([[{"hang": False}]], "hang is False; expected true", id="flag"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_its_place(value: Any, message: str) -> None:
+def test_a_wrong_step_is_refused_with_its_place(value: Any, message: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         script_from_json(value)
     assert message in caught.value.message

@@ -66,7 +66,7 @@ async def test_interrupting_ends_the_turn_and_the_connection_at_once(
     assert told(session, "retry", "faulted") == []
 
 
-async def test_a_pause_that_a_server_asks_for_is_told_and_made(on_stage: Any, told: Any) -> None:
+async def test_a_requested_pause_is_reported_and_made(on_stage: Any, told: Any) -> None:
     slow_down = [Refused(429, "slow down", headers=(("retry-after", "7"),))]
     async with on_stage({"anthropic-messages": [slow_down, (Said(("ok",)), Ended())]}) as stage:
         session = await stage.session()

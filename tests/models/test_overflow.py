@@ -35,7 +35,7 @@ def compactions(told: Any, session: Any) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_what_does_not_fit_is_condensed_once_and_asked_again(
+async def test_a_conversation_that_does_not_fit_is_condensed_once_and_sent_again(
     on_stage: Any, told: Any, api: str
 ) -> None:
     async with on_stage({api: [ANSWER] * 3 + [FULL, DIGEST, DONE]}) as stage:
@@ -62,7 +62,7 @@ async def test_every_engine_that_condenses_makes_room(on_stage: Any, told: Any, 
 
 
 @pytest.mark.parametrize("engine", ["slidingWindow", "none"])
-async def test_an_engine_that_condenses_nothing_says_so(on_stage: Any, told: Any, engine: str) -> None:
+async def test_an_engine_that_condenses_nothing_reports_it(on_stage: Any, told: Any, engine: str) -> None:
     async with on_stage({"anthropic-messages": [ANSWER] * 3 + [FULL, DONE]}) as stage:
         session = await a_long_talk(stage, engine=engine)
         outcome = await stage.ask(session, "four")
@@ -100,7 +100,7 @@ async def test_room_is_made_in_the_middle_of_a_turn(on_stage: Any, told: Any) ->
 
 
 @pytest.mark.parametrize("face", ["lsp", "acp"])
-async def test_each_face_shows_what_made_room(on_stage: Any, face: str) -> None:
+async def test_each_face_shows_the_compaction_that_made_room(on_stage: Any, face: str) -> None:
     async with on_stage({"anthropic-messages": [ANSWER] * 3 + [FULL, DIGEST, DONE]}) as stage:
         seen = await (over_lsp if face == "lsp" else over_acp)(stage)
     assert [(each["trigger"], each["status"]) for each in seen] == [
@@ -146,7 +146,7 @@ async def over_acp(stage: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("said", "window"), [("maximum context length is 5000 tokens", 5_000), ("prompt is too long", 9_900)]
 )
-async def test_a_window_that_nobody_knew_is_learned_from_the_refusal(
+async def test_an_unknown_window_is_learned_from_the_refusal(
     on_stage: Any, told: Any, engine: str, said: str, window: int
 ) -> None:
     """What it says, else no more than what was refused; from then on room is made before a refusal."""
@@ -162,7 +162,7 @@ async def test_a_window_that_nobody_knew_is_learned_from_the_refusal(
     assert learned == pytest.approx(window, rel=0.1)
 
 
-async def test_a_small_request_that_is_too_large_tells_of_no_window(on_stage: Any) -> None:
+async def test_the_refusal_of_a_small_request_teaches_no_window(on_stage: Any) -> None:
     """As of one with an image too many."""
     async with on_stage({"openai-chat": [[Refused(413, "request too large")], DONE]}) as stage:
         session = await stage.session("openai:nobody-knows")

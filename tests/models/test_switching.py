@@ -61,7 +61,7 @@ async def test_the_choice_is_stored_with_the_session(on_stage: Any) -> None:
         assert (await stage.ask(loaded, "hello")).text == "hi"
 
 
-async def test_a_model_that_sees_nothing_is_told_that_there_was_a_picture(on_stage: Any, told: Any) -> None:
+async def test_a_model_without_images_gets_a_note_about_the_picture(on_stage: Any, told: Any) -> None:
     blind = '[models.known]\nprovider = "openai-chat"\nname = "x"\ncontext_window = 9000\nimages = false\n'
     async with on_stage({"openai-chat": [(Said(("ok",)), Ended())]}, config=blind) as stage:
         session = await stage.session()
@@ -92,7 +92,7 @@ context_window = 9000
 """
 
 
-async def test_each_call_costs_what_its_own_model_does(on_stage: Any) -> None:
+async def test_each_call_has_the_price_of_its_own_model(on_stage: Any) -> None:
     """And still does when the session is loaded again; a cache without a price costs as any input."""
     said = (Said(("ok",)), Spent(1_000, 100, cache_read=500), Ended())
     scenes = {"anthropic-messages": [said], "openai-chat": [said]}

@@ -47,8 +47,8 @@ def answer(intent: Intent, lookups: Sequence[Lookup], *, has_tools: bool) -> str
         return f"Noted, and it stays in this conversation: {_clip(intent.remember)}\n\n{STATEMENT}"
     if intent.is_small_talk and not lookups:
         return f"{STATEMENT} {_HELP}"
-    parts = [_effect(each) for each in lookups if each.tool in ("bash", "write", "edit", "todo")]
-    parts.append(_citations(intent, lookups) or _listing(lookups))
+    parts = [describe_effect(each) for each in lookups if each.tool in ("bash", "write", "edit", "todo")]
+    parts.append(cite_lines(intent, lookups) or list_entries(lookups))
     for failed in (each for each in lookups if each.is_error):
         call = f"{failed.tool} {failed.path}" if failed.path else failed.tool
         reason = _clip(next(iter(failed.lines), "no reason was given"))
@@ -65,7 +65,7 @@ def answer(intent: Intent, lookups: Sequence[Lookup], *, has_tools: bool) -> str
     return f"{nothing}\n\n{STATEMENT}"
 
 
-def _effect(lookup: Lookup) -> str:
+def describe_effect(lookup: Lookup) -> str:
     """Return the result of a call that changes something; failed ones are reported elsewhere."""
     if lookup.is_error:
         return ""
@@ -79,7 +79,8 @@ def _effect(lookup: Lookup) -> str:
     return f"`{_clip(command)}` answered:\n\n```\n{body}\n```"
 
 
-def _citations(intent: Intent, lookups: Sequence[Lookup]) -> str:
+def cite_lines(intent: Intent, lookups: Sequence[Lookup]) -> str:
+    """Return the best lines of *lookups* for *intent*, cited; empty without any."""
     sought = intent.terms or intent.words
     found = best_lines(lookups, sought, limit=_MAX_CITED)
     if not found and not intent.paths:
@@ -96,7 +97,8 @@ def _citations(intent: Intent, lookups: Sequence[Lookup]) -> str:
     return "\n".join((f"Found for {about}:", "", *cited))
 
 
-def _listing(lookups: Sequence[Lookup]) -> str:
+def list_entries(lookups: Sequence[Lookup]) -> str:
+    """Return the entries of the folders that were listed; empty without any."""
     listing = [each for each in lookups if each.tool in ("ls", "find", "glob") and not each.is_error]
     entries = [line for lookup in listing for line in lookup.lines]
     if not entries:

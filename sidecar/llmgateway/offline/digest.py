@@ -175,7 +175,7 @@ def write_digest(request: DigestRequest, *, max_tokens: int | None = None) -> st
     sections: dict[str, dict[str, None]] = {heading: {} for heading in headings}
     digests = [entry.text for entry in entries if entry.kind == "digest"]
     for text in filter(None, (request.previous, *digests)):
-        for heading, line in _lines_by_heading(text, headings):
+        for heading, line in lines_by_heading(text, headings):
             sections[heading][line] = None
     homes = {
         topic: next((each for word in words for each in headings if word in each.lower()), headings[-1])
@@ -215,7 +215,7 @@ def choose_lines(sections: Sequence[Sequence[str]], budget_chars: int) -> list[l
     return [[section[index] for index in sorted(keep)] for section, keep in zip(sections, kept, strict=True)]
 
 
-def _lines_by_heading(digest: str, headings: Sequence[str]) -> Iterator[tuple[str, str]]:
+def lines_by_heading(digest: str, headings: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the lines of an earlier digest, each with its heading among *headings*, else the last one."""
     names = {_heading_name(heading): heading for heading in headings}
     heading = headings[-1]
@@ -241,7 +241,7 @@ def facts_of(entries: Sequence[TranscriptEntry]) -> Iterator[tuple[Topic, str]]:
                 yield from (("decisions", each) for each in sentences if _DECISION.search(each))
                 yield from (("next", each) for each in sentences if _NEXT.search(each))
             case "call":
-                yield from _facts_of_call(entry, results.get(index))
+                yield from facts_of_call(entry, results.get(index))
             case "error":
                 # The last line that sounds like an error, else the first one.
                 lines = [line.strip() for line in entry.text.split("\n") if line.strip()]
@@ -272,7 +272,8 @@ def results_by_call(entries: Sequence[TranscriptEntry]) -> dict[int, TranscriptE
     return results
 
 
-def _facts_of_call(call: TranscriptEntry, result: TranscriptEntry | None) -> Iterator[tuple[Topic, str]]:
+def facts_of_call(call: TranscriptEntry, result: TranscriptEntry | None) -> Iterator[tuple[Topic, str]]:
+    """Yield the command and the file of one call, with their outcomes."""
     failed = " failed" if result is not None and result.kind == "error" else ""
     command = _COMMAND.search(call.text)
     if command is not None:

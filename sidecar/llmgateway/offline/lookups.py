@@ -165,14 +165,15 @@ def plan_calls(
         return ()
     known = [lookup for lookups in rounds for lookup in lookups]
     fresh: list[PlannedCall] = []
-    for call in _follow_up(intent, known, tools) if rounds else _first_round(intent, tools):
+    for call in follow_up(intent, known, tools) if rounds else first_round(intent, tools):
         is_made = any((lookup.tool, lookup.input) == (call.name, call.input) for lookup in known)
         if call not in fresh and not is_made:
             fresh.append(call)
     return tuple(fresh[:MAX_CALLS])
 
 
-def _first_round(intent: Intent, tools: OfferedTools) -> Iterator[PlannedCall]:
+def first_round(intent: Intent, tools: OfferedTools) -> Iterator[PlannedCall]:
+    """Yield the calls for *intent* before anything is known."""
     if intent.write is not None:
         yield from tools.calls("write", path=intent.write.path, content=intent.write.text)
     elif intent.edit is not None:
@@ -200,14 +201,15 @@ def _first_round(intent: Intent, tools: OfferedTools) -> Iterator[PlannedCall]:
                 yield from tools.calls("grep", pattern=_any_case(word))
 
 
-def _follow_up(intent: Intent, known: Sequence[Lookup], tools: OfferedTools) -> Iterator[PlannedCall]:
+def follow_up(intent: Intent, known: Sequence[Lookup], tools: OfferedTools) -> Iterator[PlannedCall]:
+    """Yield the calls for *intent* after the lookups *known*."""
     if intent.edit is not None:
         if not any(lookup.is_error for lookup in known):
             yield from _edit(intent, tools)
         return
     if intent.write is not None or intent.todo or (intent.commands and not intent.paths and not intent.terms):
         return
-    yield from _search_missing_files(known, tools)
+    yield from search_missing_files(known, tools)
     if not any(lookup.cited for lookup in known):
         for word in intent.looser_words:
             yield from tools.calls("grep", pattern=_any_case(word))
@@ -223,7 +225,7 @@ def _edit(intent: Intent, tools: OfferedTools) -> Iterator[PlannedCall]:
         yield from tools.calls("edit", path=edit.path, old_text=edit.old, new_text=edit.new)
 
 
-def _search_missing_files(known: Sequence[Lookup], tools: OfferedTools) -> Iterator[PlannedCall]:
+def search_missing_files(known: Sequence[Lookup], tools: OfferedTools) -> Iterator[PlannedCall]:
     """Yield searches for files that are not at the path in the prompt, and a read of each that was found."""
     for lookup in known:
         name = lookup.file_name

@@ -79,7 +79,7 @@ def offline_model(
                     return
                 yield emission
                 await asyncio.sleep(delay_s)
-            usage = _estimate_usage(conversation, reaction)
+            usage = estimate_usage(conversation, reaction)
             yield UsageEmission(usage)
             yield StopEmission(reaction.stop)
             yield DoneEmission(Reply(_MODEL, reaction.blocks, usage, reaction.stop))
@@ -113,13 +113,13 @@ def react(conversation: Conversation, options: StreamOptions) -> Reaction:
     (ToolCallBlock(id='offline-1', name='read', input={'path': 'src/app.py'}),)
     """
     tools = () if options.tool_choice == "none" else conversation.tools or ()
-    prompt, since = _newest_prompt(conversation.turns)
+    prompt, since = newest_prompt(conversation.turns)
     if not conversation.tools:
         request = digest_request(conversation.system or "", prompt)
         if request is not None:
             return Reaction(write_digest(request, max_tokens=options.max_output_tokens))
     intent = read_intent(prompt)
-    rounds = _rounds(since)
+    rounds = lookup_rounds(since)
     planned = plan_calls(intent, rounds, OfferedTools(tools))
     if planned:
         ids = unused_ids(conversation.turns)
@@ -129,7 +129,7 @@ def react(conversation: Conversation, options: StreamOptions) -> Reaction:
     return Reaction(answer(intent, lookups, has_tools=bool(tools)))
 
 
-def _newest_prompt(turns: Sequence[Turn]) -> tuple[str, Sequence[Turn]]:
+def newest_prompt(turns: Sequence[Turn]) -> tuple[str, Sequence[Turn]]:
     """Return the newest prompt that a user wrote, and the turns after it."""
     for index in range(len(turns) - 1, -1, -1):
         turn = turns[index]
@@ -141,7 +141,7 @@ def _newest_prompt(turns: Sequence[Turn]) -> tuple[str, Sequence[Turn]]:
     return "", turns
 
 
-def _rounds(turns: Sequence[Turn]) -> list[list[Lookup]]:
+def lookup_rounds(turns: Sequence[Turn]) -> list[list[Lookup]]:
     """Return the lookups of each round of calls in *turns*, oldest first."""
     results = {
         block.call_id: block for turn in turns for block in turn.blocks if isinstance(block, ToolResultBlock)
@@ -189,7 +189,7 @@ def cut_to(reaction: Reaction, max_output_tokens: int | None) -> Reaction:
     return reaction if whole else replace(reaction, text=text, calls=tuple(calls), stop="max_output")
 
 
-def _estimate_usage(conversation: Conversation, reaction: Reaction) -> Usage:
+def estimate_usage(conversation: Conversation, reaction: Reaction) -> Usage:
     """Return the usage of both sides at four characters a token."""
     tools = conversation.tools or ()
     n_in = len(conversation.system or "")

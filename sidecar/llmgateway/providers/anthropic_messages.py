@@ -229,7 +229,9 @@ class _Reader:
 def anthropic_messages(turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
     """Yield messages of alternating roles; a user message has its tool results first."""
     for is_assistant, group in groupby(turns, lambda turn: isinstance(turn, AssistantTurn)):
-        content = [part for turn in group for block in turn.blocks if (part := _part(block)) is not None]
+        content = [
+            part for turn in group for block in turn.blocks if (part := content_part(block)) is not None
+        ]
         while is_assistant and content and "thinking" in content[-1]["type"]:
             # An answer that was stopped while it thought cannot be sent with that at its end.
             content.pop()
@@ -238,7 +240,8 @@ def anthropic_messages(turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
             yield {"role": "assistant" if is_assistant else "user", "content": content}
 
 
-def _part(block: Block) -> dict[str, Any] | None:
+def content_part(block: Block) -> dict[str, Any] | None:
+    """Return *block* as a content block of Anthropic's, None for one that models never see."""
     match block:
         case TextBlock(text=text):
             return {"type": "text", "text": text}

@@ -48,10 +48,22 @@ class ClientPool(Generic[ClientT]):
         Raises:
             GatewayError: ``unsupported`` when the SDK is not installed, ``auth`` when there is no key.
         """
+        provider = self.provider
+        extra, module = sdk_of(provider)
+
+        def connect() -> _Opened[ClientT]:
+            if not is_installed(provider):
+                message = f"{provider.id} needs the extra [{extra}]; run: {install_command(extra)}"
+                raise gateway_error("unsupported", message, provider=provider.id)
+            key = Key(api_key, "the call") if api_key else self._credentials.find(provider)
+            endpoint = Endpoint(provider, self.base_url, key)
+            with nullcontext() if module in sys.modules else fast_imports():
+                return endpoint, self._connect(endpoint)
+
         tasks = self._of_this_loop().tasks
         task = tasks.get(api_key)
         if task is None or _has_failed(task):
-            task = tasks[api_key] = asyncio.create_task(asyncio.to_thread(self._open, api_key))
+            task = tasks[api_key] = asyncio.create_task(asyncio.to_thread(connect))
             # The caller may be gone before it fails; its failure is looked at in any case.
             task.add_done_callback(_has_failed)
         return await asyncio.shield(task)
@@ -76,17 +88,6 @@ class ClientPool(Generic[ClientT]):
 
     def _of_this_loop(self) -> _LoopClients[ClientT]:
         return self._by_loop.setdefault(asyncio.get_running_loop(), _LoopClients())
-
-    def _open(self, api_key: str | None) -> _Opened[ClientT]:
-        provider = self.provider
-        extra, module = sdk_of(provider)
-        if not is_installed(provider):
-            message = f"{provider.id} needs the extra [{extra}]; run: {install_command(extra)}"
-            raise gateway_error("unsupported", message, provider=provider.id)
-        key = Key(api_key, "the call") if api_key else self._credentials.find(provider)
-        endpoint = Endpoint(provider, self.base_url, key)
-        with nullcontext() if module in sys.modules else fast_imports():
-            return endpoint, self._connect(endpoint)
 
 
 class _LoopClients(Generic[ClientT]):

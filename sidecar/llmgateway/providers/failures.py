@@ -116,7 +116,7 @@ def to_gateway_error(
         place = mask_secrets(f"{provider} ({address})")
     else:
         place = provider
-    reason = _masked(failure.message, key)
+    reason = mask_reason(failure.message, key)
     if is_overflow:
         number = f" {status}" if status is not None else ""
         message = f"the conversation does not fit the model's window ({place}{number}): {reason}"
@@ -178,7 +178,7 @@ def is_stale_thinking(error: GatewayError) -> bool:
     )
 
 
-def _masked(message: str, key: str | None) -> str:
+def mask_reason(message: str, key: str | None) -> str:
     """Return *message* as one line of bounded length without secrets."""
     reason = message if not key else message.replace(key, MASK)
     reason = mask_secrets(" ".join(reason.split()))

@@ -235,30 +235,27 @@ def google_contents(turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
     }
     for is_model, group in groupby(turns, lambda turn: isinstance(turn, AssistantTurn)):
         blocks = [block for turn in group for block in turn.blocks]
-        parts = list(_model_parts(blocks) if is_model else _user_parts(blocks, names))
+        parts = list(model_parts(blocks)) if is_model else []
+        for block in blocks if not is_model else ():
+            match block:
+                case TextBlock(text=text):
+                    parts.append({"text": text})
+                case ImageBlock(media_type=media_type, data_base64=data):
+                    image = {"mime_type": media_type, "data": base64.b64decode(data)}
+                    parts.append({"inline_data": image})
+                case ToolResultBlock(call_id=call_id, output=output, is_error=is_error):
+                    name = names.get(call_id, "unknown")
+                    response = {"error" if is_error else "output": encodable_json(output)}
+                    result = {"id": call_id, "name": name, "response": response}
+                    parts.append({"function_response": result})
+                case _:
+                    continue
         if parts:
             yield {"role": "model" if is_model else "user", "parts": parts}
 
 
-def _user_parts(blocks: Sequence[Block], names: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    for block in blocks:
-        match block:
-            case TextBlock(text=text):
-                yield {"text": text}
-            case ImageBlock(media_type=media_type, data_base64=data):
-                yield {"inline_data": {"mime_type": media_type, "data": base64.b64decode(data)}}
-            case ToolResultBlock(call_id=call_id, output=output, is_error=is_error):
-                response = {"error" if is_error else "output": encodable_json(output)}
-                yield {
-                    "function_response": {
-                        "id": call_id,
-                        "name": names.get(call_id, "unknown"),
-                        "response": response,
-                    }
-                }
-
-
-def _model_parts(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
+def model_parts(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
+    """Yield the parts of an answer, each signature on the part on which it came."""
     waiting: bytes | None = None
     needs_signature = True
     for block in blocks:

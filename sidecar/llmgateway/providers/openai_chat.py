@@ -34,7 +34,7 @@ from sidecar.llmgateway.providers.sanitize import WireRules
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
     from openai.types.chat import ChatCompletionChunk
-    from openai.types.chat.chat_completion_chunk import ChoiceDelta, ChoiceDeltaToolCall
+    from openai.types.chat.chat_completion_chunk import ChoiceDelta
 
 _REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
 _IN_CONTENT: Final = f"{CHAT_MARK}content"
@@ -147,7 +147,18 @@ class _Reader:
             assembly.stop = "refusal"
             yield from assembly.text(delta.refusal)
         for call in delta.tool_calls or ():
-            yield from self._call(call)
+            name = call.function.name if call.function else None
+            index, call_id = call.index or 0, call.id or ""
+            key = self._open.get(index)
+            if key is None or (name and call_id not in ("", key[1])):
+                # Some servers number all parallel calls 0: another id with a name is another call.
+                key = self._open[index] = (index, call_id)
+            yield from assembly.call(key, key[1], name)
+            arguments: object = call.function.arguments if call.function else None
+            # Some servers send the object that others send as its text.
+            yield from assembly.arguments(
+                key, json_text(arguments) if isinstance(arguments, dict) else arguments
+            )
 
     def _content(self, content: object, add: Callable[[object], Emissions]) -> Iterator[Emission]:
         """Add *content* by *add*: text, or a list of parts with thinking among them, as Mistral sends it."""
@@ -165,19 +176,6 @@ class _Reader:
                 case _:
                     raise MalformedAnswerError("a part of the content is of no known type")
 
-    def _call(self, call: ChoiceDeltaToolCall) -> Iterator[Emission]:
-        name = call.function.name if call.function else None
-        index, call_id = call.index or 0, call.id or ""
-        key = self._open.get(index)
-        if key is None or (name and call_id not in ("", key[1])):
-            # Some servers number all parallel calls 0: another id with a name is another call.
-            key = self._open[index] = (index, call_id)
-        yield from self.assembly.call(key, key[1], name)
-        arguments: object = call.function.arguments if call.function else None
-        # Some servers send the object that others send as its text.
-        text = json_text(arguments) if isinstance(arguments, dict) else arguments
-        yield from self.assembly.arguments(key, text)
-
 
 def chat_messages(system: str | None, turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
     """Yield the messages of a conversation; reasoning only after the newest prompt."""
@@ -187,9 +185,9 @@ def chat_messages(system: str | None, turns: Sequence[Turn]) -> Iterator[dict[st
     for index, turn in enumerate(turns):
         match turn:
             case UserTurn(blocks=blocks):
-                yield {"role": "user", "content": _user_content(blocks)}
+                yield {"role": "user", "content": user_content(blocks)}
             case AssistantTurn(blocks=blocks):
-                yield _assistant_message(blocks, with_reasoning=index > newest_prompt)
+                yield assistant_message(blocks, with_reasoning=index > newest_prompt)
             case _:
                 results = [block for block in turn.blocks if isinstance(block, ToolResultBlock)]
                 for block in results:
@@ -197,10 +195,10 @@ def chat_messages(system: str | None, turns: Sequence[Turn]) -> Iterator[dict[st
                 # Everything else that a tool returned, such as images, follows as the user's.
                 shown = [block for block in turn.blocks if not isinstance(block, ToolResultBlock)]
                 if shown:
-                    yield {"role": "user", "content": _user_content(shown)}
+                    yield {"role": "user", "content": user_content(shown)}
 
 
-def _user_content(blocks: Sequence[Block]) -> str | list[dict[str, Any]]:
+def user_content(blocks: Sequence[Block]) -> str | list[dict[str, Any]]:
     """Return text blocks alone as plain text: small servers take nothing else."""
     texts = [block.text for block in blocks if isinstance(block, TextBlock)]
     if len(texts) == len(blocks):
@@ -218,7 +216,8 @@ def _user_content(blocks: Sequence[Block]) -> str | list[dict[str, Any]]:
     return parts
 
 
-def _assistant_message(blocks: Sequence[Block], *, with_reasoning: bool) -> dict[str, Any]:
+def assistant_message(blocks: Sequence[Block], *, with_reasoning: bool) -> dict[str, Any]:
+    """Return one answer of the model as a message, with its reasoning where that goes back."""
     text = "".join(block.text for block in blocks if isinstance(block, TextBlock))
     message: dict[str, Any] = {"role": "assistant", "content": text or None}
     calls = [

@@ -190,7 +190,7 @@ def response_items(turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
     """Yield the input items of a conversation."""
     for turn in turns:
         if isinstance(turn, AssistantTurn):
-            items = [item for block in turn.blocks if (item := _assistant_item(block)) is not None]
+            items = [item for block in turn.blocks if (item := assistant_item(block)) is not None]
             while items and items[-1].get("type") == _REASONING:
                 # Reasoning with no item behind it, since the answer was stopped, is refused.
                 items.pop()
@@ -216,7 +216,8 @@ def response_items(turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
             yield {"role": "user", "content": content}
 
 
-def _assistant_item(block: Block) -> dict[str, Any] | None:
+def assistant_item(block: Block) -> dict[str, Any] | None:
+    """Return one block of an answer as an input item, None when it does not go back."""
     match block:
         case TextBlock(text=text):
             return {"role": "assistant", "content": text}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -251,31 +251,29 @@ def pydantic_ai_messages(system: str | None, turns: Sequence[Turn]) -> Iterator[
     instructions = encodable(system) if system else None
     for turn in turns:
         if isinstance(turn, AssistantTurn):
-            parts = [part for block in turn.blocks if (part := _response_part(block)) is not None]
-            yield messages.ModelResponse(parts=parts)
-        else:
-            yield messages.ModelRequest(
-                parts=list(_request_parts(turn.blocks, names)), instructions=instructions
-            )
+            answer = [part for block in turn.blocks if (part := response_part(block)) is not None]
+            yield messages.ModelResponse(parts=answer)
+            continue
+        parts: list[ModelRequestPart] = []
+        prompt: list[messages.UserContent] = []
+        for block in turn.blocks:
+            match block:
+                case TextBlock(text=text):
+                    prompt.append(text)
+                case ImageBlock(media_type=media_type, data_base64=data):
+                    prompt.append(messages.BinaryContent(base64.b64decode(data), media_type=media_type))
+                case ToolResultBlock(call_id=call_id, output=output):
+                    name = names.get(call_id, "unknown")
+                    parts.append(messages.ToolReturnPart(name, json_text(output), call_id))
+                case _:
+                    continue
+        if prompt:
+            parts.append(messages.UserPromptPart(prompt))
+        yield messages.ModelRequest(parts=parts, instructions=instructions)
 
 
-def _request_parts(blocks: Sequence[Block], names: Mapping[str, str]) -> Iterator[ModelRequestPart]:
-    from pydantic_ai import messages
-
-    shown: list[messages.UserContent] = []
-    for block in blocks:
-        match block:
-            case TextBlock(text=text):
-                shown.append(text)
-            case ImageBlock(media_type=media_type, data_base64=data):
-                shown.append(messages.BinaryContent(base64.b64decode(data), media_type=media_type))
-            case ToolResultBlock(call_id=call_id, output=output):
-                yield messages.ToolReturnPart(names.get(call_id, "unknown"), json_text(output), call_id)
-    if shown:
-        yield messages.UserPromptPart(shown)
-
-
-def _response_part(block: Block) -> ModelResponsePart | None:
+def response_part(block: Block) -> ModelResponsePart | None:
+    """Return one block of an answer as a part, None when it does not go back."""
     from pydantic_ai import messages
 
     match block:

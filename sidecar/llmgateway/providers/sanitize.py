@@ -181,30 +181,26 @@ class _Sanitizer:
                     continue
 
     def _call(self, call: ToolCallBlock) -> ToolCallBlock:
+        """Return *call* with an id that no other call of the conversation has.
+
+        Some servers number the calls of every answer from the start; others refuse such a conversation.
+        """
+        longest = self._rules.max_id_chars
+        base = call_id = _NOT_IN_IDS.sub("_", call.id)[:longest] or "call"
+        while call_id in self._taken_ids:
+            self._n_alike[base] += 1
+            tail = f"_{self._n_alike[base] + 1}"
+            call_id = base[: longest - len(tail)] + tail
+        self._taken_ids.add(call_id)
+        self._new_ids[call.id] = call_id
         name = _NOT_IN_IDS.sub("_", call.name)[: self._rules.max_name_chars] or "unknown"
         value = call.input
         if not isinstance(value, dict):
             self.note("arguments of a call that are not an object were wrapped in one")
             value = {UNPARSED: value}
         value = encodable_json(value)
-        call_id = self._unused_id(call.id)
         same = call_id == call.id and name == call.name and value is call.input
         return call if same else ToolCallBlock(call_id, name, value)
-
-    def _unused_id(self, call_id: str) -> str:
-        """Return the id to send for *call_id*, different from all others of the conversation.
-
-        Some servers number the calls of every answer from the start; others refuse such a conversation.
-        """
-        longest = self._rules.max_id_chars
-        base = new = _NOT_IN_IDS.sub("_", call_id)[:longest] or "call"
-        while new in self._taken_ids:
-            self._n_alike[base] += 1
-            tail = f"_{self._n_alike[base] + 1}"
-            new = base[: longest - len(tail)] + tail
-        self._taken_ids.add(new)
-        self._new_ids[call_id] = new
-        return new
 
     def _objection(self, image: ImageBlock) -> str | None:
         """Return the reason why *image* cannot be sent; of too many images the oldest are left out."""
@@ -246,15 +242,16 @@ def image_size(data: bytes) -> tuple[int, int] | None:
             width, height = struct.unpack_from("<HH", data, 6)
             return width, height
         if data.startswith(b"\xff\xd8"):
-            return _jpeg_size(data)
+            return jpeg_size(data)
         if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-            return _webp_size(data)
+            return webp_size(data)
     except (struct.error, IndexError):
         return None
     return None
 
 
-def _jpeg_size(data: bytes) -> tuple[int, int] | None:
+def jpeg_size(data: bytes) -> tuple[int, int] | None:
+    """Return width and height of a JPEG image, by its first frame header."""
     at = 2
     while data[at] == 0xFF:
         marker = data[at + 1]
@@ -266,7 +263,8 @@ def _jpeg_size(data: bytes) -> tuple[int, int] | None:
     return None
 
 
-def _webp_size(data: bytes) -> tuple[int, int] | None:
+def webp_size(data: bytes) -> tuple[int, int] | None:
+    """Return width and height of a WebP image, by its first chunk."""
     form = data[12:16]
     if form == b"VP8X":
         return 1 + int.from_bytes(data[24:27], "little"), 1 + int.from_bytes(data[27:30], "little")

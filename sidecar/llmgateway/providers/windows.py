@@ -38,10 +38,23 @@ def is_local(base_url: str | None) -> bool:
 
 async def fetch_window(base_url: str, model: str, key: str | None = None) -> int | None:
     """Return the window of *model* in tokens, as published at *base_url*, or None. Never raises."""
-    windows = _windows(base_url.rstrip("/"), model, key)
+    base_url = base_url.rstrip("/")
+    root = base_url.removesuffix("/v1")
+
+    def windows() -> Iterator[int | None]:
+        """Yield the window by one interface after the other; each is requested when it is reached."""
+        props = _get_json(f"{root}/props", key)
+        yield _window_in(props.get("default_generation_settings")) if isinstance(props, dict) else None
+        # Ollama gives a loaded model less than the model could have.
+        running = _get_json(f"{root}/api/ps", key)
+        yield _window_in(_entry_of(running, "models", model, "name", "model"))
+        yield ollama_window(_get_json(f"{root}/api/show", key, {"model": model}))
+        yield _window_in(_get_json(f"{root}/api/v0/models/{quote(model)}", key))
+        yield _window_in(_entry_of(_get_json(f"{base_url}/models", key), "data", model, "id"))
+
     try:
         async with asyncio.timeout(_DEADLINE_S):
-            return await asyncio.to_thread(lambda: next((each for each in windows if each is not None), None))
+            return await asyncio.to_thread(lambda: next(filter(None, windows()), None))
     except TimeoutError:
         return None
 
@@ -53,19 +66,6 @@ async def list_models(base_url: str, key: str | None = None) -> tuple[str, ...] 
     if not isinstance(entries, list):
         return None
     return tuple(str(entry["id"]) for entry in entries if isinstance(entry, dict) and "id" in entry)
-
-
-def _windows(base_url: str, model: str, key: str | None) -> Iterator[int | None]:
-    """Yield the window of *model* by one interface after the other; each is requested when it is reached."""
-    root = base_url.removesuffix("/v1")
-    props = _get_json(f"{root}/props", key)
-    yield _window_in(props.get("default_generation_settings")) if isinstance(props, dict) else None
-    # Ollama gives a loaded model less than the model could have.
-    running = _get_json(f"{root}/api/ps", key)
-    yield _window_in(_entry_of(running, "models", model, "name", "model"))
-    yield _ollama_window(_get_json(f"{root}/api/show", key, {"model": model}))
-    yield _window_in(_get_json(f"{root}/api/v0/models/{quote(model)}", key))
-    yield _window_in(_entry_of(_get_json(f"{base_url}/models", key), "data", model, "id"))
 
 
 def _get_json(url: str, key: str | None, body: Mapping[str, Any] | None = None) -> Any:
@@ -84,7 +84,8 @@ def _get_json(url: str, key: str | None, body: Mapping[str, Any] | None = None) 
         return None
 
 
-def _ollama_window(shown: Any) -> int | None:
+def ollama_window(shown: Any) -> int | None:
+    """Return the window of a model by its description: ``num_ctx`` if it is set, else its context length."""
     if not isinstance(shown, dict):
         return None
     for line in str(shown.get("parameters", "")).splitlines():

@@ -46,14 +46,15 @@ def script_from_json(value: object) -> tuple[tuple[Step, ...], ...]:
     calls = _typed(value, list, "script", "a list of calls")
     return tuple(
         tuple(
-            _parse_step(step, f"script[{i}][{j}]")
+            parse_step(step, f"script[{i}][{j}]")
             for j, step in enumerate(_typed(steps, list, f"script[{i}]", "a list of steps"))
         )
         for i, steps in enumerate(calls)
     )
 
 
-def _parse_step(value: object, where: str) -> Step:
+def parse_step(value: object, where: str) -> Step:
+    """Return the step of *value*, which stands at *where*."""
     step: dict[str, Any] = _typed(value, dict, where, "an object")
     names = [name for name in _FORMS if name in step]
     if len(names) != 1:
@@ -77,13 +78,13 @@ def _parse_step(value: object, where: str) -> Step:
                 _typed(call["name"], str, f"{where}.name", "a string"), call.get("input", {}), call_id
             )
         case "usage":
-            return _parse_usage(content, where)
+            return parse_usage(content, where)
         case "stop":
             if content not in get_args(StopReason):
                 raise _refusal(where, f"is {content!r}", f"one of {', '.join(get_args(StopReason))}")
             return StopEmission(content)
         case "error":
-            return _parse_error(content, where)
+            return parse_error(content, where)
         case "raise":
             return Raise(RuntimeError(_typed(content, str, where, "a message")))
         case "waitFor":
@@ -93,7 +94,8 @@ def _parse_step(value: object, where: str) -> Step:
     return Hang() if name == "hang" else EndWithoutDone()
 
 
-def _parse_usage(content: object, where: str) -> Step:
+def parse_usage(content: object, where: str) -> Step:
+    """Return the usage step of *content*."""
     names = ("input", "output", "cacheRead", "cacheWrite")
     usage = _fields(content, where, required=names[:2], optional=names[2:])
     for name, count in usage.items():
@@ -103,7 +105,8 @@ def _parse_usage(content: object, where: str) -> Step:
     return UsageEmission(Usage(usage["input"], usage["output"], cache_read, cache_write))
 
 
-def _parse_error(content: object, where: str) -> Step:
+def parse_error(content: object, where: str) -> Step:
+    """Return the error step of *content*."""
     error = _fields(content, where, required=("kind", "message"), optional=("status",))
     kinds = get_args(GatewayErrorKind)
     if error["kind"] not in kinds:

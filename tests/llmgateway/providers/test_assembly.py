@@ -29,7 +29,7 @@ def assembled(*steps: Sequence[Any]) -> tuple[list[Emission], Reply]:
     return told, done.reply
 
 
-def test_a_call_is_told_once_it_has_a_name() -> None:
+def test_a_call_is_emitted_once_it_has_a_name() -> None:
     """Some servers send the name behind the id, and arguments before either."""
     told, reply = assembled(
         ("call", 0, "c1", ""), ("arguments", 0, "{"), ("call", 0, "", "ls"), ("arguments", 0, "}")

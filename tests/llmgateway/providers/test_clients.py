@@ -155,7 +155,7 @@ async def test_a_refused_key_is_looked_up_again_and_its_client_closed_at_the_end
     assert sorted(closed) == made
 
 
-async def test_a_missing_sdk_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_error_of_a_missing_sdk_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sidecar.llmgateway.providers.clients.find_spec", lambda name: None)
     with pytest.raises(GatewayError, match=r"-m pip install 'editor-sidecar\[openai\]'") as caught:
         await clients_of(lambda place: SdkClient("never", _closed)).get()
@@ -163,7 +163,7 @@ async def test_a_missing_sdk_says_what_to_install(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("name", ["openai", "anthropic", "google"])
-async def test_without_a_key_the_provider_says_what_to_set(
+async def test_the_error_of_a_missing_key_names_the_variable(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     from sidecar.llmgateway.providers.serving import ADAPTERS

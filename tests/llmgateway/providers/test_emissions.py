@@ -142,7 +142,7 @@ async def test_the_same_scene_gives_the_same_emissions(
 
 
 @pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic-messages"])
-async def test_usage_tells_what_was_written_to_the_cache(on_stage: Any, api: str) -> None:
+async def test_usage_has_the_tokens_written_to_the_cache(on_stage: Any, api: str) -> None:
     async with on_stage(api, (Said(("x",)), Spent(10, 5, 90, 7), Ended())) as stage:
         played = await stage.play()
     assert UsageEmission(Usage(10, 5, 90, 7)) in played

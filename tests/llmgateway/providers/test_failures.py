@@ -27,7 +27,7 @@ from sidecar.llmgateway.providers.failures import (
         ({}, None),
     ],
 )
-def test_what_a_server_asks_for_in_its_headers(headers: dict[str, str], pause_ms: int | None) -> None:
+def test_the_pause_in_the_headers_of_a_server(headers: dict[str, str], pause_ms: int | None) -> None:
     assert retry_after_ms(headers, now_s=90.0) == pause_ms
 
 
@@ -52,7 +52,7 @@ def test_what_a_server_asks_for_in_its_headers(headers: dict[str, str], pause_ms
         ("request_too_large: Request exceeds the maximum size", None),
     ],
 )
-def test_every_way_to_say_that_a_conversation_is_too_long(message: str, window: int | None) -> None:
+def test_every_wording_of_a_conversation_that_is_too_long(message: str, window: int | None) -> None:
     error = to_gateway_error(ProviderFailure(message, 400), "p")
     assert (error.is_overflow, error.window_tokens) == (True, window)
 

@@ -149,7 +149,7 @@ async def test_overflow_is_known_here_too(staged: Stage) -> None:
     ],
     indirect=["staged"],
 )
-async def test_what_is_missing_is_said(staged: Stage, model: str, kind: str, message: str) -> None:
+async def test_the_error_names_the_missing_part(staged: Stage, model: str, kind: str, message: str) -> None:
     (only,) = await staged.play(hello(), model)
     assert only.error.kind == kind
     assert message in only.error.message

@@ -179,7 +179,7 @@ async def test_the_system_prompt_has_its_own_place(on_stage: Any, api: str, part
 
 
 @pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic-messages", "google-generate"])
-async def test_reasoning_goes_back_to_who_gave_it(on_stage: Any, api: str, hello: Conversation) -> None:
+async def test_reasoning_goes_back_to_its_provider(on_stage: Any, api: str, hello: Conversation) -> None:
     """Within one question; the proof unchanged, and before the call it led to."""
     scene: Scene = (Thought(("hm",), "c2ln"), Called("c1", "read", ("{}",)), Ended("tool_calls"))
     async with on_stage(api, scene, SAYS_OK) as stage:
@@ -329,7 +329,7 @@ async def test_google_thinks_by_budget_or_by_level(
 
 
 @pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic-messages", "google-generate"])
-async def test_a_model_that_does_not_reason_is_not_asked_to(on_stage: Any, api: str) -> None:
+async def test_a_model_without_reasoning_gets_no_reasoning_arguments(on_stage: Any, api: str) -> None:
     async with on_stage(api, SAYS_OK, reasoning=False) as stage:
         await stage.play(thinking="high")
     assert not {"reasoning", "reasoning_effort", "thinking", "include"} & set(stage.fake.sent[0])

@@ -1,4 +1,4 @@
-"""A conversation that is broken is mended before it is sent; one that is sound is sent as it is."""
+"""A broken conversation is repaired before it is sent; a sound one is sent as it is."""
 
 from __future__ import annotations
 
@@ -139,11 +139,13 @@ def test_a_sound_conversation_is_sent_as_it_is() -> None:
         ),
     ],
 )
-def test_what_is_broken_is_mended_and_told(turns: list[Turn], fitted: list[Turn], repairs: list[str]) -> None:
+def test_a_broken_conversation_is_repaired_and_reported(
+    turns: list[Turn], fitted: list[Turn], repairs: list[str]
+) -> None:
     check(turns, fitted, *repairs)
 
 
-def test_ids_and_names_are_what_the_provider_takes() -> None:
+def test_ids_and_names_keep_the_limits_of_the_provider() -> None:
     """Calls keep their results, and two long ids never become one."""
     check(
         [
@@ -161,7 +163,7 @@ def test_ids_and_names_are_what_the_provider_takes() -> None:
     )
 
 
-def test_calls_that_were_numbered_anew_in_every_answer_are_told_apart() -> None:
+def test_calls_numbered_anew_in_every_answer_get_ids_of_their_own() -> None:
     """As by servers that call the first one of each answer call_0: others refuse an id that comes twice."""
     check(
         [
@@ -236,7 +238,7 @@ turns_ = st.lists(
 
 @settings(max_examples=300)
 @given(turns_)
-def test_whatever_is_given_what_is_sent_is_valid(turns: list[Turn]) -> None:
+def test_any_conversation_becomes_a_valid_one(turns: list[Turn]) -> None:
     sent = sanitize(Conversation(tuple(turns)), RULES).conversation.turns
     assert isinstance(sent[0], UserTurn)
     assert not isinstance(sent[-1], AssistantTurn)
@@ -254,7 +256,7 @@ def test_whatever_is_given_what_is_sent_is_valid(turns: list[Turn]) -> None:
 
 @settings(max_examples=100)
 @given(turns_)
-def test_what_was_mended_needs_no_mending(turns: list[Turn]) -> None:
+def test_a_sanitized_conversation_needs_no_repair(turns: list[Turn]) -> None:
     once = sanitize(Conversation(tuple(turns)), RULES)
     again = sanitize(once.conversation, RULES)
     assert again.conversation == once.conversation

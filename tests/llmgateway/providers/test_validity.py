@@ -88,7 +88,7 @@ levels = st.sampled_from([None, "off", "low", "high", "max"])
 @pytest.mark.parametrize("api", ADAPTERS)
 @settings(max_examples=150)
 @given(history=turns, thinking=levels)
-def test_what_is_sent_breaks_no_rule(api: str, history: list[Any], thinking: Any) -> None:
+def test_every_request_keeps_the_rules_of_its_provider(api: str, history: list[Any], thinking: Any) -> None:
     adapter = ADAPTERS[api]
     conversation = sanitize(Conversation(tuple(history), system="Be brief."), adapter.rules).conversation
     place = Endpoint(Provider("fake", api, "http://127.0.0.1:9"), "http://127.0.0.1:9", Key("k", "here"))
@@ -147,7 +147,7 @@ CALL: dict[str, Any] = {
         ("google-generate", {"contents": [{"role": "user", "parts": [{"text": ""}]}]}, "initialized"),
     ],
 )
-def test_a_fake_refuses_what_its_provider_does(api: str, body: dict[str, Any], reason: str) -> None:
+def test_a_fake_refuses_invalid_requests(api: str, body: dict[str, Any], reason: str) -> None:
     assert reason in str(objection(api, body | {"max_tokens": 10}))
 
 

@@ -61,7 +61,7 @@ def page(value: Any) -> Answer:
         pytest.param({}, None, id="no such pages"),
     ],
 )
-async def test_a_server_is_asked(pages: dict[str, Any], window: int | None) -> None:
+async def test_a_server_publishes_its_window(pages: dict[str, Any], window: int | None) -> None:
     def answer(asked: Asked) -> Answer:
         return page(pages[asked.path]) if asked.path in pages else Answer(status=404)
 
@@ -70,7 +70,7 @@ async def test_a_server_is_asked(pages: dict[str, Any], window: int | None) -> N
     assert {asked.headers["authorization"] for asked in server.asked} == {"Bearer sk-key"}
 
 
-async def test_a_server_that_says_nothing_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_server_publishes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounded, and off the event loop: it goes on meanwhile."""
     monkeypatch.setattr("sidecar.llmgateway.providers.windows._DEADLINE_S", 0.05)
     monkeypatch.setattr("sidecar.llmgateway.providers.windows._ONE_ANSWER_S", 0.05)
@@ -80,7 +80,7 @@ async def test_a_server_that_says_nothing_is_left_alone(monkeypatch: pytest.Monk
         assert await asking is None
 
 
-async def test_nobody_there_is_no_error() -> None:
+async def test_a_missing_server_is_not_an_error() -> None:
     async with serve_http(lambda asked: page({})) as server:
         url = server.url
     assert await fetch_window(url, "m") is None

@@ -42,7 +42,7 @@ def error_of(emissions: Sequence[Emission]) -> GatewayError:
         (422, "bad shape", "http"),
     ],
 )
-async def test_what_will_not_get_better_is_told_at_once(
+async def test_a_lasting_failure_ends_the_call_at_once(
     on_stage: Any, api: str, status: int, message: str, kind: str
 ) -> None:
     async with on_stage(api, [Refused(status, message)]) as stage:
@@ -56,7 +56,7 @@ async def test_what_will_not_get_better_is_told_at_once(
 @pytest.mark.parametrize(
     ("status", "kind"), [(429, "rate_limit"), (500, "http"), (503, "http"), (529, "http")]
 )
-async def test_what_may_get_better_is_tried_again_and_told(
+async def test_a_passing_failure_is_retried_and_reported(
     on_stage: Any, api: str, status: int, kind: str
 ) -> None:
     async with on_stage(api, [Refused(status, "busy")], OK) as stage:
@@ -66,14 +66,14 @@ async def test_what_may_get_better_is_tried_again_and_told(
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_the_pause_a_server_asks_for_is_made(on_stage: Any, api: str) -> None:
+async def test_the_requested_pause_is_made(on_stage: Any, api: str) -> None:
     refused = Refused(429, "slow down", headers=(("retry-after", "7"),))
     async with on_stage(api, [refused], OK) as stage:
         await stage.play()
     assert stage.pauses == [7.0]
 
 
-async def test_google_asks_for_a_pause_in_the_body(on_stage: Any) -> None:
+async def test_google_requests_a_pause_in_the_body(on_stage: Any) -> None:
     info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "17s"}
     refused = Refused(429, "quota", "RESOURCE_EXHAUSTED", details=(info,))
     async with on_stage("google-generate", [refused], OK) as stage:
@@ -82,7 +82,7 @@ async def test_google_asks_for_a_pause_in_the_body(on_stage: Any) -> None:
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_a_pause_beyond_all_patience_is_not_made(on_stage: Any, api: str) -> None:
+async def test_a_requested_pause_that_is_too_long_is_not_made(on_stage: Any, api: str) -> None:
     refused = Refused(429, "come back tomorrow", headers=(("retry-after", "86400"),))
     async with on_stage(api, [refused]) as stage:
         error = error_of(await stage.play())
@@ -90,7 +90,7 @@ async def test_a_pause_beyond_all_patience_is_not_made(on_stage: Any, api: str) 
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_patience_ends(on_stage: Any, api: str) -> None:
+async def test_retries_end(on_stage: Any, api: str) -> None:
     async with on_stage(api, [Refused(500, "oops")]) as stage:
         error = error_of(await stage.play())
     assert (error.kind, len(stage.fake.calls), stage.pauses) == ("http", 3, [0.5, 1.0])
@@ -200,7 +200,7 @@ OVERFLOWS = {
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_a_conversation_that_does_not_fit_says_so(on_stage: Any, api: str) -> None:
+async def test_a_conversation_that_does_not_fit_is_an_overflow(on_stage: Any, api: str) -> None:
     async with on_stage(api, [Refused(*OVERFLOWS[api])]) as stage:
         error = error_of(await stage.play())
     assert (error.kind, error.is_overflow, error.retryable) == ("http", True, False)
@@ -222,7 +222,7 @@ async def test_no_sdk_type_leaves_an_adapter(on_stage: Any, api: str) -> None:
     assert (error.cause, error.__cause__, error.__context__) == (None, None, None)
 
 
-async def test_nobody_there_is_a_transport_error(on_stage: Any) -> None:
+async def test_a_missing_server_is_a_transport_error(on_stage: Any) -> None:
     async with on_stage("openai-chat", OK) as stage:
         pass
     error = error_of(await stage.play())
@@ -247,7 +247,7 @@ async def test_nobody_there_is_a_transport_error(on_stage: Any) -> None:
         ("google-generate", "Thought signature is not valid", "google:c2ln"),
     ],
 )
-async def test_reasoning_that_is_refused_is_left_out_and_told_once(
+async def test_refused_reasoning_is_left_out_and_reported_once(
     on_stage: Any, api: str, message: str, signature: str
 ) -> None:
     """As after a compaction: what the reasoning was signed over is gone. The next call leaves it out."""

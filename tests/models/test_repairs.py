@@ -1,4 +1,4 @@
-"""A conversation that is broken, as an import or an older version may leave it, is mended, and told."""
+"""A conversation that is broken, as an import or an older version may leave it, is repaired and reported."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ BROKEN: list[Any] = [
 
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("turns", BROKEN)
-async def test_what_is_broken_is_mended_and_told_once(
+async def test_a_broken_conversation_is_repaired_and_reported_once(
     on_stage: Any, told: Any, api: str, turns: list[Turn]
 ) -> None:
     """The fake refuses what is not valid: an answer says that the request was."""
