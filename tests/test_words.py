@@ -139,7 +139,7 @@ MOST: dict[str, dict[str, int]] = {
         "sidecar/acp": 73,
         "sidecar/agentcore": 12,
         "sidecar/attach": 8,
-        "sidecar/capabilities": 47,
+        "sidecar/capabilities": 37,
         "sidecar/commands": 19,
         "sidecar/conductor": 141,
         "sidecar/llmgateway": 196,

@@ -51,7 +51,8 @@ class BashArguments(msgspec.Struct, frozen=True, kw_only=True):
     cwd: Annotated[str, msgspec.Meta(description="The folder to run in.")] = "."
 
 
-async def _bash(arguments: BashArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
+async def run_command(arguments: BashArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
+    """Run the command with permission, and answer with its output and exit code."""
     cwd = await resolve_readable(context, arguments.cwd, "bash")
     question = PermissionQuestion(
         call_id=context.call_id,
@@ -206,5 +207,5 @@ BASH = TypedTool(
     effects=RUNS_COMMAND,
     arguments=BashArguments,
     describe=_title,
-    perform=_bash,
+    perform=run_command,
 )

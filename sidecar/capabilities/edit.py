@@ -55,7 +55,8 @@ class WriteArguments(msgspec.Struct, frozen=True, kw_only=True):
     content: Annotated[str, msgspec.Meta(description="The whole text of the file.")]
 
 
-async def _edit(arguments: EditArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
+async def edit_file(arguments: EditArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
+    """Replace a passage of a file, and answer with the lines around it."""
     target = await _find_target(context, arguments.path)
     if target.view is None:
         raise FileAccessError("notFound", f"{arguments.path} does not exist", hint="use write for a new file")
@@ -79,7 +80,8 @@ async def _edit(arguments: EditArguments, context: ToolContext, cancel: CancelTo
     )
 
 
-async def _write(arguments: WriteArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
+async def write_file(arguments: WriteArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
+    """Create a file or replace the whole of one."""
     target = await _find_target(context, arguments.path)
     name = display_path(target.path, context.cwd)
     if target.view is not None:
@@ -193,7 +195,7 @@ EDIT = TypedTool(
     effects=EDITS_FILE,
     arguments=EditArguments,
     describe=lambda arguments: f"Edit {arguments.path}",
-    perform=_edit,
+    perform=edit_file,
 )
 
 WRITE = TypedTool(
@@ -205,5 +207,5 @@ WRITE = TypedTool(
     effects=WRITES_FILE,
     arguments=WriteArguments,
     describe=lambda arguments: f"Write {arguments.path}",
-    perform=_write,
+    perform=write_file,
 )

@@ -67,7 +67,8 @@ class GrepArguments(msgspec.Struct, frozen=True, kw_only=True):
     max_results: Annotated[int, msgspec.Meta(ge=1, le=2000, description="Matching lines to show.")] = 200
 
 
-async def _grep(arguments: GrepArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
+async def search_lines(arguments: GrepArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
+    """Answer with the lines that match, found by a child process."""
     start = await resolve_readable(context, arguments.path, "grep")
     views = await context.workspace.open_views()
     texts = {str(view.path): view.text for view in views if view.unsaved}
@@ -191,5 +192,5 @@ GREP = TypedTool(
     effects=SEARCHES,
     arguments=GrepArguments,
     describe=lambda arguments: f"Search for {arguments.pattern}",
-    perform=_grep,
+    perform=search_lines,
 )

@@ -92,11 +92,12 @@ class TreeWalk:
         return f"[cut: only the first {WALK_CAP} files and folders were looked at; narrow the path]"
 
 
-async def _ls(arguments: LsArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
+async def list_tree(arguments: LsArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
+    """Answer with a folder as a tree."""
     start = await resolve_readable(context, arguments.path, "ls")
     name = display_path(start, context.cwd)
 
-    def list_tree() -> ToolReply:
+    def run() -> ToolReply:
         if not start.is_dir():
             raise FileAccessError("notFound", f"there is no folder {name}", hint="read it if it is a file")
         rules = rules_for(start, outermost_root(start, context))
@@ -105,7 +106,7 @@ async def _ls(arguments: LsArguments, context: ToolContext, cancel: CancelToken)
         lines = [f"{name.rstrip('/')}/", *tree.lines, *tree.notes()]
         return ToolReply("\n".join(lines), locations=(Location(start),))
 
-    return await asyncio.to_thread(list_tree)
+    return await asyncio.to_thread(run)
 
 
 class _Tree:
@@ -170,7 +171,8 @@ class _Search:
     newest_first: bool = False
 
 
-async def _find(arguments: FindArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
+async def find_by_name(arguments: FindArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
+    """Answer with the files and folders of a name."""
     search = _Search(
         tool="find",
         path=arguments.path,
@@ -182,7 +184,8 @@ async def _find(arguments: FindArguments, context: ToolContext, cancel: CancelTo
     return await _run_search(search, context, cancel)
 
 
-async def _glob(arguments: GlobArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
+async def find_by_pattern(arguments: GlobArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
+    """Answer with the files that match a pattern."""
     matches = glob_matcher(arguments.pattern)
     search = _Search(
         tool="glob",
@@ -245,7 +248,7 @@ LS = TypedTool(
     effects=SEARCHES,
     arguments=LsArguments,
     describe=lambda arguments: f"List {arguments.path}",
-    perform=_ls,
+    perform=list_tree,
 )
 
 FIND = TypedTool(
@@ -255,7 +258,7 @@ FIND = TypedTool(
     effects=SEARCHES,
     arguments=FindArguments,
     describe=lambda arguments: f"Find {arguments.name}",
-    perform=_find,
+    perform=find_by_name,
 )
 
 GLOB = TypedTool(
@@ -265,5 +268,5 @@ GLOB = TypedTool(
     effects=SEARCHES,
     arguments=GlobArguments,
     describe=lambda arguments: f"List {arguments.pattern}",
-    perform=_glob,
+    perform=find_by_pattern,
 )

@@ -34,7 +34,8 @@ class ReadArguments(msgspec.Struct, frozen=True, kw_only=True):
     limit: Annotated[int, msgspec.Meta(ge=1, description="How many lines to read at most.")] = _DEFAULT_LIMIT
 
 
-async def _read(arguments: ReadArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
+async def read_file(arguments: ReadArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
+    """Answer with a page of the file as numbered lines, and record those lines as read."""
     path = await resolve_readable(context, arguments.path, "read")
     name = display_path(path, context.cwd)
     try:
@@ -93,5 +94,5 @@ READ = TypedTool(
     effects=READS_FILE,
     arguments=ReadArguments,
     describe=lambda arguments: f"Read {arguments.path}",
-    perform=_read,
+    perform=read_file,
 )

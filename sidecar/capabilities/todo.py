@@ -35,7 +35,8 @@ class TodoArguments(msgspec.Struct, frozen=True, kw_only=True):
     ]
 
 
-async def _todo(arguments: TodoArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
+async def replace_plan(arguments: TodoArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
+    """Replace the plan, and answer with it."""
     plan = tuple(PlanEntry(each.content, each.status, each.priority) for each in arguments.entries)
     context.set_plan(plan)
     if not plan:
@@ -54,5 +55,5 @@ TODO = TypedTool(
     effects=NO_EFFECTS,
     arguments=TodoArguments,
     describe=lambda arguments: f"Plan of {len(arguments.entries)} steps",
-    perform=_todo,
+    perform=replace_plan,
 )

@@ -95,6 +95,10 @@ class SessionToolBox:
                 input=call.input,
             )
         arguments = call.input if isinstance(call.input, Mapping) else {}
+        # The file is named from the start, so that a client can show it before it is read or changed.
+        path = tool.effects.path_in(arguments) if tool.effects.names_file else None
+        file = None if path is None else Path(os.path.normpath(self._make_context(call.id).cwd / path))
+        line = arguments.get("offset")
         return ToolActivity(
             phase="started",
             call_id=call.id,
@@ -102,7 +106,7 @@ class SessionToolBox:
             title=tool.title(arguments),
             kind=tool.kind,
             input=call.input,
-            locations=_file_of(tool, arguments, self._make_context(call.id).cwd),
+            locations=() if file is None else (Location(file, line if isinstance(line, int) else None),),
         )
 
     @property
@@ -187,14 +191,6 @@ class SessionToolBox:
         _log.debug("tool %s raised", name, exc_info=error)
         text = str(error)[:_ERROR_CHARS]
         return error_reply(f"{name} failed: {type(error).__name__}{': ' if text else ''}{text}")
-
-
-def _file_of(tool: Tool, arguments: Mapping[str, Any], cwd: Path) -> tuple[Location, ...]:
-    """Return the file that a call names, so that a client can show it before it is read or changed."""
-    path, line = tool.effects.path_in(arguments), arguments.get("offset")
-    if path is None or not tool.effects.names_file:
-        return ()
-    return (Location(Path(os.path.normpath(cwd / path)), line if isinstance(line, int) else None),)
 
 
 def _cancel_reply(name: str) -> ToolReply:
