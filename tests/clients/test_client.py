@@ -18,7 +18,7 @@ from sidecar_client import (
     UnexpectedAnswerError,
     sync,
 )
-from sidecar_client.calls import Calls
+from sidecar_client.calls import AsyncCalls
 from sidecar_client.scripted import NO_ANSWER, ScriptedDaemon
 
 STATUS = {
@@ -98,7 +98,7 @@ async def test_a_client_that_is_closed_says_so_and_may_be_closed_again() -> None
     assert [notification async for notification in notifications] == []
 
 
-class Recorder(Calls):
+class Recorder(AsyncCalls):
     """Answers a call with what was to be called."""
 
     async def call(self, method: str, params: object, result: type[Any]) -> Any:

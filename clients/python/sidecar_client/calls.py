@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar, overload
 
 from sidecar.protocol import messages as m
 from sidecar.protocol.messages import ContextUsage, Plan
@@ -21,20 +21,89 @@ FileChange: TypeAlias = Literal["created", "changed", "deleted"]
 _CHANGE_NUMBERS: Final[dict[FileChange, int]] = {"created": 1, "changed": 2, "deleted": 3}
 
 
-def _method(
-    name: str, params: Callable[P, object], result: type[R]
-) -> Callable[Concatenate[Calls, P], Coroutine[Any, Any, R]]:
-    """Return the client method of *name*; its arguments are the fields of *params*."""
+class _Method(Generic[P, R]):
+    """A method of the protocol as an attribute of a client; its arguments are the fields of *params*.
 
-    async def call(client: Calls, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await client.call(name, params(*args, **kwargs), result)
+    Args:
+        name: its name on the wire.
+        params: makes its params.
+        result: the type of its answer.
+    """
 
-    call.__doc__ = METHODS[name].doc
-    return call
+    def __init__(self, name: str, params: Callable[P, object], result: type[R]) -> None:
+        self._name = name
+        self._params = params
+        self._result = result
+        self.__doc__ = METHODS[name].doc
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, client: AsyncCalls, owner: type) -> Callable[P, Coroutine[Any, Any, R]]: ...
+    @overload
+    def __get__(self, client: BlockingCalls, owner: type) -> Callable[P, R]: ...
+
+    def __get__(self, client: AsyncCalls | BlockingCalls | None, owner: type) -> Any:
+        if client is None:
+            return self
+
+        def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return client.call(self._name, self._params(*args, **kwargs), self._result)
+
+        call.__doc__ = self.__doc__
+        return call
 
 
-class Calls:
-    """Typed requests; every field of the params is an argument of the method, with the same default."""
+class _Calls:
+    """The methods of the protocol. Each field of the params is an argument, with the same default."""
+
+    status = _Method("sidecar/status", m.Empty, m.StatusResult)
+    schema = _Method("sidecar/schema", m.SchemaParams, m.SchemaResult)
+    log_tail = _Method("sidecar/log/tail", m.LogTailParams, m.LogTailResult)
+    trace_set = _Method("sidecar/trace/set", m.TraceSetParams, m.TraceSetResult)
+    attach = _Method("sidecar/attach", m.AttachParams, m.AttachResult)
+    detach = _Method("sidecar/detach", m.SidParams, m.Empty)
+    session_new = _Method("sidecar/session/new", m.SessionNewParams, m.SessionNewResult)
+    session_load = _Method("sidecar/session/load", m.SessionLoadParams, m.SessionLoadResult)
+    session_list = _Method("sidecar/session/list", m.SessionListParams, m.SessionListResult)
+    session_read = _Method("sidecar/session/read", m.SessionReadParams, m.SessionReadResult)
+    session_tree = _Method("sidecar/session/tree", m.SidParams, m.SessionTreeResult)
+    session_fork = _Method("sidecar/session/fork", m.SessionForkParams, m.SessionNewResult)
+    session_rewind = _Method("sidecar/session/rewind", m.SessionRewindParams, m.SessionRewindResult)
+    session_rename = _Method("sidecar/session/rename", m.SessionRenameParams, m.Empty)
+    session_archive = _Method("sidecar/session/archive", m.SidParams, m.Empty)
+    session_unarchive = _Method("sidecar/session/unarchive", m.SidParams, m.Empty)
+    session_delete = _Method("sidecar/session/delete", m.SidParams, m.Empty)
+    session_close = _Method("sidecar/session/close", m.SidParams, m.Empty)
+    session_export = _Method("sidecar/session/export", m.SessionExportParams, m.SessionExportResult)
+    session_set_config_option = _Method(
+        "sidecar/session/setConfigOption", m.SetConfigOptionParams, m.SetConfigOptionResult
+    )
+    turn_start = _Method("sidecar/turn/start", m.TurnParams, m.TurnStartResult)
+    turn_run = _Method("sidecar/turn/run", m.TurnParams, m.TurnRunResult)
+    turn_steer = _Method("sidecar/turn/steer", m.TurnSteerParams, m.TurnSteerResult)
+    turn_interrupt = _Method("sidecar/turn/interrupt", m.InterruptParams, m.InterruptResult)
+    queue_list = _Method("sidecar/queue/list", m.SidParams, m.QueueResult)
+    queue_edit = _Method("sidecar/queue/edit", m.QueueEditParams, m.QueueResult)
+    queue_remove = _Method("sidecar/queue/remove", m.QueueRemoveParams, m.QueueResult)
+    context_usage = _Method("sidecar/context/usage", m.ContextUsageParams, ContextUsage)
+    context_files = _Method("sidecar/context/files", m.SidParams, m.ContextFilesResult)
+    context_drop = _Method("sidecar/context/drop", m.ContextDropParams, m.ContextDropResult)
+    rehydrate_preview = _Method("sidecar/rehydrate/preview", m.RehydrateParams, m.RehydratePreviewResult)
+    rehydrate_run = _Method("sidecar/rehydrate/run", m.RehydrateParams, m.RehydrateRunResult)
+    fs_watch = _Method("sidecar/fs/watch", m.FsWatchParams, m.FsWatchResult)
+    fs_unwatch = _Method("sidecar/fs/unwatch", m.FsUnwatchParams, m.Empty)
+    compact_preview = _Method("sidecar/compact/preview", m.CompactPreviewParams, Plan)
+    compact_compare = _Method("sidecar/compact/compare", m.CompactCompareParams, m.CompactCompareResult)
+    compact_start = _Method("sidecar/compact/start", m.CompactStartParams, m.CompactStartResult)
+    compact_cancel = _Method("sidecar/compact/cancel", m.CompactCancelParams, m.CancelResult)
+    compact_undo = _Method("sidecar/compact/undo", m.CompactUndoParams, m.CompactUndoResult)
+    compact_list = _Method("sidecar/compact/list", m.SidParams, m.CompactListResult)
+    compact_read = _Method("sidecar/compact/read", m.CompactReadParams, m.CompactReadResult)
+
+
+class AsyncCalls(_Calls):
+    """The methods of the protocol as coroutine functions."""
 
     async def call(self, method: str, params: object, result: type[R]) -> R:
         """Send a request and return its result.
@@ -46,49 +115,13 @@ class Calls:
         """
         raise NotImplementedError
 
-    status = _method("sidecar/status", m.Empty, m.StatusResult)
-    schema = _method("sidecar/schema", m.SchemaParams, m.SchemaResult)
-    log_tail = _method("sidecar/log/tail", m.LogTailParams, m.LogTailResult)
-    trace_set = _method("sidecar/trace/set", m.TraceSetParams, m.TraceSetResult)
-    attach = _method("sidecar/attach", m.AttachParams, m.AttachResult)
-    detach = _method("sidecar/detach", m.SidParams, m.Empty)
-    session_new = _method("sidecar/session/new", m.SessionNewParams, m.SessionNewResult)
-    session_load = _method("sidecar/session/load", m.SessionLoadParams, m.SessionLoadResult)
-    session_list = _method("sidecar/session/list", m.SessionListParams, m.SessionListResult)
-    session_read = _method("sidecar/session/read", m.SessionReadParams, m.SessionReadResult)
-    session_tree = _method("sidecar/session/tree", m.SidParams, m.SessionTreeResult)
-    session_fork = _method("sidecar/session/fork", m.SessionForkParams, m.SessionNewResult)
-    session_rewind = _method("sidecar/session/rewind", m.SessionRewindParams, m.SessionRewindResult)
-    session_rename = _method("sidecar/session/rename", m.SessionRenameParams, m.Empty)
-    session_archive = _method("sidecar/session/archive", m.SidParams, m.Empty)
-    session_unarchive = _method("sidecar/session/unarchive", m.SidParams, m.Empty)
-    session_delete = _method("sidecar/session/delete", m.SidParams, m.Empty)
-    session_close = _method("sidecar/session/close", m.SidParams, m.Empty)
-    session_export = _method("sidecar/session/export", m.SessionExportParams, m.SessionExportResult)
-    session_set_config_option = _method(
-        "sidecar/session/setConfigOption", m.SetConfigOptionParams, m.SetConfigOptionResult
-    )
-    turn_start = _method("sidecar/turn/start", m.TurnParams, m.TurnStartResult)
-    turn_run = _method("sidecar/turn/run", m.TurnParams, m.TurnRunResult)
-    turn_steer = _method("sidecar/turn/steer", m.TurnSteerParams, m.TurnSteerResult)
-    turn_interrupt = _method("sidecar/turn/interrupt", m.InterruptParams, m.InterruptResult)
-    queue_list = _method("sidecar/queue/list", m.SidParams, m.QueueResult)
-    queue_edit = _method("sidecar/queue/edit", m.QueueEditParams, m.QueueResult)
-    queue_remove = _method("sidecar/queue/remove", m.QueueRemoveParams, m.QueueResult)
-    context_usage = _method("sidecar/context/usage", m.ContextUsageParams, ContextUsage)
-    context_files = _method("sidecar/context/files", m.SidParams, m.ContextFilesResult)
-    context_drop = _method("sidecar/context/drop", m.ContextDropParams, m.ContextDropResult)
-    rehydrate_preview = _method("sidecar/rehydrate/preview", m.RehydrateParams, m.RehydratePreviewResult)
-    rehydrate_run = _method("sidecar/rehydrate/run", m.RehydrateParams, m.RehydrateRunResult)
-    fs_watch = _method("sidecar/fs/watch", m.FsWatchParams, m.FsWatchResult)
-    fs_unwatch = _method("sidecar/fs/unwatch", m.FsUnwatchParams, m.Empty)
-    compact_preview = _method("sidecar/compact/preview", m.CompactPreviewParams, Plan)
-    compact_compare = _method("sidecar/compact/compare", m.CompactCompareParams, m.CompactCompareResult)
-    compact_start = _method("sidecar/compact/start", m.CompactStartParams, m.CompactStartResult)
-    compact_cancel = _method("sidecar/compact/cancel", m.CompactCancelParams, m.CancelResult)
-    compact_undo = _method("sidecar/compact/undo", m.CompactUndoParams, m.CompactUndoResult)
-    compact_list = _method("sidecar/compact/list", m.SidParams, m.CompactListResult)
-    compact_read = _method("sidecar/compact/read", m.CompactReadParams, m.CompactReadResult)
+
+class BlockingCalls(_Calls):
+    """The methods of the protocol as functions that block."""
+
+    def call(self, method: str, params: object, result: type[R]) -> R:
+        """Send a request, wait for its result and return it; see :meth:`AsyncCalls.call`."""
+        raise NotImplementedError
 
 
 def uri_of(file: str | Path) -> str:

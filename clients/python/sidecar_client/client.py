@@ -16,8 +16,7 @@ from typing import Any, Final, Self, TypeAlias, TypedDict, TypeVar, Unpack
 from sidecar.protocol.codec import result_from_wire, to_wire
 from sidecar.protocol.errors import InvalidInput
 from sidecar.protocol.handshake import PROTOCOL
-from sidecar.protocol.messages import Empty
-from sidecar_client.calls import Calls, DocumentSync
+from sidecar_client.calls import AsyncCalls, DocumentSync
 from sidecar_client.errors import ConnectionLost, SidecarClientError, UnexpectedAnswerError
 from sidecar_client.events import EventStream, LogReader, Notification
 from sidecar_client.inbox import Inbox, PermissionHandler, RequestHandler, permission_answerer, reject
@@ -30,6 +29,9 @@ DAEMON: Final = (sys.executable, "-P", "-m", "sidecar", "serve", "--stdio")
 
 _START_S: Final = 30.0
 _GRACE_S: Final = 3.0
+_ENDS_SESSION: Final = frozenset({"sidecar/session/close", "sidecar/session/delete"})
+"""Methods after which the event streams of a session end."""
+
 _HURRY_S: Final = 0.1
 """The grace period of a close that is cancelled itself."""
 
@@ -54,7 +56,7 @@ class Setup(TypedDict, total=False):
     handlers: Mapping[str, RequestHandler]
 
 
-class SidecarClient(Calls, DocumentSync):
+class SidecarClient(AsyncCalls, DocumentSync):
     """One client of one daemon; made by :meth:`spawn` or :meth:`connect`, used in ``async with``.
 
     Attributes:
@@ -169,23 +171,14 @@ class SidecarClient(Calls, DocumentSync):
         await self._rpc.notify(method, params)
 
     async def call(self, method: str, params: object, result: type[R]) -> R:
-        answer = await self.request(method, to_wire(params))
+        wire = to_wire(params)
+        answer = await self.request(method, wire)
+        if method in _ENDS_SESSION:
+            self._inbox.forget(wire["sid"])
         try:
             return result_from_wire(result, answer)
         except InvalidInput as error:
             raise UnexpectedAnswerError(f"the answer to {method} has an unexpected shape: {error}") from error
-
-    async def session_close(self, sid: str) -> Empty:
-        """Close a session; it stays stored. Its event streams end."""
-        answer = await Calls.session_close(self, sid)
-        self._inbox.forget(sid)
-        return answer
-
-    async def session_delete(self, sid: str) -> Empty:
-        """Delete a session. Its event streams end."""
-        answer = await Calls.session_delete(self, sid)
-        self._inbox.forget(sid)
-        return answer
 
     async def start_session(
         self,

@@ -16,6 +16,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
 
 from sidecar_client import client as aio
 from sidecar_client import session as aio_session
+from sidecar_client.calls import BlockingCalls
 from sidecar_client.errors import ConnectionLost
 from sidecar_client.events import ClientEvent, Notification
 from sidecar_client.session import Prompt
@@ -134,50 +135,9 @@ class Session(_Blocking[aio_session.Session]):
         return self._loop.walk(self._wrapped.events(after_seq))
 
 
-class SidecarClient(_Blocking[aio.SidecarClient]):
+class SidecarClient(_Blocking[aio.SidecarClient], BlockingCalls):
     """One client of one daemon, in ``with``; see :class:`sidecar_client.SidecarClient`."""
 
-    status = _block_on(aio.SidecarClient.status)
-    schema = _block_on(aio.SidecarClient.schema)
-    log_tail = _block_on(aio.SidecarClient.log_tail)
-    trace_set = _block_on(aio.SidecarClient.trace_set)
-    attach = _block_on(aio.SidecarClient.attach)
-    detach = _block_on(aio.SidecarClient.detach)
-    session_new = _block_on(aio.SidecarClient.session_new)
-    session_load = _block_on(aio.SidecarClient.session_load)
-    session_list = _block_on(aio.SidecarClient.session_list)
-    session_read = _block_on(aio.SidecarClient.session_read)
-    session_tree = _block_on(aio.SidecarClient.session_tree)
-    session_fork = _block_on(aio.SidecarClient.session_fork)
-    session_rewind = _block_on(aio.SidecarClient.session_rewind)
-    session_rename = _block_on(aio.SidecarClient.session_rename)
-    session_archive = _block_on(aio.SidecarClient.session_archive)
-    session_unarchive = _block_on(aio.SidecarClient.session_unarchive)
-    session_delete = _block_on(aio.SidecarClient.session_delete)
-    session_close = _block_on(aio.SidecarClient.session_close)
-    session_export = _block_on(aio.SidecarClient.session_export)
-    session_set_config_option = _block_on(aio.SidecarClient.session_set_config_option)
-    turn_start = _block_on(aio.SidecarClient.turn_start)
-    turn_run = _block_on(aio.SidecarClient.turn_run)
-    turn_steer = _block_on(aio.SidecarClient.turn_steer)
-    turn_interrupt = _block_on(aio.SidecarClient.turn_interrupt)
-    queue_list = _block_on(aio.SidecarClient.queue_list)
-    queue_edit = _block_on(aio.SidecarClient.queue_edit)
-    queue_remove = _block_on(aio.SidecarClient.queue_remove)
-    context_usage = _block_on(aio.SidecarClient.context_usage)
-    context_files = _block_on(aio.SidecarClient.context_files)
-    context_drop = _block_on(aio.SidecarClient.context_drop)
-    rehydrate_preview = _block_on(aio.SidecarClient.rehydrate_preview)
-    rehydrate_run = _block_on(aio.SidecarClient.rehydrate_run)
-    fs_watch = _block_on(aio.SidecarClient.fs_watch)
-    fs_unwatch = _block_on(aio.SidecarClient.fs_unwatch)
-    compact_preview = _block_on(aio.SidecarClient.compact_preview)
-    compact_compare = _block_on(aio.SidecarClient.compact_compare)
-    compact_start = _block_on(aio.SidecarClient.compact_start)
-    compact_cancel = _block_on(aio.SidecarClient.compact_cancel)
-    compact_undo = _block_on(aio.SidecarClient.compact_undo)
-    compact_list = _block_on(aio.SidecarClient.compact_list)
-    compact_read = _block_on(aio.SidecarClient.compact_read)
     did_open = _block_on(aio.SidecarClient.did_open)
     did_change = _block_on(aio.SidecarClient.did_change)
     did_save = _block_on(aio.SidecarClient.did_save)
@@ -189,6 +149,9 @@ class SidecarClient(_Blocking[aio.SidecarClient]):
 
     def __init__(self, client: aio.SidecarClient) -> None:
         super().__init__(client, _LoopThread())
+
+    def call(self, method: str, params: object, result: type[R]) -> R:
+        return self._loop.wait(self._wrapped.call(method, params, result))
 
     @classmethod
     def spawn(
