@@ -12,9 +12,14 @@ from typing import Final, TypeAlias
 from sidecar._internal.errors import SidecarError
 from sidecar.conductor.branching import before_prompts
 from sidecar.conductor.changes import Changes
+from sidecar.conductor.compacting import Compactor
 from sidecar.conductor.contract import Compaction, Plan, UsageBy
-from sidecar.conductor.core import Core
+from sidecar.conductor.engines.contract import CompactionRequest
+from sidecar.conductor.gauge import ContextGauge
+from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.options import Options
+from sidecar.conductor.session_engines import SessionEngines
+from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conductor.slash import COMMANDS, SlashCommand
 
 _Handler: TypeAlias = Callable[[str], Awaitable[str]]
@@ -38,10 +43,29 @@ _PARTS: Final = {
 class Commands:
     """The slash commands of one session."""
 
-    def __init__(self, core: Core, changes: Changes, options: Options) -> None:
-        self._core = core
+    def __init__(
+        self,
+        meta: SessionMeta,
+        *,
+        history: HistoryWriter,
+        engines: SessionEngines,
+        compactor: Compactor,
+        changes: Changes,
+        options: Options,
+        gauge: ContextGauge,
+        fork: Callable[[str], Awaitable[str]],
+        new_id: Callable[[], str],
+    ) -> None:
+        """*fork* starts a session from the head of another and returns its id."""
+        self._meta = meta
+        self._history = history
+        self._engines = engines
+        self._compactor = compactor
         self._changes = changes
         self._options = options
+        self._gauge = gauge
+        self._fork = fork
+        self._new_id = new_id
         self._handlers: dict[str, _Handler] = {
             "compact": self.compact,
             "preview": self.preview,
@@ -69,15 +93,15 @@ class Commands:
     async def compact(self, rest: str) -> str:
         """Compact with the engine that *rest* begins with, or else the session's own; instructions follow."""
         word, _, after = rest.partition(" ")
-        has_engine = word in self._core.deps.engines
-        engine, instructions = (word, after.strip()) if has_engine else (self._core.info.engine, rest)
-        ask = self._core.ask(force=True, instructions=instructions or None)
-        return _describe_result(await self._changes.compact(self._core.deps.new_id(), engine, ask))
+        engine, instructions = (word, after.strip()) if word in self._engines.names else (None, rest)
+        request = CompactionRequest(engine=engine, instructions=instructions or None)
+        done = await self._changes.compact(self._new_id(), self._engines.resolve(request))
+        return _describe_result(done)
 
     async def preview(self, rest: str) -> str:
         """Describe what a compaction with the engine *rest* would do."""
-        engine = self._core.engine_name(rest or None)
-        return _describe_plan(self._core.compactor.preview(engine, self._core.ask(force=True)))
+        request = self._engines.resolve(CompactionRequest(engine=rest or None))
+        return _describe_plan(self._compactor.preview(request))
 
     async def uncompact(self, _rest: str) -> str:
         """Undo the newest compaction."""
@@ -87,27 +111,27 @@ class Commands:
 
     async def context(self, _rest: str) -> str:
         """Describe the fill level of the window, and the origin of its tokens."""
-        usage = self._core.usage(detail=True)
+        usage = self._gauge.usage(detail=True)
         source = "as counted by the provider" if usage.source == "provider" else "estimated"
         lines = [f"{usage.used:,} of {usage.window:,} tokens ({usage.pct:g} %), {source}."]
         if usage.limit:
-            lines.append(f"{self._core.info.engine} compacts at {usage.limit:,} tokens.")
+            lines.append(f"{self._meta.info.engine} compacts at {usage.limit:,} tokens.")
         parts = {spec.name: getattr(usage.by, spec.name) for spec in fields(UsageBy)} if usage.by else {}
         lines += [f"- {_PARTS[name]}: {tokens:,}" for name, tokens in parts.items() if tokens]
         return "\n".join(lines)
 
     async def fork(self, _rest: str) -> str:
         """Fork the session at its head."""
-        sid = await self._core.host.fork_of(self._core.info.sid)
+        sid = await self._fork(self._meta.info.sid)
         return f"Session {sid} continues from here; this session stays as it is."
 
     async def rewind(self, rest: str) -> str:
         """Rewind to the node *rest*, or by so many prompts; by one prompt without an argument."""
         node: str | None = rest
         if not rest or (rest.isdecimal() and len(rest) <= _MAX_COUNT_DIGITS):
-            node = before_prompts(self._core.history.current, int(rest or 1))
+            node = before_prompts(self._history.current, int(rest or 1))
         moved = await self._changes.rewind(node)
-        return f"Removed {len(moved.removed)} turns; {_size(len(self._core.history.current))}"
+        return f"Removed {len(moved.removed)} turns; {_size(len(self._history.current))}"
 
     async def choose(self, config_id: str, rest: str) -> str:
         """Set the option *config_id* to *rest*, or show it without an argument."""
@@ -120,10 +144,10 @@ class Commands:
 
     async def status(self, _rest: str) -> str:
         """Describe the settings and the size of the session."""
-        core, info = self._core, self._core.info
+        info = self._meta.info
         options = (f"- {option.name.lower()}: {option.current_value}" for option in self._options.all())
-        lines = [f"Session {info.sid} in {info.cwd}: {_size(len(core.history.current))}", *options]
-        lines.append(f"- compactions: {len(core.compactor.compactions)}")
+        lines = [f"Session {info.sid} in {info.cwd}: {_size(len(self._history.current))}", *options]
+        lines.append(f"- compactions: {len(self._compactor.compactions)}")
         return "\n".join(lines)
 
     async def help(self, _rest: str) -> str:

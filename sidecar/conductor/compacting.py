@@ -112,23 +112,24 @@ class Compactor:
         return self._deps.engine(engine).gate(self._engine_input(engine), request)
 
     def view(self, engine: str, request: CompactionRequest) -> View:
-        """Return what the model is sent of the conversation."""
+        """Return the view of the conversation that the model is sent."""
         return self._deps.engine(engine).view(self._engine_input(engine), request)
 
-    def preview(self, engine: str, request: CompactionRequest) -> Plan:
-        """Return what a compaction of this session would do."""
-        plan = self.plan(engine, request)
+    def preview(self, request: CompactionRequest) -> Plan:
+        """Return the effect of a compaction in this session; *request* names its engine."""
+        plan, engine = self.plan(request), request.engine or ""
         refusal = self._refusal(engine)
         return (
             plan if refusal is None else Plan(plan.plan_id, plan.expect_head, engine, plan.gate, noop=refusal)
         )
 
-    def plan(self, engine: str, request: CompactionRequest) -> Plan:
-        """Return what a compaction would do in a session whose own engine is *engine*."""
+    def plan(self, request: CompactionRequest) -> Plan:
+        """Return the effect of a compaction in a session of the engine that *request* names."""
+        engine = request.engine or ""
         given = self._engine_input(engine)
         host = self._deps.engine(engine)
         plan_id = self._deps.new_id()
-        self._plans[plan_id] = (given.history.head, replace(request, engine=engine))
+        self._plans[plan_id] = (given.history.head, request)
         while len(self._plans) > _PLANS_KEPT:
             self._plans.pop(next(iter(self._plans)))
         plan = Plan(plan_id, given.history.head, host.name, host.gate(given, request))

@@ -21,10 +21,10 @@ from sidecar.conductor.contract import Compaction, SessionSummary
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.errors import FolderNotFound, ModelNotFound, SessionNotFound
 from sidecar.conductor.history import GraphPort
-from sidecar.conductor.options import check_policy
 from sidecar.conductor.ports import ClientPort, OpenedSession, StorePort, StoreReport
 from sidecar.conductor.records import SessionInfo, from_record, to_record
 from sidecar.conductor.session import Session
+from sidecar.conductor.session_engines import check_policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +161,11 @@ class Hub:
             opened.release()
             raise
         session = await self._add(info, replace(opened, records=[]))
-        await session.settle_fork()
+        await session.store()
         if wanted.servers is not None:
             session.connect(wanted.servers)
         elif wanted.sid in self._sessions:
-            session.connect(self._sessions[wanted.sid].servers)
+            session.connect(self._sessions[wanted.sid].servers.named)
         self.changed()
         return session
 
@@ -291,7 +291,7 @@ class Hub:
     async def compactions(self, sid: str) -> Sequence[Compaction]:
         """Return every compaction of a session, oldest first."""
         if sid in self._sessions:
-            return self._sessions[sid].compactions
+            return self._sessions[sid].compactor.compactions
         records = [record for record in await self._records(sid) if record.get("type") == "compaction"]
         found = [from_record(Compaction, record) for record in records]
         return tuple({done.compaction_id: done for done in found if done is not None}.values())

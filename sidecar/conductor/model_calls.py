@@ -1,17 +1,28 @@
-"""Model calls of a session: the system prompt they carry, the wait before a call, the idle timeout during it.
+"""Model calls of a session: the head of every request, the wait before a call, the idle timeout during it.
 
-Knows conversations and channels, and nothing of sessions or engines.
+Knows conversations and channels, and nothing of histories or engines.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from pathlib import PurePath
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from pathlib import Path, PurePath
 from typing import Final
 
+from sidecar.conductor.context import Overhead, overhead_of
+from sidecar.conductor.ports import SessionTools
+from sidecar.conductor.session_events import OneTimeNotices
 from sidecar.llmgateway.channel import channel_of
-from sidecar.llmgateway.contract import Channel, Conversation, Emission, emissions_of, gateway_error
+from sidecar.llmgateway.contract import (
+    Channel,
+    Conversation,
+    Emission,
+    ToolDescriptor,
+    emissions_of,
+    gateway_error,
+)
+from sidecar.workspace.contract import FileAccessError, WorkspacePort
 
 RULE_FILES: Final = ("AGENTS.md", "CLAUDE.md")
 """Names of the file in the session's folder that holds the project's rules; the first that exists is used."""
@@ -92,3 +103,45 @@ async def _with_idle_timeout(channel: Channel, timeout_s: float) -> AsyncGenerat
                     cause=error,
                 ) from None
             yield emission
+
+
+class RequestHead:
+    """The part of every request that is not conversation: the system prompt with the rules, and the tools."""
+
+    def __init__(
+        self, roots: Sequence[Path], workspace: WorkspacePort, tools: SessionTools, notices: OneTimeNotices
+    ) -> None:
+        """*roots* are the session's folders, its working folder first."""
+        self._roots = roots
+        self._workspace = workspace
+        self._tools = tools
+        self._notices = notices
+        self._rules = ""
+        self._weighed: tuple[str, Sequence[ToolDescriptor], Overhead] | None = None
+
+    def system(self) -> str:
+        """Return the system prompt, with the rules as they were last read."""
+        return system_prompt(self._roots[0], self._rules)
+
+    async def refresh_rules(self) -> None:
+        """Read the project's rules as they are now, the editor's unsaved text included."""
+        self._rules = ""
+        for name in RULE_FILES:
+            path = self._roots[0] / name
+            try:
+                view = await self._workspace.view_project_file(
+                    path, self._roots, limit_bytes=RULE_FILE_LIMIT_BYTES
+                )
+            except FileAccessError as problem:
+                if problem.problem != "notFound":
+                    self._notices.add_refused_file(name, problem)
+                continue
+            self._rules = view.text
+            return
+
+    def overhead(self) -> Overhead:
+        """Weigh the head; it is weighed again only when the system prompt or the tools change."""
+        system, tools = self.system(), self._tools.descriptors()
+        if self._weighed is None or self._weighed[:2] != (system, tools):
+            self._weighed = (system, tools, overhead_of(system, tools))
+        return self._weighed[2]

@@ -6,16 +6,21 @@ knowledge sources and the permission mode take effect at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.contract import ConfigChoice, ConfigOption
-from sidecar.conductor.core import THINKING_LEVELS, Core
 from sidecar.conductor.errors import ModelNotFound
 from sidecar.conductor.events import ConfigChanged
-from sidecar.conductor.permissions import PERMISSION_MODES
+from sidecar.conductor.gauge import ContextGauge
+from sidecar.conductor.permissions import PERMISSION_MODES, PermissionBroker
+from sidecar.conductor.ports import Models
+from sidecar.conductor.session_agent import THINKING_LEVELS
+from sidecar.conductor.session_engines import SessionEngines
+from sidecar.conductor.session_events import SessionEvents
+from sidecar.conductor.session_meta import SessionMeta
 
 S = TypeVar("S", bound=str)
 
@@ -24,8 +29,6 @@ _NO_SOURCE: Final = "none"
 _SEPARATOR: Final = "+"
 """Separates the sources in one value, such as ``workspace+sessions``, for an option has a single value."""
 
-_MAX_THRESHOLD: Final = 1e12
-
 _PERMISSION_NAMES: Final = {
     "ask": "Ask before every change",
     "allowEdits": "Edit files in the session's folders without asking",
@@ -33,34 +36,35 @@ _PERMISSION_NAMES: Final = {
 }
 
 
-def check_policy(policy: Mapping[str, float]) -> dict[str, float]:
-    """Return *policy*, an engine's thresholds by their wire names, as a dict.
-
-    Raises InvalidInput for a number that is negative, not finite or beyond every window.
-
-    >>> check_policy({"triggerRatio": 0.5})
-    {'triggerRatio': 0.5}
-    """
-    for name, value in policy.items():
-        if not 0 <= value <= _MAX_THRESHOLD:
-            hint = f"give a number from 0 to {_MAX_THRESHOLD:g}"
-            raise InvalidInput(f"policy.{name} is {value}", hint=hint)
-    return dict(policy)
-
-
 class Options:
     """The config options of one session."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(
+        self,
+        meta: SessionMeta,
+        models: Models,
+        engines: SessionEngines,
+        sources: Sequence[str],
+        permissions: PermissionBroker,
+        events: SessionEvents,
+        gauge: ContextGauge,
+    ) -> None:
+        """*sources* are the names of the knowledge sources on offer."""
+        self._meta = meta
+        self._models = models
+        self._engines = engines
+        self._sources = sources
+        self._permissions = permissions
+        self._events = events
+        self._gauge = gauge
 
     def all(self) -> tuple[ConfigOption, ...]:
         """Return every option with its current value and its choices."""
-        core, info = self._core, self._core.info
-        names = dict.fromkeys((*core.deps.models.names(), info.model))
-        cards = ((name, core.deps.models.card(name)) for name in names)
+        info = self._meta.info
+        names = dict.fromkeys((*self._models.names(), info.model))
+        cards = ((name, self._models.card(name)) for name in names)
         models = tuple(ConfigChoice(name, card.display_name if card else name) for name, card in cards)
-        engines = tuple(map(_as_choice, core.deps.engines))
+        engines = tuple(map(_as_choice, self._engines.names))
         levels = self._levels()
         thinking = info.thinking if info.thinking in levels else _DEFAULT_LEVEL
         modes = tuple(ConfigChoice(mode, _PERMISSION_NAMES[mode]) for mode in PERMISSION_MODES)
@@ -69,53 +73,54 @@ class Options:
             ConfigOption("engine", "Compaction engine", "_engine", info.engine, engines),
             *self._knowledge(),
             ConfigOption("thinking", "Thinking", "thought_level", thinking, tuple(map(_as_choice, levels))),
-            ConfigOption("permissions", "Permissions", "mode", core.permissions.mode, modes),
+            ConfigOption("permissions", "Permissions", "mode", self._permissions.mode, modes),
         )
 
     async def prepare(self, config_id: str, value: str) -> None:
         """Do the slow part of a choice, such as fetching a model card; :meth:`choose` makes the choice."""
         if config_id == "model":
-            await self._core.deps.models.ready(value)
+            await self._models.ready(value)
 
     def choose(self, config_id: str, value: str) -> None:
         """Set one option and emit the new values of all. Raises InvalidInput, ModelNotFound."""
         match config_id:
             case "model":
-                models = self._core.deps.models
-                if (why := models.why_not(value)) is not None:
-                    raise ModelNotFound(value, tuple(models.names()), why)
-                self._core.info = replace(self._core.info, model=value)
+                if (why := self._models.why_not(value)) is not None:
+                    raise ModelNotFound(value, tuple(self._models.names()), why)
+                self._meta.amend(lambda info: replace(info, model=value))
             case "engine":
-                self._core.info = replace(self._core.info, engine=self._core.engine_name(value))
+                name = self._engines.find_name(value)
+                self._meta.amend(lambda info: replace(info, engine=name))
             case "knowledge":
                 offered = [choice.value for option in self._knowledge() for choice in option.options]
                 chosen = _one_of(value, tuple(offered))
                 names = () if chosen == _NO_SOURCE else tuple(chosen.split(_SEPARATOR))
-                self._core.info = replace(self._core.info, knowledge=names)
+                self._meta.amend(lambda info: replace(info, knowledge=names))
             case "thinking":
-                self._core.info = replace(self._core.info, thinking=_one_of(value, self._levels()))
+                level = _one_of(value, self._levels())
+                self._meta.amend(lambda info: replace(info, thinking=level))
             case "permissions":
-                self._core.permissions.mode = _one_of(value, PERMISSION_MODES)
+                self._permissions.mode = _one_of(value, PERMISSION_MODES)
             case _:
                 known = ", ".join(option.id for option in self.all())
                 raise InvalidInput(f"no config option {config_id!r}", hint=f"known options: {known}")
-        self._core.events.emit(ConfigChanged(self.all()))
+        self._events.emit(ConfigChanged(self.all()))
         if config_id in ("model", "engine"):
-            self._core.events.emit(self._core.usage())
+            self._events.emit(self._gauge.usage())
 
     def _knowledge(self) -> tuple[ConfigOption, ...]:
         """Return the option for the sources to search before an answer; none when no source exists."""
-        names = self._core.deps.library.names
+        names = tuple(self._sources)
         if not names:
             return ()
         sets = [names[:0], *((name,) for name in names), names] if len(names) > 1 else [names[:0], names]
-        chosen = tuple(name for name in names if name in self._core.info.knowledge)
+        chosen = tuple(name for name in names if name in self._meta.info.knowledge)
         options = tuple(_as_choice(_join_sources(each)) for each in sets)
         return (ConfigOption("knowledge", "Knowledge", "_knowledge", _join_sources(chosen), options),)
 
     def _levels(self) -> tuple[str, ...]:
         """Return the thinking levels of the session's model: only the default for one that cannot think."""
-        card = self._core.card
+        card = self._models.card(self._meta.info.model)
         return (
             (_DEFAULT_LEVEL, *THINKING_LEVELS) if card is not None and card.reasoning else (_DEFAULT_LEVEL,)
         )

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypedDict, Unpack
 
 from sidecar._internal.errors import log_fault
 from sidecar.conductor.content import Content, content_to_prompt
 from sidecar.conductor.contract import Author, QueueItem
-from sidecar.conductor.core import Core
 from sidecar.conductor.errors import ItemNotFound, NotSteerableError, SessionBusyError
-from sidecar.conductor.events import QueueChanged, Settled
+from sidecar.conductor.events import QueueChanged, Settled, UserMessage
+from sidecar.conductor.gauge import ContextGauge
+from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.queue import Job, JobQueue, PromptJob, SubmitReceipt, TurnOutcome
+from sidecar.conductor.session_agent import SessionAgent
+from sidecar.conductor.session_events import SessionEvents
+from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conductor.slash import parse_command
 from sidecar.conductor.turns import TurnRunner, resolve, unknown_usage
 from sidecar.conversation import Entry
@@ -69,14 +74,29 @@ _STEER_OUTCOMES: Final[dict[str, Literal["injected", "queued", "startedNewTurn"]
 class Prompts:
     """The prompts of one session."""
 
-    def __init__(self, core: Core, queue: JobQueue[Job], runner: TurnRunner) -> None:
-        self._core = core
+    def __init__(
+        self,
+        meta: SessionMeta,
+        queue: JobQueue[Job],
+        runner: TurnRunner,
+        *,
+        agent: SessionAgent,
+        history: HistoryWriter,
+        events: SessionEvents,
+        gauge: ContextGauge,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._meta = meta
         self._queue = queue
         self._runner = runner
+        self._agent = agent
+        self._history = history
+        self._events = events
+        self._gauge = gauge
+        self._new_id = new_id
         self._steered: list[PromptJob] = []
         self._emitted_items: tuple[QueueItem, ...] = ()
         self._by_key: OrderedDict[str, SubmitReceipt] = OrderedDict()
-        core.on_steered = self.on_steered
 
     @property
     def running(self) -> PromptJob | None:
@@ -96,7 +116,7 @@ class Prompts:
         if key is not None and key in self._by_key:
             return self._by_key[key]
         job = self._job(content, options.get("author"))
-        self._core.check_head(options.get("expect_head"))
+        self._meta.check_head(options.get("expect_head"))
         receipt = self._place(job, options.get("when_busy", "queue"))
         if key is not None:
             self._by_key[key] = receipt
@@ -182,18 +202,15 @@ class Prompts:
 
     def settle_unrun(self, job: PromptJob) -> None:
         """End a prompt that never ran, as cancelled."""
-        core = self._core
         resolve(job.entered, None)
+        head = self._history.head
         try:
-            usage = core.usage()
+            usage = self._gauge.usage()
         except Exception as error:
             log_fault("the context meter", error)
-            usage = unknown_usage(core.history.head)
-        outcome = TurnOutcome(
-            turn_id=job.turn_id, stop_reason="cancelled", head=core.history.head, usage=usage, text=""
-        )
-        core.events.flush()
-        core.log.append(Settled(job.turn_id, "cancelled", outcome.head, outcome.usage, 0), job.turn_id)
+            usage = unknown_usage(head)
+        outcome = TurnOutcome(turn_id=job.turn_id, stop_reason="cancelled", head=head, usage=usage, text="")
+        self._events.emit_for(job.turn_id, Settled(job.turn_id, "cancelled", head, usage, 0))
         if not job.outcome.done():
             job.outcome.set_result(outcome)
 
@@ -206,14 +223,14 @@ class Prompts:
         """Emit a prompt that the agent has let into the running turn."""
         for job in self._steered:
             if job.turn is entry.turn:
-                self._core.emit_prompt(entry.node_id, job)
+                self._events.emit(UserMessage(entry.node_id, job.content, job.author))
 
     def on_end(self) -> None:
         """Forget the prompts that were steered into the turn, now that it has ended."""
         self._steered.clear()
 
     def _place(self, job: PromptJob, when_busy: str) -> SubmitReceipt:
-        sid, busy = self._core.info.sid, self._queue.is_busy
+        sid, busy = self._meta.info.sid, self._queue.is_busy
         if busy and when_busy == "reject":
             raise SessionBusyError(
                 f"session {sid!r} is busy", hint='use whenBusy "queue" or "steer"', sid=sid
@@ -223,8 +240,8 @@ class Prompts:
         if running is not None and may_enter:
             # It enters at the next safe step of the agent.
             if job.author is not None:
-                self._core.history.note_author(job.turn, job.author.client_id)
-            self._core.agent.steer((job.turn,))
+                self._history.note_author(job.turn, job.author.client_id)
+            self._agent.steer(job.turn)
             self._steered.append(job)
             return _receipt(running, "steered")
         self._queue.put(job)
@@ -235,14 +252,14 @@ class Prompts:
 
     def _take_back_steered(self) -> list[PromptJob]:
         """Return the steered prompts that have not entered the turn, taken back from the agent."""
-        taken_back = [turn for turns in self._core.agent.withdraw() for turn in turns]
+        taken_back = self._agent.take_back_queued()
         steered, self._steered = self._steered, []
         return [job for job in steered if any(job.turn is back for back in taken_back)]
 
     def _job(self, content: Content, author: Author | None = None) -> PromptJob:
         """Return *content* as a job. Raises InvalidInput."""
         turn = UserTurn(content_to_prompt(content))
-        loop, new_id = asyncio.get_running_loop(), self._core.deps.new_id
+        loop, new_id = asyncio.get_running_loop(), self._new_id
         command = parse_command(content)
         entered, outcome = loop.create_future(), loop.create_future()
         return PromptJob(
@@ -263,11 +280,11 @@ class Prompts:
         for job in self._waiting():
             if job.item_id == item_id:
                 return job
-        raise ItemNotFound(self._core.info.sid, item_id)
+        raise ItemNotFound(self._meta.info.sid, item_id)
 
     def _emit_queue(self) -> None:
         self._emitted_items = self.items()
-        self._core.events.emit(QueueChanged(self._emitted_items))
+        self._events.emit(QueueChanged(self._emitted_items))
 
 
 def _receipt(

@@ -105,7 +105,6 @@ class CompactJob:
     """A compaction that a client requested."""
 
     compaction_id: str
-    engine: str
     request: CompactionRequest
     outcome: asyncio.Future[Compaction]
 

@@ -76,6 +76,11 @@ class SessionEvents:
         return self._phase
 
     @property
+    def seq(self) -> int:
+        """The number of the newest event."""
+        return self._log.seq
+
+    @property
     def turn_id(self) -> str | None:
         """The turn of the events that are emitted now, None between turns."""
         return self._turn_id
@@ -96,6 +101,11 @@ class SessionEvents:
         """Append *data* to the log, behind the collected deltas."""
         self.flush()
         self._log.append(data, self._turn_id)
+
+    def emit_for(self, turn_id: str, data: Payload) -> None:
+        """Append *data* as an event of *turn_id*, which need not be the turn that runs."""
+        self.flush()
+        self._log.append(data, turn_id)
 
     def emit_text(self, text: str) -> None:
         """Emit *text* as one finished answer of the running turn."""

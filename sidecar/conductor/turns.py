@@ -1,8 +1,9 @@
-"""The course of one turn: make room, store the prompt, let the agent answer, store, then tell the end.
+"""The course of one turn, from its first event to its last.
 
-The turn of a slash command is shorter: it is carried out, its answer told, and nothing of it is stored.
-
-The ``settled`` or ``faulted`` event is the last of its turn, and what it says is on disk by then.
+The turn compacts if the prompt would not fit, stores the prompt, lets the agent answer, stores the session
+and publishes the end. The ``settled`` or ``faulted`` event is the last of its turn, and everything it
+reports is on disk by then. The turn of a slash command only runs the command and publishes its answer;
+nothing is stored.
 """
 
 from __future__ import annotations
@@ -13,21 +14,28 @@ from dataclasses import dataclass, replace
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import log_fault
+from sidecar.conductor.clients import SessionServers
+from sidecar.conductor.compacting import Compactor
 from sidecar.conductor.content import prompt_title, turn_text
 from sidecar.conductor.contract import ContextUsage, StopReasonName
-from sidecar.conductor.core import Core
-from sidecar.conductor.events import Faulted, InfoChanged, Settled
+from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.events import Faulted, InfoChanged, Settled, UserMessage
+from sidecar.conductor.gauge import ContextGauge, EngineInputs
+from sidecar.conductor.history import HistoryWriter
+from sidecar.conductor.model_calls import RequestHead
 from sidecar.conductor.queue import PromptJob, TurnFault, TurnOutcome
+from sidecar.conductor.session_agent import SessionAgent
+from sidecar.conductor.session_engines import SessionEngines
+from sidecar.conductor.session_events import OneTimeNotices, SessionEvents
+from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conductor.slash import SlashCommand
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import AssistantTurn, GatewayError, UserTurn
 from sidecar.runtime.contract import RunSnapshot
 
-__all__ = ["TurnRunner", "resolve", "unknown_usage"]
-
 _EVENTS_AFTER_META = 3
-_LEAST_WINDOW = 4_096
-"""Where less was refused, it was something else that was too large, such as an image."""
+_MIN_WINDOW = 4_096
+"""A refusal of fewer tokens is about something else that was too large, such as an image."""
 
 _FAULT_KINDS = {
     "model_failed": "modelFailed",
@@ -41,153 +49,204 @@ _STOP_REASONS: dict[str | None, StopReasonName] = {"max_output": "max_tokens", "
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What a turn came to, before that is stored and told."""
+    """The result of a turn, before it is stored and published."""
 
     stop: StopReasonName
     text: str = ""
     fault: TurnFault | None = None
 
 
-class TurnRunner:
-    """Runs prompts, one at a time; *run_command* carries out a slash command and returns its answer."""
+class PromptAnswerer:
+    """Lets the agent answer a prompt, with room made before and after it."""
 
-    def __init__(self, core: Core, run_command: Callable[[SlashCommand], Awaitable[str]]) -> None:
-        self._core = core
+    def __init__(
+        self,
+        agent: SessionAgent,
+        compactor: Compactor,
+        engines: SessionEngines,
+        inputs: EngineInputs,
+        head: RequestHead,
+        servers: SessionServers,
+    ) -> None:
+        self._agent = agent
+        self._compactor = compactor
+        self._engines = engines
+        self._inputs = inputs
+        self._head = head
+        self._servers = servers
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the agent is at work."""
+        return self._agent.is_running
+
+    def stop(self) -> None:
+        """Stop the agent, and a compaction that runs."""
+        self._compactor.cancel()
+        self._agent.abort()
+
+    async def make_room(self, prompt: UserTurn, on_compact: Callable[[], None]) -> None:
+        """Compact if the history with *prompt* is over the limit; *on_compact* is called before that."""
+        await self._head.refresh_rules()
+        self._inputs.entering = prompt
+        try:
+            engine, request = self._engines.own_name, self._engines.automatic()
+            if self._compactor.gate(engine, request).over:
+                on_compact()
+                await self._compactor.compact_if_over_limit(engine, request)
+        finally:
+            self._inputs.entering = None
+
+    async def answer(self, stop: CancelToken) -> RunSnapshot | None:
+        """Answer the newest prompt of the history; None when *stop* fired before the agent began."""
+        self._agent.configure()
+        await self._servers.ready(stop)
+        return None if stop.cancelled else await self._agent.answer()
+
+    async def answer_after_overflow(self, stop: CancelToken) -> RunSnapshot | None:
+        """Compact after the provider refused the size, and answer again; None without an answer."""
+        engine, request = self._engines.own_name, self._engines.automatic()
+        is_smaller = await self._compactor.compact_after_overflow(engine, request)
+        return await self._agent.answer() if is_smaller and not stop.cancelled else None
+
+
+class TurnRunner:
+    """Runs the turns of one session, one at a time."""
+
+    def __init__(
+        self,
+        meta: SessionMeta,
+        deps: SessionDeps,
+        *,
+        history: HistoryWriter,
+        events: SessionEvents,
+        notices: OneTimeNotices,
+        gauge: ContextGauge,
+        answerer: PromptAnswerer,
+        run_command: Callable[[SlashCommand], Awaitable[str]],
+    ) -> None:
+        """*run_command* runs a slash command and returns its answer."""
+        self._meta = meta
+        self._models = deps.models
+        self._clock_ms = deps.clock_ms
+        self._history = history
+        self._events = events
+        self._notices = notices
+        self._gauge = gauge
+        self._answerer = answerer
         self._run_command = run_command
         self._stop = CancelToken()
 
     @property
     def may_steer(self) -> bool:
         """Whether the agent is at work on a turn that nobody has stopped."""
-        return self._core.agent.is_running and not self._stop.cancelled
-
-    def stop(self) -> None:
-        """Stop the running turn at once; it ends as cancelled."""
-        self._stop.cancel("the turn was stopped")
-        self._core.compactor.cancel()
-        self._core.agent.abort()
-
-    async def run(self, job: PromptJob) -> None:
-        """Run *job* from its first event to its last."""
-        core = self._core
-        started_ms = core.deps.clock_ms()
-        self._stop = CancelToken()
-        core.events.begin_turn(job.turn_id)
-        try:
-            core.notices.emit_pending()
-            core.events.set_phase("invoking")
-            if job.command is not None:
-                answer = await self._carry_out(job, job.command)
-            else:
-                answer = _answer(await self._ask_agent(job))
-        except Exception as error:
-            answer = _internal_error("a turn", error)
-        await self._end(job, answer, started_ms)
-
-    async def _carry_out(self, job: PromptJob, command: SlashCommand) -> _Answer:
-        resolve(job.entered, None)
-        self._core.emit_prompt(None, job)
-        text = await self._run_command(command)
-        self._core.events.emit_text(text)
-        return _Answer("cancelled" if self._was_stopped() else "end_turn", text)
-
-    async def _ask_agent(self, job: PromptJob) -> RunSnapshot | None:
-        """Return how the agent ended, None when it was stopped before it began."""
-        core = self._core
-        await core.refresh_rules()
-        core.notices.emit_pending()
-        core.entering = job.turn
-        try:
-            asked = core.ask(force=False)
-            if core.compactor.gate(core.info.engine, asked).over:
-                resolve(job.entered, None)
-                await core.compactor.compact_if_over_limit(core.info.engine, asked)
-        finally:
-            core.entering = None
-        if self._was_stopped():
-            return None
-        node = await self._store_prompt(job)
-        resolve(job.entered, node)
-        core.emit_prompt(node, job)
-        core.configure_agent()
-        await core.servers.ready(self._stop)
-        if self._was_stopped():
-            return None
-        return await self._made_to_fit(await core.agent.submit(()))
-
-    async def _store_prompt(self, job: PromptJob) -> str | None:
-        """Store the prompt before it is answered; the first one together with what its session is."""
-        core, history = self._core, self._core.history
-        prompt = Entry(job.turn, "user", author=None if job.author is None else job.author.client_id)
-        if history.head is not None:
-            return await history.append(prompt)
-        core.info = replace(core.info, title=core.info.title or prompt_title(job.turn.blocks))
-        async with history.transaction():
-            await core.store_meta(core.log.seq)
-            return await history.append(prompt)
-
-    async def _made_to_fit(self, snapshot: RunSnapshot) -> RunSnapshot | None:
-        """Return *snapshot*; where it failed for want of room, make room, once, and let the agent go on."""
-        core, refusal = self._core, _overflow(snapshot)
-        if refusal is None or self._was_stopped():
-            return snapshot
-        if (window := _window_of(refusal, core.usage().used)) is not None:
-            core.deps.models.learn_window(snapshot.model, window)
-        if not await core.compactor.compact_after_overflow(core.info.engine, core.ask(force=False)):
-            return snapshot
-        if self._was_stopped():
-            return None
-        return await core.agent.submit(())
+        return self._answerer.is_running and not self._was_stopped()
 
     def _was_stopped(self) -> bool:
         return self._stop.cancelled
 
+    def stop(self) -> None:
+        """Stop the running turn at once; it ends as cancelled."""
+        self._stop.cancel("the turn was stopped")
+        self._answerer.stop()
+
+    async def run(self, job: PromptJob) -> None:
+        """Run *job* from its first event to its last."""
+        started_ms = self._clock_ms()
+        self._stop = CancelToken()
+        self._events.begin_turn(job.turn_id)
+        try:
+            self._notices.emit_pending()
+            self._events.set_phase("invoking")
+            if job.command is None:
+                answer = _as_answer(await self._answer_prompt(job))
+            else:
+                resolve(job.entered, None)
+                self._events.emit(UserMessage(None, job.content, job.author))
+                text = await self._run_command(job.command)
+                self._events.emit_text(text)
+                answer = _Answer("cancelled" if self._was_stopped() else "end_turn", text)
+        except Exception as error:
+            answer = _internal_error("a turn", error)
+        await self._end(job, answer, started_ms)
+
+    async def _answer_prompt(self, job: PromptJob) -> RunSnapshot | None:
+        """Return the end of the agent's run, None when it was stopped before it began."""
+        await self._answerer.make_room(job.turn, lambda: resolve(job.entered, None))
+        self._notices.emit_pending()
+        if self._was_stopped():
+            return None
+        node = await self._store_prompt(job)
+        resolve(job.entered, node)
+        self._events.emit(UserMessage(node, job.content, job.author))
+        snapshot = await self._answerer.answer(self._stop)
+        error = snapshot.error if snapshot is not None else None
+        refusal = error.cause if error is not None else None
+        if snapshot is None or not isinstance(refusal, GatewayError) or not refusal.is_overflow:
+            return snapshot
+        refused_tokens = self._gauge.usage().used
+        # Where the provider does not tell its window, what it refused is more than that.
+        window = refusal.window_tokens or (refused_tokens if refused_tokens >= _MIN_WINDOW else None)
+        if window is not None:
+            self._models.learn_window(snapshot.model, window)
+        if self._was_stopped():
+            return snapshot
+        again = await self._answerer.answer_after_overflow(self._stop)
+        return again if again is not None or self._was_stopped() else snapshot
+
+    async def _store_prompt(self, job: PromptJob) -> str | None:
+        """Store the prompt before it is answered, the first one together with the session's record."""
+        prompt = Entry(job.turn, "user", author=None if job.author is None else job.author.client_id)
+        if self._history.head is not None:
+            return await self._history.append(prompt)
+        title = self._meta.info.title or prompt_title(job.turn.blocks)
+        self._meta.amend(lambda info: replace(info, title=title))
+        async with self._history.transaction():
+            await self._meta.store(self._events.seq)
+            return await self._history.append(prompt)
+
     async def _end(self, job: PromptJob, answer: _Answer, started_ms: int) -> None:
         """Store the turn and publish its last event; a step that raises makes it a fault."""
-        core = self._core
-        core.history.forget_notes()
-        resolve(job.entered, core.history.head)
-        usage = unknown_usage(core.history.head)
+        self._history.forget_notes()
+        head = self._history.head
+        resolve(job.entered, head)
+        usage = unknown_usage(head)
         try:
-            usage = core.usage()
+            usage = self._gauge.usage()
             await self._store(job, usage)
-            core.events.emit(usage)
+            self._events.emit(usage)
         except Exception as error:
             answer = _internal_error("the end of a turn", error)
-        outcome = TurnOutcome(
-            turn_id=job.turn_id,
-            stop_reason=answer.stop,
-            head=core.history.head,
-            usage=usage,
-            text=answer.text,
-            fault=answer.fault,
-        )
+        fault, duration_ms = answer.fault, max(0, self._clock_ms() - started_ms)
         try:
-            self._emit_end(outcome, max(0, core.deps.clock_ms() - started_ms))
-            core.events.end_turn()
+            if fault is None:
+                self._events.set_phase("settled")
+                self._events.emit(Settled(job.turn_id, answer.stop, head, usage, duration_ms))
+            else:
+                self._events.set_phase("faulted")
+                self._events.emit(Faulted(job.turn_id, fault.kind, fault.message, head, usage, duration_ms))
+            self._events.end_turn()
         finally:
             # Done already when the client that waited for it was cancelled.
             if not job.outcome.done():
-                job.outcome.set_result(outcome)
+                job.outcome.set_result(
+                    TurnOutcome(
+                        turn_id=job.turn_id,
+                        stop_reason=answer.stop,
+                        head=head,
+                        usage=usage,
+                        text=answer.text,
+                        fault=fault,
+                    )
+                )
 
     async def _store(self, job: PromptJob, usage: ContextUsage) -> None:
-        core = self._core
-        named_by_prompt = "" if job.command is not None else prompt_title(job.turn.blocks)
-        title, now = core.info.title or named_by_prompt, core.deps.clock_ms()
-        n_messages = len(core.history.current)
-        core.info = replace(core.info, title=title, updated_at=now, messages=n_messages, tokens=usage.used)
-        core.events.emit(InfoChanged(title, now))
-        await core.store_meta(core.log.seq + _EVENTS_AFTER_META)
-
-    def _emit_end(self, outcome: TurnOutcome, duration_ms: int) -> None:
-        events, fault = self._core.events, outcome.fault
-        turn_id, head, usage = outcome.turn_id, outcome.head, outcome.usage
-        if fault is None:
-            events.set_phase("settled")
-            events.emit(Settled(turn_id, outcome.stop_reason, head, usage, duration_ms))
-        else:
-            events.set_phase("faulted")
-            events.emit(Faulted(turn_id, fault.kind, fault.message, head, usage, duration_ms))
+        now = self._clock_ms()
+        title = self._meta.info.title or ("" if job.command is not None else prompt_title(job.turn.blocks))
+        self._meta.amend(lambda info: replace(info, title=title))
+        self._meta.resize(usage, now)
+        self._events.emit(InfoChanged(title, now))
+        await self._meta.store(self._events.seq + _EVENTS_AFTER_META)
 
 
 def resolve(future: asyncio.Future[str | None], value: str | None) -> None:
@@ -207,47 +266,21 @@ def _internal_error(where: str, error: Exception) -> _Answer:
     return _Answer("cancelled", fault=TurnFault("invalidState", text))
 
 
-def _answer(snapshot: RunSnapshot | None) -> _Answer:
-    return _Answer(_stop_reason(snapshot), _last_text(snapshot), _fault(snapshot))
-
-
-def _fault(snapshot: RunSnapshot | None) -> TurnFault | None:
-    """Return why *snapshot* failed; a run that was stopped on request did not fail."""
-    if snapshot is None or snapshot.error is None or snapshot.error.kind == "aborted":
-        return None
-    cause, kind = snapshot.error.cause, _FAULT_KINDS.get(snapshot.error.kind, "invalidState")
-    if isinstance(cause, GatewayError) and cause.kind == "auth":
-        kind = "authRequired"
-    return TurnFault(kind, snapshot.error.message)
-
-
-def _overflow(snapshot: RunSnapshot) -> GatewayError | None:
-    """Return how the provider refused the conversation because it does not fit the window, if it did."""
-    cause = snapshot.error.cause if snapshot.error is not None else None
-    return cause if isinstance(cause, GatewayError) and cause.is_overflow else None
-
-
-def _window_of(refusal: GatewayError, refused_tokens: int) -> int | None:
-    """Return the window that *refusal* tells of, by its words or by what was refused, or None."""
-    if refusal.window_tokens is not None or refused_tokens < _LEAST_WINDOW:
-        return refusal.window_tokens
-    return refused_tokens
-
-
-def _stop_reason(snapshot: RunSnapshot | None) -> StopReasonName:
+def _as_answer(snapshot: RunSnapshot | None) -> _Answer:
+    """Return the end of a run as the result of its turn; a run that was stopped on request did not fail."""
     error = snapshot.error if snapshot is not None else None
-    if snapshot is None or (error is not None and error.kind == "aborted"):
-        return "cancelled"
-    if error is not None and error.kind == "turn_budget":
-        return "max_turn_requests"
-    return _STOP_REASONS.get(snapshot.stop, "end_turn")
-
-
-def _last_text(snapshot: RunSnapshot | None) -> str:
-    """Return the prose of the newest answer, empty when the newest question has none."""
-    for turn in reversed(snapshot.messages if snapshot is not None else ()):
-        if isinstance(turn, AssistantTurn):
-            return turn_text(turn)
-        if isinstance(turn, UserTurn):
-            break
-    return ""
+    if snapshot is None:
+        return _Answer("cancelled")
+    # The prose of the newest answer; none where the newest prompt has no answer.
+    newest = next((turn for turn in reversed(snapshot.messages) if turn.role != "tool"), None)
+    text = turn_text(newest) if isinstance(newest, AssistantTurn) else ""
+    if error is None:
+        return _Answer(_STOP_REASONS.get(snapshot.stop, "end_turn"), text)
+    if error.kind == "aborted":
+        return _Answer("cancelled", text)
+    is_auth = isinstance(error.cause, GatewayError) and error.cause.kind == "auth"
+    kind = "authRequired" if is_auth else _FAULT_KINDS.get(error.kind, "invalidState")
+    stop = (
+        "max_turn_requests" if error.kind == "turn_budget" else _STOP_REASONS.get(snapshot.stop, "end_turn")
+    )
+    return _Answer(stop, text, TurnFault(kind, error.message))

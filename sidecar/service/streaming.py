@@ -153,7 +153,7 @@ def show_turn(session: Session, started: SubmitReceipt, sink: ProgressSink, afte
         after_seq: the number of the event before the first one of interest.
     """
     sink.begin(session.info.title or "Working", cancellable=True)
-    sink.on_cancel(lambda: session.interrupt(started.turn_id, "keep"))
+    sink.on_cancel(lambda: session.prompts.interrupt(started.turn_id, "keep"))
     report = _ProgressReport(sink)
     follow_events(
         session.log, after_seq, lambda event: event.turn_id == started.turn_id and report.add(event)

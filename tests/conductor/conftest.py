@@ -124,7 +124,7 @@ async def make_stage(tmp_path: Path) -> AsyncIterator[StageMaker]:
             tool_servers=run_servers,
             resolve=lambda path, cwd: cwd / path,
             child_started=lambda pid, what: lambda: None,
-            clock_ms=count(1_000).__next__,
+            clock_ms=options.pop("clock_ms", count(1_000).__next__),
             new_id=lambda: f"id{next(ids)}",
             **options,
         )

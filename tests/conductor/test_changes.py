@@ -72,7 +72,7 @@ async def test_a_rewind_can_be_taken_back(make_stage: Any) -> None:
 async def test_a_rewind_before_everything_leaves_an_empty_conversation(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage, 1)
     moved = await session.rewind(None, expect_head=None)
-    assert (moved.head, list(session.history.turns), session.usage().source) == (None, [], "estimate")
+    assert (moved.head, list(session.history.turns), session.gauge.usage().source) == (None, [], "estimate")
     assert (await stage.ask(session, "again")).stop_reason == "end_turn"
     assert roles(session) == ["user", "assistant"]
 
@@ -93,9 +93,9 @@ async def test_what_was_read_after_the_rewind_counts_as_never_read(make_stage: A
     stage.workspace.put(stage.folder / "a.py", "x = 1\n")
     await stage.ask(session, "hello")
     await stage.ask(session, "read it")
-    assert len(session.context_files()) == 1
+    assert len(session.files.in_context()) == 1
     await session.rewind(session.history.current.node_ids[1], expect_head=None)
-    assert session.context_files() == ()
+    assert session.files.in_context() == ()
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ async def test_a_drop_takes_a_call_with_its_result(make_stage: Any) -> None:
     ids = tuple(session.history.current.node_ids)
     moved = await session.drop([ids[2]], expect_head=None)
     assert (moved.removed, roles(session)) == (ids[1:3], ["user", "assistant"])
-    assert session.context_files() == ()
+    assert session.files.in_context() == ()
 
 
 async def a_session_that_read(make_stage: Any, body: str) -> tuple[Any, Session, str]:
@@ -187,7 +187,7 @@ async def a_session_that_read(make_stage: Any, body: str) -> tuple[Any, Session,
 async def test_a_changed_file_comes_back_as_it_is_now(make_stage: Any) -> None:
     stage, session, uri = await a_session_that_read(make_stage, "old = 1\n")
     stage.workspace.put(stage.folder / "a.py", "new = 2\n")
-    previewed = await session.restoration(None, None)
+    previewed = await session.changes.restoration(None, None)
     restored = await session.rehydrate(None, None)
     assert restored == previewed
     (file,) = restored.files
@@ -196,14 +196,14 @@ async def test_a_changed_file_comes_back_as_it_is_now(make_stage: Any) -> None:
     assert isinstance(last, UserTurn)
     assert last.blocks == (TextBlock(f"{RESTORED_FILE_PREFIX} a.py\n     1\tnew = 2"),)
     assert told(session, Rehydrated) == [Rehydrated((file,), ())]
-    (seen,) = session.context_files()
+    (seen,) = session.files.in_context()
     assert (seen.stale, seen.in_window, seen.hash) == (False, True, file.hash)
 
 
 async def test_a_change_that_nobody_has_told_of_yet_counts(make_stage: Any) -> None:
     stage, session, uri = await a_session_that_read(make_stage, "old = 1\n")
     stage.workspace.files[stage.folder / "a.py"] = "new = 2\n"
-    assert [file.stale for file in session.context_files()] == [False]
+    assert [file.stale for file in session.files.in_context()] == [False]
     (file,) = (await session.rehydrate(None, None)).files
     assert file == RestoredFile(uri, text_hash("new = 2\n"), "disk", file.tokens)
 
@@ -233,11 +233,11 @@ async def test_a_file_that_was_never_read_is_refused(make_stage: Any) -> None:
 async def test_the_budget_bounds_what_comes_back(make_stage: Any) -> None:
     stage, session, uri = await a_session_that_read(make_stage, "x = 1\n")
     stage.workspace.put(stage.folder / "a.py", "y = 2  # a longer line than before\n" * 200)
-    assert (await session.restoration([uri], 50)).files == ()
-    cut = await session.restoration([uri], 400)
+    assert (await session.changes.restoration([uri], 50)).files == ()
+    cut = await session.changes.restoration([uri], 400)
     assert 0 < cut.tokens <= 400
-    stage.smaller_window(session.usage().used)
-    assert (await session.restoration([uri], 400)).files == (), "nothing is put beyond the limit"
+    stage.smaller_window(session.gauge.usage().used)
+    assert (await session.changes.restoration([uri], 400)).files == (), "nothing is put beyond the limit"
 
 
 async def test_a_session_that_closes_makes_the_change_at_hand_and_no_other(make_stage: Any) -> None:

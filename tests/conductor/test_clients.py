@@ -48,9 +48,9 @@ async def test_each_request_shows_and_counts_the_tools_of_that_moment(make_stage
     stage = await make_stage([[Say("one")], [Say("two")]])
     session = await stage.session()
     (servers,) = stage.servers
-    bare = session.usage().used
+    bare = session.gauge.usage().used
     servers.host.offer((FakeTool("mcp__a__x"),))
-    assert session.usage().used > bare
+    assert session.gauge.usage().used > bare
     await stage.ask(session, "1")
     servers.host.offer(())
     await stage.ask(session, "2")
@@ -104,7 +104,7 @@ async def test_a_client_that_loads_a_session_names_its_servers_again(make_stage:
     again = (await stage.hub.load(session.sid)).session
     stage.servers[1].may_go_on.set()
     await stage.ask(loaded, "2")
-    assert (again, loaded.servers, stage.servers[1].used) == (loaded, (A,), [(A,)])
+    assert (again, loaded.servers.named, stage.servers[1].used) == (loaded, (A,), [(A,)])
     assert of_kind(loaded, Notice) == []
 
 
@@ -115,7 +115,7 @@ async def test_loading_a_session_in_memory_adds_servers_and_removes_none(make_st
     await stage.hub.load(session.sid, servers=())
     await stage.hub.load(session.sid, servers=(other_a, c))
     assert stage.servers[0].used == [(A, B), (A, B), (B, other_a, c)]
-    assert session.servers == (B, other_a, c)
+    assert session.servers.named == (B, other_a, c)
     assert [kept["name"] for kept in session.info.mcp_servers] == ["b", "a", "c"]
 
 
@@ -125,7 +125,7 @@ async def test_a_fork_has_the_servers_of_a_session_in_memory(make_stage: Any) ->
     stage.servers[0].may_go_on.set()
     await stage.ask(session, "1")
     fork = await stage.hub.fork(ForkOf(session.sid))
-    assert (fork.servers, fork.info.mcp_servers) == (session.servers, session.info.mcp_servers)
+    assert (fork.servers.named, fork.info.mcp_servers) == (session.servers.named, session.info.mcp_servers)
     assert stage.servers[1].used == [(A,)]
 
 

@@ -122,7 +122,7 @@ async def test_an_interrupt_stops_a_compaction_by_command(make_stage: Any) -> No
     started = await session.submit(text("/compact"))
     while not any(event.kind == "compaction" for event in session.log.after(0, limit=1000)):
         await stage.settle()
-    assert session.interrupt(started.turn_id, "keep").accepted
+    assert session.prompts.interrupt(started.turn_id, "keep").accepted
     outcome = await started.outcome
     assert (outcome.stop_reason, outcome.text) == ("cancelled", "Cancelled; the conversation is unchanged.")
     assert list(session.history.turns) == turns
@@ -131,7 +131,7 @@ async def test_an_interrupt_stops_a_compaction_by_command(make_stage: Any) -> No
 async def test_context_shows_the_fill_level_of_the_window(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage)
     told = await say(stage, session, "/context")
-    usage = session.usage()
+    usage = session.gauge.usage()
     assert told.startswith(f"{usage.used:,} of 32,000 tokens ({usage.pct:g} %), estimated.")
     assert f"windowBudget compacts at {usage.limit:,} tokens." in told
     assert "- answers: " in told
@@ -239,7 +239,7 @@ async def test_a_new_follower_receives_the_commands_and_the_usage(make_stage: An
     session.introduce()
     first, second = session.log.after(0)
     assert first.data == CommandsChanged(COMMANDS)
-    assert second.data == session.usage()
+    assert second.data == session.gauge.usage()
     assert CommandInfo("fork", "Start a session that continues from here") in COMMANDS
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import Compaction
-from sidecar.conductor.core import Core
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.errors import (
@@ -20,6 +19,7 @@ from sidecar.conductor.errors import (
     WouldExceedWindowError,
 )
 from sidecar.conductor.events import Notice, Rehydrated
+from sidecar.conductor.model_calls import RequestHead
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import TextBlock, ToolResultBlock, UserTurn
 from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, WaitFor
@@ -69,7 +69,7 @@ async def test_a_compacted_session_loads_as_it_was_left(make_stage: Any) -> None
     await stage.hub.close(session.sid)
     loaded = (await stage.hub.load(session.sid)).session
     assert list(loaded.history.turns) == turns
-    assert loaded.compactions == (done,)
+    assert loaded.compactor.compactions == (done,)
     assert loaded.info.last_compaction_at is not None
 
 
@@ -156,7 +156,7 @@ async def test_the_gate_compacts_before_a_prompt_that_would_not_fit(make_stage: 
     for number in range(6):
         await stage.ask(session, f"prompt {number}")
     outcome = await stage.ask(session, "the last")
-    assert [done.trigger for done in session.compactions] == ["auto"]
+    assert [done.trigger for done in session.compactor.compactions] == ["auto"]
     assert outcome.text == "done"
     sent = stage.model.calls[-1].conversation.turns
     assert sent[-1] == UserTurn((TextBlock("the last"),))
@@ -239,7 +239,7 @@ async def test_files_come_back_as_they_are_now_buffer_first(make_stage: Any) -> 
         (uri, "buffer"),
     }
     assert [missing.split(": ")[1] for missing in told[0].missing] == ["deleted"]
-    files = {file.uri: file for file in session.context_files()}
+    files = {file.uri: file for file in session.files.in_context()}
     assert not files[uri].stale
     assert files[uri].in_window
     assert files[uri].hash == next(file.hash for file in told[0].files if file.uri == uri)
@@ -287,7 +287,7 @@ async def test_what_a_failure_quotes_is_in_no_log(
     monkeypatch.setattr(WindowBudgetEngine, "compact", quote)
     done = await compact(session)
     assert (done.status, done.error) == ("failed", "the engine failed (ValueError)")
-    monkeypatch.setattr(Core, "refresh_rules", quote)
+    monkeypatch.setattr(RequestHead, "refresh_rules", quote)
     assert (await stage.ask(session, "go on")).fault is not None
     assert "ValueError" in caplog.text
     assert LONG[:40] not in caplog.text
@@ -350,7 +350,7 @@ async def test_in_a_run_too_files_come_back_as_they_are_now(make_stage: Any) -> 
         stage.workspace.editor().open_buffer(uri, version=2, text=f"typed_{number} = 2\n")
     stage.model.gate("typed").set()
     assert (await started.outcome).fault is None
-    first = session.compactions[0]
+    first = session.compactor.compactions[0]
     assert (first.trigger, first.status) == ("auto", "completed")
     assert first.rehydrated
     sent = str(stage.model.calls[-1].conversation.turns)
@@ -365,7 +365,7 @@ async def test_what_is_only_cut_down_is_reported_as_no_digest(make_stage: Any) -
     stage.workspace.put(stage.folder / "a.py", "x = 1  # a line of a long file\n" * 900)
     session = await stage.session()
     outcome = await stage.ask(session, "read it")
-    (done,) = session.compactions
+    (done,) = session.compactor.compactions
     assert (outcome.text, done.status, done.trigger) == ("done", "completed", "auto")
     assert (done.summary_source, done.summary, done.reason) == (None, None, None)
     assert (done.dropped_count, done.cut, len(list(session.history.turns))) == (0, 0, 4)
@@ -374,7 +374,7 @@ async def test_what_is_only_cut_down_is_reported_as_no_digest(make_stage: Any) -
 async def test_the_backstop_of_a_run_is_told_stored_and_undoable(make_stage: Any) -> None:
     """It is there where the session's own engine makes no room, such as one that waits for too long."""
     _, session = await a_long_run(make_stage, 8, policy={"triggerRatio": 9.0, "reserveTokens": 0})
-    made = [done for done in session.compactions if done.engine == "runtime"]
+    made = [done for done in session.compactor.compactions if done.engine == "runtime"]
     assert made
     assert made[0].trigger == "overflow"
     assert made[0].after_head is not None

@@ -55,7 +55,7 @@ async def reloaded(make_stage: Any, disk: Disk, folder: Path) -> Any:
 
 def states(session: Session) -> tuple[tuple[Turn, ...], tuple[str, ...]]:
     """Return the conversation, and how each compaction of it ended."""
-    return tuple(session.history.turns), tuple(done.status for done in session.compactions)
+    return tuple(session.history.turns), tuple(done.status for done in session.compactor.compactions)
 
 
 async def a_talk(make_stage: Any) -> tuple[Any, Session]:
@@ -76,7 +76,7 @@ async def test_a_first_prompt_is_stored_with_its_session(make_stage: Any, disk: 
         assert (found.sid, found.cwd, found.title) == (session.sid, str(stage.folder), "a long job")
         loaded = (await later.hub.load(session.sid)).session
         assert (list(loaded.history.turns), loaded.info.model) == (list(session.history.turns), "scripted-1")
-    session.interrupt(None, "drop")
+    session.prompts.interrupt(None, "drop")
 
 
 async def test_a_compaction_and_its_record_are_one(make_stage: Any, disk: Disk, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ async def test_a_compaction_and_its_record_are_one(make_stage: Any, disk: Disk, 
     await session.compact(CompactionRequest()).outcome
     allowed.add(states(session))
     await stage.ask(session, "four")
-    (compaction,) = session.compactions
+    (compaction,) = session.compactor.compactions
     prompt, answer = list(session.history.turns)[-2:]
     turns, statuses = states(session)
     allowed |= {(turns, statuses), (turns[:-1], statuses)}

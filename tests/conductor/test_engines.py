@@ -94,14 +94,14 @@ async def test_a_compaction_does_what_was_previewed(make_stage: Any, engine: str
 @every_engine
 async def test_the_next_request_is_strictly_smaller_and_says_why(make_stage: Any, engine: str) -> None:
     stage, session = await a_long_talk(make_stage, engine, [Say(NOTES)], [Say("four")])
-    used = session.usage().used
+    used = session.gauge.usage().used
     done = await compact(session)
     assert [each.status for each in told(session)] == ["in_progress", "completed"]
     assert told(session)[-1] == done
     assert (done.engine, done.summary_source) == (engine, "model")
     assert done.post_tokens is not None
     assert done.post_tokens < done.pre_tokens
-    assert session.usage().used < used
+    assert session.gauge.usage().used < used
     await stage.ask(session, "four")
     sent = stage.model.calls[-1].conversation
     assert NOTES in texts(sent.turns)
@@ -188,7 +188,11 @@ async def test_a_cancelled_compaction_changes_nothing(make_stage: Any, engine: s
         await stage.settle()
     assert session.cancel_compaction(started.compaction_id)
     assert (await started.outcome).status == "cancelled"
-    assert (list(session.history.turns), session.history.head, session.compactions) == (turns, head, ())
+    assert (list(session.history.turns), session.history.head, session.compactor.compactions) == (
+        turns,
+        head,
+        (),
+    )
     await stage.ask(session, "4")
     assert list(stage.model.calls[-1].conversation.turns[:6]) == turns
 
@@ -220,7 +224,7 @@ async def test_a_reloaded_session_sends_what_it_would_have_sent(make_stage: Any,
     turns = list(session.history.turns)
     await stage.hub.close(session.sid)
     session = (await stage.hub.load(session.sid)).session
-    assert (list(session.history.turns), session.compactions) == (turns, (done,))
+    assert (list(session.history.turns), session.compactor.compactions) == (turns, (done,))
     await stage.ask(session, "5")
     sent = stage.model.calls[-1].conversation.turns
     assert sent[: len(before)] == before
@@ -236,7 +240,7 @@ async def test_the_gate_opens_before_a_prompt_that_would_not_fit(make_stage: Any
         outcome = await stage.ask(session, f"prompt {len(list(session.history.turns))}")
         assert outcome.fault is None
         assert outcome.usage.used < 8_000
-        done = [each for each in session.compactions if each.status == "completed"]
+        done = [each for each in session.compactor.compactions if each.status == "completed"]
     assert (done[0].trigger, done[0].engine) == ("auto", engine)
     seen = outcome.usage.engine_view[engine]
     assert seen.used <= seen.limit
@@ -267,7 +271,7 @@ async def test_a_long_run_is_kept_within_the_window_by_the_sessions_own_engine(
 ) -> None:
     """Between two model calls, as often as it takes; the prompt that began the run stays in sight."""
     stage, session = await a_long_run(make_stage, engine)
-    made = session.compactions
+    made = session.compactor.compactions
     assert len(made) > 1
     assert {(done.engine, done.trigger, done.status) for done in made} == {(engine, "auto", "completed")}
     assert len(made) < 7, "not at every call"
@@ -291,7 +295,7 @@ async def test_a_compaction_in_a_run_is_stored_and_can_be_undone(make_stage: Any
 
 async def test_engine_none_never_compacts_not_even_in_a_run(make_stage: Any) -> None:
     stage, session = await a_long_run(make_stage, "none")
-    assert session.compactions == ()
+    assert session.compactor.compactions == ()
     assert len(stage.model.calls[-1].conversation.turns) == 29
 
 
@@ -390,6 +394,6 @@ async def test_agentcore_names_the_tools_whose_results_it_condenses(make_stage: 
     session = await stage.session(engine="agentcore")
     for prompt in ("read it", "go on"):
         await stage.ask(session, prompt)
-        session.usage()
+        session.gauge.usage()
     await compact(session)
     assert "[Tool result" in texts(stage.model.calls[-1].conversation.turns)

@@ -83,7 +83,7 @@ async def test_the_model_is_sent_the_newest_events_and_the_store_keeps_all(make_
         "prompt 4",
     ]
     assert len(list(session.history.turns)) == 10
-    assert session.compactions == ()
+    assert session.compactor.compactions == ()
 
 
 async def test_the_window_holds_fifty_events_unless_told_otherwise(make_stage: Any) -> None:
@@ -131,7 +131,7 @@ async def test_a_window_that_is_too_large_for_the_model_is_cut_visibly(make_stag
         b.output for turn in session.history.turns for b in turn.blocks if isinstance(b, ToolResultBlock)
     ]
     assert all("truncated from" not in output for output in stored)
-    assert session.usage().used <= 8_000
+    assert session.gauge.usage().used <= 8_000
 
 
 async def test_a_prompt_that_is_larger_than_the_window_shows_its_beginning(make_stage: Any) -> None:
@@ -163,7 +163,7 @@ async def test_a_sliding_window_never_compacts_and_says_why(make_stage: Any) -> 
 async def test_the_meter_shows_what_is_sent_and_not_what_is_stored(make_stage: Any) -> None:
     stage = await make_stage([[Say(LONG)]], repeat=True)
     session = await talk(stage, "slidingWindow", 12, policy={"maxEvents": 4})
-    usage = session.usage(detail=True)
+    usage = session.gauge.usage(detail=True)
     assert usage.used < 3 * 1000 + 500
     assert usage.by is not None
     assert usage.by.assistant < 3 * 1000
@@ -175,7 +175,7 @@ async def test_the_meter_of_a_view_rests_on_the_providers_figure(make_stage: Any
     stage = await make_stage([[Say("one"), UsageEmission(Usage(1_200, 5))]])
     session = await stage.session(engine="slidingWindow")
     await stage.ask(session, "hi")
-    usage = session.usage()
+    usage = session.gauge.usage()
     assert usage.source == "provider"
     assert 1_200 < usage.used < 1_230
     assert usage.engine_view["slidingWindow"].used > 1_150
@@ -188,12 +188,12 @@ async def test_the_first_notes_are_taken_when_tier_two_is_crossed(make_stage: An
     stage = await make_stage([[Say(LONG)]], window=8_000, repeat=True)
     session = await stage.session(engine="summarizing", policy=NO_TRUNCATION)
     gates = []
-    while not session.compactions:
+    while not session.compactor.compactions:
         gates.append(session.preview(CompactionRequest(force=False)).gate)
         await stage.ask(session, "another prompt")
     assert [gate.over for gate in gates] == [False] * (len(gates) - 1) + [True]
     assert gates[-2].tokens <= gates[-1].limit < gates[-1].tokens
-    made = session.compactions[0]
+    made = session.compactor.compactions[0]
     assert (made.trigger, made.status, made.summary) == ("auto", "completed", LONG.strip())
     assert made.before_head == made.after_head, "the stored conversation stays as it is"
     assert len(list(session.history.turns)) == made.pre_count + 2
@@ -209,7 +209,7 @@ async def test_notes_stand_until_the_window_is_full_again(make_stage: Any) -> No
     """One crossing, one call: the place of the cut stands between two summaries (failure B-K3)."""
     stage = await make_stage([[Say(LONG)]], window=16_000, repeat=True)
     session = await talk(stage, "summarizing", 30, policy=NO_TRUNCATION)
-    made = session.compactions
+    made = session.compactor.compactions
     assert 2 <= len(made) <= 8
     assert len(stage.model.calls) == 30 + len(made)
     assert [done.info["isIncremental"] for done in made if done.info] == [False] + [True] * (len(made) - 1)
@@ -249,7 +249,7 @@ async def test_notes_are_taken_in_the_middle_of_a_long_tool_loop(make_stage: Any
     session = await stage.session(engine="summarizing", policy={"reserveTokens": 1_000, "minEvents": 2})
     outcome = await stage.ask(session, "read them all")
     assert outcome.text == "done"
-    (made,) = session.compactions
+    (made,) = session.compactor.compactions
     assert made.status == "completed"
     assert made.info is not None
     assert made.info["pinnedPrompt"] == 0
@@ -290,17 +290,17 @@ async def test_a_turn_that_is_stopped_while_notes_are_taken_ends_both(make_stage
     started = await session.submit(text("read them all"))
     while len(stage.model.calls) < 7:
         await stage.settle()
-    assert session.interrupt(started.turn_id, "keep").accepted
+    assert session.prompts.interrupt(started.turn_id, "keep").accepted
     assert (await started.outcome).stop_reason == "cancelled"
     assert [done.status for done in data(session, Compaction)] == ["in_progress", "cancelled"]
     assert session.log.after(0, limit=10_000)[-1].data == data(session, Settled)[-1]
-    assert session.compactions == ()
+    assert session.compactor.compactions == ()
 
 
 async def test_old_long_texts_are_truncated_in_the_view_alone(make_stage: Any) -> None:
     stage = await make_stage([[Say(LONG * 2)]], window=32_000, repeat=True)
     session = await talk(stage, "summarizing", 12)
-    assert session.compactions == ()
+    assert session.compactor.compactions == ()
     sent = texts(last_sent(stage))
     assert "[... truncated from" in sent[1]
     assert len(sent[1]) == 2_000
@@ -387,4 +387,4 @@ async def test_a_short_conversation_is_sent_as_it_is(make_stage: Any, engine: st
     session = await talk(stage, engine, 2)
     sent = last_sent(stage).turns
     assert all(a is b for a, b in zip(sent, list(session.history.turns), strict=False))
-    assert session.usage().source == "estimate"
+    assert session.gauge.usage().source == "estimate"

@@ -40,9 +40,11 @@ async def test_a_fork_continues_from_the_head_and_does_not_change_the_original(m
     forked = await stage.hub.fork(ForkOf(session.sid))
     assert list(forked.history.turns) == list(session.history.turns)
     assert (forked.info.parent, forked.info.title, forked.info.cwd) == (session.sid, "Parser", before.cwd)
-    assert (forked.usage().session_total, forked.log.seq) == (TokenCounts(0, 0), 0)
+    assert (forked.gauge.usage().session_total, forked.log.seq) == (TokenCounts(0, 0), 0)
     assert forked.options.all()[3].current_value == "ask"
-    assert [file.uri for file in forked.context_files()] == [file.uri for file in session.context_files()]
+    assert [file.uri for file in forked.files.in_context()] == [
+        file.uri for file in session.files.in_context()
+    ]
     assert session.snapshot() == before
     await stage.ask(forked, "three")
     assert (len(list(forked.history.turns)), len(list(session.history.turns))) == (8, 6)
@@ -65,7 +67,7 @@ async def test_a_fork_may_begin_at_an_earlier_node_and_in_another_folder(make_st
     forked = await stage.hub.fork(ForkOf(session.sid, first, cwd=str(other), roots=(str(stage.folder),)))
     assert (list(forked.history.turns), forked.info.cwd) == (list(session.history.turns)[:1], str(other))
     assert forked.info.roots == (str(stage.folder),)
-    assert forked.context_files() == (), "what its turns never read it has not read"
+    assert forked.files.in_context() == (), "what its turns never read it has not read"
 
 
 async def test_a_stored_session_is_forked_without_loading_it(make_stage: Any) -> None:
@@ -74,7 +76,7 @@ async def test_a_stored_session_is_forked_without_loading_it(make_stage: Any) ->
     await stage.hub.close(session.sid)
     forked = await stage.hub.fork(ForkOf(session.sid))
     assert list(forked.history.turns) == turns
-    assert len(forked.context_files()) == 1
+    assert len(forked.files.in_context()) == 1
 
 
 async def test_a_fork_of_an_empty_session_is_empty(make_stage: Any) -> None:

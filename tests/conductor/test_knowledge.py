@@ -113,10 +113,10 @@ async def test_every_engine_sends_the_results(make_stage: Any, engine: str) -> N
     stage = await make_stage([[Say("one")], [Say("two")]], library=library)
     session = await stage.session(knowledge=("workspace",), engine=engine)
     await stage.ask(session, "hello")
-    used = session.usage().used
+    used = session.gauge.usage().used
     await stage.ask(session, "where is the parser?")
     assert sent(stage)[2].startswith(KNOWLEDGE_MARK)
-    assert session.usage().used < used + 100, "finds are no part of the conversation"
+    assert session.gauge.usage().used < used + 100, "finds are no part of the conversation"
 
 
 async def test_without_a_source_no_search_is_made(make_stage: Any) -> None:
@@ -201,7 +201,7 @@ async def test_a_turn_can_be_stopped_during_a_search(make_stage: Any) -> None:
     session = await stage.session(knowledge=("workspace",))
     started = await session.submit(({"type": "text", "text": "where is it?"},))
     await stage.settle()
-    assert session.interrupt(started.turn_id, "keep").accepted
+    assert session.prompts.interrupt(started.turn_id, "keep").accepted
     assert (await started.outcome).stop_reason == "cancelled"
     assert stage.model.calls == []
 

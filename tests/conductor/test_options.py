@@ -190,4 +190,4 @@ async def test_an_unusable_threshold_is_refused(make_stage: Any, policy: dict[st
     for ask in (session.preview, session.compact):
         with pytest.raises(InvalidInput, match=r"policy\."):
             ask(CompactionRequest(policy=policy))
-    assert session.usage().used > 0
+    assert session.gauge.usage().used > 0

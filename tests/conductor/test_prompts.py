@@ -136,7 +136,7 @@ async def test_steering_never_enters_a_turn_it_was_not_meant_for(make_stage: Any
 async def test_a_prompt_that_cannot_enter_the_turn_waits(make_stage: Any, words: Content) -> None:
     stage, session, first = await at_work(make_stage, [Say("two")])
     if words == text("3"):
-        session.interrupt(None, "keep")
+        session.prompts.interrupt(None, "keep")
     steered = session.prompts.steer(words, first.turn_id)
     assert (steered.outcome, len(session.prompts.items())) == ("queued", 1)
     stage.model.gate("go").set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -14,13 +13,15 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.todo import TODO
 from sidecar.conductor.content import prompt_text
 from sidecar.conductor.contract import PlanItem, TokenCounts
-from sidecar.conductor.core import Core
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import FolderNotFound, HeadMovedError, SessionBusyError, SessionNotFound
 from sidecar.conductor.events import Event, Faulted, Message, Settled, UserMessage
+from sidecar.conductor.gauge import ContextGauge
 from sidecar.conductor.hub import NewSession
+from sidecar.conductor.model_calls import RequestHead
 from sidecar.conductor.session import Session
 from sidecar.conductor.session_events import OneTimeNotices
+from sidecar.conductor.session_meta import SessionMeta
 from sidecar.llmgateway.contract import (
     ErrorEmission,
     StopEmission,
@@ -94,12 +95,12 @@ async def test_the_tokens_used_and_the_plan_survive_a_reload(make_stage: Any) ->
     stage = await make_stage(script, tools=[TODO])
     session = await stage.session()
     await stage.ask(session, "1")
-    total, items = session.usage().session_total, session.snapshot().plan
+    total, items = session.gauge.usage().session_total, session.snapshot().plan
     assert total == TokenCounts(400, 12, 50)
     assert items == (PlanItem("look", "completed", "medium"), PlanItem("fix", "pending", "medium"))
     await stage.hub.close(session.sid)
     loaded = (await stage.hub.load(session.sid)).session
-    assert (loaded.usage().session_total, loaded.snapshot().plan) == (total, items)
+    assert (loaded.gauge.usage().session_total, loaded.snapshot().plan) == (total, items)
 
 
 async def test_prompts_while_busy_wait_and_are_answered_in_order(make_stage: Any) -> None:
@@ -133,7 +134,7 @@ async def test_an_interrupt_cancels_the_turn_and_keeps_the_queue(make_stage: Any
     first = await session.submit(text("1"))
     second = await session.submit(text("2"))
     await until(session, lambda event: event.kind == "textDelta")
-    assert session.interrupt(first.turn_id, "keep").accepted
+    assert session.prompts.interrupt(first.turn_id, "keep").accepted
     assert (await first.outcome).stop_reason == "cancelled"
     assert (await second.outcome).text == "two"
 
@@ -141,16 +142,16 @@ async def test_an_interrupt_cancels_the_turn_and_keeps_the_queue(make_stage: Any
 async def test_an_interrupt_while_idle_poisons_nothing(make_stage: Any) -> None:
     stage = await make_stage([[Say("one")]])
     session = await stage.session()
-    assert not session.interrupt(None, "keep").accepted
+    assert not session.prompts.interrupt(None, "keep").accepted
     assert (await stage.ask(session, "1")).stop_reason == "end_turn"
-    assert not session.interrupt(None, "keep").accepted
+    assert not session.prompts.interrupt(None, "keep").accepted
 
 
 async def test_an_interrupt_of_another_turn_is_refused(make_stage: Any) -> None:
     stage = await make_stage([[WaitFor("go"), Say("one")]])
     session = await stage.session()
     started = await session.submit(text("1"))
-    assert not session.interrupt("another", "keep").accepted
+    assert not session.prompts.interrupt("another", "keep").accepted
     stage.model.gate("go").set()
     assert (await started.outcome).text == "one"
 
@@ -164,7 +165,7 @@ async def test_an_interrupt_may_empty_the_queue(make_stage: Any, queue: Any, ret
     session = await stage.session()
     await session.submit(text("1"))
     second = await session.submit(text("2"))
-    done = session.interrupt(None, queue)
+    done = session.prompts.interrupt(None, queue)
     assert (done.accepted, done.returned) == (True, returned)
     assert (await second.outcome).stop_reason == "cancelled"
     assert session.prompts.items() == ()
@@ -174,7 +175,7 @@ async def test_a_waiting_prompt_can_be_taken_out_by_its_turn(make_stage: Any) ->
     stage = await make_stage([[WaitFor("go"), Say("one")]])
     session = await stage.session()
     first, second = await session.submit(text("1")), await session.submit(text("2"))
-    assert session.interrupt(second.turn_id, "keep").accepted
+    assert session.prompts.interrupt(second.turn_id, "keep").accepted
     stage.model.gate("go").set()
     assert (await first.outcome).text == "one"
     assert (await second.outcome).stop_reason == "cancelled"
@@ -200,7 +201,7 @@ async def test_steering_that_was_not_let_in_survives_an_interrupt(make_stage: An
     first = await session.submit(text("1"))
     await until(session, lambda event: event.kind == "textDelta")
     assert (await session.submit(text("2"), when_busy="steer")).disposition == "steered"
-    session.interrupt(None, "keep")
+    session.prompts.interrupt(None, "keep")
     assert (await first.outcome).stop_reason == "cancelled"
     await until(session, lambda event: isinstance(event.data, Message) and "two" in str(event.data.content))
 
@@ -260,7 +261,7 @@ async def test_a_cut_off_answer_says_so(make_stage: Any) -> None:
 async def test_usage_is_what_the_next_request_holds_and_says_where_it_is_from(make_stage: Any) -> None:
     stage = await make_stage([[Say("one"), UsageEmission(Usage(1000, 5, 200))], [Say("two")]])
     session = await stage.session()
-    assert session.usage().source == "estimate"
+    assert session.gauge.usage().source == "estimate"
     usage = (await stage.ask(session, "1")).usage
     assert usage.source == "provider"
     assert 1200 < usage.used < 1220
@@ -343,7 +344,7 @@ async def test_a_mistake_of_ours_leaves_nobody_waiting(
     for prompt in ("one", "two"):
         await stage.ask(session, prompt)
     with monkeypatch.context() as broken:
-        broken.setattr(Core, "usage", lambda core, **_: 1 // 0)
+        broken.setattr(ContextGauge, "usage", lambda gauge, **_: 1 // 0)
         if ask == "compact":
             with pytest.raises(ZeroDivisionError):
                 await session.compact(CompactionRequest()).outcome
@@ -355,10 +356,10 @@ async def test_a_mistake_of_ours_leaves_nobody_waiting(
 
 
 BREAKS: list[Any] = [
-    pytest.param(Core, "usage", id="usage cannot be weighed"),
-    pytest.param(Core, "store_meta", id="the session's record cannot be made"),
+    pytest.param(ContextGauge, "usage", id="usage cannot be weighed"),
+    pytest.param(SessionMeta, "store", id="the session's record cannot be made"),
     pytest.param(OneTimeNotices, "emit_pending", id="a notice cannot be given"),
-    pytest.param(Core, "refresh_rules", id="the rules cannot be read"),
+    pytest.param(RequestHead, "refresh_rules", id="the rules cannot be read"),
 ]
 
 
@@ -411,9 +412,9 @@ async def test_a_client_that_gives_up_waiting_leaves_the_session_alive(make_stag
 
 
 async def test_a_clock_that_is_set_back_makes_no_turn_shorter_than_nothing(make_stage: Any) -> None:
-    stage = await make_stage([[Say("x" * 9_000)]], repeat=True)
+    clock = count(10_000, -60).__next__
+    stage = await make_stage([[Say("x" * 9_000)]], repeat=True, clock_ms=clock)
     session = await stage.session()
-    session._core.deps = replace(session._core.deps, clock_ms=count(10_000, -60).__next__)
     for prompt in ("one", "two"):
         await stage.ask(session, prompt)
     assert [told.duration_ms for told in of_kind(session, Settled)] == [0, 0]

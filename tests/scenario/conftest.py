@@ -132,7 +132,7 @@ class HubPlayer(Player):
     async def cancelled(self, words: str) -> None:
         started = await self.session.submit(text(words), author=NOBODY)
         await self.until("textDelta", self.log.seq)
-        self.session.interrupt(None, "drop")
+        self.session.prompts.interrupt(None, "drop")
         await started.outcome
 
     async def steer(self, words: str) -> None:

@@ -42,6 +42,8 @@ async def played(make: type[Player], home: Path, folder: Path) -> list[dict[str,
         if player.log is not logs[-1]:
             logs.append(player.log)
     events = [event_to_wire(event) for log in logs for event in log.after(0, 10_000)]
+    # Files are compared in their own time: such an event may come before or after its neighbours.
+    events.sort(key=lambda event: event["kind"] == "fileStale")
     await daemon.service.aclose()
     return merged(nameless(events))
 

@@ -77,13 +77,13 @@ def undo(connection: Connection, params: m.CompactUndoParams) -> Awaitable[m.Com
 
 def list_compactions(connection: Connection, params: m.SidParams) -> m.CompactListResult:
     """List the compactions, oldest first."""
-    return m.CompactListResult(connection.hub.session(params.sid).compactions)
+    return m.CompactListResult(connection.hub.session(params.sid).compactor.compactions)
 
 
 async def read(connection: Connection, params: m.CompactReadParams) -> m.CompactReadResult:
     """Read one part of a compaction."""
     session = connection.hub.session(params.sid)
-    found = session.find_compaction(params.compaction_id)
+    found = session.compactor.find(params.compaction_id)
     if params.part == "summary":
         return m.CompactReadResult(found.summary or "")
     graph = await connection.hub.graph(params.sid)

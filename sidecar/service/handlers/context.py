@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 def usage(connection: Connection, params: m.ContextUsageParams) -> ContextUsage:
     """Return how full the window is."""
-    return connection.hub.session(params.sid).usage(detail=params.detail)
+    return connection.hub.session(params.sid).gauge.usage(detail=params.detail)
 
 
 def files(connection: Connection, params: m.SidParams) -> m.ContextFilesResult:
     """List the files the model has read."""
-    return m.ContextFilesResult(connection.hub.session(params.sid).context_files())
+    return m.ContextFilesResult(connection.hub.session(params.sid).files.in_context())
 
 
 def drop(connection: Connection, params: m.ContextDropParams) -> Awaitable[m.ContextDropResult]:
@@ -39,7 +39,7 @@ def drop(connection: Connection, params: m.ContextDropParams) -> Awaitable[m.Con
 async def rehydrate_preview(connection: Connection, params: m.RehydrateParams) -> m.RehydratePreviewResult:
     """List the files that a restoration would add."""
     session = connection.hub.session(params.sid)
-    found = await session.restoration(params.uris, params.budget)
+    found = await session.changes.restoration(params.uris, params.budget)
     return m.RehydratePreviewResult(found.files, found.missing, found.tokens)
 
 

@@ -79,7 +79,7 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
     result = m.SessionLoadResult(
         snapshot=session.snapshot(),
         config_options=session.options.all(),
-        usage=session.usage(),
+        usage=session.gauge.usage(),
         integrity=integrity,
         seq=seq,
     )
@@ -240,7 +240,7 @@ def _introduce(connection: Connection, session: Session) -> Answer:
         sid=session.sid,
         snapshot=session.snapshot(),
         config_options=session.options.all(),
-        usage=session.usage(),
+        usage=session.gauge.usage(),
         seq=seq,
     )
 
@@ -258,9 +258,9 @@ def _past_events(session: Session, replay: str | Mapping[str, int]) -> Sequence[
     history = session.history
     if isinstance(replay, Mapping):
         entries = last_turns(history.current, replay["lastTurns"])
-        return [event_to_wire(event) for event in replay_events(session.sid, entries, session.describe)]
-    parts = timeline(history.graph, session.compactions, history.head)
-    past = replay_timeline(session.sid, history.graph, parts, session.describe)
+        return [event_to_wire(event) for event in replay_events(session.sid, entries, session.tools.describe)]
+    parts = timeline(history.graph, session.compactor.compactions, history.head)
+    past = replay_timeline(session.sid, history.graph, parts, session.tools.describe)
     return [event_to_wire(event) for event in past]
 
 

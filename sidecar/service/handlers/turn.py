@@ -79,7 +79,7 @@ def steer(connection: Connection, params: m.TurnSteerParams) -> m.TurnSteerResul
 
 def interrupt(connection: Connection, params: m.InterruptParams) -> m.InterruptResult:
     """Stop a turn."""
-    done = connection.hub.session(params.sid).interrupt(params.turn_id, params.queue)
+    done = connection.hub.session(params.sid).prompts.interrupt(params.turn_id, params.queue)
     return m.InterruptResult(done.accepted, done.returned)
 
 

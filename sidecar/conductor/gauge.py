@@ -1,0 +1,128 @@
+"""The gauge of a session: how full the model's window is, for its engines and for its clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from sidecar.conductor.compacting import Compactor
+from sidecar.conductor.context import ContextMeter, Weights, turn_tokens
+from sidecar.conductor.contract import ContextUsage, EngineView
+from sidecar.conductor.engines.contract import EngineInput
+from sidecar.conductor.files import SessionFiles
+from sidecar.conductor.history import HistoryWriter
+from sidecar.conductor.knowledge import Knowledge
+from sidecar.conductor.model_calls import RequestHead
+from sidecar.conductor.room import Participants
+from sidecar.conductor.session_engines import SessionEngines
+from sidecar.llmgateway.contract import ModelCard, Usage, UserTurn
+
+
+class EngineInputs:
+    """Makes the input of a session's engines.
+
+    Attributes:
+        entering: the prompt that is about to enter, which a gate must count; None for none.
+    """
+
+    def __init__(
+        self,
+        history: HistoryWriter,
+        meter: ContextMeter,
+        engines: SessionEngines,
+        head: RequestHead,
+        knowledge: Knowledge,
+        files: SessionFiles,
+        *,
+        card: Callable[[], ModelCard | None],
+        participants: Callable[[], Participants],
+    ) -> None:
+        self._history = history
+        self._meter = meter
+        self._engines = engines
+        self._head = head
+        self._knowledge = knowledge
+        self._files = files
+        self._card = card
+        self._participants = participants
+        self.entering: UserTurn | None = None
+
+    @property
+    def card(self) -> ModelCard | None:
+        """The session's model, None where nothing is known of it."""
+        return self._card()
+
+    def make(self) -> EngineInput:
+        """Return the conversation as it is now, weighed, the entering prompt included."""
+        history, overhead, card = self._history.current, self._head.overhead(), self._card()
+        entering = turn_tokens(self.entering) if self.entering is not None else 0
+        window = card.context_window if card is not None else 0
+        beside, finds = overhead.total + entering, self._knowledge.max_tokens(window)
+        weights, known = self.with_anchor(self._meter.weigh(history)), 0
+        if not self._engines.own.commits_view:
+            # Not all of this is sent, so the provider's figure tells only how far the estimate is off.
+            beside += max(finds, weights.surplus(overhead))
+        else:
+            beside += finds
+            if weights.anchor is not None:
+                known = weights.occupancy(overhead) + entering
+        return EngineInput(
+            history=history,
+            card=card,
+            overhead_tokens=beside,
+            context_tokens=known,
+            participants=self._participants(),
+            same_file=self._files.uri_of,
+        )
+
+    def with_anchor(self, weights: Weights) -> Weights:
+        """Return *weights* with the provider's newest figure, that of an answer not stored yet included."""
+        return replace(weights, anchor=self._history.pending_anchor or weights.anchor)
+
+
+class ContextGauge:
+    """Tells clients how full the window is, and counts what a model call used."""
+
+    def __init__(
+        self,
+        inputs: EngineInputs,
+        history: HistoryWriter,
+        meter: ContextMeter,
+        compactor: Compactor,
+        engines: SessionEngines,
+        head: RequestHead,
+    ) -> None:
+        self._inputs = inputs
+        self._history = history
+        self._meter = meter
+        self._compactor = compactor
+        self._engines = engines
+        self._head = head
+
+    def usage(self, *, detail: bool = False) -> ContextUsage:
+        """Return the size of the next request; *detail* adds where its tokens come from."""
+        engine = self._engines.own_name
+        gate = self._compactor.gate(engine, self._engines.automatic())
+        return self._meter.usage(
+            self._weigh_request(),
+            self._head.overhead(),
+            card=self._inputs.card,
+            views={engine: EngineView(gate.tokens, gate.limit)},
+            limit=gate.limit,
+            node=self._history.head,
+            detail=detail,
+        )
+
+    def count(self, usage: Usage, card: ModelCard | None) -> None:
+        """Count one call of the model of *card*; its size becomes part of the answer's entry."""
+        anchor = self._meter.count(usage, card, self._weigh_request())
+        if anchor is not None:
+            self._history.note_usage(anchor)
+
+    def _weigh_request(self) -> Weights:
+        """Weigh the entries that the next request shows."""
+        view = self._compactor.view(self._engines.own_name, self._engines.automatic())
+        history = self._history.current
+        return self._inputs.with_anchor(
+            self._meter.weigh(history) if view.is_whole else self._meter.weigh_view(view.entries, history)
+        )

@@ -1,0 +1,158 @@
+"""The agent of a session: its setup from turn to turn, and the model calls that it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final, get_args
+
+from sidecar.conductor.bridge import HOST_MARKS
+from sidecar.conductor.compacting import Compactor, backstop_of
+from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.events import Retry
+from sidecar.conductor.gauge import ContextGauge
+from sidecar.conductor.history import HistoryWriter
+from sidecar.conductor.knowledge import Knowledge, with_knowledge
+from sidecar.conductor.model_calls import RequestHead, call_when_ready, with_idle_timeout
+from sidecar.conductor.ports import SessionTools
+from sidecar.conductor.records import SessionInfo
+from sidecar.conductor.session_engines import SessionEngines
+from sidecar.conductor.session_events import OneTimeNotices, SessionEvents
+from sidecar.llmgateway.contract import (
+    Channel,
+    Conversation,
+    GatewayError,
+    StreamOptions,
+    ThinkingLevel,
+    Turn,
+    Usage,
+)
+from sidecar.runtime import AgentConfig, AgentDeps, create_agent
+from sidecar.runtime.contract import RunSnapshot
+from sidecar.runtime.wire import Outgoing
+
+THINKING_LEVELS: Final[tuple[ThinkingLevel, ...]] = get_args(ThinkingLevel)
+
+
+class SessionAgent:
+    """The agent of one session. It follows the session's history, and keeps its setup during a turn."""
+
+    def __init__(
+        self,
+        info: Callable[[], SessionInfo],
+        deps: SessionDeps,
+        *,
+        history: HistoryWriter,
+        engines: SessionEngines,
+        compactor: Compactor,
+        head: RequestHead,
+        tools: SessionTools,
+        knowledge: Knowledge,
+        gauge: ContextGauge,
+        events: SessionEvents,
+        notices: OneTimeNotices,
+    ) -> None:
+        self._info = info
+        self._models = deps.models
+        self._idle_timeout_s = deps.model_idle_timeout_s
+        self._history = history
+        self._engines = engines
+        self._compactor = compactor
+        self._head = head
+        self._tools = tools
+        self._knowledge = knowledge
+        self._gauge = gauge
+        self._events = events
+        self._notices = notices
+        self._turn_engine = engines.own_name
+        self._config = self._make_config()
+        agent_deps = AgentDeps(
+            invoke_model=self._invoke,
+            journal=history,
+            session_id=info().sid,
+            new_id=deps.new_id,
+            get_card=deps.models.card,
+            marks=HOST_MARKS,
+            make_room=self._make_room,
+            on_usage=self._on_usage,
+            on_compaction=compactor.begin_backstop,
+        )
+        self._agent = create_agent(self._config, agent_deps)
+        self._agent.subscribe(events.on_run_event)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run is under way."""
+        return self._agent.is_running
+
+    def configure(self) -> None:
+        """Take over the session's choices for the next turn. An unchanged setup keeps what was weighed."""
+        self._turn_engine = self._engines.own_name
+        config = self._make_config()
+        if config != self._config:
+            self._config = config
+            self._agent.configure(config)
+
+    async def answer(self) -> RunSnapshot:
+        """Answer the newest prompt of the history, and return the end of the run."""
+        return await self._agent.submit(())
+
+    def steer(self, turn: Turn) -> None:
+        """Give *turn* to the run that is under way; it enters at the next safe step."""
+        self._agent.steer((turn,))
+
+    def take_back_queued(self) -> Sequence[Turn]:
+        """Return the steered turns that have not entered the run, taken back from it."""
+        return [turn for turns in self._agent.withdraw() for turn in turns]
+
+    def abort(self) -> None:
+        """Stop the prompt that is answered now."""
+        self._agent.abort()
+
+    def _make_config(self) -> AgentConfig:
+        info = self._info()
+        card = self._models.card(info.model)
+        # Without a level the choice is left to the model; one that cannot think gets none.
+        levels = (each for each in THINKING_LEVELS if card and card.reasoning and each == info.thinking)
+        return AgentConfig(
+            info.model,
+            self._head.system(),
+            self._tools,
+            thinking=next(levels, None),
+            compaction=backstop_of(self._engines.own),
+        )
+
+    async def _make_room(self) -> None:
+        await self._compactor.compact_between_calls(self._turn_engine, self._engines.automatic())
+
+    def _invoke(self, conversation: Conversation, options: StreamOptions) -> Channel:
+        self._notices.on_request(conversation.turns, self._history.turns)
+
+        def call(prepared: Conversation) -> Channel:
+            notifying = replace(options, on_retry=self._on_retry, on_repair=self._notices.on_repair)
+            channel = self._models.invoker(self._config.model)(prepared, notifying)
+            return with_idle_timeout(channel, self._idle_timeout_s)
+
+        if self._engines.get(self._turn_engine).commits_view and not self._knowledge.is_on:
+            return call(conversation)
+        return call_when_ready(lambda: self._prepare(conversation), call)
+
+    async def _prepare(self, conversation: Conversation) -> Conversation:
+        """Return the request for *conversation*: the view of the turn's engine, and the knowledge found."""
+        engine, request = self._turn_engine, self._engines.automatic()
+        if not self._engines.get(engine).commits_view:
+            await self._compactor.compact_if_over_limit(engine, request)
+        view, turns = self._compactor.view(engine, request), conversation.turns
+        if not view.is_whole:
+            turns = Outgoing().extend(entry.turn for entry in view.entries).turns()
+        card = self._models.card(self._config.model)
+        window = card.context_window if card is not None else 0
+        found = await self._knowledge.recall(self._history.current, view, window)
+        return replace(conversation, turns=with_knowledge(turns, found, view))
+
+    def _on_retry(self, attempt: int, max_attempts: int, delay_ms: int, error: GatewayError) -> None:
+        self._events.emit(Retry(attempt, max_attempts, delay_ms, error.message))
+
+    def _on_usage(self, usage: Usage) -> None:
+        self._gauge.count(usage, self._models.card(self._config.model))
+        self._events.emit(self._gauge.usage())

@@ -1,0 +1,73 @@
+"""Everything known of a session besides its conversation, and the only place that changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+
+from sidecar.capabilities.contract import PlanEntry
+from sidecar.conductor.context import ContextMeter
+from sidecar.conductor.contract import ContextUsage, PlanItem
+from sidecar.conductor.errors import HeadMovedError
+from sidecar.conductor.history import HistoryWriter
+from sidecar.conductor.records import SessionInfo, from_record, to_record
+
+
+class SessionMeta:
+    """The name, place and choices of one session, stored as the ``meta`` record of its file.
+
+    Attributes:
+        info: the values as they are now.
+        todo: the model's todo list.
+    """
+
+    def __init__(
+        self, info: SessionInfo, history: HistoryWriter, meter: ContextMeter, on_store: Callable[[], None]
+    ) -> None:
+        """*on_store* is called whenever the session was stored."""
+        self.info = info
+        stored = (from_record(PlanEntry, entry) for entry in info.plan)
+        self.todo = tuple(entry for entry in stored if entry is not None)
+        self._history = history
+        self._meter = meter
+        self._on_store = on_store
+
+    def amend(self, change: Callable[[SessionInfo], SessionInfo]) -> SessionInfo:
+        """Change the values and return them."""
+        self.info = change(self.info)
+        return self.info
+
+    def resize(self, usage: ContextUsage, now_ms: int, *, compacted: bool = False) -> None:
+        """Take over the size of the conversation, which was changed just now."""
+        self.info = replace(
+            self.info,
+            updated_at=now_ms,
+            messages=len(self._history.current),
+            tokens=usage.used,
+            last_compaction_at=now_ms if compacted else self.info.last_compaction_at,
+        )
+
+    def set_todo(self, entries: tuple[PlanEntry, ...]) -> None:
+        """Replace the model's todo list."""
+        self.todo = entries
+
+    def plan_items(self) -> tuple[PlanItem, ...]:
+        """Return the model's todo list as clients see it."""
+        return tuple(PlanItem(entry.content, entry.status, entry.priority) for entry in self.todo)
+
+    def check_head(self, expected: str | None) -> None:
+        """Raise HeadMovedError unless the session stands at *expected*; None is anywhere."""
+        if expected is not None and expected != self._history.head:
+            raise HeadMovedError(self.info.sid, expected, self._history.head)
+
+    async def store(self, seq: int) -> None:
+        """Store the values; *seq* is the number of the last event that clients will have received by then."""
+        self.info = replace(
+            self.info,
+            seq=seq,
+            session_total=asdict(self._meter.session_total),
+            cost=self._meter.cost,
+            plan=tuple(map(asdict, self.todo)),
+        )
+        await self._history.append_records(to_record("meta", self.info))
+        self._on_store()

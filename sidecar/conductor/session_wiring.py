@@ -1,0 +1,266 @@
+"""The wiring of a session: its parts, made in order, each given the few others that it uses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sidecar._internal.errors import SidecarError
+from sidecar.capabilities.contract import PermissionQuestion, PlanEntry, ToolContext
+from sidecar.capabilities.mcp.contract import ServerHost
+from sidecar.conductor.changes import Changes
+from sidecar.conductor.clients import SessionServers
+from sidecar.conductor.commands import Commands
+from sidecar.conductor.compacting import Compactor
+from sidecar.conductor.context import ContextMeter
+from sidecar.conductor.contract import TokenCounts
+from sidecar.conductor.deps import CompactorDeps, SessionDeps
+from sidecar.conductor.events import Notice, PlanChanged
+from sidecar.conductor.files import SessionFiles
+from sidecar.conductor.gauge import ContextGauge, EngineInputs
+from sidecar.conductor.history import HistoryWriter, JournalPort
+from sidecar.conductor.knowledge import Knowledge
+from sidecar.conductor.log import EventLog
+from sidecar.conductor.model_calls import RequestHead
+from sidecar.conductor.options import Options
+from sidecar.conductor.permissions import PermissionBroker
+from sidecar.conductor.ports import SessionHost, SessionTools
+from sidecar.conductor.prompts import Prompts
+from sidecar.conductor.queue import Job, JobQueue
+from sidecar.conductor.records import SessionInfo, from_record
+from sidecar.conductor.room import Participants
+from sidecar.conductor.session_agent import SessionAgent
+from sidecar.conductor.session_engines import SessionEngines
+from sidecar.conductor.session_events import OneTimeNotices, SessionEvents
+from sidecar.conductor.session_meta import SessionMeta
+from sidecar.conductor.turns import PromptAnswerer, TurnRunner
+from sidecar.conversation import Entry
+from sidecar.rooms import Participant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WiredSession:
+    """The parts of one session that the session itself uses."""
+
+    meta: SessionMeta
+    log: EventLog
+    events: SessionEvents
+    notices: OneTimeNotices
+    history: HistoryWriter
+    files: SessionFiles
+    knowledge: Knowledge
+    tools: SessionTools
+    servers: SessionServers
+    head: RequestHead
+    engines: SessionEngines
+    compactor: Compactor
+    gauge: ContextGauge
+    changes: Changes
+    options: Options
+    runner: TurnRunner
+    prompts: Prompts
+
+
+def wire_session(
+    info: SessionInfo,
+    journal: JournalPort,
+    deps: SessionDeps,
+    *,
+    host: SessionHost,
+    queue: JobQueue[Job],
+) -> WiredSession:
+    """Return the parts of the session *info*, wired to each other.
+
+    Args:
+        info: the session's values, as they are stored.
+        journal: the writer of its file.
+        deps: the parts of the daemon that every session uses.
+        host: the hub, which knows the clients.
+        queue: the session's jobs.
+    """
+    roots = (Path(info.cwd), *map(Path, info.roots))
+    log = EventLog(info.sid, deps.clock_ms, info.seq)
+    events = SessionEvents(log, asyncio.get_running_loop().call_later)
+    notices = OneTimeNotices(events.emit, deps.models.problems)
+
+    def on_store_trouble(error: SidecarError) -> None:
+        why = error.message.rstrip(".")
+        text = f"{why}. The conversation goes on in memory and is stored once that works again."
+        events.emit(Notice("error", "The session cannot be stored", text))
+
+    def on_history(appended: tuple[Entry, ...]) -> None:
+        files.sync()
+        for entry in appended:
+            if entry.kind == "user":
+                prompts.on_steered(entry)
+
+    history = HistoryWriter(
+        journal,
+        on_trouble=on_store_trouble,
+        on_change=on_history,
+        on_branch=lambda: compactor.end_backstop(),
+    )
+    meter = ContextMeter(from_record(TokenCounts, info.session_total), info.cost)
+    knowledge = Knowledge(
+        deps.library,
+        info.sid,
+        roots,
+        events.emit,
+        is_kept=not info.ephemeral,
+        timeout_s=deps.knowledge_timeout_s,
+    )
+    meta = SessionMeta(info, history, meter, lambda: knowledge.ingest(history.current, deps.clock_ms()))
+    files = SessionFiles(
+        info.sid,
+        deps.workspace,
+        roots,
+        history,
+        resolve=lambda path: deps.resolve(path, roots[0]),
+        emit=events.emit,
+    )
+    permissions = PermissionBroker(info.sid, host, deps.new_id, deps.clock_ms, deps.permission_timeout_ms)
+    tools = _make_tools(meta, deps, roots, files=files, events=events, permissions=permissions, host=host)
+    server_host = ServerHost(
+        roots[0],
+        offer=tools.set_extra_tools,
+        warn=lambda title, text: events.emit(Notice("warning", title, text)),
+        child_started=deps.child_started,
+    )
+    servers = SessionServers(deps.tool_servers, server_host, info.mcp_servers)
+    head = RequestHead(roots, deps.workspace, tools, notices)
+    engines = SessionEngines(deps.engines, lambda: meta.info)
+
+    def participants() -> Participants:
+        clients = host.listeners(info.sid)
+        return Participants(info.sid, tuple(Participant(each.client_id, each.name) for each in clients))
+
+    inputs = EngineInputs(
+        history,
+        meter,
+        engines,
+        head,
+        knowledge,
+        files,
+        card=lambda: deps.models.card(meta.info.model),
+        participants=participants,
+    )
+    compactor_deps = CompactorDeps(
+        engine_input=inputs.make,
+        own_engine=lambda: meta.info.engine,
+        engine=engines.get,
+        summarizer=lambda: deps.models.summarizer(meta.info.model),
+        fresh=files.look,
+        uri_of=files.uri_of,
+        is_stale=files.is_stale,
+        new_id=deps.new_id,
+        clock_ms=deps.clock_ms,
+        deadline_s=deps.summary_deadline_s,
+    )
+    compactor = Compactor(info.sid, history, events, compactor_deps)
+    gauge = ContextGauge(inputs, history, meter, compactor, engines, head)
+    agent = SessionAgent(
+        lambda: meta.info,
+        deps,
+        history=history,
+        engines=engines,
+        compactor=compactor,
+        head=head,
+        tools=tools,
+        knowledge=knowledge,
+        gauge=gauge,
+        events=events,
+        notices=notices,
+    )
+    changes = Changes(meta, history, events, compactor, files, gauge, deps.clock_ms)
+    options = Options(meta, deps.models, engines, deps.library.names, permissions, events, gauge)
+    commands = Commands(
+        meta,
+        history=history,
+        engines=engines,
+        compactor=compactor,
+        changes=changes,
+        options=options,
+        gauge=gauge,
+        fork=host.fork_of,
+        new_id=deps.new_id,
+    )
+    runner = TurnRunner(
+        meta,
+        deps,
+        history=history,
+        events=events,
+        notices=notices,
+        gauge=gauge,
+        answerer=PromptAnswerer(agent, compactor, engines, inputs, head, servers),
+        run_command=commands.run,
+    )
+    prompts = Prompts(
+        meta,
+        queue,
+        runner,
+        agent=agent,
+        history=history,
+        events=events,
+        gauge=gauge,
+        new_id=deps.new_id,
+    )
+    return WiredSession(
+        meta=meta,
+        log=log,
+        events=events,
+        notices=notices,
+        history=history,
+        files=files,
+        knowledge=knowledge,
+        tools=tools,
+        servers=servers,
+        head=head,
+        engines=engines,
+        compactor=compactor,
+        gauge=gauge,
+        changes=changes,
+        options=options,
+        runner=runner,
+        prompts=prompts,
+    )
+
+
+def _make_tools(
+    meta: SessionMeta,
+    deps: SessionDeps,
+    roots: Sequence[Path],
+    *,
+    files: SessionFiles,
+    events: SessionEvents,
+    permissions: PermissionBroker,
+    host: SessionHost,
+) -> SessionTools:
+    """Return the session's tools; each of their calls is given the session's surroundings."""
+
+    async def ask(question: PermissionQuestion) -> bool:
+        return await permissions.ask(question, events.turn_id)
+
+    def set_plan(entries: tuple[PlanEntry, ...]) -> None:
+        meta.set_todo(entries)
+        events.emit(PlanChanged(meta.plan_items()))
+
+    def make_context(call_id: str) -> ToolContext:
+        return ToolContext(
+            session_id=meta.info.sid,
+            call_id=call_id,
+            cwd=roots[0],
+            roots=tuple(roots),
+            workspace=deps.workspace,
+            reads=files,
+            ask=ask,
+            progress=lambda text: None,
+            plan=lambda: meta.todo,
+            set_plan=set_plan,
+            child_started=deps.child_started,
+            max_output_chars=deps.max_output_chars,
+            terminal=host.terminal(meta.info.sid),
+        )
+
+    return deps.toolbox(make_context, events.on_tool)
