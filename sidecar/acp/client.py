@@ -46,14 +46,14 @@ class AcpClient:
         self._sink.client_id = self._port.client_id
         self._files = ClientFiles(peer, profile, backend.workspace)
         self._terminals = ClientTerminals(peer, profile, self._port.lend_terminal, self._sink.show_terminal)
-        self._sessions = version.sessions(self._request, self._release)
+        self._sessions = version.sessions(self._request, self.release)
         self._prompts = PendingPrompts(
-            self._request, self._interrupt, version.prompt_answer, version.withdrawn_answer
+            self._request, self.interrupt, version.prompt_answer, version.withdrawn_answer
         )
         self._interrupting: set[asyncio.Future[Answer]] = set()
         self._handlers = self._sessions.handlers()
         if version.steers:
-            self._handlers["_session/steering"] = self._steer
+            self._handlers["_session/steering"] = self.steer
 
     def handle_request(self, method: str, params: Any, request_id: Id) -> Answer | Awaitable[Answer]:
         """Answer one request. Raises SidecarError, now or when awaited."""
@@ -94,8 +94,11 @@ class AcpClient:
             task.cancel()
         self._port.close()
 
-    async def _steer(self, params: Mapping[str, Any]) -> Answer:
-        """Add a message to the running turn; without one the client is asked to send it as a prompt."""
+    async def steer(self, params: Mapping[str, Any]) -> Answer:
+        """Answer ``_session/steering``: add a message to the running turn.
+
+        Without a running turn, the answer asks the client to send the message as a prompt.
+        """
         sid = session_id(params)
         self._log(sid)
         try:
@@ -104,7 +107,7 @@ class AcpClient:
             return Answer(_PROMPT_REQUIRED)
         return Answer({"outcome": "injected"})
 
-    def _release(self, sid: str) -> None:
+    def release(self, sid: str) -> None:
         """Return everything that the client has lent a session, which is closed."""
         self._files.withdraw(sid)
         self._terminals.withdraw(sid)
@@ -153,7 +156,7 @@ class AcpClient:
 
         return replace(answer, then=then)
 
-    def _interrupt(self, params: dict[str, Any]) -> None:
+    def interrupt(self, params: dict[str, Any]) -> None:
         """Stop a turn; a session that is unknown has none, and one that is being changed stops it later."""
 
         def on_done(task: asyncio.Future[Answer]) -> None:

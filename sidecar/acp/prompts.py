@@ -1,7 +1,7 @@
 """The prompts of one client: each waits for the end of its turn, and may be cancelled at any time.
 
-A cancelled prompt ends with the stop reason ``cancelled`` and never with an error, in whatever state it was
-when that happened. The states, and the effect of a cancellation in each:
+A cancelled prompt ends with the stop reason ``cancelled`` and never with an error. A cancellation has an
+effect for each state of a prompt:
 
 - not sent yet: it is never sent;
 - sent, but the session has not named its turn: the running turn is stopped if it must be this one, that is if

@@ -97,7 +97,17 @@ class Sessions:
         given = {name: value for name, value in wanted.items() if value is not None}
         found = (await self._request("sidecar/session/list", given)).value
         next_page = {name: found[name] for name in ("nextCursor",) if name in found}
-        return Answer({"sessions": [_list_entry(session) for session in found["sessions"]], **next_page})
+        sessions = [
+            {
+                "sessionId": session["sid"],
+                "cwd": session["cwd"],
+                "title": session["title"] or None,
+                "updatedAt": iso_time(session["updatedAt"]),
+                "_meta": {"sidecar": {name: session[name] for name in _LISTED_IN_META if name in session}},
+            }
+            for session in found["sessions"]
+        ]
+        return Answer({"sessions": sessions, **next_page})
 
     async def close(self, params: Mapping[str, Any]) -> Answer:
         """Answer ``session/close``; running work is cancelled, and the session stays stored."""
@@ -158,13 +168,3 @@ class Sessions:
             state["modes"] = modes
         names = ("snapshot", "usage", "integrity", "seq")
         return state | {"_meta": {"sidecar": {name: result[name] for name in names if name in result}}}
-
-
-def _list_entry(session: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "sessionId": session["sid"],
-        "cwd": session["cwd"],
-        "title": session["title"] or None,
-        "updatedAt": iso_time(session["updatedAt"]),
-        "_meta": {"sidecar": {name: session[name] for name in _LISTED_IN_META if name in session}},
-    }

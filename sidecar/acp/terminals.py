@@ -75,7 +75,7 @@ class ClientTerminals:
             reason = await self._wait_for_exit(sid, terminal_id, command.timeout_s, cancel)
             if reason != "exited":
                 await self._request("kill", sid, terminal_id)
-            return _terminal_end(await self._request("output", sid, terminal_id), reason)
+            return terminal_end(await self._request("output", sid, terminal_id), reason)
         except _FAILURES:
             # The command has run, at least in part: it must not run again.
             return TerminalEnd(_LOST, None, "exited")
@@ -126,7 +126,7 @@ class ClientTerminals:
             return await self._peer.request(f"terminal/{verb}", params)
 
 
-def _terminal_end(reply: Any, reason: EndReason) -> TerminalEnd:
+def terminal_end(reply: Any, reason: EndReason) -> TerminalEnd:
     """Return the end of a command, with the output and exit code of the client's *reply* as far as valid."""
     fields: Mapping[str, Any] = reply if isinstance(reply, Mapping) else {}
     status = fields.get("exitStatus")

@@ -67,7 +67,7 @@ class OpenDocuments:
     def change(self, params: types.DidChangeTextDocumentParams) -> None:
         """Edit a buffer; for a buffer that is not open, ask the user once to open it again."""
         uri, version = params.text_document.uri, params.text_document.version
-        changes = [_text_change(change) for change in params.content_changes]
+        changes = [to_text_change(change) for change in params.content_changes]
         try:
             self._editor.change_buffer(uri, version=version, changes=changes, encoding=self._encoding)
         except BufferOutOfSyncError:
@@ -97,7 +97,8 @@ class OpenDocuments:
         self._editor.close()
 
 
-def _text_change(change: types.TextDocumentContentChangeEvent) -> TextChange:
+def to_text_change(change: types.TextDocumentContentChangeEvent) -> TextChange:
+    """Return an edit as the workspace takes it; one without a range replaces the whole text."""
     if isinstance(change, types.TextDocumentContentChangeWholeDocument):
         return TextChange(change.text)
     start, end = change.range.start, change.range.end

@@ -109,7 +109,7 @@ class _Protocol(LanguageServerProtocol):
         handler = self.fm.builtin_features.get(method) or self.fm.features[method]
         outcome = handler(typed_params)
         if inspect.isgenerator(outcome):
-            outcome = _run_steps(outcome)
+            outcome = run_steps(outcome)
         if not inspect.isawaitable(outcome):
             return self._converter.unstructure(outcome)
 
@@ -254,7 +254,7 @@ class LspServer(LanguageServer):
 _converter: Final = cache(default_converter)
 
 
-def _run_steps(steps: Generator[Any, Any, Any]) -> Any:
+def run_steps(steps: Generator[Any, Any, Any]) -> Any:
     """Run a handler of pygls to its end; it yields further handlers to run, and takes their results."""
     try:
         handler, args, _ = next(steps)

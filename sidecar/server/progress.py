@@ -25,6 +25,7 @@ class ProgressBoard:
 
     def __init__(self, peer: Peer, *, may_create: bool) -> None:
         self._peer = peer
+        self._outbox = peer.outbox
         self._may_create = may_create
         self._numbers = itertools.count(1)
         self._open: dict[Token, _Progress] = {}
@@ -54,7 +55,7 @@ class ProgressBoard:
         """Add *progress*; where the token is ours, ask the client to accept it first."""
         self._open[progress.token] = progress
         if not progress.is_announced:
-            task = asyncio.ensure_future(self._create(progress))
+            task = asyncio.ensure_future(self.create(progress))
             self._creating.add(task)
             task.add_done_callback(self._creating.discard)
 
@@ -62,15 +63,16 @@ class ProgressBoard:
         """Send one step of a progress."""
         body = encode_notification("$/progress", {"token": token, "value": value})
         if value["kind"] == "report":
-            self._peer.outbox.put_if_room(body)
+            self._outbox.put_if_room(body)
         else:
-            self._peer.outbox.put(body)
+            self._outbox.put(body)
 
     def forget(self, token: Token) -> None:
         """Remove a progress that has ended."""
         self._open.pop(token, None)
 
-    async def _create(self, progress: _Progress) -> None:
+    async def create(self, progress: _Progress) -> None:
+        """Ask the client to accept the token of *progress*, and forget the progress when it refuses."""
         try:
             await self._peer.request("window/workDoneProgress/create", {"token": progress.token})
         except (PeerRefused, PeerGone):

@@ -193,7 +193,14 @@ class TracedSink:
         """Send the events of *log*, and record each when it happens."""
         self._sink.follow(log, after_seq)
         self._stop_recording(log.sid)
-        self._following[log.sid] = log.follow(self._record_newest)
+
+        def record_newest(log: EventLog) -> None:
+            if self._tracer.is_on:
+                for event in log.after(log.seq - 1, 1):
+                    message = {"method": "sidecar/event", "kind": event.kind, "seq": event.seq}
+                    self._tracer.record(self._client_id, "out", message, event_to_wire(event))
+
+        self._following[log.sid] = log.follow(record_newest)
 
     def unfollow(self, sid: str) -> None:
         """Stop sending the events of *sid*."""
@@ -261,12 +268,6 @@ class TracedSink:
         if isinstance(error, asyncio.CancelledError):
             kind = "cancelled"
         self._tracer.record(self._client_id, "out", {**call, "error": kind})
-
-    def _record_newest(self, log: EventLog) -> None:
-        if self._tracer.is_on:
-            for event in log.after(log.seq - 1, 1):
-                message = {"method": "sidecar/event", "kind": event.kind, "seq": event.seq}
-                self._tracer.record(self._client_id, "out", message, event_to_wire(event))
 
     def _stop_recording(self, sid: str) -> None:
         stop = self._following.pop(sid, None)

@@ -48,7 +48,7 @@ class DraftUpdateMapper:
             # A prompt that is removed from the queue ends, too, while another one is being answered.
             if self._running is not None and self._running == turn_id:
                 self._running = None
-                yield _idle(event)
+                yield idle_update(event)
             return
         if turn_id is not None and self._running is None:
             self._running = turn_id
@@ -83,7 +83,7 @@ def _state(state: str) -> Update:
     return make_update("state_update", state=state)
 
 
-def _idle(event: WireEvent) -> Update:
+def idle_update(event: WireEvent) -> Update:
     """Return the end of a turn, with its reason or its error."""
     data = event["data"]
     update = _state("idle") | {"_meta": {"sidecar": {**data, "seq": event["seq"]}}}

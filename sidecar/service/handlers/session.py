@@ -88,7 +88,7 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
         if isinstance(replay, Mapping) and "fromSeq" in replay:
             connection.follow(session, min(replay["fromSeq"], seq))
         else:
-            for event in _past_events(session, replay):
+            for event in past_events(session, replay):
                 connection.sink.notify("sidecar/event", event)
             connection.follow(session, seq)
         session.introduce()
@@ -206,17 +206,16 @@ def set_config_option(
 
 
 def tool_servers(configs: Iterable[m.McpServerConfig]) -> tuple[McpServer, ...]:
-    """Return the tool servers that a client configured.
+    """Return the tool servers that a client configured. Raises InvalidInput."""
+    return tuple(map(tool_server, configs))
 
-    Raises InvalidInput for a server without a command or URL, so that it cannot be reached.
 
-    >>> tool_servers([m.McpServerConfig("git", command="git-mcp")])
-    (StdioServer(name='git', command='git-mcp'),)
+def tool_server(config: m.McpServerConfig) -> McpServer:
+    """Return the tool server of a configuration. Raises InvalidInput when it lacks the command or the URL.
+
+    >>> tool_server(m.McpServerConfig("git", command="git-mcp"))
+    StdioServer(name='git', command='git-mcp')
     """
-    return tuple(map(_tool_server, configs))
-
-
-def _tool_server(config: m.McpServerConfig) -> McpServer:
     if config.type == "stdio":
         if config.command:
             return StdioServer(config.name, config.command, config.args, _pairs(config.env))
@@ -251,7 +250,7 @@ def _introduce(connection: Connection, session: Session) -> Answer:
     return Answer(result, follow)
 
 
-def _past_events(session: Session, replay: str | Mapping[str, int]) -> Sequence[dict[str, object]]:
+def past_events(session: Session, replay: str | Mapping[str, int]) -> Sequence[dict[str, object]]:
     """Return the past of a session as events: none of it, the last turns, or all of it."""
     if replay == "none":
         return ()
