@@ -59,10 +59,17 @@ class Broker:
 
     def serve(self, connecting: Awaitable[SocketStream], read_preamble: ReadPreamble) -> None:
         """Serve one more client, in a task of its own."""
+
+        def on_done(task: asyncio.Task[None]) -> None:
+            self._clients.discard(task)
+            if not task.cancelled() and (error := task.exception()) is not None:
+                log_fault("serving a client", error)
+            self._wait_for_clients(self.idle_s)
+
         self._stop_waiting()
         task = asyncio.ensure_future(self._serve(connecting, read_preamble))
         self._clients.add(task)
-        task.add_done_callback(self._on_client_done)
+        task.add_done_callback(on_done)
 
     async def wait_ended(self) -> ExitReason:
         """Return once there has been neither a client nor work for the idle time."""
@@ -98,12 +105,6 @@ class Broker:
                 await frontend.aclose(self._close_s)
         finally:
             stream.close()
-
-    def _on_client_done(self, task: asyncio.Task[None]) -> None:
-        self._clients.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log_fault("serving a client", error)
-        self._wait_for_clients(self.idle_s)
 
     def _wait_for_clients(self, seconds: float) -> None:
         if not self._clients and self._timer is None:

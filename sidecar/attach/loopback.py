@@ -33,8 +33,14 @@ def connect_or_start(paths: DaemonPaths, command: Sequence[str]) -> socket.socke
 
 def connect(paths: DaemonPaths) -> socket.socket | None:
     """Return a connection that has sent its token, None when no daemon is running. Raises AttachError."""
-    if not paths.tcp.exists() or not _is_locked(paths):
+    if not paths.tcp.exists() or not paths.lock.exists():
         return None
+    lock = FileLock(paths.lock)
+    try:
+        if lock.try_take():
+            return None  # no daemon is alive
+    finally:
+        lock.release()
     try:
         written = json.loads(paths.tcp.read_text(encoding="utf-8"))
         address, token = (written["host"], written["port"]), written["token"]
@@ -80,14 +86,3 @@ def run_detached(command: Sequence[str], output_fd: int, log_fd: int) -> None:
             child.returncode = 0  # it is not waited for, so that Python must not warn about it
             return
     raise PermissionError(13, "not allowed", command[0])
-
-
-def _is_locked(paths: DaemonPaths) -> bool:
-    """Whether a daemon is alive."""
-    if not paths.lock.exists():
-        return False
-    lock = FileLock(paths.lock)
-    try:
-        return not lock.try_take()
-    finally:
-        lock.release()

@@ -42,7 +42,11 @@ def pump(daemon: socket.socket, read_fd: int, write_fd: int) -> int:
     threading.Thread(target=_copy_to_daemon, args=(read_fd, daemon), daemon=True).start()
     while data := _receive(daemon):
         body, farewell, code = data.partition(FAREWELL)
-        if not _write_all(write_fd, body):
+        view = memoryview(body)
+        try:
+            while view:
+                view = view[os.write(write_fd, view) :]
+        except OSError:  # the editor is gone
             return 1
         if farewell and (code := code or _receive(daemon)):
             return int(code)
@@ -78,14 +82,3 @@ def _receive(daemon: socket.socket) -> bytes:
         return daemon.recv(_CHUNK_BYTES)
     except ConnectionError:
         return b""
-
-
-def _write_all(fd: int, data: bytes) -> bool:
-    """Write all of *data*; False when the reader is gone."""
-    view = memoryview(data)
-    try:
-        while view:
-            view = view[os.write(fd, view) :]
-    except OSError:
-        return False
-    return True

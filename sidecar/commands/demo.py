@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -171,7 +171,13 @@ class _Demo:
 
     async def show_stale(self, session: Session) -> None:
         file = self._files.on_disk
-        found = await _wait_for_stale(session, file)
+
+        def is_ours(event: ClientEvent) -> bool:
+            return bool(event.data["uri"] == file.as_uri())
+
+        found: Mapping[str, Any] = {}
+        with suppress(TimeoutError):
+            found = (await session.wait_for("fileStale", is_ours, timeout_s=_WAIT_S)).data
         self._checks.check(
             "the daemon reports that the model's text is stale, with the new hash",
             found.get("nowHash") == content_hash(_read(file)) and found["source"] == "disk",
@@ -254,19 +260,6 @@ class _Demo:
 
 async def _nodes(session: Session) -> list[Any]:
     return [to_wire(node) for node in (await session.client.session_read(session.sid)).nodes]
-
-
-async def _wait_for_stale(session: Session, file: Path) -> Mapping[str, Any]:
-    """Return the daemon's event about *file*, empty when none came in time."""
-
-    def is_ours(event: ClientEvent) -> bool:
-        return bool(event.data["uri"] == file.as_uri())
-
-    try:
-        event = await session.wait_for("fileStale", is_ours, timeout_s=_WAIT_S)
-    except TimeoutError:
-        return {}
-    return event.data
 
 
 def _read(file: Path) -> str:

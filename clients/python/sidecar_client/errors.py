@@ -1,11 +1,11 @@
 """The errors between a script and the daemon.
 
 SidecarClientError
- +- SidecarRequestError   the daemon refused a request; the connection is fine
- +- UnexpectedAnswerError      the answer has an unknown shape; the connection is fine
- +- EventsLost          events were dropped before they were read; the connection is fine
- +- ConnectionLost        the daemon is gone, or closed the connection; nothing more will come
-     +- ProtocolError the daemon's output is not valid; the connection is given up
+ +- SidecarRequestError     the daemon refused a request; the connection is fine
+ +- UnexpectedAnswerError   the answer has an unknown shape; the connection is fine
+ +- EventsLost              events were dropped before they were read; the connection is fine
+ +- ConnectionLost          the daemon is gone, or closed the connection; nothing more will come
+     +- ProtocolError       the daemon's output is not valid; the connection is given up
 """
 
 from __future__ import annotations

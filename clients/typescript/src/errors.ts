@@ -1,9 +1,9 @@
 /**
- * What can go wrong between a program and the daemon.
+ * The errors between a program and the daemon.
  *
  *     SidecarClientError
- *      +- SidecarRequestError   the daemon said no; the connection is fine
- *      +- EventsLost          events were let go before they were read; the connection is fine
+ *      +- SidecarRequestError   the daemon refused a request; the connection is fine
+ *      +- EventsLost            events were dropped before they were read; the connection is fine
  *      +- ConnectionLost        the daemon is gone, or the connection is; nothing more will come
  */
 
