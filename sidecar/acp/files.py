@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.acp.handshake import AcpProfile
-from sidecar.transport.peer import Peer, PeerGone, PeerRefused
+from sidecar.transport.peer import Peer, PeerGoneError, PeerRefused
 from sidecar.workspace.contract import ClientFileSource, Dispose, WorkspacePort
 
 _log = logging.getLogger("sidecar.acp")
@@ -69,7 +69,7 @@ class ClientFiles:
             _log.warning("the client did not answer fs/read_text_file and is not asked again")
             self._is_unresponsive = True
             return None
-        except (PeerRefused, PeerGone):
+        except (PeerRefused, PeerGoneError):
             return None
         content = reply.get("content") if isinstance(reply, Mapping) else None
         return content if isinstance(content, str) else None
@@ -80,6 +80,6 @@ class ClientFiles:
         try:
             async with asyncio.timeout(_WRITE_S):
                 await self._peer.request("fs/write_text_file", params)
-        except (TimeoutError, PeerRefused, PeerGone):
+        except (TimeoutError, PeerRefused, PeerGoneError):
             return False
         return True

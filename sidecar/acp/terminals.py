@@ -16,11 +16,11 @@ from sidecar._internal.async_cancel import cancel_future
 from sidecar._internal.cancel import CancelToken
 from sidecar.acp.handshake import AcpProfile
 from sidecar.capabilities.contract import RunInTerminal, TerminalCommand, TerminalEnd
-from sidecar.transport.peer import Peer, PeerGone, PeerRefused
+from sidecar.transport.peer import Peer, PeerGoneError, PeerRefused
 
 EndReason: TypeAlias = Literal["exited", "timeout", "cancelled"]
 
-_FAILURES: Final = (PeerRefused, PeerGone, TimeoutError)
+_FAILURES: Final = (PeerRefused, PeerGoneError, TimeoutError)
 _LOST: Final = "[the client's terminal was lost]\n"
 _ANSWER_S: Final = 2.0
 """How long the client may take to answer, except for the end of a command."""

@@ -17,7 +17,7 @@ from typing import Any, Final
 from lsprotocol import types
 
 from sidecar.server.profile import ClientProfile
-from sidecar.transport.peer import Peer, PeerGone, PeerRefused
+from sidecar.transport.peer import Peer, PeerGoneError, PeerRefused
 from sidecar.workspace.contract import (
     BufferOutOfSyncError,
     Dispose,
@@ -161,6 +161,6 @@ class ClientWatcher:
     async def _request(self, verb: str, params: dict[str, Any]) -> bool:
         try:
             await self._peer.request(f"client/{verb}", params)
-        except (PeerRefused, PeerGone):
+        except (PeerRefused, PeerGoneError):
             return False
         return True

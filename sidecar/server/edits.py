@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sidecar.server.profile import ClientProfile
-from sidecar.transport.peer import Peer, PeerGone, PeerRefused
+from sidecar.transport.peer import Peer, PeerGoneError, PeerRefused
 from sidecar.workspace.contract import EditApplier, FileView, PositionEncoding
 from sidecar.workspace.line_index import split_lines
 
@@ -32,7 +32,7 @@ def edit_applier(peer: Peer, profile: ClientProfile, encoding: PositionEncoding)
         change = {"textDocument": document, "edits": [line_edit(before.text, new_text, encoding)]}
         try:
             reply = await peer.request(method, {"label": "Agent edit", "edit": {"documentChanges": [change]}})
-        except (PeerRefused, PeerGone):
+        except (PeerRefused, PeerGoneError):
             return False
         return isinstance(reply, Mapping) and reply.get("applied") is True
 

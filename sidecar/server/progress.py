@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from sidecar._internal.errors import log_fault
 from sidecar.protocol.jsonrpc import encode_notification
 from sidecar.service.contract import ProgressSink
-from sidecar.transport.peer import Peer, PeerGone, PeerRefused
+from sidecar.transport.peer import Peer, PeerGoneError, PeerRefused
 
 Token: TypeAlias = str | int
 
@@ -75,7 +75,7 @@ class ProgressBoard:
         """Ask the client to accept the token of *progress*, and forget the progress when it refuses."""
         try:
             await self._peer.request("window/workDoneProgress/create", {"token": progress.token})
-        except (PeerRefused, PeerGone):
+        except (PeerRefused, PeerGoneError):
             self.forget(progress.token)
         else:
             progress.announce()

@@ -13,7 +13,7 @@ from sidecar.conductor.contract import Compaction
 from sidecar.conductor.events import Event, Faulted, HeadChanged, Rehydrated, Settled
 from sidecar.conductor.log import EventLog
 from sidecar.service.streaming import follow_events
-from sidecar.transport.peer import Peer, PeerGone, PeerRefused
+from sidecar.transport.peer import Peer, PeerGoneError, PeerRefused
 
 _CHANGES: Final = (Settled, Faulted, Rehydrated, HeadChanged)
 
@@ -120,7 +120,7 @@ class RefreshRequester:
     async def _request(self, params: Any) -> None:
         try:
             await self._peer.request(self._method, params)
-        except (PeerRefused, PeerGone):
+        except (PeerRefused, PeerGoneError):
             return  # the client refreshes when it likes
 
 

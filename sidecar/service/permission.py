@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
-from sidecar.transport.peer import Peer, PeerGone, PeerRefused
+from sidecar.transport.peer import Peer, PeerGoneError, PeerRefused
 
 
 async def ask_permission(
@@ -27,7 +27,7 @@ async def ask_permission(
     """
     try:
         option_id = chosen_id(await peer.request(method, params))
-    except (PeerRefused, PeerGone):
+    except (PeerRefused, PeerGoneError):
         return PermissionAnswer("cancelled")
     for option in request.options:
         if option.option_id == option_id:

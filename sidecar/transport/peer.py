@@ -34,7 +34,7 @@ _SLICE_S: Final = 0.0005
 """How long one client's messages are handled before other clients get a turn."""
 
 
-class PeerGone(SidecarError):
+class PeerGoneError(SidecarError):
     """The client is gone, so it will not answer."""
 
     kind: ClassVar[str] = "clientGone"
@@ -153,10 +153,10 @@ class Peer:
 
         Raises:
             PeerRefused: the client answered with an error.
-            PeerGone: the client is gone, or went before it answered.
+            PeerGoneError: the client is gone, or went before it answered.
         """
         if self._is_closing or self.is_over:
-            raise PeerGone(f"the client is gone and cannot answer {method!r}")
+            raise PeerGoneError(f"the client is gone and cannot answer {method!r}")
         request_id = f"s{next(self._numbers)}"
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._own_requests[request_id] = (method, future)
@@ -355,7 +355,7 @@ class Peer:
     def _fail_own_requests(self) -> None:
         for method, future in self._own_requests.values():
             if not future.done():
-                future.set_exception(PeerGone(f"the client is gone and did not answer {method!r}"))
+                future.set_exception(PeerGoneError(f"the client is gone and did not answer {method!r}"))
 
 
 def _decode(frame: bytes) -> jsonrpc.Message:

@@ -20,7 +20,7 @@ from sidecar.protocol.framing import HeaderDecoder, frame_with_header
 from sidecar.protocol.jsonrpc import Id
 from sidecar.service.contract import Answer
 from sidecar.transport.outbox import HIGH_WATER_BYTES
-from sidecar.transport.peer import Dialect, Limits, Peer, PeerGone, PeerRefused
+from sidecar.transport.peer import Dialect, Limits, Peer, PeerGoneError, PeerRefused
 
 DIALECT = Dialect(HeaderDecoder, frame_with_header, lsp_code, lambda i: ("$/cancelRequest", {"id": i}))
 SUITE = Path(__file__).parents[2].parent / "shared" / "data" / "dev" / "json-test-suite" / "test_parsing"
@@ -332,9 +332,9 @@ async def test_a_client_that_goes_leaves_nobody_waiting() -> None:
     asked = asyncio.ensure_future(wire.peer.request("ask/user", None))
     await wire.client.call("ask/user")
     wire.client.stream.vanish()
-    with pytest.raises(PeerGone):
+    with pytest.raises(PeerGoneError):
         await asked
-    with pytest.raises(PeerGone):
+    with pytest.raises(PeerGoneError):
         await wire.peer.request("ask/user", None)
 
 
@@ -543,5 +543,5 @@ async def test_mutated_frames_neither_crash_nor_hang() -> None:
 
 
 def test_errors_of_the_peer_have_kinds() -> None:
-    errors: list[SidecarError] = [PeerGone("gone"), PeerRefused("m", 5)]
+    errors: list[SidecarError] = [PeerGoneError("gone"), PeerRefused("m", 5)]
     assert [error.kind for error in errors] == ["clientGone", "clientRefused"]

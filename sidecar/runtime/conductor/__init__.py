@@ -2,18 +2,18 @@
 
 from sidecar.runtime.conductor.agent import Agent, AgentEventHandler, create_agent
 from sidecar.runtime.conductor.deps import AgentDeps
-from sidecar.runtime.conductor.errors import AgentAtRest, AgentBusy, NothingStored
+from sidecar.runtime.conductor.errors import AgentBusyError, AgentIdleError, NothingStoredError
 from sidecar.runtime.conductor.journal import Journal, JournalStore, MemoryJournal
 
 __all__ = [
     "Agent",
-    "AgentAtRest",
-    "AgentBusy",
+    "AgentBusyError",
     "AgentDeps",
     "AgentEventHandler",
+    "AgentIdleError",
     "Journal",
     "JournalStore",
     "MemoryJournal",
-    "NothingStored",
+    "NothingStoredError",
     "create_agent",
 ]

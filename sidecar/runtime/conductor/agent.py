@@ -14,7 +14,7 @@ from sidecar.llmgateway.contract import TextBlock, Turn, Usage, UserTurn
 from sidecar.runtime.cadence import RunMessages, initial_snapshot
 from sidecar.runtime.conductor.deps import AgentDeps
 from sidecar.runtime.conductor.drive import Drive
-from sidecar.runtime.conductor.errors import AgentAtRest, AgentBusy, NothingStored
+from sidecar.runtime.conductor.errors import AgentBusyError, AgentIdleError, NothingStoredError
 from sidecar.runtime.conductor.journal import Journal, JournalWriter
 from sidecar.runtime.contract import AgentConfig, RunEventHandler, RunSnapshot, SubmitSignal
 from sidecar.runtime.ledger import RunLedger, Unsubscribe
@@ -86,10 +86,10 @@ class Agent:
         """Give *turns* to the run that is under way; they are let in at the next safe step.
 
         Raises:
-            AgentAtRest: there is no run.
+            AgentIdleError: there is no run.
         """
         if not self.is_running:
-            raise AgentAtRest
+            raise AgentIdleError
         self._drive.feed(SubmitSignal(tuple(turns)))
 
     async def _run_to_end(self) -> RunSnapshot:
@@ -115,7 +115,7 @@ class Agent:
         return queued
 
     def configure(self, config: AgentConfig) -> None:
-        """Go by *config* from the next prompt on. Raises AgentBusy during a run."""
+        """Go by *config* from the next prompt on. Raises AgentBusyError during a run."""
         self._must_rest("configure the agent")
         self._drive.configure(config)
         self._drive.snapshot = replace(self.snapshot(), model=config.model)
@@ -127,7 +127,7 @@ class Agent:
         needs no such call: the agent follows its journal.
 
         Raises:
-            AgentBusy: during a run.
+            AgentBusyError: during a run.
         """
         self._must_rest("replace the history")
         self._drive.keeper.adopt(self._rest_with(messages, self.snapshot()))
@@ -139,13 +139,13 @@ class Agent:
         A session that is not stored is an empty one.
 
         Raises:
-            NothingStored: the agent has neither a store nor a journal.
-            AgentBusy: a run is under way, or began meanwhile.
+            NothingStoredError: the agent has neither a store nor a journal.
+            AgentBusyError: a run is under way, or began meanwhile.
         """
         self._must_rest("resume a session")
         journal = self._journal(session_id)
         if journal is None:
-            raise NothingStored(session_id)
+            raise NothingStoredError(session_id)
         turns = await journal.load()
         self._must_rest("resume a session")
         self._drive.keeper = JournalWriter(journal, self._deps.on_store_error)
@@ -168,4 +168,4 @@ class Agent:
 
     def _must_rest(self, asked: str) -> None:
         if self.is_running:
-            raise AgentBusy(asked)
+            raise AgentBusyError(asked)

@@ -6,10 +6,10 @@ from typing import ClassVar
 
 from sidecar._internal.errors import SidecarError
 
-__all__ = ["AgentAtRest", "AgentBusy", "NothingStored"]
+__all__ = ["AgentBusyError", "AgentIdleError", "NothingStoredError"]
 
 
-class AgentAtRest(SidecarError):
+class AgentIdleError(SidecarError):
     """There is no run, and what was asked needs one."""
 
     kind: ClassVar[str] = "notSteerable"
@@ -18,7 +18,7 @@ class AgentAtRest(SidecarError):
         super().__init__("cannot steer: the agent is at rest", hint="submit the prompt instead")
 
 
-class AgentBusy(SidecarError):
+class AgentBusyError(SidecarError):
     """The agent is at work, and what was asked needs it at rest."""
 
     kind: ClassVar[str] = "busy"
@@ -28,7 +28,7 @@ class AgentBusy(SidecarError):
         super().__init__(f"cannot {asked} during a run", hint="await its end, or abort it, then retry")
 
 
-class NothingStored(SidecarError):
+class NothingStoredError(SidecarError):
     """The agent was given neither a store nor a journal."""
 
     kind: ClassVar[str] = "invalidState"

@@ -5,7 +5,7 @@
 
 from sidecar.runtime.store.codec import turn_from_record, turn_to_record
 from sidecar.runtime.store.dag import Clock, SessionGraph, wall_clock_ms
-from sidecar.runtime.store.errors import SessionLocked, StoreUnavailable, UnknownNode
+from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable, UnknownNodeError
 from sidecar.runtime.store.hash import canonical_json, hash_node
 from sidecar.runtime.store.integrity import Integrity, heal
 from sidecar.runtime.store.journal import SessionJournal, journal_in_memory
@@ -20,12 +20,12 @@ __all__ = [
     "SessionGraph",
     "SessionJournal",
     "SessionLock",
-    "SessionLocked",
+    "SessionLockedError",
     "SessionStore",
     "StoreUnavailable",
     "StoredSession",
     "StoredSummary",
-    "UnknownNode",
+    "UnknownNodeError",
     "canonical_json",
     "hash_node",
     "heal",

@@ -15,7 +15,7 @@ from sidecar.conversation import Entry, kind_by_role
 from sidecar.llmgateway.contract import Turn
 from sidecar.runtime.contract import SessionNode
 from sidecar.runtime.store.codec import settled_turn, turn_to_record
-from sidecar.runtime.store.errors import UnknownNode
+from sidecar.runtime.store.errors import UnknownNodeError
 from sidecar.runtime.store.hash import hash_record
 
 __all__ = ["Clock", "SessionGraph", "wall_clock_ms"]
@@ -83,7 +83,7 @@ class SessionGraph:
         """Add *turn* under *node_id*, or as a root for None, and move the head to it.
 
         Raises:
-            UnknownNode: also a ValueError.
+            UnknownNodeError: also a ValueError.
         """
         return self._add(self._known(node_id), Entry(turn, kind_by_role(turn)))
 
@@ -91,7 +91,7 @@ class SessionGraph:
         """Move the head to *node_id*, or before every node for None, and return the turns up to there.
 
         Raises:
-            UnknownNode: also a ValueError.
+            UnknownNodeError: also a ValueError.
         """
         turns = () if node_id is None else self.path_to(node_id)
         self._leaf = node_id
@@ -105,7 +105,7 @@ class SessionGraph:
         """Return the nodes from the root to *node_id*.
 
         Raises:
-            UnknownNode: *node_id*, or a parent on the way, is not there. Also a ValueError.
+            UnknownNodeError: *node_id*, or a parent on the way, is not there. Also a ValueError.
             ValueError: the parents run in a circle.
         """
         path: dict[str, SessionNode] = {}
@@ -114,7 +114,7 @@ class SessionGraph:
             if at in path:
                 raise ValueError(f"session {self.session_id!r}: the parents of {node_id!r} run in a circle")
             if at not in self._nodes:
-                raise UnknownNode(self.session_id, at)
+                raise UnknownNodeError(self.session_id, at)
             path[at] = self._nodes[at]
             at = self._parent(path[at])
         return tuple(reversed(path.values()))
@@ -177,7 +177,7 @@ class SessionGraph:
 
     def _known(self, node_id: str | None) -> str | None:
         if node_id is not None and node_id not in self._nodes:
-            raise UnknownNode(self.session_id, node_id)
+            raise UnknownNodeError(self.session_id, node_id)
         return node_id
 
     def _parent(self, node: SessionNode) -> str | None:

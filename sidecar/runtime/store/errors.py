@@ -1,9 +1,9 @@
 """What a caller of the store may have to handle.
 
     SidecarError
-    +-- SessionLocked      another process, or another holder here, writes the session
+    +-- SessionLockedError      another process, or another holder here, writes the session
     +-- StoreUnavailable   the disk is full, read-only or gone
-    +-- UnknownNode        the session has no such node (a ValueError as well, R27)
+    +-- UnknownNodeError        the session has no such node (a ValueError as well, R27)
 
 After each of them the store is as it was; what could not be written is kept and written later.
 """
@@ -14,10 +14,10 @@ from typing import ClassVar
 
 from sidecar._internal.errors import SidecarError
 
-__all__ = ["SessionLocked", "StoreUnavailable", "UnknownNode"]
+__all__ = ["SessionLockedError", "StoreUnavailable", "UnknownNodeError"]
 
 
-class SessionLocked(SidecarError):
+class SessionLockedError(SidecarError):
     """Somebody else writes the session; *pid* is its process, where that is known."""
 
     kind: ClassVar[str] = "busy"
@@ -46,7 +46,7 @@ class StoreUnavailable(SidecarError):
         self.reason = reason
 
 
-class UnknownNode(SidecarError, ValueError):
+class UnknownNodeError(SidecarError, ValueError):
     """The session has no node of that id."""
 
     kind: ClassVar[str] = "nodeNotFound"

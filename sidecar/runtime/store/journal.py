@@ -162,7 +162,7 @@ class SessionJournal:
         """Make *node_id* the head, or nothing at all for None.
 
         Raises:
-            UnknownNode: there is no such node; also a ValueError.
+            UnknownNodeError: there is no such node; also a ValueError.
             StoreUnavailable: the move waits for the next write.
         """
         graph = await self._graph()

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from sidecar._internal.file_lock import FileLock
-from sidecar.runtime.store.errors import SessionLocked
+from sidecar.runtime.store.errors import SessionLockedError
 
 __all__ = ["SessionLock"]
 
@@ -23,7 +23,7 @@ class SessionLock:
         """Take the lock.
 
         Raises:
-            SessionLocked: another holder has it, in this process or another one.
+            SessionLockedError: another holder has it, in this process or another one.
             OSError: the lock file cannot be created.
         """
         self._path = path
@@ -54,7 +54,7 @@ def _take(path: Path, session_id: str) -> FileLock:
         lock = FileLock(path)
         try:
             if not lock.try_take():
-                raise SessionLocked(session_id, lock.read_holder())
+                raise SessionLockedError(session_id, lock.read_holder())
             if lock.is_current():
                 lock.write_holder()
                 return lock

@@ -85,7 +85,7 @@ class SessionStore:
         """Take the right to write *session_id*; a dead process's is taken over.
 
         Raises:
-            SessionLocked: somebody has it.
+            SessionLockedError: somebody has it.
             StoreUnavailable: the lock file cannot be made.
         """
         try:
@@ -101,7 +101,7 @@ class SessionStore:
         """Remove *session_id* for good and say whether there was anything.
 
         Raises:
-            SessionLocked: somebody writes it.
+            SessionLockedError: somebody writes it.
             StoreUnavailable: it cannot be removed.
         """
         with self.lock(session_id):

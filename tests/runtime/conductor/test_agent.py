@@ -27,12 +27,12 @@ from sidecar.llmgateway.contract import (
 from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, ScriptedModel, Step, WaitFor
 from sidecar.runtime.conductor import (
     Agent,
-    AgentAtRest,
-    AgentBusy,
+    AgentBusyError,
     AgentDeps,
+    AgentIdleError,
     Journal,
     MemoryJournal,
-    NothingStored,
+    NothingStoredError,
     create_agent,
 )
 from sidecar.runtime.contract import (
@@ -278,7 +278,7 @@ class TestSteering:
 
     async def test_a_running_agent_may_be_steered_without_waiting(self) -> None:
         stage = Stage([WaitFor("go"), Say("one")], [Say("two")])
-        with pytest.raises(AgentAtRest):
+        with pytest.raises(AgentIdleError):
             stage.agent.steer((user("too early"),))
         run = stage.submit("1")
         await stage.reach(lambda now: now.phase == "invoking")
@@ -437,7 +437,7 @@ class TestHistory:
 
     async def test_r17_resume_needs_a_store(self) -> None:
         agent = create_agent(AgentConfig(model="m"))
-        with pytest.raises(NothingStored, match=r"'s1'.*no store"):
+        with pytest.raises(NothingStoredError, match=r"'s1'.*no store"):
             await agent.resume("s1")
 
     async def test_r17_a_store_hands_out_the_journal_of_the_session(self) -> None:
@@ -496,11 +496,11 @@ class TestHistory:
         run = stage.submit("hi")
         await stage.reach(lambda now: now.phase == "invoking")
         assert stage.agent.is_running
-        with pytest.raises(AgentBusy):
+        with pytest.raises(AgentBusyError):
             stage.agent.set_history(())
-        with pytest.raises(AgentBusy):
+        with pytest.raises(AgentBusyError):
             stage.agent.configure(AgentConfig(model="m"))
-        with pytest.raises(AgentBusy):
+        with pytest.raises(AgentBusyError):
             await stage.agent.resume("s1")
         stage.agent.abort()
         await run
@@ -519,7 +519,7 @@ class TestHistory:
         run = stage.submit("hi")
         await stage.reach(lambda now: now.phase == "invoking")
         go_on.set()
-        with pytest.raises(AgentBusy):
+        with pytest.raises(AgentBusyError):
             await resuming
         stage.agent.abort()
         assert (await run).messages == (user("hi"),)

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from sidecar.llmgateway.contract import UserTurn
-from sidecar.runtime.store import SessionGraph, SessionLocked, SessionStore, StoreUnavailable
+from sidecar.runtime.store import SessionGraph, SessionLockedError, SessionStore, StoreUnavailable
 
 
 def test_a_second_writer_is_refused_with_the_pid(store: SessionStore) -> None:
-    with store.lock("s"), pytest.raises(SessionLocked) as caught:
+    with store.lock("s"), pytest.raises(SessionLockedError) as caught:
         store.lock("s")
     assert (caught.value.kind, caught.value.retryable) == ("busy", True)
     assert caught.value.details == {"sid": "s", "pid": os.getpid()}
@@ -72,7 +72,7 @@ def test_another_process_is_named_and_its_lock_ends_with_its_life(
     ) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "held\n"
-        with pytest.raises(SessionLocked) as caught:
+        with pytest.raises(SessionLockedError) as caught:
             store.lock("s")
         assert caught.value.pid == child.pid
         child.send_signal(signal.SIGKILL)

@@ -16,7 +16,7 @@ import pytest
 
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock, ToolTurn, UserTurn
 from sidecar.runtime.contract import SessionNode
-from sidecar.runtime.store import SessionGraph, SessionLocked, SessionStore, StoreUnavailable
+from sidecar.runtime.store import SessionGraph, SessionLockedError, SessionStore, StoreUnavailable
 from sidecar.runtime.store.codec import encode_line, head_record, node_record
 
 Say = Callable[[str], UserTurn]
@@ -239,7 +239,7 @@ async def test_deleting_removes_everything(store: SessionStore, tmp_path: Path, 
 
 async def test_a_session_in_use_is_not_deleted(store: SessionStore, say: Say) -> None:
     await store.append_node("s", SessionGraph("s").append(say("x")))
-    with store.lock("s"), pytest.raises(SessionLocked):
+    with store.lock("s"), pytest.raises(SessionLockedError):
         await store.delete("s")
     assert await store.exists("s")
 
