@@ -38,9 +38,13 @@ IRREGULAR = {
 NO_PARTICIPLE = {
     "bring", "embed", "exceed", "feed", "need", "nothing", "ping", "proceed", "seed", "string", "succeed",
 }  # fmt: skip
-FAILURES = re.compile(r"(?:Error|NotFound|Cancelled|Failed|Refused|Lost|Exceeded|Unavailable)\Z")
+PARTICLES = {
+    "apart", "at", "away", "back", "by", "down", "for", "from", "in", "into", "of", "off", "on", "only",
+    "out", "over", "to", "up", "with",
+}  # fmt: skip
+FAILURES = re.compile(r"^Invalid|(?:Error|NotFound|Cancelled|Failed|Refused|Lost|Exceeded|Unavailable)\Z")
 ODD_ENGLISH = re.compile(
-    r"\b(?:nobody|whoever|whomever)\b|\b(?:is|are) no (?!longer|more)\w+\b", re.IGNORECASE
+    r"\b(?:nobody|whoever|whomever)\b|(?<!there )\b(?:is|are) no (?!longer|more|such)\w+\b", re.IGNORECASE
 )
 TEST_CODE = re.compile(r"test_(?:[a-z]\d{1,2}|[a-z]_[a-z]\d{1,2}|row_\d{1,2})_")
 
@@ -55,85 +59,64 @@ class Breach:
     name: str
 
 
-ALLOWED: dict[tuple[str, str], str] = {}
+ALLOWED: dict[tuple[str, str], str] = {
+    ("error name", "CancelledByToken"): "a public name of the documents that the system is built from",
+    ("class twice", "Message"): "agentcore's is such a name; the other is the event of that kind on the wire",
+    ("class twice", "UserMessage"): "window_budget's is such a name; the other is the event of that kind",
+    ("class twice", "ToolCall"): "agentcore's and the runtime's are both such names",
+    ("class twice", "Usage"): "agentcore's and the gateway's are both such names",
+    ("class twice", "Session"): "the Python client names its objects as the daemon does, sync ones alike",
+    ("class twice", "SidecarClient"): "the sync client has the names of the async one",
+    ("class twice", "Notification"): "a public name of the Python client, and a term of JSON-RPC",
+}
 """Rule and name, with the reason."""
 
 MOST: dict[str, dict[str, int]] = {
     "citation": {
         "sidecar": 1,
-        "sidecar/conductor": 8,
-        "sidecar/llmgateway": 1,
+        "sidecar/conductor": 5,
         "sidecar/runtime": 8,
     },
     "class twice": {
-        "Entry": 2,
-        "History": 2,
         "Integrity": 2,
         "InterruptResult": 2,
-        "Message": 2,
-        "Notification": 2,
-        "Session": 3,
-        "SidecarClient": 2,
-        "ToolCall": 2,
-        "Usage": 2,
-        "UserMessage": 2,
-    },
-    "error name": {
-        "sidecar/_internal": 2,
-        "sidecar/llmgateway": 1,
-        "sidecar/protocol": 1,
-        "sidecar/runtime": 5,
-        "sidecar/transport": 1,
     },
     "odd message": {
-        "sidecar/capabilities": 3,
-        "sidecar/conductor": 1,
-        "sidecar/llmgateway": 7,
-        "sidecar/protocol": 6,
         "sidecar/runtime": 2,
-        "sidecar/workspace": 1,
     },
     "participle": {
-        "sidecar/agentcore": 3,
-        "sidecar/conductor": 46,
+        "sidecar/conductor": 16,
         "sidecar/conversation": 3,
-        "sidecar/llmgateway": 47,
-        "sidecar/protocol": 4,
-        "sidecar/runtime": 7,
+        "sidecar/llmgateway": 5,
+        "sidecar/runtime": 4,
     },
     "riddle": {
         "sidecar/agentcore": 2,
-        "sidecar/conductor": 255,
-        "sidecar/conversation": 5,
-        "sidecar/llmgateway": 164,
-        "sidecar/protocol": 58,
+        "sidecar/conductor": 69,
+        "sidecar/protocol": 8,
         "sidecar/rooms": 2,
         "sidecar/runtime": 57,
     },
     "speech": {
-        "sidecar/conductor": 6,
-        "sidecar/llmgateway": 11,
+        "sidecar/conductor": 1,
         "sidecar/runtime": 2,
     },
     "test code": {
-        "tests/_internal": 22,
-        "tests/benchmarks": 6,
-        "tests/conductor": 28,
-        "tests/llmgateway": 2,
-        "tests/runtime": 163,
+        "tests/conductor": 3,
+        "tests/runtime": 78,
     },
     "used once": {
         "clients": 8,
         "sidecar": 1,
         "sidecar/acp": 5,
-        "sidecar/agentcore": 12,
+        "sidecar/agentcore": 10,
         "sidecar/attach": 8,
         "sidecar/capabilities": 37,
         "sidecar/commands": 19,
-        "sidecar/conductor": 141,
-        "sidecar/llmgateway": 196,
-        "sidecar/protocol": 40,
-        "sidecar/rooms": 26,
+        "sidecar/conductor": 73,
+        "sidecar/llmgateway": 15,
+        "sidecar/protocol": 13,
+        "sidecar/rooms": 25,
         "sidecar/runtime": 66,
         "sidecar/server": 4,
         "sidecar/service": 5,
@@ -233,12 +216,16 @@ def citations(module: Module) -> Iterator[tuple[str, int, str]]:
 
 
 def function_names(module: Module) -> Iterator[tuple[str, int, str]]:
-    """Yield functions named by a verb of speech, or by a participle; properties are values and may be."""
+    """Yield functions named by a verb of speech, or by a participle.
+
+    A participle may describe the noun of a name (``stored_keys``). Properties are values and may be one.
+    """
     for node in functions(module):
         words = node.name.strip("_").split("_")
         if set(words) & SPEECH:
             yield "speech", node.lineno, node.name
-        if is_participle(words[0]) and not is_value(node):
+        is_phrase = len(words) > 1 and words[1] not in PARTICLES
+        if is_participle(words[0]) and not is_phrase and not is_value(node):
             yield "participle", node.lineno, node.name
 
 
