@@ -38,6 +38,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     "arguments",
     [

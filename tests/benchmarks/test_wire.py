@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tests.benchmarks.conftest import Starts
 
 REAL = ["-P", "-m", "sidecar"]
+pytestmark = pytest.mark.processes
+
 FAKE = [str(Path(__file__).parents[1] / "support" / "fake_daemon.py")]
 SHIM = ["-P", "-m", "sidecar", "serve", "--shared", "--stdio"]
 ROUNDS = 7
