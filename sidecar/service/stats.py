@@ -79,34 +79,22 @@ class Memory:
         self._statm: int | None = None
 
     def bytes(self) -> int:
-        """Return the resident bytes: the current number on Linux, the peak elsewhere, 0 on Windows."""
-        with suppress(OSError):  # a Linux without /proc reports the peak, too
-            if sys.platform == "linux":
-                # Kept open: every status reads it, and to open it would cost more than the rest of one.
+        """Return the resident bytes."""
+        if sys.platform == "linux":
+            with suppress(OSError):  # a Linux without /proc
+                # Kept open, because every status reads it; psutil opens it anew, at ten times the cost.
                 if self._statm is None:
                     self._statm = os.open("/proc/self/statm", os.O_RDONLY)
                 return int(os.pread(self._statm, 128, 0).split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        return _peak_bytes()
+        import psutil  # not above: few clients request the status, and all wait for the start
+
+        return psutil.Process().memory_info().rss
 
     def close(self) -> None:
         """Close the file that the number is read from."""
         if self._statm is not None:
             os.close(self._statm)
             self._statm = None
-
-
-if sys.platform == "win32":
-
-    def _peak_bytes() -> int:
-        return 0
-
-else:
-
-    def _peak_bytes() -> int:
-        import resource
-
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak if sys.platform == "darwin" else peak * 1024  # the BSDs count in KiB
 
 
 class LogRing(logging.Handler):

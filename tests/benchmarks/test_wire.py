@@ -23,9 +23,9 @@ from sidecar.protocol.framing import HeaderDecoder, frame_with_header
 if TYPE_CHECKING:
     from tests.benchmarks.conftest import Starts
 
-REAL = ["-P", "-m", "sidecar"]
 pytestmark = pytest.mark.processes
 
+REAL = ["-P", "-m", "sidecar"]
 FAKE = [str(Path(__file__).parents[1] / "support" / "fake_daemon.py")]
 SHIM = ["-P", "-m", "sidecar", "serve", "--shared", "--stdio"]
 ROUNDS = 7
