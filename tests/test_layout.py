@@ -1,0 +1,100 @@
+"""The tests of each module are found: by its name, by an import in the tests of its folder, or in a table.
+
+``sidecar/runtime/wire/pairing.py`` is tested in ``tests/runtime/wire/test_pairing.py``. A module that no test
+of its folder names or imports, because it is reached through another one, stands in ``TESTED_IN``.
+"""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from package_modules import ROOT, modules
+
+TESTS = ROOT / "tests"
+
+TESTED_IN = {
+    "_internal.errors": "protocol/test_schema.py",
+    "_internal.loading": "test_packaging.py",
+    "acp.call_updates": "acp/test_updates.py",
+    "acp.client": "acp/test_sessions.py",
+    "acp.connection": "acp/test_faults.py",
+    "acp.draft.version": "acp/test_draft.py",
+    "acp.sink": "acp/test_prompts.py",
+    "acp.version": "acp/test_handshake.py",
+    "boot": "service/conftest.py",
+    "capabilities.mcp.link": "capabilities/mcp/test_real.py",
+    "capabilities.paths": "capabilities/test_read.py",
+    "cli": "commands/test_arguments.py",
+    "commands.*": "commands/test_process.py",
+    "conductor.compaction_records": "conductor/test_compacting.py",
+    "conductor.engines.*": "conductor/test_engines.py",
+    "conductor.history": "conductor/test_session.py",
+    "conductor.ports": "conductor/conftest.py",
+    "conductor.restoring": "conductor/test_files.py",
+    "conductor.session_*": "conductor/test_session.py",
+    "conductor.turns": "conductor/test_session.py",
+    "conductor.watching": "service/test_handlers.py",
+    "conversation.index": "conversation/test_history.py",
+    "llmgateway.contract.*": "llmgateway/test_channel.py",
+    "llmgateway.offline.*": "llmgateway/test_offline_model.py",
+    "llmgateway.providers.fields": "llmgateway/providers/test_odd_shapes.py",
+    "llmgateway.providers.openai_sdk": "llmgateway/providers/test_requests.py",
+    "llmgateway.providers.pydantic_ai_direct": "llmgateway/providers/test_pydantic_ai.py",
+    "llmgateway.routing": "llmgateway/test_registry.py",
+    "llmgateway.scripted.*": "llmgateway/test_scripted.py",
+    "memory": "test_architecture.py",
+    "protocol.messages.*": "protocol/test_golden.py",
+    "protocol.schema_*": "protocol/test_schema.py",
+    "rooms.ai": "rooms/memory/test_estimate.py",
+    "rooms.events": "rooms/memory/test_provider.py",
+    "rooms.memory.*": "rooms/memory/test_summarizing.py",
+    "rooms.mocks": "rooms/memory/test_summarizing.py",
+    "runtime.cadence.steps": "runtime/cadence/test_reducer.py",
+    "runtime.conductor.*": "runtime/conductor/test_agent.py",
+    "runtime.contract.*": "runtime/cadence/test_reducer.py",
+    "runtime.store.*": "runtime/store/test_journal.py",
+    "server.*": "server/test_serve.py",
+    "service.frontend": "server/test_handshake.py",
+    "service.handlers.*": "service/test_handlers.py",
+    "service.permission": "server/test_permission.py",
+    "window_budget.contract": "window_budget/test_plan.py",
+    "window_budget.marks": "window_budget/test_condenser.py",
+}
+"""Modules below ``sidecar``, and the test below ``tests`` that covers them."""
+
+MODULES = [(name, path) for name, path in modules() if path.name not in ("__init__.py", "__main__.py")]
+
+
+@cache
+def imported_in(folder: Path) -> str:
+    """Return the import lines of all tests below *folder*."""
+    lines = re.compile(r"^\s*(?:from|import) sidecar.*$", re.MULTILINE)
+    texts = (path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.py")))
+    return "\n".join(line for text in texts for line in lines.findall(text))
+
+
+def is_found(name: str) -> bool:
+    """Return whether the tests of a module carry its name, or import it in the tests of its folder."""
+    room, _, stem = name.rpartition(".")
+    if (TESTS / room.replace(".", "/") / f"test_{stem}.py").exists():
+        return True
+    lines = imported_in(TESTS / name.partition(".")[0])
+    return re.search(rf"(?:from|import) sidecar\.{re.escape(name)}\b(?!\.)", lines) is not None
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, id=name) for name, _ in MODULES])
+def test_the_tests_of_a_module_are_found(name: str) -> None:
+    assert is_found(name) or any(fnmatchcase(name, pattern) for pattern in TESTED_IN), (
+        f"no test below tests/{name.partition('.')[0]} names or imports it; write one, or add it to TESTED_IN"
+    )
+
+
+@pytest.mark.parametrize(("pattern", "test"), TESTED_IN.items())
+def test_the_table_is_needed_and_true(pattern: str, test: str) -> None:
+    assert (TESTS / test).exists()
+    assert any(fnmatchcase(name, pattern) and not is_found(name) for name, _ in MODULES)
