@@ -6,7 +6,7 @@ A small table by the beginning of a model's name. Nothing is guessed for a model
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 _SEPARATORS: Final = "-.:@"
@@ -34,6 +34,7 @@ class Family:
     vendor: str
     window: int
     max_output: int
+    _: KW_ONLY
     reasoning: bool = True
     images: bool = True
     reserves_output: bool = False
@@ -71,7 +72,7 @@ def _plain(model: str) -> str:
 
 
 def _claude(prefix: str, window: int, max_output: int, *, reasoning: bool = True) -> Family:
-    return Family(f"claude-{prefix}", "anthropic", window, max_output, reasoning)
+    return Family(f"claude-{prefix}", "anthropic", window, max_output, reasoning=reasoning)
 
 
 def _gpt(prefix: str, window: int, max_output: int) -> Family:
@@ -84,7 +85,7 @@ def _older_gpt(prefix: str, window: int, max_output: int, *, images: bool = True
 
 
 def _gemini(prefix: str, max_output: int, *, reasoning: bool = True) -> Family:
-    return Family(f"gemini-{prefix}", "google", 1_048_576, max_output, reasoning)
+    return Family(f"gemini-{prefix}", "google", 1_048_576, max_output, reasoning=reasoning)
 
 
 _FAMILIES: Final = (

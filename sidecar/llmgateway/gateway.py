@@ -99,10 +99,10 @@ def stream(
         except GatewayError as error:
             emission = ErrorEmission(error)
 
-            async def failed() -> AsyncIterator[Emission]:
+            async def emissions() -> AsyncIterator[Emission]:
                 yield emission
 
-            return channel_of(failed)
+            return channel_of(emissions)
     if card is None:
         known = ", ".join(each.id for each in catalog.cards)
         hint = f"known models: {known}, and provider:model, such as openai:gpt-5"

@@ -6,7 +6,7 @@ Nothing here reads a variable, a file or a key; their names are listed only.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -49,6 +49,7 @@ class Provider:
     id: str
     api: ApiKind
     base_url: str | None = None
+    _: KW_ONLY
     base_url_env: str | None = None
     other_api: ApiKind | None = None
     key_env: tuple[str, ...] = ()

@@ -56,7 +56,7 @@ class ModelCall:
     card: ModelCard
     endpoint: Endpoint
 
-    def sampling(self) -> SdkArguments:
+    def sampling_arguments(self) -> SdkArguments:
         """Return the arguments for sampling that the call sets, under the names of all formats."""
         knobs = {"temperature": self.options.temperature, "top_p": self.options.top_p}
         return {name: value for name, value in knobs.items() if value is not None}

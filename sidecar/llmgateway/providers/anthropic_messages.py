@@ -131,7 +131,7 @@ class AnthropicMessages:
             request |= thinking_arguments(model, options.thinking, max_tokens)
         if "thinking" not in request and takes_sampling(model):
             # The SDK has no arguments for them any more; the models that take them still do.
-            request["extra_body"] = call.sampling()
+            request["extra_body"] = call.sampling_arguments()
         return request
 
     @asynccontextmanager
@@ -157,7 +157,9 @@ class AnthropicMessages:
             # An error in the middle of a stream bears the status of the stream, which was fine.
             status = error.status_code if error.status_code >= 400 else None
             message = error.api_message or error.message
-            return ProviderFailure(message, status, error.type or "api_error", dict(error.response.headers))
+            return ProviderFailure(
+                message, status, code=error.type or "api_error", headers=dict(error.response.headers)
+            )
         if isinstance(error, anthropic.APIConnectionError):
             return ProviderFailure(f"{error.message} {error.__cause__ or ''}".strip())
         if isinstance(error, anthropic.CredentialsError):
@@ -179,31 +181,31 @@ class _Reader:
                 block = chunk.content_block
                 match block.type:
                     case "text":
-                        return assembly.text(block.text)
+                        return assembly.add_text(block.text)
                     case "thinking":
                         assembly.open_thinking()
-                        return assembly.thinking(block.thinking)
+                        return assembly.add_thinking(block.thinking)
                     case "redacted_thinking":
                         assembly.open_thinking()
                         assembly.sign(f"{REDACTED_MARK}{block.data}")
                     case "tool_use":
                         self._whole_inputs[chunk.index] = block.input
-                        return assembly.call(chunk.index, block.id, block.name)
+                        return assembly.open_call(chunk.index, block.id, block.name)
             case "content_block_delta":
                 delta = chunk.delta
                 match delta.type:
                     case "text_delta":
-                        return assembly.text(delta.text)
+                        return assembly.add_text(delta.text)
                     case "input_json_delta":
-                        return assembly.arguments(chunk.index, delta.partial_json)
+                        return assembly.add_arguments(chunk.index, delta.partial_json)
                     case "thinking_delta":
-                        return assembly.thinking(delta.thinking)
+                        return assembly.add_thinking(delta.thinking)
                     case "signature_delta":
                         assembly.sign(delta.signature)
             case "content_block_stop":
                 whole = self._whole_inputs.pop(chunk.index, None)
                 if whole and not assembly.has_arguments(chunk.index):
-                    return assembly.arguments(chunk.index, json_text(whole))
+                    return assembly.add_arguments(chunk.index, json_text(whole))
             case "message_start":
                 self._update_usage(chunk.message.usage)
             case "message_delta":

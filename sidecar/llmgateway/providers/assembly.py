@@ -84,9 +84,9 @@ class Assembly:
         self._parts: list[_OpenText | _OpenThinking | _OpenCall] = []
         self._calls: dict[Hashable, _OpenCall] = {}
 
-    def text(self, delta: object) -> Emissions:
+    def add_text(self, delta: object) -> Emissions:
         """Add prose."""
-        text = _checked(delta, "a piece of text")
+        text = _require_text(delta, "a piece of text")
         if not text:
             return ()
         last = self._parts[-1] if self._parts else None
@@ -100,9 +100,9 @@ class Assembly:
         """Begin a new block of reasoning."""
         self._parts.append(_OpenThinking([]))
 
-    def thinking(self, delta: object, signature: str | None = None) -> Emissions:
+    def add_thinking(self, delta: object, signature: str | None = None) -> Emissions:
         """Add reasoning to the open block if that is one of reasoning with the same *signature*."""
-        text = _checked(delta, "a piece of reasoning")
+        text = _require_text(delta, "a piece of reasoning")
         if not text:
             return ()
         last = self._parts[-1] if self._parts else None
@@ -114,22 +114,22 @@ class Assembly:
 
     def sign(self, signature: object) -> None:
         """Put *signature* on the open block of reasoning, else on an empty one of its own."""
-        text = _checked(signature, "a signature")
+        text = _require_text(signature, "a signature")
         last = self._parts[-1] if self._parts else None
         if isinstance(last, _OpenThinking) and last.signature is None:
             last.signature = text
         else:
             self._parts.append(_OpenThinking([], text))
 
-    def call(self, key: Hashable, call_id: object, name: object) -> Emissions:
+    def open_call(self, key: Hashable, call_id: object, name: object) -> Emissions:
         """Open or complete the call that the provider numbers *key*; emitted once it has a name."""
         given_id, given_name = (
-            _checked(call_id, "the id of a tool call"),
-            _checked(name, "the name of a tool"),
+            _require_text(call_id, "the id of a tool call"),
+            _require_text(name, "the name of a tool"),
         )
         call = self._calls.get(key)
         if call is None:
-            call = self._calls[key] = _OpenCall(self._unused_id(given_id))
+            call = self._calls[key] = _OpenCall(self._make_id(given_id))
             self._parts.append(call)
         call.name = call.name or given_name
         if call.is_emitted or not call.name:
@@ -138,9 +138,9 @@ class Assembly:
         earlier = [ToolCallDeltaEmission(call.call_id, delta) for delta in call.deltas]
         return (ToolCallStartEmission(call.call_id, call.name), *earlier)
 
-    def arguments(self, key: Hashable, delta: object) -> Emissions:
+    def add_arguments(self, key: Hashable, delta: object) -> Emissions:
         """Add argument text to the call *key*; that of a call that was never opened is dropped."""
-        text = _checked(delta, "a piece of arguments")
+        text = _require_text(delta, "a piece of arguments")
         call = self._calls.get(key)
         if call is None or not text:
             return ()
@@ -164,7 +164,7 @@ class Assembly:
         usage = (UsageEmission(reply.usage),) if reply.usage != Usage(0, 0) else ()
         return (*usage, StopEmission(stop), DoneEmission(reply))
 
-    def _unused_id(self, call_id: str) -> str:
+    def _make_id(self, call_id: str) -> str:
         """Return *call_id*, or a numbered one where it is empty or another call has it."""
         taken = {call.call_id for call in self._calls.values()}
         if call_id and call_id not in taken:
@@ -175,7 +175,7 @@ class Assembly:
         return f"{base}_{n}"
 
 
-def _checked(value: object, field_name: str) -> str:
+def _require_text(value: object, field_name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):

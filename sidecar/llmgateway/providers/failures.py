@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Final
 
@@ -76,6 +76,7 @@ class ProviderFailure:
 
     message: str
     status: int | None = None
+    _: KW_ONLY
     code: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     retry_after_ms: int | None = None

@@ -104,7 +104,7 @@ class GoogleGenerate:
         """Return the arguments of ``models.generate_content_stream``."""
         conversation, options, model = call.conversation, call.options, call.card.wire_id
         config: dict[str, Any] = {
-            **call.sampling(),
+            **call.sampling_arguments(),
             "max_output_tokens": options.max_output_tokens,
             "automatic_function_calling": {"disable": True},
         }
@@ -157,7 +157,9 @@ class GoogleGenerate:
         headers = getattr(error.response, "headers", None) or {}
         pause = re.search(r"'retryDelay': '([\d.]+)s'", details)
         pause_ms = int(float(pause[1]) * 1000) if pause else None
-        return ProviderFailure(message, status, error.status or "", dict(headers), pause_ms)
+        return ProviderFailure(
+            message, status, code=error.status or "", headers=dict(headers), retry_after_ms=pause_ms
+        )
 
 
 class _Response(Protocol):
@@ -206,10 +208,10 @@ class _Reader:
             call = part.function_call
             self._n_calls += 1
             key = self._n_calls
-            opened = self.assembly.call(key, call.id or f"call_{uuid4().hex[:16]}", call.name)
-            return (*opened, *self.assembly.arguments(key, json_text(call.args or {})))
+            opened = self.assembly.open_call(key, call.id or f"call_{uuid4().hex[:16]}", call.name)
+            return (*opened, *self.assembly.add_arguments(key, json_text(call.args or {})))
         text = part.text or ""
-        emissions = self.assembly.thinking(text) if part.thought else self.assembly.text(text)
+        emissions = self.assembly.add_thinking(text) if part.thought else self.assembly.add_text(text)
         if signature:
             self.assembly.sign(f"{GOOGLE_MARK}{_OF_TEXT}{signature}")
         return emissions

@@ -83,7 +83,7 @@ class OpenAIChat:
             # Other servers know only the older of the two names.
             name = "max_completion_tokens" if openai_sdk.is_official(call.endpoint) else "max_tokens"
             request[name] = options.max_output_tokens
-        request |= call.sampling()
+        request |= call.sampling_arguments()
         if options.thinking and call.card.reasoning:
             request["reasoning_effort"] = openai_sdk.effort_of(call.card.wire_id, options.thinking)
         return request
@@ -139,13 +139,13 @@ class _Reader:
         assembly, extra = self.assembly, delta.model_extra or {}
         for field in _REASONING_FIELDS:
             if isinstance(extra.get(field), str) and extra[field]:
-                yield from assembly.thinking(extra[field], f"{CHAT_MARK}{field}")
+                yield from assembly.add_thinking(extra[field], f"{CHAT_MARK}{field}")
                 break
         if delta.content:
-            yield from self._content(delta.content, assembly.text)
+            yield from self._content(delta.content, assembly.add_text)
         if delta.refusal:
             assembly.stop = "refusal"
-            yield from assembly.text(delta.refusal)
+            yield from assembly.add_text(delta.refusal)
         for call in delta.tool_calls or ():
             name = call.function.name if call.function else None
             index, call_id = call.index or 0, call.id or ""
@@ -153,10 +153,10 @@ class _Reader:
             if key is None or (name and call_id not in ("", key[1])):
                 # Some servers number all parallel calls 0: another id with a name is another call.
                 key = self._open[index] = (index, call_id)
-            yield from assembly.call(key, key[1], name)
+            yield from assembly.open_call(key, key[1], name)
             arguments: object = call.function.arguments if call.function else None
             # Some servers send the object that others send as its text.
-            yield from assembly.arguments(
+            yield from assembly.add_arguments(
                 key, json_text(arguments) if isinstance(arguments, dict) else arguments
             )
 
@@ -170,7 +170,9 @@ class _Reader:
                 case {"type": "text", "text": text}:
                     yield from add(text)
                 case {"type": "thinking", "thinking": thinking}:
-                    yield from self._content(thinking, partial(self.assembly.thinking, signature=_IN_CONTENT))
+                    yield from self._content(
+                        thinking, partial(self.assembly.add_thinking, signature=_IN_CONTENT)
+                    )
                 case {"type": "reference"}:
                     continue
                 case _:

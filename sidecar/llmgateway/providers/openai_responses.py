@@ -91,7 +91,7 @@ class OpenAIResponses:
         if options.max_output_tokens:
             request["max_output_tokens"] = options.max_output_tokens
         if not card.reasoning:
-            return request | call.sampling()
+            return request | call.sampling_arguments()
         request["include"] = ["reasoning.encrypted_content"]
         if options.thinking:
             effort = openai_sdk.effort_of(card.wire_id, options.thinking)
@@ -137,23 +137,23 @@ class _Reader:
         assembly = self.assembly
         match chunk.type:
             case "response.output_text.delta":
-                return assembly.text(chunk.delta)
+                return assembly.add_text(chunk.delta)
             case "response.function_call_arguments.delta":
-                return assembly.arguments(chunk.output_index, chunk.delta)
+                return assembly.add_arguments(chunk.output_index, chunk.delta)
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
-                return assembly.thinking(chunk.delta)
+                return assembly.add_thinking(chunk.delta)
             case "response.reasoning_summary_part.added" if chunk.summary_index:
-                return assembly.thinking("\n\n")
+                return assembly.add_thinking("\n\n")
             case "response.refusal.delta":
                 assembly.stop = "refusal"
-                return assembly.text(chunk.delta)
+                return assembly.add_text(chunk.delta)
             case "response.output_item.added" if chunk.item.type == "function_call":
-                return assembly.call(chunk.output_index, chunk.item.call_id, chunk.item.name)
+                return assembly.open_call(chunk.output_index, chunk.item.call_id, chunk.item.name)
             case "response.output_item.added" if chunk.item.type == _REASONING:
                 assembly.open_thinking()
             case "response.output_item.done" if chunk.item.type == "function_call":
                 if not assembly.has_arguments(chunk.output_index):
-                    return assembly.arguments(chunk.output_index, chunk.item.arguments)
+                    return assembly.add_arguments(chunk.output_index, chunk.item.arguments)
             case "response.output_item.done" if chunk.item.type == _REASONING:
                 if encrypted := chunk.item.encrypted_content:
                     summary = [part.text for part in chunk.item.summary]

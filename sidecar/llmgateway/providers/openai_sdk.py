@@ -78,5 +78,7 @@ def failure_of(error: Exception) -> ProviderFailure | None:
             message = found
     code = error.code or error.type
     if isinstance(error, openai.APIStatusError):
-        return ProviderFailure(message, error.status_code, str(code or ""), dict(error.response.headers))
+        return ProviderFailure(
+            message, error.status_code, code=str(code or ""), headers=dict(error.response.headers)
+        )
     return ProviderFailure(message, code=str(code or "api_error"))

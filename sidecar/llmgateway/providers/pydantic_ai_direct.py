@@ -129,7 +129,7 @@ class PydanticAIDirect:
         level = False if options.thinking == "off" else options.thinking
         knobs = {
             "max_tokens": options.max_output_tokens,
-            **call.sampling(),
+            **call.sampling_arguments(),
             "tool_choice": options.tool_choice if conversation.tools else None,
             "thinking": level if call.card.reasoning else None,
             # The gateway retries, and reports it.
@@ -191,7 +191,7 @@ class PydanticAIDirect:
             inner = body.get("error", body) if isinstance(body, dict) else None
             message = inner.get("message") if isinstance(inner, dict) else None
             message = message if isinstance(message, str) else str(error)
-            return ProviderFailure(message, status, str(code), headers, pause)
+            return ProviderFailure(message, status, code=str(code), headers=headers, retry_after_ms=pause)
         if isinstance(error, exceptions.UserError):
             lacks_key = "API_KEY" in error.message or "api_key" in error.message
             return ProviderFailure(error.message, code="authentication_error" if lacks_key else NOT_SET_UP)
@@ -213,22 +213,22 @@ class _Reader:
                 part = chunk.part
                 match part.part_kind:
                     case "text":
-                        return assembly.text(part.content)
+                        return assembly.add_text(part.content)
                     case "thinking":
                         assembly.open_thinking()
-                        return assembly.thinking(part.content)
+                        return assembly.add_thinking(part.content)
                     case "tool-call":
-                        opened = assembly.call(chunk.index, part.tool_call_id, part.tool_name)
-                        return (*opened, *assembly.arguments(chunk.index, _argument_text(part.args)))
+                        opened = assembly.open_call(chunk.index, part.tool_call_id, part.tool_name)
+                        return (*opened, *assembly.add_arguments(chunk.index, _argument_text(part.args)))
             case "part_delta":
                 delta = chunk.delta
                 match delta.part_delta_kind:
                     case "text":
-                        return assembly.text(delta.content_delta)
+                        return assembly.add_text(delta.content_delta)
                     case "thinking":
-                        return assembly.thinking(delta.content_delta)
+                        return assembly.add_thinking(delta.content_delta)
                     case "tool_call":
-                        return assembly.arguments(chunk.index, _argument_text(delta.args_delta))
+                        return assembly.add_arguments(chunk.index, _argument_text(delta.args_delta))
             case "part_end" if chunk.part.part_kind == "thinking":
                 # Besides the text, the provider wants all of this back.
                 names = ("id", "signature", "provider_name", "provider_details")

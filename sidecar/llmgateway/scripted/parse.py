@@ -43,11 +43,11 @@ def script_from_json(value: object) -> tuple[tuple[Step, ...], ...]:
     >>> script_from_json([[{"text": "hi"}], [{"stop": "refusal"}]])
     ((Say(text='hi', n_deltas=1),), (StopEmission(stop='refusal'),))
     """
-    calls = _typed(value, list, "script", "a list of calls")
+    calls = _require(value, list, "script", "a list of calls")
     return tuple(
         tuple(
             parse_step(step, f"script[{i}][{j}]")
-            for j, step in enumerate(_typed(steps, list, f"script[{i}]", "a list of steps"))
+            for j, step in enumerate(_require(steps, list, f"script[{i}]", "a list of steps"))
         )
         for i, steps in enumerate(calls)
     )
@@ -55,7 +55,7 @@ def script_from_json(value: object) -> tuple[tuple[Step, ...], ...]:
 
 def parse_step(value: object, where: str) -> Step:
     """Return the step of *value*, which stands at *where*."""
-    step: dict[str, Any] = _typed(value, dict, where, "an object")
+    step: dict[str, Any] = _require(value, dict, where, "an object")
     names = [name for name in _FORMS if name in step]
     if len(names) != 1:
         raise _refusal(where, f"has {sorted(step)}", f"exactly one of {', '.join(_FORMS)}")
@@ -66,16 +66,16 @@ def parse_step(value: object, where: str) -> Step:
     content, where = step[name], f"{where}.{name}"
     match name:
         case "text" | "thinking":
-            text, n = _typed(content, str, where, "a string"), step.get("deltas", 1)
+            text, n = _require(content, str, where, "a string"), step.get("deltas", 1)
             if not isinstance(n, int) or isinstance(n, bool) or n < 1:
                 raise _refusal(where, f"has {n!r} deltas", "a number of 1 or more")
             return Say(text, n) if name == "text" else Think(text, n)
         case "toolCall":
             call = _fields(content, where, required=("name",), optional=("input", "id"))
             if (call_id := call.get("id")) is not None:
-                _typed(call_id, str, f"{where}.id", "a string")
+                _require(call_id, str, f"{where}.id", "a string")
             return Call(
-                _typed(call["name"], str, f"{where}.name", "a string"), call.get("input", {}), call_id
+                _require(call["name"], str, f"{where}.name", "a string"), call.get("input", {}), call_id
             )
         case "usage":
             return parse_usage(content, where)
@@ -86,9 +86,9 @@ def parse_step(value: object, where: str) -> Step:
         case "error":
             return parse_error(content, where)
         case "raise":
-            return Raise(RuntimeError(_typed(content, str, where, "a message")))
+            return Raise(RuntimeError(_require(content, str, where, "a message")))
         case "waitFor":
-            return WaitFor(_typed(content, str, where, "the name of a gate"))
+            return WaitFor(_require(content, str, where, "the name of a gate"))
     if content is not True:
         raise _refusal(where, f"is {content!r}", "true")
     return Hang() if name == "hang" else EndWithoutDone()
@@ -111,7 +111,7 @@ def parse_error(content: object, where: str) -> Step:
     kinds = get_args(GatewayErrorKind)
     if error["kind"] not in kinds:
         raise _refusal(f"{where}.kind", f"is {error['kind']!r}", f"one of {', '.join(kinds)}")
-    message = _typed(error["message"], str, f"{where}.message", "a string")
+    message = _require(error["message"], str, f"{where}.message", "a string")
     return ErrorEmission(
         gateway_error(error["kind"], message, status=error.get("status"), provider="scripted")
     )
@@ -120,7 +120,7 @@ def parse_error(content: object, where: str) -> Step:
 def _fields(
     value: object, where: str, *, required: Sequence[str], optional: Sequence[str]
 ) -> Mapping[str, Any]:
-    fields: dict[str, Any] = _typed(value, dict, where, "an object")
+    fields: dict[str, Any] = _require(value, dict, where, "an object")
     missing = [name for name in required if name not in fields]
     extra = sorted(set(fields) - {*required, *optional})
     if missing or extra:
@@ -129,7 +129,7 @@ def _fields(
     return fields
 
 
-def _typed(value: object, kind: type, where: str, expected: str) -> Any:
+def _require(value: object, kind: type, where: str, expected: str) -> Any:
     if not isinstance(value, kind):
         raise _refusal(where, f"is {type(value).__name__}", expected)
     return value

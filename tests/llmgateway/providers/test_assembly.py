@@ -32,7 +32,10 @@ def assembled(*steps: Sequence[Any]) -> tuple[list[Emission], Reply]:
 def test_a_call_is_emitted_once_it_has_a_name() -> None:
     """Some servers send the name behind the id, and arguments before either."""
     told, reply = assembled(
-        ("call", 0, "c1", ""), ("arguments", 0, "{"), ("call", 0, "", "ls"), ("arguments", 0, "}")
+        ("open_call", 0, "c1", ""),
+        ("add_arguments", 0, "{"),
+        ("open_call", 0, "", "ls"),
+        ("add_arguments", 0, "}"),
     )
     assert told == [
         ToolCallStartEmission("c1", "ls"),
@@ -44,7 +47,10 @@ def test_a_call_is_emitted_once_it_has_a_name() -> None:
 
 def test_calls_without_ids_or_with_the_same_get_ids_of_their_own() -> None:
     _, reply = assembled(
-        ("call", 0, "", "a"), ("call", 1, "", "b"), ("call", 2, "x", "c"), ("call", 3, "x", "d")
+        ("open_call", 0, "", "a"),
+        ("open_call", 1, "", "b"),
+        ("open_call", 2, "x", "c"),
+        ("open_call", 3, "x", "d"),
     )
     ids = [block.id for block in reply.blocks if isinstance(block, ToolCallBlock)]
     assert len(set(ids)) == 4
@@ -53,12 +59,12 @@ def test_calls_without_ids_or_with_the_same_get_ids_of_their_own() -> None:
 
 def test_blocks_keep_the_order_in_which_they_were_made() -> None:
     _, reply = assembled(
-        ("thinking", "a"),
+        ("add_thinking", "a"),
         ("sign", "s1"),
-        ("text", "b"),
-        ("call", 0, "c", "ls"),
-        ("thinking", "d"),
-        ("text", "e"),
+        ("add_text", "b"),
+        ("open_call", 0, "c", "ls"),
+        ("add_thinking", "d"),
+        ("add_text", "e"),
     )
     assert reply.blocks == (
         ThinkingBlock("a", "s1"),
@@ -72,7 +78,7 @@ def test_blocks_keep_the_order_in_which_they_were_made() -> None:
 def test_reasoning_blocks_are_kept_apart_by_their_signatures() -> None:
     _, reply = assembled(
         ("open_thinking",),
-        ("thinking", "a"),
+        ("add_thinking", "a"),
         ("sign", "s1"),
         ("open_thinking",),
         ("sign", "s2"),
@@ -82,4 +88,4 @@ def test_reasoning_blocks_are_kept_apart_by_their_signatures() -> None:
 
 
 def test_argument_text_of_an_unknown_call_is_let_go() -> None:
-    assert assembled(("arguments", 9, "{}"))[1].blocks == ()
+    assert assembled(("add_arguments", 9, "{}"))[1].blocks == ()
