@@ -56,7 +56,7 @@ async def test_interrupting_ends_the_turn_and_the_connection_at_once(
             started = await session.submit(({"type": "text", "text": "go"},))
             await http.was_asked.wait()
             began = monotonic()
-            session.interrupt(started.turn_id, "keep")
+            session.prompts.interrupt(started.turn_id, "keep")
             async with asyncio.timeout(5):
                 await http.hung_up.wait()
                 took_s.append(monotonic() - began)
@@ -88,7 +88,7 @@ async def test_usage_means_the_same_for_every_provider(on_stage: Any, api: str) 
     async with on_stage({api: [(Said(("ok",)), Spent(10, 5, cache_read=90), Ended())]}) as stage:
         session = await stage.session()
         await stage.ask(session, "hello")
-        usage = session.usage()
+        usage = session.gauge.usage()
     assert usage.source == "provider"
     assert usage.last_turn is not None
     assert (usage.last_turn.input, usage.last_turn.output, usage.last_turn.cache_read) == (10, 5, 90)
