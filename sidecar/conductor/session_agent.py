@@ -103,7 +103,7 @@ class SessionAgent:
 
     def take_back_queued(self) -> Sequence[Turn]:
         """Return the steered turns that have not entered the run, taken back from it."""
-        return [turn for turns in self._agent.withdraw() for turn in turns]
+        return [turn for turns in self._agent.take_back_queued() for turn in turns]
 
     def abort(self) -> None:
         """Stop the prompt that is answered now."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeAlias
+from typing import ParamSpec, TypeAlias
 
 from sidecar.runtime.contract import (
     FaultedEvent,
@@ -18,10 +18,19 @@ from sidecar.runtime.contract import (
     SnapshotEvent,
 )
 
-__all__ = ["RunEventHandler", "RunLedger", "SnapshotAccumulator", "Unsubscribe"]
+__all__ = ["RunEventHandler", "RunLedger", "SnapshotAccumulator", "Unsubscribe", "notify"]
+
+P = ParamSpec("P")
 
 Unsubscribe: TypeAlias = Callable[[], None]
 """Ends a subscription; may be called any number of times."""
+
+
+def notify(callback: Callable[P, object] | None, *args: P.args, **kwargs: P.kwargs) -> None:
+    """Call a host's *callback*, if there is one. Its ``Exception`` is swallowed: no run depends on it."""
+    if callback is not None:
+        with suppress(Exception):
+            callback(*args, **kwargs)
 
 
 class RunLedger:

@@ -1,4 +1,4 @@
-"""The one stateful layer of the runtime: an agent that carries out what the state machine asks for."""
+"""The agent, the one stateful layer of the runtime: it carries out the effects of the state machine."""
 
 from sidecar.runtime.conductor.agent import Agent, AgentEventHandler, create_agent
 from sidecar.runtime.conductor.deps import AgentDeps

@@ -1,4 +1,4 @@
-"""The agent a host drives: submit, subscribe, abort, snapshot, resume (seed 002).
+"""The agent of a host: submit, subscribe, abort, snapshot, resume.
 
 It holds the state of one conversation and the one task that moves it on. Use it from one event loop.
 """
@@ -13,9 +13,9 @@ from typing import TypeAlias
 from sidecar.llmgateway.contract import TextBlock, Turn, Usage, UserTurn
 from sidecar.runtime.cadence import RunMessages, initial_snapshot
 from sidecar.runtime.conductor.deps import AgentDeps
-from sidecar.runtime.conductor.drive import Drive
 from sidecar.runtime.conductor.errors import AgentBusyError, AgentIdleError, NothingStoredError
 from sidecar.runtime.conductor.journal import Journal, JournalWriter
+from sidecar.runtime.conductor.run_loop import RunLoop
 from sidecar.runtime.contract import AgentConfig, RunEventHandler, RunSnapshot, SubmitSignal
 from sidecar.runtime.ledger import RunLedger, Unsubscribe
 from sidecar.runtime.wire import is_blank
@@ -43,9 +43,9 @@ class Agent:
         self._run: asyncio.Task[RunSnapshot] | None = None
         session_id = self._deps.session_id or self._deps.new_id()
         first = initial_snapshot(session_id, config.model, run_id=self._deps.new_id())
-        keeper = JournalWriter(self._journal(session_id), self._deps.on_store_error)
-        self._drive = Drive(config, self._deps, self._ledger, keeper, first)
-        self._drive.keeper.begin(self._rest_with((), first))
+        journal = JournalWriter(self._journal(session_id), self._deps.on_store_error)
+        self._loop = RunLoop(config, self._deps, self._ledger, journal, first)
+        self._loop.journal.begin(self._rest_with((), first))
 
     @property
     def is_running(self) -> bool:
@@ -54,18 +54,17 @@ class Agent:
 
     def snapshot(self) -> RunSnapshot:
         """Return the state as it is now."""
-        return self._drive.snapshot
+        return self._loop.snapshot
 
     def subscribe(self, handler: AgentEventHandler) -> Unsubscribe:
-        """Tell *handler* every event from now on, and return how to stop that."""
+        """Call *handler* with every event from now on, and return how to stop that."""
         return self._ledger.subscribe(handler)
 
     async def submit(self, input: str | Sequence[Turn]) -> RunSnapshot:
         """Submit *input* and wait until the agent is at rest again.
 
         Prompts that come during a run are answered one by one, in order, and survive a fault of the one
-        before; all who wait get the same last snapshot. Who gives up waiting cancels nothing: the run goes
-        on.
+        before; every waiting caller gets the same last snapshot. Cancelling a caller does not cancel the run.
 
         Args:
             input: the new turns; a string is one user turn. None are needed where the host has put the
@@ -76,10 +75,17 @@ class Agent:
         """
         turns = (UserTurn((TextBlock(input),)),) if isinstance(input, str) else tuple(input)
         if self._run is None:
-            self._drive.follow_journal()
-        self._drive.feed(SubmitSignal(turns))
+            self._loop.follow_journal()
+        self._loop.feed(SubmitSignal(turns))
         if self._run is None:
-            self._run = asyncio.create_task(self._run_to_end())
+
+            async def run() -> RunSnapshot:
+                try:
+                    return await self._loop.run_to_end()
+                finally:
+                    self._run = None
+
+            self._run = asyncio.create_task(run())
         return await asyncio.shield(self._run)
 
     def steer(self, turns: Sequence[Turn]) -> None:
@@ -90,35 +96,29 @@ class Agent:
         """
         if not self.is_running:
             raise AgentIdleError
-        self._drive.feed(SubmitSignal(tuple(turns)))
-
-    async def _run_to_end(self) -> RunSnapshot:
-        try:
-            return await self._drive.to_end()
-        finally:
-            self._run = None
+        self._loop.feed(SubmitSignal(tuple(turns)))
 
     def abort(self) -> None:
         """End the prompt that is at work: its stream at once, its tools within the grace.
 
-        Prompts queued behind it are answered next; :meth:`withdraw` takes them back first. Without a run
-        this does nothing, now or later.
+        Prompts queued behind it are answered next, unless :meth:`take_back_queued` took them back. Without a
+        run this does nothing, now or later.
         """
         if self.is_running:
-            self._drive.abort()
+            self._loop.abort()
 
-    def withdraw(self) -> tuple[tuple[Turn, ...], ...]:
+    def take_back_queued(self) -> tuple[tuple[Turn, ...], ...]:
         """Take back the submits that were not let in yet, the oldest first."""
         queued = self.snapshot().queued
         if queued:
-            self._drive.show(replace(self.snapshot(), queued=()))
+            self._loop.show(replace(self.snapshot(), queued=()))
         return queued
 
     def configure(self, config: AgentConfig) -> None:
         """Go by *config* from the next prompt on. Raises AgentBusyError during a run."""
         self._must_rest("configure the agent")
-        self._drive.configure(config)
-        self._drive.snapshot = replace(self.snapshot(), model=config.model)
+        self._loop.configure(config)
+        self._loop.snapshot = replace(self.snapshot(), model=config.model)
 
     def set_history(self, messages: Sequence[Turn]) -> None:
         """Replace the conversation by *messages*, without blank assistant turns.
@@ -130,8 +130,8 @@ class Agent:
             AgentBusyError: during a run.
         """
         self._must_rest("replace the history")
-        self._drive.keeper.adopt(self._rest_with(messages, self.snapshot()))
-        self._drive.keeper.forget()
+        self._loop.journal.adopt(self._rest_with(messages, self.snapshot()))
+        self._loop.journal.forget()
 
     async def resume(self, session_id: str) -> RunSnapshot:
         """Take up the stored session *session_id*: its history, no usage yet, phase idle.
@@ -148,15 +148,15 @@ class Agent:
             raise NothingStoredError(session_id)
         turns = await journal.load()
         self._must_rest("resume a session")
-        self._drive.keeper = JournalWriter(journal, self._deps.on_store_error)
+        self._loop.journal = JournalWriter(journal, self._deps.on_store_error)
         state = replace(self.snapshot(), session_id=session_id, usage_total=Usage(0, 0))
-        self._drive.keeper.adopt(self._rest_with(turns, state))
+        self._loop.journal.adopt(self._rest_with(turns, state))
         return self.snapshot()
 
     def _rest_with(self, messages: Sequence[Turn], state: RunSnapshot) -> RunMessages:
         """Rest with *messages* as the history, and return it."""
         history = RunMessages.of(tuple(turn for turn in messages if not is_blank(turn)))
-        self._drive.snapshot = replace(
+        self._loop.snapshot = replace(
             state, phase="idle", messages=history, pending=(), error=None, stop=None, call_usage=None
         )
         return history
@@ -166,6 +166,6 @@ class Agent:
             return self._deps.journal
         return self._deps.store.journal(session_id)
 
-    def _must_rest(self, asked: str) -> None:
+    def _must_rest(self, action: str) -> None:
         if self.is_running:
-            raise AgentBusyError(asked)
+            raise AgentBusyError(action)

@@ -1,7 +1,7 @@
-"""The last guard before each model call: a history near the window is condensed first (R9 to R11).
+"""The last guard before each model call: a history near the window is condensed first.
 
-What is weighed is what is new since the last call. Where to cut, and into what, is ``runtime.memory``'s to
-say; nothing is changed here.
+Each call weighs only the turns since the last one. ``runtime.memory`` decides where to cut and writes the
+summary; this module changes nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.conversation.sequence import AppendOnlySeq
-from sidecar.llmgateway.contract import Conversation, ModelCard, ToolDescriptor, Turn
+from sidecar.llmgateway.contract import Conversation, ModelCard, Turn
 from sidecar.runtime.contract import AgentConfig, ModelInvoker
 from sidecar.runtime.memory import (
     IMAGE_CHARS,
@@ -25,17 +25,15 @@ from sidecar.runtime.memory import (
     turn_chars,
 )
 
-__all__ = ["Backstop", "CardLookup", "CompactionHandler"]
-
 CardLookup: TypeAlias = Callable[[str], ModelCard | None]
-"""Looks up what is known of a model. An exception ends the run in a fault; None means: never compact."""
+"""Returns the card of a model. An exception ends the run in a fault; None means: never compact."""
 
 CompactionHandler: TypeAlias = Callable[[LiveCompaction], None]
-"""Hears of a compaction that has just been made. Contract: what it raises is swallowed."""
+"""Called with a compaction that has just been made. Contract: an exception of it is swallowed."""
 
 
 class Backstop:
-    """The guard of one agent: keeps the weight of its history, so that a call adds only what is new."""
+    """The guard of one agent. It keeps the weight of the history, so that a call weighs new turns only."""
 
     def __init__(
         self, config: AgentConfig, invoke: ModelInvoker, get_card: CardLookup, marks: HostMarks
@@ -50,9 +48,9 @@ class Backstop:
     async def relieve(
         self, history: AppendOnlySeq[Turn], conversation: Conversation, cancel: CancelToken
     ) -> LiveCompaction | None:
-        """Return how to shorten *history* before *conversation* is sent, or None when it is to stay.
+        """Return how to shorten *history* before *conversation* is sent, or None to leave it.
 
-        It is to stay when the model has no card, when that is not due, and when it would not help.
+        None when the model has no card, when no compaction is due, and when it would not help.
 
         Raises:
             CancelledByToken: *cancel* fired while the distiller was at work.
@@ -60,7 +58,7 @@ class Backstop:
         card = self._get_card(self._config.model)
         if card is None:
             return None
-        tokens, overhead = self._tokens(history), _overhead_tokens(conversation)
+        tokens, overhead = self._weigh(history), overhead_tokens(conversation)
         policy = self._config.compaction
         if not is_due(tokens + overhead, card, policy):
             return None
@@ -70,7 +68,7 @@ class Backstop:
             return None
         return await compact_live(turns, plan, self._invoke, model=card, cancel=cancel, marks=self._marks)
 
-    def _tokens(self, history: AppendOnlySeq[Turn]) -> int:
+    def _weigh(self, history: AppendOnlySeq[Turn]) -> int:
         added = history.since(self._weighed)
         if added is None:
             added, self._n_chars = tuple(history), 0
@@ -79,11 +77,9 @@ class Backstop:
         return tokens_of(self._n_chars, len(history))
 
 
-def _overhead_tokens(conversation: Conversation) -> int:
-    """Return what the system prompt and the tools take of the window (failure B-R17)."""
-    tools = sum(map(_tool_chars, conversation.tools or ()))
-    return tokens_of(len(conversation.system or "") + tools, 0)
-
-
-def _tool_chars(tool: ToolDescriptor) -> int:
-    return len(tool.name) + len(tool.description) + len(serialize(tool.parameters))
+def overhead_tokens(conversation: Conversation) -> int:
+    """Return the tokens of the window that the system prompt and the tools take."""
+    n_chars = len(conversation.system or "")
+    for tool in conversation.tools or ():
+        n_chars += len(tool.name) + len(tool.description) + len(serialize(tool.parameters))
+    return tokens_of(n_chars, 0)

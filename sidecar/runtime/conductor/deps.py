@@ -1,4 +1,4 @@
-"""What an agent is given from outside, and the defaults that stand in. Nothing here runs."""
+"""The collaborators of an agent, and their defaults. Nothing here runs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,9 @@ from sidecar.runtime.dispatch import DEFAULT_GRACE_S
 from sidecar.runtime.ledger import RunLedger
 from sidecar.runtime.memory import HostMarks
 
-__all__ = ["AgentDeps", "RoomMaker", "catalog_card", "gateway_invoker"]
-
 RoomMaker: TypeAlias = Callable[[], Coroutine[object, object, None]]
 """Called before each model call, when the journal holds the whole conversation. It may move the journal to a
 shorter one, and the agent follows. An exception ends the run in a fault."""
-
-
-def _new_id() -> str:
-    return uuid4().hex
 
 
 def catalog_card(model_id: str) -> ModelCard | None:
@@ -47,22 +41,23 @@ def gateway_invoker(model_id: str) -> ModelInvoker:
 
 @dataclass(frozen=True, slots=True)
 class AgentDeps:
-    """What an agent works with; every field has a default.
+    """The collaborators of an agent; every field has a default.
 
     Attributes:
         invoke_model: how to call the model; the gateway unless given.
         store: where sessions are kept; the agent asks it for the journal of its session.
-        ledger: who hears of the run; a ledger of the agent's own unless given.
+        ledger: publishes the events of the run; a ledger of the agent's own unless given.
         journal: where this session is kept; it goes before *store*.
         session_id: the session's id; a new id unless given.
-        get_card: what is known of a model; the gateway's catalogue unless given. None means: never compact.
+        get_card: returns the card of a model; from the gateway's catalogue unless given. Without a card
+            no compaction happens.
         new_id: makes the ids of runs and sessions.
         abort_grace_s: seconds that a tool or stream gets to end by itself after an abort.
-        on_usage: hears the usage of each model call once, when the call is over.
+        on_usage: called once with the usage of each model call, when the call is over.
         make_room: shortens the history before a model call in the host's own way; see :data:`RoomMaker`.
-        marks: how texts begin that the host wrote under the user's role.
-        on_compaction: hears of each compaction that the agent itself made, where the host had made no room.
-        on_store_error: hears that storing fails, once until it works again.
+        marks: the beginnings of texts that the host wrote under the user's role.
+        on_compaction: called after each compaction by the agent itself, where the host had made no room.
+        on_store_error: called when storing fails, once until it works again.
     """
 
     invoke_model: ModelInvoker | None = None
@@ -71,7 +66,7 @@ class AgentDeps:
     journal: Journal | None = None
     session_id: str | None = None
     get_card: CardLookup = catalog_card
-    new_id: Callable[[], str] = _new_id
+    new_id: Callable[[], str] = lambda: uuid4().hex
     abort_grace_s: float = DEFAULT_GRACE_S
     make_room: RoomMaker | None = None
     marks: HostMarks = field(default_factory=HostMarks)

@@ -1,4 +1,4 @@
-"""What a caller of an agent may have to handle."""
+"""The errors that an agent raises."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["AgentBusyError", "AgentIdleError", "NothingStoredError"]
 
 
 class AgentIdleError(SidecarError):
-    """There is no run, and what was asked needs one."""
+    """The call needs a run, and there is none."""
 
     kind: ClassVar[str] = "notSteerable"
 
@@ -19,13 +19,13 @@ class AgentIdleError(SidecarError):
 
 
 class AgentBusyError(SidecarError):
-    """The agent is at work, and what was asked needs it at rest."""
+    """The call needs the agent at rest, and a run is under way."""
 
     kind: ClassVar[str] = "busy"
     retryable: ClassVar[bool] = True
 
-    def __init__(self, asked: str) -> None:
-        super().__init__(f"cannot {asked} during a run", hint="await its end, or abort it, then retry")
+    def __init__(self, action: str) -> None:
+        super().__init__(f"cannot {action} during a run", hint="await its end, or abort it, then retry")
 
 
 class NothingStoredError(SidecarError):

@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 from sidecar.conversation.sequence import AppendOnlySeq
 from sidecar.llmgateway.contract import Turn
 from sidecar.runtime.cadence import RunMessages
-from sidecar.runtime.conductor.hooks import tell
+from sidecar.runtime.ledger import notify
 from sidecar.runtime.wire import is_blank
 
 StoreErrorHandler: TypeAlias = Callable[[Exception], None]
@@ -83,7 +83,7 @@ class MemoryJournal:
 
 
 class JournalWriter:
-    """Keeps a run and its journal equal: writes the new turns, and follows a journal that its host has moved.
+    """Keeps a run and its journal equal: writes new turns, and follows a journal that the host moved.
 
     Without a journal there is nothing to keep.
     """
@@ -120,35 +120,29 @@ class JournalWriter:
         added, self._seen = turns.since(self._seen), turns
         if added == ():
             return None
-        said = [turn for turn in (turns if added is None else added) if not is_blank(turn)]
-        moved = RunMessages.of(tuple(said)) if added is None else history.with_turns(said)
+        followed = [turn for turn in (turns if added is None else added) if not is_blank(turn)]
+        moved = RunMessages.of(tuple(followed)) if added is None else history.with_turns(followed)
         self._stored = moved.finished
         return moved
 
-    async def keep(self, messages: Sequence[Turn]) -> None:
+    async def store(self, messages: Sequence[Turn]) -> None:
         """Write the finished turns of *messages*: the new ones, or all of them as a branch after a cut."""
         if self._journal is None:
             return
         finished = RunMessages.of(messages).finished
         try:
-            await self._write(self._journal, finished)
+            added = None if self._stored is None else finished.since(self._stored)
+            turns = tuple(turn for turn in (finished if added is None else added) if not is_blank(turn))
+            if added is None:
+                await self._journal.branch(turns)
+            elif turns:
+                await self._journal.record(turns)
         except Exception as error:
             # Advisory: the run goes on, and the turns are written with the next ones.
-            self._report(error)
+            if not self._is_failing:
+                notify(self._on_error, error)
+            self._is_failing = True
         else:
             self._stored = finished
             self._seen = self._journal.turns
             self._is_failing = False
-
-    async def _write(self, journal: Journal, finished: AppendOnlySeq[Turn]) -> None:
-        added = None if self._stored is None else finished.since(self._stored)
-        turns = tuple(turn for turn in (finished if added is None else added) if not is_blank(turn))
-        if added is None:
-            await journal.branch(turns)
-        elif turns:
-            await journal.record(turns)
-
-    def _report(self, error: Exception) -> None:
-        if not self._is_failing:
-            self._is_failing = True
-            tell(self._on_error, error)

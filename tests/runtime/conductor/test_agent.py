@@ -269,8 +269,8 @@ class TestSteering:
         await stage.reach(lambda now: now.phase == "streaming")
         second = stage.submit("2")
         await stage.reach(lambda now: now.queued)
-        assert stage.agent.withdraw() == ((user("2"),),)
-        assert stage.agent.withdraw() == ()
+        assert stage.agent.take_back_queued() == ((user("2"),),)
+        assert stage.agent.take_back_queued() == ()
         assert stage.kinds[-2:] == ["snapshot", "snapshot"]
         stage.model.gate("go").set()
         assert (await second).messages == (user("1"), assistant("one"))

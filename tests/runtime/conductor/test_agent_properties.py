@@ -116,7 +116,7 @@ async def play(stage: Stage, deeds: Sequence[Deed]) -> tuple[list[Turn], list[Tu
         elif deed == "abort":
             stage.agent.abort()
         elif deed == "withdraw":
-            withdrawn += [turn for waiting in stage.agent.withdraw() for turn in waiting]
+            withdrawn += [turn for waiting in stage.agent.take_back_queued() for turn in waiting]
         elif deed == "give up" and runs:
             runs[-1].cancel()
         await asyncio.sleep(0)

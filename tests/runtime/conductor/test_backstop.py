@@ -264,4 +264,4 @@ async def test_the_weight_follows_a_history_that_grows_or_is_replaced() -> None:
     backstop = Backstop(AgentConfig(model="m"), Distiller(), lambda model_id: CARD, HostMarks())
     history: AppendOnlySeq[Turn] = AppendOnlySeq(chat(3))
     for step in (history, history.extended(chat(5)), AppendOnlySeq[Turn](chat(2)), history):
-        assert backstop._tokens(step) == live_tokens(tuple(step))
+        assert backstop._weigh(step) == live_tokens(tuple(step))

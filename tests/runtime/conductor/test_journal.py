@@ -46,8 +46,8 @@ async def test_only_what_is_new_is_written() -> None:
     keep.adopt(history)
     for turn in (A, B, C):
         history = history.with_turns((turn,))
-        await keep.keep(history)
-        await keep.keep(history)
+        await keep.store(history)
+        await keep.store(history)
     assert (journal.branches, journal.n_calls) == ([(A, B, C)], 3)
 
 
@@ -55,7 +55,7 @@ async def test_an_open_turn_waits_until_it_is_finished() -> None:
     journal = Flaky()
     keep, history = keeper(journal), RunMessages.of(())
     keep.adopt(history)
-    await keep.keep(history.with_turns((A,)).with_open(Draft()))
+    await keep.store(history.with_turns((A,)).with_open(Draft()))
     assert journal.branches == [(A,)]
 
 
@@ -64,9 +64,9 @@ async def test_b_r5_a_blank_turn_is_never_stored() -> None:
     keep, history = keeper(journal), RunMessages.of(())
     keep.adopt(history)
     history = history.with_turns((A, BLANK))
-    await keep.keep(history)
-    await keep.keep(history.with_turns((BLANK,)))
-    await keep.keep(RunMessages.of((BLANK, B)))
+    await keep.store(history)
+    await keep.store(history.with_turns((BLANK,)))
+    await keep.store(RunMessages.of((BLANK, B)))
     assert (journal.branches, journal.n_calls) == ([(A,), (B,)], 2)
 
 
@@ -74,14 +74,14 @@ async def test_a_history_that_did_not_grow_out_of_the_stored_one_is_a_branch() -
     journal = Flaky()
     keep, history = keeper(journal), RunMessages.of((A, B))
     keep.adopt(history)
-    await keep.keep(RunMessages.of((C, B)))
-    await keep.keep(history)
+    await keep.store(RunMessages.of((C, B)))
+    await keep.store(history)
     assert journal.branches == [(), (C, B), (A, B)]
 
 
 async def test_an_unknown_journal_gets_a_branch_also_of_nothing() -> None:
     journal = Flaky()
-    await keeper(journal).keep(())
+    await keeper(journal).store(())
     assert journal.branches == [(), ()]
 
 
@@ -92,10 +92,10 @@ async def test_what_could_not_be_written_goes_with_the_next_write() -> None:
     journal.fails = True
     for turn in (A, B):
         history = history.with_turns((turn,))
-        await keep.keep(history)
+        await keep.store(history)
     assert (journal.branches, [str(error) for error in errors]) == ([()], ["disk full"])
     journal.fails = False
-    await keep.keep(history.with_turns((C,)))
+    await keep.store(history.with_turns((C,)))
     assert journal.branches == [(A, B, C)]
 
 
@@ -103,9 +103,9 @@ async def test_a_branch_that_failed_is_tried_again() -> None:
     journal = Flaky()
     keep = keeper(journal)
     journal.fails = True
-    await keep.keep((A,))
+    await keep.store((A,))
     journal.fails = False
-    await keep.keep((A, B))
+    await keep.store((A, B))
     assert journal.branches == [(), (A, B)]
 
 
@@ -116,7 +116,7 @@ async def test_each_outage_is_reported_once() -> None:
     for fails, turn in ((True, A), (True, B), (False, C), (True, D)):
         journal.fails = fails
         history = history.with_turns((turn,))
-        await keep.keep(history)
+        await keep.store(history)
     assert len(errors) == 2
 
 
@@ -125,4 +125,4 @@ async def test_nobody_needs_to_hear_of_errors_or_have_a_journal(journal: Flaky |
     keep = keeper(journal)
     if journal is not None:
         journal.fails = True
-    await keep.keep((A,))
+    await keep.store((A,))

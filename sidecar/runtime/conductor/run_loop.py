@@ -1,7 +1,7 @@
-"""The heartbeat of a run: carries out what the reducer asks for, and feeds it what comes of that.
+"""The loop of a run: it carries out the effects of the reducer, and feeds the results back as signals.
 
-One model stream or one round of tools at a time, each in tasks that are awaited here. Whatever raises,
-refuses to end or stalls ends the run in a fault, never in silence (failure B-R10). It decides nothing itself.
+One model stream or one round of tools runs at a time, each in tasks that are awaited here. A step that
+raises, refuses to end or stalls ends the run in a fault, never in silence. The loop itself decides nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from sidecar._internal.errors import bug
 from sidecar.runtime.cadence import RunMessages, Transition, cadence, replace_history, start_tools
 from sidecar.runtime.conductor.backstop import Backstop
 from sidecar.runtime.conductor.deps import AgentDeps, gateway_invoker
-from sidecar.runtime.conductor.hooks import tell
 from sidecar.runtime.conductor.journal import JournalWriter
 from sidecar.runtime.contract import (
     DEFAULT_MAX_TURNS,
@@ -45,20 +44,18 @@ from sidecar.runtime.contract import (
     ToolSettledSignal,
 )
 from sidecar.runtime.dispatch import Scheduler, create_scheduler
-from sidecar.runtime.ledger import RunLedger
+from sidecar.runtime.ledger import RunLedger, notify
 from sidecar.runtime.turn import drive_turn
-
-__all__ = ["Drive"]
 
 T = TypeVar("T")
 
 _Work: TypeAlias = InvokeModelEffect | tuple[ToolCall, ...]
-"""What takes time: one model call, or one round of tools."""
+"""An effect that takes time: one model call, or one round of tools."""
 
 _AT_REST = frozenset({"idle", "settled", "faulted"})
 
 
-class Drive:
+class RunLoop:
     """The live state of one agent, and the effects that are still to be carried out."""
 
     def __init__(
@@ -66,10 +63,10 @@ class Drive:
         config: AgentConfig,
         deps: AgentDeps,
         ledger: RunLedger,
-        keeper: JournalWriter,
+        journal: JournalWriter,
         snapshot: RunSnapshot,
     ) -> None:
-        self.keeper = keeper
+        self.journal = journal
         self.snapshot = snapshot
         self._deps = deps
         self._ledger = ledger
@@ -86,27 +83,29 @@ class Drive:
         self._backstop = Backstop(config, self._invoke, self._deps.get_card, self._deps.marks)
         self._scheduler: Scheduler | None = None
         if config.tools is not None:
+
+            def show_started(calls: Sequence[ToolCall]) -> None:
+                self.show(start_tools(self.snapshot, frozenset(call.id for call in calls)))
+
             grace_s = self._deps.abort_grace_s
-            self._scheduler = create_scheduler(
-                config.tools.runner, grace_s=grace_s, on_start=self._note_started
-            )
+            self._scheduler = create_scheduler(config.tools.runner, grace_s=grace_s, on_start=show_started)
 
     def follow_journal(self) -> None:
         """Go on from the journal's turns where the host has moved them while the run was at rest."""
-        moved = self.keeper.follow(RunMessages.of(self.snapshot.messages))
+        moved = self.journal.follow(RunMessages.of(self.snapshot.messages))
         if moved is not None:
             self.snapshot = replace(self.snapshot, messages=moved)
 
     def abort(self) -> None:
-        """End the prompt that is at work; one that is only queued is not touched (failure B-R20)."""
+        """End the prompt that is at work; one that is only queued is not touched."""
         self._token.cancel("the run was aborted")
 
     def feed(self, signal: Signal) -> None:
-        """Take one step, and tell at once what can be told at once."""
+        """Take one step of the state machine, and publish its leading events."""
         try:
             transition = self._step(self.snapshot, signal)
         except Exception as error:
-            transition = _broken(self.snapshot, error)
+            transition = end_after_raise(self.snapshot, error)
         self._take(transition)
 
     def _take(self, transition: Transition) -> None:
@@ -114,7 +113,7 @@ class Drive:
         self._effects.extend(transition.effects)
         self._publish_leading()
 
-    async def to_end(self) -> RunSnapshot:
+    async def run_to_end(self) -> RunSnapshot:
         """Go on until the run is at rest and nothing is left to do; return how it ended."""
         try:
             while await self._advance():
@@ -125,7 +124,7 @@ class Drive:
         return self.snapshot
 
     async def _advance(self) -> bool:
-        """Do what is asked for next, and say whether there may be more."""
+        """Carry out the next effects. Returns whether there may be more."""
         work = await self._carry_out()
         if self.snapshot.phase in _AT_REST:
             return False
@@ -134,19 +133,25 @@ class Drive:
         elif work is None:
             self._fault("invalid_state", "the run stalled: nothing is left that could move it")
         else:
-            await self._do(work)
+            try:
+                await (
+                    self._call_model(work) if isinstance(work, InvokeModelEffect) else self._run_tools(work)
+                )
+            except Exception as error:
+                # An exception that nothing above foresaw must still end the run and free its callers.
+                self._fault("invalid_state", describe_error(error), error)
         return True
 
     async def _carry_out(self) -> _Work | None:
-        """Publish and persist in order; return the work that was asked for meanwhile, if any.
+        """Publish and persist in order; return the work among the effects, if any.
 
-        A persist leaves the queue when it is done: what comes after it is never told before.
+        A persist leaves the queue when it is done, so no later event is published before it.
         """
         work: _Work | None = None
         while self._effects:
             match self._effects[0]:
                 case PersistEffect(snapshot=snapshot):
-                    await self.keeper.keep(snapshot.messages)
+                    await self.journal.store(snapshot.messages)
                 case RunToolEffect(call=call):
                     work = (*work, call) if isinstance(work, tuple) else (call,)
                 case InvokeModelEffect() as invocation:
@@ -168,49 +173,39 @@ class Drive:
                 self._n_calls = 0
             self._ledger.publish(effect.event)
 
-    async def _do(self, work: _Work) -> None:
-        try:
-            if isinstance(work, InvokeModelEffect):
-                await self._call_model(work)
-            else:
-                await self._run_tools(work)
-        except Exception as error:
-            # What nothing above foresaw must still end the run and free those who wait for it.
-            self._fault("invalid_state", _said_by(error), error)
-
     async def _call_model(self, invocation: InvokeModelEffect) -> None:
         self._n_calls += 1
         limit = DEFAULT_MAX_TURNS if self._config.max_turns is None else self._config.max_turns
         if self._n_calls > limit:
             self._fault("turn_budget", f"the run may make {limit} model calls and needs another")
             return
-        await self.keeper.keep(self.snapshot.messages)
-        roomy = await self._made_room(invocation)
-        relieved = await self._relieved(roomy) if roomy is not None else None
+        await self.journal.store(self.snapshot.messages)
+        roomy = await self._make_room(invocation)
+        relieved = await self._relieve(roomy) if roomy is not None else None
         if relieved is not None:
-            await self._owned(self._stream(relieved), "model_failed")
+            await self._run_cancellable(self._stream(relieved), "model_failed")
 
-    async def _made_room(self, invocation: InvokeModelEffect) -> InvokeModelEffect | None:
-        """Return the call to make, over what the host has made of the history; None when the run is over."""
+    async def _make_room(self, invocation: InvokeModelEffect) -> InvokeModelEffect | None:
+        """Let the host shorten the history. Returns the call over it, None when the run is over."""
         if self._deps.make_room is None:
             return invocation
-        await self._owned(self._deps.make_room(), "compaction_failed")
+        await self._run_cancellable(self._deps.make_room(), "compaction_failed")
         is_over = bool(self._effects) or self._token.cancelled
-        moved = None if is_over else self.keeper.follow(RunMessages.of(self.snapshot.messages))
+        moved = None if is_over else self.journal.follow(RunMessages.of(self.snapshot.messages))
         if moved is None:
             return self._unless_over(invocation)
         self._take(replace_history(self._config, self.snapshot, moved))
         return await self._next_call()
 
-    async def _relieved(self, invocation: InvokeModelEffect) -> InvokeModelEffect | None:
-        """Return the call to make, over a shorter history if that was due; None when the run is over."""
+    async def _relieve(self, invocation: InvokeModelEffect) -> InvokeModelEffect | None:
+        """Compact if that is due. Returns the call over the history, None when the run is over."""
         history = RunMessages.of(self.snapshot.messages).finished
         relief = self._backstop.relieve(history, invocation.conversation, self._token)
-        compaction = await self._owned(relief, "compaction_failed")
+        compaction = await self._run_cancellable(relief, "compaction_failed")
         if compaction is None:
             return self._unless_over(invocation)
         self.feed(CompactedSignal(compaction.summary, compaction.cut))
-        tell(self._deps.on_compaction, compaction)
+        notify(self._deps.on_compaction, compaction)
         return await self._next_call()
 
     def _unless_over(self, invocation: InvokeModelEffect) -> InvokeModelEffect | None:
@@ -221,7 +216,7 @@ class Drive:
         return work if isinstance(work, InvokeModelEffect) else None
 
     async def _stream(self, invocation: InvokeModelEffect) -> None:
-        """Feed what the model streams, until the stream or the run is over."""
+        """Feed the signals of the model, until the stream or the run is over."""
         token, usage = self._token, None
         channel = self._invoke(invocation.conversation, replace(invocation.options, cancel=token))
         try:
@@ -235,7 +230,7 @@ class Drive:
                         break
         finally:
             if usage is not None:
-                tell(self._deps.on_usage, usage)
+                notify(self._deps.on_usage, usage)
 
     async def _run_tools(self, calls: tuple[ToolCall, ...]) -> None:
         if self._scheduler is None:
@@ -250,22 +245,15 @@ class Drive:
                 else:
                     self.feed(outcome)
         if late:
-            self._abort_after(late)
-
-    def _abort_after(self, late: Sequence[ToolSettledSignal]) -> None:
-        """Abort with the last words of the tools on record, and let no queued prompt in before that."""
-        queued = self.snapshot.queued
-        self.snapshot = replace(self.snapshot, queued=())
-        signals: list[Signal] = [*late, AbortSignalInput(), *map(SubmitSignal, queued)]
-        for signal in signals:
-            self.feed(signal)
-
-    def _note_started(self, calls: Sequence[ToolCall]) -> None:
-        """Show the tools that the scheduler is starting as running."""
-        self.show(start_tools(self.snapshot, frozenset(call.id for call in calls)))
+            # The last results of the tools go on record first; queued prompts are let in after the abort.
+            queued = self.snapshot.queued
+            self.snapshot = replace(self.snapshot, queued=())
+            signals: list[Signal] = [*late, AbortSignalInput(), *map(SubmitSignal, queued)]
+            for signal in signals:
+                self.feed(signal)
 
     def show(self, snapshot: RunSnapshot) -> None:
-        """Go on from *snapshot*, which no signal led to, and tell it."""
+        """Go on from *snapshot*, which no signal led to, and publish it."""
         self.snapshot = snapshot
         self._effects.append(PublishEffect(SnapshotEvent(snapshot)))
         self._publish_leading()
@@ -273,11 +261,11 @@ class Drive:
     def _fault(self, kind: RunErrorKind, message: str, cause: BaseException | None = None) -> None:
         self.feed(FaultSignal(RunError(kind, message, cause)))
 
-    async def _owned(self, work: Coroutine[object, object, T], kind: RunErrorKind) -> T | None:
+    async def _run_cancellable(self, work: Coroutine[object, object, T], kind: RunErrorKind) -> T | None:
         """Run *work* in a task of its own, so that an abort can end it wherever it waits.
 
         Returns:
-            What it came to; None after an abort, and after an exception, which faults the run with *kind*.
+            The result; None after an abort, and after an exception, which faults the run with *kind*.
         """
         if self._token.cancelled:
             work.close()
@@ -291,16 +279,16 @@ class Drive:
         error = task.exception()
         if error is None:
             return task.result()
-        self._fault(kind, _said_by(error), error)
+        self._fault(kind, describe_error(error), error)
         return None
 
 
-def _said_by(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def _broken(state: RunSnapshot, cause: Exception) -> Transition:
-    """End a run whose step raised, without another step: that might raise as well."""
-    error = RunError("invalid_state", f"a step of the run failed: {_said_by(cause)}", cause)
+def end_after_raise(state: RunSnapshot, cause: Exception) -> Transition:
+    """End a run after a step that raised, without another step, for that might raise as well."""
+    error = RunError("invalid_state", f"a step of the run failed: {describe_error(cause)}", cause)
     done = replace(state, phase="faulted", pending=(), error=error)
     return Transition(done, (PersistEffect(done), PublishEffect(FaultedEvent(error, done))))
