@@ -25,7 +25,7 @@ async def test_a_cancel_before_is_noticed_and_twice_is_once() -> None:
         await asyncio.gather(first, second)
 
 
-async def test_afterwards_nobody_listens() -> None:
+async def test_afterwards_there_is_no_listener() -> None:
     cancel = CancelToken()
     with cancel_future(cancel) as cancelled:
         pass

@@ -45,7 +45,7 @@ def test_a_first_cancel_without_reason_keeps_none() -> None:
     assert token.reason is None
 
 
-def test_listeners_hear_once_in_order() -> None:
+def test_listeners_are_called_once_in_order() -> None:
     token, heard = CancelToken(), list[str]()
     token.add_callback(lambda: heard.append("a"))
     token.add_callback(lambda: heard.append("b"))
@@ -54,7 +54,7 @@ def test_listeners_hear_once_in_order() -> None:
     assert heard == ["a", "b"]
 
 
-def test_an_exception_of_one_listener_keeps_nobody_else_from_hearing() -> None:
+def test_an_exception_of_one_listener_does_not_prevent_the_other_calls() -> None:
     token, heard = CancelToken(), list[str]()
     token.add_callback(boom)
     token.add_callback(lambda: heard.append("after"))
@@ -71,7 +71,7 @@ def test_a_base_exception_is_not_swallowed() -> None:
     assert token.cancelled
 
 
-def test_a_listener_added_while_listeners_are_told_is_told_at_once() -> None:
+def test_a_listener_added_during_the_calls_is_called_at_once() -> None:
     token, heard = CancelToken(), list[str]()
 
     def add_another() -> None:
@@ -82,7 +82,7 @@ def test_a_listener_added_while_listeners_are_told_is_told_at_once() -> None:
     assert heard == ["late"]
 
 
-def test_a_listener_on_a_cancelled_token_is_told_at_once() -> None:
+def test_a_listener_on_a_cancelled_token_is_called_at_once() -> None:
     token, heard = CancelToken(), list[str]()
     token.cancel()
     dispose = token.add_callback(lambda: heard.append("now"))
@@ -96,7 +96,7 @@ def test_a_callback_error_is_swallowed_on_a_cancelled_token_too() -> None:
     token.add_callback(boom)
 
 
-def test_a_disposed_listener_hears_nothing() -> None:
+def test_a_disposed_listener_is_not_called() -> None:
     token, heard = CancelToken(), list[str]()
     dispose = token.add_callback(lambda: heard.append("gone"))
     dispose()
@@ -189,7 +189,7 @@ def test_a_child_with_listeners_is_held_by_its_parent() -> None:
     assert sorted(heard) == ["child", "grandchild"]
 
 
-def test_a_child_held_by_someone_is_told_without_listeners() -> None:
+def test_a_child_with_an_owner_is_cancelled_without_listeners() -> None:
     root = CancelToken()
     child = root.child()
     gc.collect()

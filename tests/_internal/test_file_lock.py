@@ -49,7 +49,7 @@ def test_a_holder_that_is_killed_holds_nothing(tmp_path: Path) -> None:
         lock.release()
 
 
-def test_nobody_has_signed_a_new_lock(tmp_path: Path) -> None:
+def test_a_new_lock_has_no_holder(tmp_path: Path) -> None:
     lock = FileLock(tmp_path / "lock")
     assert lock.read_holder() is None
     lock.release()

@@ -56,7 +56,7 @@ def test_a_secret_is_masked(text: str, masked: str) -> None:
         "sk-short",
     ],
 )
-def test_what_is_no_secret_stays(text: str) -> None:
+def test_other_text_stays(text: str) -> None:
     check(text, text)
 
 

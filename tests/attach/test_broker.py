@@ -82,12 +82,12 @@ class Client:
 
     async def echo(self, data: bytes) -> bytes:
         await self.send(data)
-        return await self.heard()
+        return await self.received()
 
     async def send(self, data: bytes) -> None:
         await self._loop.sock_sendall(self._connection, data)
 
-    async def heard(self) -> bytes:
+    async def received(self) -> bytes:
         """Return what comes next, nothing at the end."""
         try:
             return await self._loop.sock_recv(self._connection, 100)
@@ -135,15 +135,15 @@ async def test_a_face_that_fails_ends_its_own_connection_alone(
         client.leave()
 
 
-async def test_a_shim_is_told_how_its_client_ended(share: Callable[..., Shared]) -> None:
+async def test_a_shim_gets_the_exit_code_of_its_client(share: Callable[..., Shared]) -> None:
     shim = await share().client()
     assert await shim.echo(HELLO + b"x") == b"x"
     assert await shim.echo(b"exit") == b"\x000"
-    assert await shim.heard() == b""
+    assert await shim.received() == b""
     shim.leave()
 
 
-async def test_the_end_of_the_daemon_is_told_and_no_shim_takes_it_for_its_own(
+async def test_the_end_of_the_daemon_is_announced_and_no_shim_takes_it_for_its_own(
     share: Callable[..., Shared],
 ) -> None:
     shared, lifetime = share(), Lifetime()
@@ -157,15 +157,15 @@ async def test_the_end_of_the_daemon_is_told_and_no_shim_takes_it_for_its_own(
     assert await shim.echo(HELLO + b"x") == b"x"
     assert await other.echo(b"y") == b"y"
     lifetime.stop("SIGTERM", 0)
-    assert (await shim.heard(), await other.heard()) == (b"SIGTERM", b"SIGTERM")
-    assert (await shim.heard(), await other.heard()) == (b"", b"")
+    assert (await shim.received(), await other.received()) == (b"SIGTERM", b"SIGTERM")
+    assert (await shim.received(), await other.received()) == (b"", b"")
     assert (await serving, settled) == (0, ["settled"])
     assert list(shared.paths.folder.iterdir()) == []
     for client in (shim, other):
         client.leave()
 
 
-async def test_nobody_for_the_idle_time_is_the_end(share: Callable[..., Shared]) -> None:
+async def test_no_client_for_the_idle_time_is_the_end(share: Callable[..., Shared]) -> None:
     shared = share(0.01)
     assert await shared.broker.wait_ended() == ExitReason("no client for 0.01 s", 0)
     assert not shared.paths.socket.exists()

@@ -207,7 +207,7 @@ def test_an_editor_and_its_panel_share_one_live_session(pair: Pair) -> None:
     what_is_typed_is_read(pair)
     an_answer_in_the_panel_lets_the_edit_land_in_the_editor(pair)
     an_answer_in_the_editor_takes_the_question_from_the_panel(pair)
-    both_are_told_what_is_stale(pair)
+    both_are_notified_of_stale_files(pair)
     a_compaction_restores_what_is_typed_and_watched(pair)
     the_panel_leaves_and_the_editor_stays(pair)
 
@@ -245,7 +245,7 @@ def an_answer_in_the_editor_takes_the_question_from_the_panel(pair: Pair) -> Non
     assert panel.result(running)["stopReason"] == "end_turn"
 
 
-def both_are_told_what_is_stale(pair: Pair) -> None:
+def both_are_notified_of_stale_files(pair: Pair) -> None:
     pair.type("def main():\n    return 'typed again'\n")
     pair.hints(pair.main, ["changed since the model read it"])
     (pair.project / "other.py").write_text("x = 2\n")

@@ -199,7 +199,7 @@ TALKER = {"scripted": [[{"text": ANSWER, "deltas": 500}]] * (2 * N_TURNS), "cont
 MOST_TURN_RATIO = 3.0
 
 
-def test_who_never_reads_costs_a_session_nothing_and_is_told_what_it_missed(
+def test_a_client_that_never_reads_costs_a_session_nothing_and_gets_its_gap(
     paths: DaemonPaths, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two sessions take turns; one of them is followed by a client that does not read."""
@@ -228,7 +228,7 @@ def test_who_never_reads_costs_a_session_nothing_and_is_told_what_it_missed(
         wire.socket.close()
 
 
-def test_what_waits_for_a_client_that_does_not_read_is_told_until_it_has_read(
+def test_the_queue_of_a_client_that_does_not_read_is_shown_until_it_has_read(
     paths: DaemonPaths, calm: Wire
 ) -> None:
     first, n = 10**6, 30_000

@@ -43,11 +43,11 @@ def held(paths: DaemonPaths) -> Iterator[DaemonPaths]:
     lock.release()
 
 
-def test_where_nothing_was_written_none_answers(paths: DaemonPaths) -> None:
+def test_without_a_file_no_daemon_answers(paths: DaemonPaths) -> None:
     assert connect(paths) is None
 
 
-def test_what_a_dead_daemon_has_left_is_not_believed(paths: DaemonPaths) -> None:
+def test_the_file_of_a_dead_daemon_is_not_trusted(paths: DaemonPaths) -> None:
     """Its port may be somebody else's by now."""
     with bind_loopback("127.0.0.1:0") as port:
         port.listen()
@@ -56,7 +56,7 @@ def test_what_a_dead_daemon_has_left_is_not_believed(paths: DaemonPaths) -> None
         assert not is_answering(paths)
 
 
-def test_a_daemon_that_lives_is_told_its_token_first(held: DaemonPaths) -> None:
+def test_a_living_daemon_gets_its_token_first(held: DaemonPaths) -> None:
     with bind_loopback("127.0.0.1:0") as port:
         port.listen()
         write_tcp_file(held.tcp, port, "token")
@@ -74,7 +74,7 @@ def test_a_port_that_is_closed_is_no_daemon(held: DaemonPaths) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"host": "127.0.0.1"}'])
-def test_a_file_that_says_nothing_is_told(held: DaemonPaths, text: str) -> None:
+def test_an_unreadable_file_is_an_error(held: DaemonPaths, text: str) -> None:
     held.tcp.write_text(text)
     with pytest.raises(AttachError, match="cannot be read"):
         connect(held)
@@ -82,16 +82,16 @@ def test_a_file_that_says_nothing_is_told(held: DaemonPaths, text: str) -> None:
 
 @pytest.mark.processes
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         pytest.param(("no-such-program",), "cannot run no-such-program", id="no program"),
         pytest.param((sys.executable, "-c", "raise SystemExit('why')"), "ends with:\nwhy", id="it ends"),
     ],
 )
-def test_a_daemon_that_does_not_start_is_told_with_its_last_words(
-    paths: DaemonPaths, command: tuple[str, ...], said: str
+def test_a_daemon_that_does_not_start_is_reported_with_the_end_of_its_log(
+    paths: DaemonPaths, command: tuple[str, ...], message: str
 ) -> None:
-    with pytest.raises(AttachError, match=said):
+    with pytest.raises(AttachError, match=message):
         start_daemon(paths, command, run_detached)
 
 

@@ -16,7 +16,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_what_is_made_is_for_its_user_alone(home: Path) -> None:
+def test_created_folders_are_for_their_user_alone(home: Path) -> None:
     paths = DaemonPaths(home)
     assert not paths.has_socket()
     paths.make()
@@ -42,7 +42,7 @@ def linked_elsewhere(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prepare", "said"),
+    ("prepare", "message"),
     [
         pytest.param(opened_to_others, "others can enter .*mode 750", id="others may enter"),
         pytest.param(linked_elsewhere, "links are not followed", id="a link instead of it"),
@@ -50,12 +50,12 @@ def linked_elsewhere(folder: Path) -> None:
     ],
 )
 def test_a_folder_that_is_not_private_is_refused(
-    home: Path, prepare: Callable[[Path], None], said: str
+    home: Path, prepare: Callable[[Path], None], message: str
 ) -> None:
     home.mkdir()
     paths = DaemonPaths(home)
     prepare(paths.folder)
-    with pytest.raises(AttachError, match=said):
+    with pytest.raises(AttachError, match=message):
         paths.make()
 
 

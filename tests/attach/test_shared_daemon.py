@@ -168,11 +168,11 @@ async def test_both_faces_are_served_by_one_daemon(running: Stage) -> None:
     async with running.shim() as editor:
         panel = await asyncio.to_thread(running.run, "serve", "--shared", typed=json.dumps(hello) + "\n")
         assert (panel.returncode, panel.stderr) == (0, "")
-        said = json.loads(panel.stdout)["result"]["agentCapabilities"]["_meta"]["sidecar"]
-        assert said["socket"] == editor.server["socket"]
+        described = json.loads(panel.stdout)["result"]["agentCapabilities"]["_meta"]["sidecar"]
+        assert described["socket"] == editor.server["socket"]
 
 
-async def test_a_daemon_that_nobody_needs_leaves_nothing_behind(stage: Stage) -> None:
+async def test_a_daemon_without_clients_and_work_leaves_nothing_behind(stage: Stage) -> None:
     async with stage.shim("--idle-exit", "0.01"):
         pass
     await stage.wait_until_gone()
@@ -180,7 +180,7 @@ async def test_a_daemon_that_nobody_needs_leaves_nothing_behind(stage: Stage) ->
     assert stage.paths.log.read_text() == ""
 
 
-async def test_a_running_turn_keeps_the_daemon_and_is_told_to_who_comes_back(stage: Stage) -> None:
+async def test_a_running_turn_keeps_the_daemon_and_is_sent_to_a_returning_client(stage: Stage) -> None:
     script = {"fake-1": {"scripted": [[{"text": "half"}, {"hang": True}], [{"text": "whole"}]]}}
     async with stage.shim("--idle-exit", "0.01", options={"models": script}) as first:
         session = await first.start_session(stage.paths.home, model="fake-1")
@@ -195,7 +195,7 @@ async def test_a_running_turn_keeps_the_daemon_and_is_told_to_who_comes_back(sta
     await stage.wait_until_gone()
 
 
-async def test_sigterm_settles_stores_and_tells_every_client(stage: Stage) -> None:
+async def test_sigterm_settles_stores_and_notifies_every_client(stage: Stage) -> None:
     one, two = stage.shim(options={"models": HANGING}), stage.shim()
     await asyncio.gather(one.start(), two.start())
     session = await one.start_session(stage.paths.home, model="fake-1")
@@ -245,21 +245,21 @@ async def test_a_shim_leaves_with_its_parent_though_somebody_holds_its_input(run
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         pytest.param({"lifetime": "client"}, "without --shared", id="a daemon of its own"),
         pytest.param({"idleExitSeconds": -1}, "idleExitSeconds must be", id="no time"),
         pytest.param({"idleExitSeconds": "1"}, "idleExitSeconds must be", id="no number"),
     ],
 )
-async def test_a_client_is_refused_what_a_shared_daemon_cannot_be(
-    running: Stage, options: dict[str, Any], said: str
+async def test_a_client_that_wants_another_lifetime_is_refused(
+    running: Stage, options: dict[str, Any], message: str
 ) -> None:
     async with running.shim(options={"lifetime": "shared", "idleExitSeconds": 1}):
         with pytest.raises(SidecarRequestError) as caught:
             await running.shim(options=options).start()
         assert caught.value.kind == "invalidParams"
-        assert said in f"{caught.value.message} {caught.value.hint}"
+        assert message in f"{caught.value.message} {caught.value.hint}"
 
 
 async def test_a_daemon_of_one_client_cannot_become_shared(stage: Stage) -> None:
@@ -287,18 +287,18 @@ async def test_a_port_is_for_those_with_the_token(stage: Stage) -> None:
     with stage.start(*SIDECAR, "serve", "--shared", "--daemon", *port) as daemon:
         assert daemon.stdout is not None
         assert (await asyncio.to_thread(daemon.stdout.readline)).startswith(b"listening at ")
-        said = json.loads(stage.paths.tcp.read_text())
-        token = f"Authorization: Bearer {said['token']}\r\n".encode()
-        assert b'"id":0,"result"' in await asyncio.to_thread(ask_port, said, token + HELLO)
-        assert b'"kind":"authRequired"' in await asyncio.to_thread(ask_port, said, HELLO)
+        address = json.loads(stage.paths.tcp.read_text())
+        token = f"Authorization: Bearer {address['token']}\r\n".encode()
+        assert b'"id":0,"result"' in await asyncio.to_thread(ask_port, address, token + HELLO)
+        assert b'"kind":"authRequired"' in await asyncio.to_thread(ask_port, address, HELLO)
         daemon.terminate()
     assert daemon.returncode == 0
     assert not stage.paths.tcp.exists()
 
 
-def ask_port(said: dict[str, Any], data: bytes) -> bytes:
+def ask_port(address: dict[str, Any], data: bytes) -> bytes:
     """Send *data* to the port and return everything it says."""
-    with socket.create_connection((said["host"], said["port"]), timeout=PATIENCE_S) as connection:
+    with socket.create_connection((address["host"], address["port"]), timeout=PATIENCE_S) as connection:
         connection.sendall(data)
         connection.shutdown(socket.SHUT_WR)
         heard = bytearray()
@@ -308,7 +308,7 @@ def ask_port(said: dict[str, Any], data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         pytest.param(["--daemon"], 2, "--daemon needs --shared", id="a daemon alone"),
         pytest.param(["--shared", "--listen", "127.0.0.1:0"], 2, "needs --shared --daemon", id="a port"),
@@ -321,21 +321,23 @@ def ask_port(said: dict[str, Any], data: bytes) -> bytes:
         ),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(stage: Stage, arguments: list[str], code: int, said: str) -> None:
+def test_an_impossible_command_line_is_refused_in_one_line(
+    stage: Stage, arguments: list[str], code: int, message: str
+) -> None:
     ran = stage.run("serve", *arguments)
     assert ran.returncode == code
-    assert said in ran.stderr
+    assert message in ran.stderr
     assert "Traceback" not in ran.stderr
 
 
-async def test_doctor_tells_of_the_shared_daemon(running: Stage) -> None:
+async def test_doctor_reports_the_shared_daemon(running: Stage) -> None:
     async with running.shim():
-        said = (await asyncio.to_thread(running.run, "doctor")).stdout
-        assert f"shared\tprocess {running.daemon_pid} at {running.paths.socket}, version" in said
-        assert ", clients: 1" in said
+        report = (await asyncio.to_thread(running.run, "doctor")).stdout
+        assert f"shared\tprocess {running.daemon_pid} at {running.paths.socket}, version" in report
+        assert ", clients: 1" in report
 
 
-def test_doctor_tells_of_none_of_a_killed_one_and_of_a_trap(stage: Stage) -> None:
+def test_doctor_reports_no_daemon_a_killed_one_and_a_trap(stage: Stage) -> None:
     assert "shared\tnone is running" in stage.run("doctor").stdout
     stage.paths.make()
     with socket.socket(socket.AF_UNIX) as killed:
@@ -354,14 +356,14 @@ def test_a_folder_that_others_can_enter_is_not_used(stage: Stage) -> None:
     assert "chmod 700" in ran.stderr
 
 
-def test_a_state_directory_in_the_home_of_nobody_is_told(stage: Stage) -> None:
+def test_a_state_directory_in_the_home_of_an_unknown_user_is_an_error(stage: Stage) -> None:
     stage.environment["INDUSAGI_HOME"] = "~nobody-has-this-name/state"
     ran = stage.run("serve", "--shared")
     assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
     assert "INDUSAGI_HOME" in ran.stderr
 
 
-def test_a_daemon_that_cannot_start_is_told_with_the_end_of_its_log(stage: Stage) -> None:
+def test_a_daemon_that_cannot_start_is_reported_with_the_end_of_its_log(stage: Stage) -> None:
     stage.paths.make()
     stage.paths.lock.mkdir()
     ran = stage.run("serve", "--shared")

@@ -26,9 +26,9 @@ class Shimmed:
         self.client_out, write_fd = os.pipe()
         self._fds = {read_fd, write_fd, self.client_in, self.client_out}
         self.code: Future[int] = pool.submit(pump, ours, read_fd, write_fd)
-        assert self.heard(len(HELLO)) == HELLO
+        assert self.received(len(HELLO)) == HELLO
 
-    def heard(self, n_bytes: int) -> bytes:
+    def received(self, n_bytes: int) -> bytes:
         """Return what the daemon has heard next."""
         return self.daemon.recv(n_bytes, socket.MSG_WAITALL)
 
@@ -58,7 +58,7 @@ def shimmed() -> Iterator[Shimmed]:
 
 def test_bytes_pass_both_ways_unread(shimmed: Shimmed) -> None:
     os.write(shimmed.client_in, b"\x00any\xffthing")
-    assert shimmed.heard(10) == b"\x00any\xffthing"
+    assert shimmed.received(10) == b"\x00any\xffthing"
     shimmed.daemon.sendall(b"Content-Length: 2\r\n\r\n{}")
     assert os.read(shimmed.client_out, 100) == b"Content-Length: 2\r\n\r\n{}"
 
@@ -98,7 +98,7 @@ def test_a_daemon_without_a_farewell_is_gone(shimmed: Shimmed, last: bytes) -> N
 def test_the_end_of_the_input_is_passed_on_and_answers_still_come(shimmed: Shimmed) -> None:
     os.write(shimmed.client_in, b"last words")
     shimmed.hang_up()
-    assert shimmed.heard(100) == b"last words"
+    assert shimmed.received(100) == b"last words"
     shimmed.daemon.sendall(b"an answer\0" + b"1")
     assert os.read(shimmed.client_out, 100) == b"an answer"
     assert shimmed.code.result(20) == 1
@@ -110,5 +110,5 @@ def test_a_client_that_reads_no_more_ends_the_shim(shimmed: Shimmed) -> None:
     assert shimmed.code.result(20) == 1
 
 
-def test_the_kernel_tells_who_is_at_the_other_end(shimmed: Shimmed) -> None:
+def test_the_kernel_knows_the_user_at_the_other_end(shimmed: Shimmed) -> None:
     assert peer_uid(shimmed.daemon) == os.geteuid()

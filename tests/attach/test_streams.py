@@ -45,7 +45,7 @@ class Wire:
         await taker.is_over.wait()
         return bytes(taker.data)
 
-    async def heard(self) -> bytes:
+    async def received(self) -> bytes:
         """Return what the client gets until its connection ends."""
         loop, heard = asyncio.get_running_loop(), bytearray()
         while data := await loop.sock_recv(self.client, 4096):
@@ -75,7 +75,7 @@ async def test_a_line_is_taken_whole_however_it_comes(wire: Wire) -> None:
     assert await wire.everything() == b"and the rest"
 
 
-async def test_a_line_alone_leaves_nothing_and_what_follows_is_seen_first(wire: Wire) -> None:
+async def test_a_line_alone_leaves_nothing_and_later_input_is_seen_first(wire: Wire) -> None:
     wire.client.sendall(b"line\n")
     assert await wire.stream.take_line(20) == b"line\n"
     wire.client.sendall(b"{")
@@ -107,23 +107,23 @@ async def test_a_client_of_a_face_is_greeted_by_leaving_it_alone(wire: Wire, fir
     assert (wire.stream.is_shim, wire.stream.early_bytes) == (False, first)
 
 
-async def test_a_shim_hears_a_farewell(wire: Wire) -> None:
+async def test_a_shim_gets_a_farewell(wire: Wire) -> None:
     wire.client.sendall(HELLO + b"{}")
     assert await read_hello(wire.stream)
     assert wire.stream.early_bytes == b"{}"
     wire.stream.exit_code = 1
     wire.stream.close()
     wire.stream.close()
-    assert await wire.heard() == b"\x001"
+    assert await wire.received() == b"\x001"
 
 
 @pytest.mark.parametrize(("hello", "exit_code"), [(b"", 0), (HELLO, None)], ids=["no shim", "an end unasked"])
-async def test_nobody_else_does(wire: Wire, hello: bytes, exit_code: int | None) -> None:
+async def test_no_other_client_gets_a_farewell(wire: Wire, hello: bytes, exit_code: int | None) -> None:
     wire.client.sendall(hello + b"{}")
     await read_hello(wire.stream)
     wire.stream.exit_code = exit_code
     wire.stream.close()
-    assert await wire.heard() == b""
+    assert await wire.received() == b""
 
 
 @pytest.mark.processes
@@ -132,7 +132,7 @@ async def test_the_connection_ends_with_the_process_it_is_for(wire: Wire) -> Non
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", "input()", stdin=pipe)
     wire.stream.close_after_process(process.pid)
     process.kill()
-    assert await wire.heard() == b""
+    assert await wire.received() == b""
     assert wire.stream.is_lost
     await process.wait()
 
@@ -142,7 +142,7 @@ async def test_a_process_that_is_gone_already_ends_it_at_once(wire: Wire) -> Non
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
     await process.wait()
     wire.stream.close_after_process(process.pid)
-    assert await wire.heard() == b""
+    assert await wire.received() == b""
 
 
 @pytest.mark.parametrize(

@@ -25,14 +25,14 @@ class Visitor:
         self.client = client
 
     @classmethod
-    async def come(cls, said: bytes = b"") -> Visitor:
+    async def come(cls, data: bytes = b"") -> Visitor:
         ours, client = socket.socketpair()
-        client.sendall(said)
+        client.sendall(data)
         for end in (ours, client):
             end.setblocking(False)
         return cls(await over_socket(ours), client)
 
-    async def heard(self) -> bytes:
+    async def received(self) -> bytes:
         self.stream.close()
         heard = await asyncio.get_running_loop().sock_recv(self.client, 4096)
         self.client.close()
@@ -50,11 +50,11 @@ async def test_the_right_token_opens_and_the_protocol_follows(line: bytes) -> No
     visitor = await Visitor.come(line + b"Content-Length: 2")
     assert await TokenAuth(TOKEN).authenticate(visitor.stream)
     assert visitor.stream.early_bytes == b"Content-Length: 2"
-    assert await visitor.heard() == b""
+    assert await visitor.received() == b""
 
 
 @pytest.mark.parametrize(
-    "said",
+    "data",
     [
         pytest.param(b"Authorization: Bearer open-sesam\n", id="another token"),
         pytest.param(b"Authorization: Bearer \n", id="an empty token"),
@@ -65,10 +65,10 @@ async def test_the_right_token_opens_and_the_protocol_follows(line: bytes) -> No
         pytest.param(b"x" * 10_000, id="a line that does not end"),
     ],
 )
-async def test_anything_else_is_refused_with_words(said: bytes) -> None:
-    visitor = await Visitor.come(said)
+async def test_anything_else_is_refused_with_a_message(data: bytes) -> None:
+    visitor = await Visitor.come(data)
     assert not await TokenAuth(TOKEN).authenticate(visitor.stream)
-    header, _, body = (await visitor.heard()).partition(b"\r\n\r\n")
+    header, _, body = (await visitor.received()).partition(b"\r\n\r\n")
     assert header == b"Content-Length: %d" % len(body)
     assert (error(body)["code"], error(body)["data"]["kind"]) == (-32803, "authRequired")
 
@@ -76,7 +76,7 @@ async def test_anything_else_is_refused_with_words(said: bytes) -> None:
 async def test_a_client_of_the_other_face_is_refused_in_its_framing() -> None:
     visitor = await Visitor.come(b'{"jsonrpc":"2.0","id":1,"method":"initialize"}\n')
     assert not await TokenAuth(TOKEN).authenticate(visitor.stream)
-    body = await visitor.heard()
+    body = await visitor.received()
     assert body.endswith(b"}\n")
     assert (error(body)["code"], error(body)["data"]["kind"]) == (-32000, "authRequired")
 
@@ -84,7 +84,7 @@ async def test_a_client_of_the_other_face_is_refused_in_its_framing() -> None:
 async def test_silence_is_refused_in_time() -> None:
     visitor = await Visitor.come()
     assert not await TokenAuth(TOKEN, auth_s=0.01).authenticate(visitor.stream)
-    assert b"authRequired" in await visitor.heard()
+    assert b"authRequired" in await visitor.received()
 
 
 async def test_only_so_many_are_asked_at_once() -> None:
@@ -109,7 +109,7 @@ def test_loopback_addresses_are_bound(address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
+    ("address", "message"),
     [
         pytest.param("0.0.0.0:0", "only a loopback address", id="every address of the machine"),
         pytest.param("192.0.2.1:80", "only a loopback address", id="an address that others reach"),
@@ -119,8 +119,8 @@ def test_loopback_addresses_are_bound(address: str) -> None:
         pytest.param("127.0.0.1:65536", "the form is HOST:PORT", id="a port that is none"),
     ],
 )
-def test_other_addresses_are_refused(address: str, said: str) -> None:
-    with pytest.raises(AttachError, match=said):
+def test_other_addresses_are_refused(address: str, message: str) -> None:
+    with pytest.raises(AttachError, match=message):
         bind_loopback(address)
 
 
@@ -132,7 +132,7 @@ def test_a_port_that_is_taken_is_named() -> None:
             bind_loopback(f"127.0.0.1:{port}")
 
 
-def test_the_file_tells_its_user_alone_where_and_how(tmp_path: Path) -> None:
+def test_the_file_has_address_and_token_for_its_user_alone(tmp_path: Path) -> None:
     path = tmp_path / "tcp.json"
     path.write_text("of a daemon that was killed")
     with bind_loopback("127.0.0.1:0") as bound:

@@ -46,7 +46,9 @@ async def open_door(paths: DaemonPaths) -> AsyncIterator[Callable[..., Door]]:
     await asyncio.sleep(0)
 
 
-async def test_whoever_is_this_user_comes_in(paths: DaemonPaths, open_door: Callable[..., Door]) -> None:
+async def test_processes_of_this_user_are_admitted(
+    paths: DaemonPaths, open_door: Callable[..., Door]
+) -> None:
     assert not is_answering(paths)
     door = open_door()
     assert is_answering(paths)
@@ -79,7 +81,7 @@ async def test_another_user_is_let_go_at_once_and_named(
     assert f"a process of user {STRANGER} was refused" in caplog.text
 
 
-async def test_a_client_whose_user_cannot_be_told_is_let_go(
+async def test_a_client_of_an_unknown_user_is_closed(
     paths: DaemonPaths, open_door: Callable[..., Door], caplog: pytest.LogCaptureFixture
 ) -> None:
     def nobody_knows(_connection: socket.socket) -> int:
@@ -95,7 +97,7 @@ async def test_a_client_whose_user_cannot_be_told_is_let_go(
     assert "OSError" in caplog.text
 
 
-async def test_a_listener_that_is_another_user_is_not_spoken_to(
+async def test_a_listener_of_another_user_is_not_trusted(
     paths: DaemonPaths, open_door: Callable[..., Door]
 ) -> None:
     door = open_door()

@@ -35,7 +35,7 @@ STATUS = {
 }
 
 
-async def test_the_handshake_says_who_is_there_and_what_it_can() -> None:
+async def test_the_handshake_describes_daemon_and_client() -> None:
     script = ScriptedDaemon()
     async with script.client(options={"models": []}, capabilities={"window": {"showDocument": {}}}) as client:
         assert client.server == {"protocol": 1}
@@ -87,7 +87,7 @@ async def test_an_answer_to_initialize_is_not_waited_for_for_ever(monkeypatch: p
         await script.client().start()
 
 
-async def test_a_client_that_is_closed_says_so_and_may_be_closed_again() -> None:
+async def test_a_closed_client_raises_and_may_be_closed_again() -> None:
     async with ScriptedDaemon().client() as client:
         events, notifications = client.events("s"), client.notifications()
     await client.close()
@@ -121,13 +121,13 @@ async def test_results_have_their_types() -> None:
     assert (status.uptime_ms, status.clients[0].face) == (2, "lsp")
 
 
-async def test_an_answer_of_another_shape_is_told_with_each_place() -> None:
+async def test_an_answer_of_another_shape_is_an_error_with_each_path() -> None:
     async with ScriptedDaemon({"sidecar/status": lambda _: {**STATUS, "pid": "x"}}).client() as client:
         with pytest.raises(UnexpectedAnswerError, match=r"sidecar/status .* expected an integer"):
             await client.status()
 
 
-async def test_documents_are_told_with_versions_counted(tmp_path: Path) -> None:
+async def test_documents_are_synchronised_with_counted_versions(tmp_path: Path) -> None:
     script, file = ScriptedDaemon(), tmp_path / "a é.py"
     uri = file.as_uri()
     edit = {"range": {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}}, "text": "y"}
@@ -162,7 +162,7 @@ async def test_events_go_to_every_reader_of_their_session_alone() -> None:
         assert (await anext(client.events("a", 0))).data == {"phase": "idle"}
 
 
-async def test_an_event_of_a_kind_nobody_knows_gets_through() -> None:
+async def test_an_event_of_an_unknown_kind_gets_through() -> None:
     script = ScriptedDaemon()
     async with script.client() as client:
         script.event("a", 1, "brandNew", "t", answer=42)
@@ -170,7 +170,7 @@ async def test_an_event_of_a_kind_nobody_knows_gets_through() -> None:
     assert (event.kind, event.turn_id, event.at, dict(event.data)) == ("brandNew", "t", 1, {"answer": 42})
 
 
-async def test_a_gap_the_daemon_tells_of_is_in_the_stream_in_its_place() -> None:
+async def test_a_gap_of_the_daemon_is_in_the_stream_in_its_place() -> None:
     script = ScriptedDaemon()
     async with script.client() as client:
         script.event("a", 1, "textDelta", delta="x")
@@ -182,7 +182,7 @@ async def test_a_gap_the_daemon_tells_of_is_in_the_stream_in_its_place() -> None
     assert seen[1].data == {"from": 2, "to": 8, "reason": "slow"}
 
 
-async def test_a_reader_that_sleeps_too_long_is_told_of_its_gap() -> None:
+async def test_a_reader_that_sleeps_too_long_gets_its_gap() -> None:
     script = ScriptedDaemon()
     async with script.client() as client:
         for seq in range(1, 12):

@@ -59,7 +59,7 @@ async def test_a_prompt_is_answered_from_the_files(client: SidecarClient, folder
     assert (await session.usage()).by is not None
 
 
-async def test_a_stream_tells_a_whole_turn_in_order(client: SidecarClient, folder: Path) -> None:
+async def test_a_stream_has_a_whole_turn_in_order(client: SidecarClient, folder: Path) -> None:
     session = await client.start_session(folder)
     events = [event async for event in session.stream(QUESTION)]
     assert [event.seq for event in events] == sorted({event.seq for event in events})
@@ -184,7 +184,7 @@ async def test_the_first_examples_of_the_readme_work_as_they_stand(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no POSIX shell on Windows")
-async def test_the_shell_script_hears_an_answer(folder: Path, env: dict[str, str]) -> None:
+async def test_the_shell_script_gets_an_answer(folder: Path, env: dict[str, str]) -> None:
     script, named = str(CLIENTS / "shell" / "ask.sh"), {**env, "SIDECAR": " ".join(DAEMON)}
     output = await asyncio.to_thread(output_of, ["sh", script, QUESTION], folder, named)
     assert "The parrot is blue." in output

@@ -56,7 +56,7 @@ async def check(
         pytest.param([1, {"from": 2, "to": 4}, 5], 4, [5], id="no gap to who had read on"),
     ],
 )
-async def test_what_is_read(
+async def test_a_reader_gets_kept_and_future_items(
     pushed: Sequence[int | dict[str, Any]], after: int | None, expected: list[Seen]
 ) -> None:
     await check(pushed, after, expected)
@@ -71,7 +71,9 @@ async def test_what_is_read(
         pytest.param([1, 2], 0, 0, [(1, 1), 2], id="keeps the newest whatever it weighs"),
     ],
 )
-async def test_what_is_let_go(pushed: list[int], limit: int, after: int, expected: list[Seen]) -> None:
+async def test_the_oldest_items_are_dropped(
+    pushed: list[int], limit: int, after: int, expected: list[Seen]
+) -> None:
     await check(pushed, after, expected, limit)
 
 
@@ -82,7 +84,7 @@ async def test_what_is_let_go(pushed: list[int], limit: int, after: int, expecte
         pytest.param([1, 2, 3, 4, 5], [(0, 0), 0, 0], id="where newer events had been let go before"),
     ],
 )
-async def test_a_past_that_is_let_go_is_told_of(known: list[int], expected: list[Seen]) -> None:
+async def test_a_dropped_past_is_a_gap(known: list[int], expected: list[Seen]) -> None:
     feed = SessionEventLog(2)
     for seq in known:
         feed.push(event(seq), 1)
@@ -138,7 +140,7 @@ async def test_a_reader_that_is_cancelled_loses_nothing() -> None:
     assert await anext(reader) == 1
 
 
-async def test_an_error_comes_after_what_is_kept_and_stays() -> None:
+async def test_an_error_comes_after_the_kept_items_and_stays() -> None:
     feed = feed_of(1)
     feed.close(ValueError("gone"))
     feed.close()

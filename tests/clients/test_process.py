@@ -21,7 +21,7 @@ def client_of(how: str = "plain", cwd: Path = PROGRAM.parent, **env: str) -> Sid
     return SidecarClient.spawn([sys.executable, "-I", "-S", str(PROGRAM), how], cwd=cwd, env=env)
 
 
-async def test_a_daemon_runs_where_and_with_what_it_is_told_and_ends_with_its_client(tmp_path: Path) -> None:
+async def test_a_daemon_runs_in_the_given_folder_and_ends_with_its_client(tmp_path: Path) -> None:
     async with client_of(cwd=tmp_path, EXTRA="yes") as client:
         assert await client.request("where") == [str(tmp_path), "yes"]
         assert client.exit_code is None
@@ -44,7 +44,7 @@ async def test_messages_may_be_large_and_come_in_pieces_both_ways() -> None:
         assert await client.request("trickle") == "é" * 100_000
 
 
-async def test_death_in_the_middle_of_an_answer_is_told_with_code_and_last_words() -> None:
+async def test_death_in_the_middle_of_an_answer_is_reported_with_code_and_stderr() -> None:
     async with client_of() as client:
         with pytest.raises(ConnectionLost, match="exit code 3") as caught:
             await client.request("crash")
@@ -61,7 +61,7 @@ async def test_death_by_a_signal_names_it() -> None:
             await client.request("killMe")
 
 
-async def test_what_is_no_protocol_fails_the_request_and_the_process_is_ended() -> None:
+async def test_invalid_output_fails_the_request_and_the_process_is_ended() -> None:
     async with client_of() as client:
         with pytest.raises(ProtocolError, match="the header has no Content-Length"):
             await client.request("garbage")

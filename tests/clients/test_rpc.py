@@ -75,7 +75,7 @@ async def test_cancelling_a_request_cancels_it_at_the_daemon_and_a_late_answer_i
         assert await client.request("echo", [1]) == [1]
 
 
-async def test_death_fails_what_waits_and_what_comes_later() -> None:
+async def test_death_fails_present_and_later_requests() -> None:
     script = daemon()
     async with script.client() as client:
         task = asyncio.create_task(client.request("never"))
@@ -127,7 +127,7 @@ async def test_writers_wait_for_room() -> None:
         pytest.param(frame_with_header(jsonrpc.encode_notification("sidecar/gap", [1])), id="odd params"),
     ],
 )
-async def test_what_is_not_the_protocol_ends_the_connection(data: bytes) -> None:
+async def test_invalid_output_ends_the_connection(data: bytes) -> None:
     script = daemon()
     async with script.client() as client:
         script.stderr_tail = "last words"

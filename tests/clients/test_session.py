@@ -139,7 +139,7 @@ async def test_a_stream_or_a_wait_never_outlives_its_session() -> None:
                 await task
 
 
-async def test_waiting_finds_what_came_before_it_began_and_reads_on() -> None:
+async def test_waiting_finds_earlier_events_and_reads_on() -> None:
     script = daemon()
     async with script.client() as client:
         session = await session_of(client)
@@ -161,7 +161,7 @@ async def test_waiting_has_a_time_limit() -> None:
             await session.wait_for("settled", timeout_s=0)
 
 
-async def test_waiting_says_when_what_it_waits_for_may_be_lost() -> None:
+async def test_waiting_fails_when_the_awaited_event_may_be_lost() -> None:
     script = daemon()
     async with script.client() as client:
         session = await session_of(client)

@@ -73,12 +73,12 @@ async def test_an_attached_client_asks_for_no_shutdown_and_no_watch(tmp_path: Pa
     assert daemon.heard[0][1]["processId"] is None
 
 
-async def test_a_daemon_that_hangs_up_is_told_at_once(tmp_path: Path) -> None:
+async def test_a_daemon_that_hangs_up_is_reported_at_once(tmp_path: Path) -> None:
     async with listening(tmp_path / "s"), SidecarClient.connect(str(tmp_path / "s")) as client:
         with pytest.raises(ConnectionLost, match="closed the connection"):
             await client.request("hangUp")
 
 
-async def test_nobody_at_the_socket_is_named(tmp_path: Path) -> None:
+async def test_a_socket_without_a_daemon_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConnectionLost, match="no daemon is running at"):
         await SidecarClient.connect(tmp_path / "nobody").start()

@@ -89,7 +89,7 @@ def test_a_process_that_does_not_start_leaves_no_thread() -> None:
     assert "sidecar_client" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_outside_its_block_a_client_says_so() -> None:
+def test_outside_its_block_a_client_raises() -> None:
     client = SidecarClient.spawn(COMMAND)
     with pytest.raises(ConnectionLost, match="inside its with block"):
         client.status()

@@ -60,7 +60,7 @@ def test_every_command_in_the_readme_is_understood() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         pytest.param(["nope"], "invalid choice: 'nope'", id="an unknown command"),
         pytest.param(["run"], "required: prompt", id="nothing to run"),
@@ -72,12 +72,12 @@ def test_every_command_in_the_readme_is_understood() -> None:
         pytest.param(["--stdio", "--nope"], "unrecognized arguments: --nope", id="an unknown flag"),
     ],
 )
-def test_a_wrong_command_line_is_told_in_two_lines(
-    line: list[str], said: str, capsys: pytest.CaptureFixture[str]
+def test_a_wrong_command_line_is_refused_in_two_lines(
+    line: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         main(line)
     what, where = capsys.readouterr().err.splitlines()
     assert ended.value.code == 2
-    assert said in what
+    assert message in what
     assert where.endswith('--help" lists the arguments')

@@ -103,23 +103,23 @@ def test_nothing_to_do_has_an_exit_code_of_its_own(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         pytest.param("[1, 2", "not valid JSON", id="broken"),
         pytest.param("[]", "no chat messages", id="empty"),
         pytest.param("hello", "neither a stored session", id="prose"),
     ],
 )
-def test_other_files_are_refused_with_what_was_found(tmp_path: Path, text: str, said: str) -> None:
+def test_other_files_are_refused_with_the_finding(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "talk.json"
     file.write_text(text)
-    with pytest.raises(UnreadableConversationError, match=said):
+    with pytest.raises(UnreadableConversationError, match=message):
         read_turns(file)
     assert run(Namespace(file=str(file), window=8_000, preview=False)) == 2
     assert run(Namespace(file=str(tmp_path / "gone.json"), window=8_000, preview=False)) == 2
 
 
-def test_a_preview_says_the_same_and_writes_nothing(
+def test_a_preview_shows_the_same_and_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     talk = [{"role": role, "content": LONG} for _ in range(4) for role in ("user", "assistant")]

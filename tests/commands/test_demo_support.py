@@ -39,7 +39,7 @@ def test_a_result_stands_behind_its_call() -> None:
     assert not pairs_are_whole([RESULT, CALL])
 
 
-def test_a_promise_that_is_broken_is_told_with_what_was_found() -> None:
+def test_a_false_claim_is_shown_with_the_finding() -> None:
     out = io.StringIO()
     checks = Checks(Screen(out))
     checks.check("it holds", True)

@@ -24,12 +24,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def check(capsys: pytest.CaptureFixture[str], *said: str, code: int = 0) -> str:
-    """Run it, and look for lines that hold what is *said*."""
+def check(capsys: pytest.CaptureFixture[str], *lines: str, code: int = 0) -> str:
+    """Run it, and look for each of *lines*."""
     found = doctor.run(Namespace())
     out = capsys.readouterr().out
     assert found == code, out
-    assert [text for text in said if text not in out] == []
+    assert [line for line in lines if line not in out] == []
     return out
 
 
@@ -37,7 +37,7 @@ def test_all_is_well(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     check(capsys, f"state\t{home}, can be written", "model\toffline-1", "shared\tnone is running")
 
 
-def test_a_finding_of_the_models_that_is_not_well_is_told(
+def test_a_bad_finding_about_models_fails_the_report(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def diagnose_models(_home: Path, _folder: Path) -> tuple[Diagnostic, ...]:
@@ -48,18 +48,18 @@ def test_a_finding_of_the_models_that_is_not_well_is_told(
 
 
 @pytest.mark.parametrize(
-    ("place", "said"),
+    ("place", "message"),
     [
         pytest.param("a_file", "a_file cannot be written; set INDUSAGI_HOME", id="a file"),
         pytest.param("~no-such-user/x", "set INDUSAGI_HOME to a folder", id="the home of nobody"),
     ],
 )
 def test_a_state_directory_that_cannot_be_is_not_well(
-    place: str, said: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    place: str, message: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (home / "a_file").write_text("")
     monkeypatch.setenv("INDUSAGI_HOME", place if place.startswith("~") else str(home / place))
-    check(capsys, said, code=1)
+    check(capsys, message, code=1)
 
 
 def test_a_daemon_that_does_not_start_is_not_well(

@@ -42,7 +42,7 @@ def garbage_is_collected_again() -> Iterator[None]:
     ],
     ids=" ".join,
 )
-def test_a_plain_start_is_what_the_parser_makes_of_it(arguments: list[str]) -> None:
+def test_a_plain_start_has_the_options_of_the_parser(arguments: list[str]) -> None:
     found = plain_options(arguments)
     assert found is not None
     assert vars(found) == vars(parse(arguments))
@@ -68,7 +68,7 @@ def test_anything_else_is_for_the_parser(arguments: list[str]) -> None:
     assert plain_options(arguments) is None
 
 
-def test_what_a_handshake_says_is_what_the_daemon_has(tmp_path: Path) -> None:
+def test_the_handshake_describes_the_loaded_daemon(tmp_path: Path) -> None:
     info = server_info("/s")
     assert info.engines == build(tmp_path).service.hub.engines
     assert (info.event_buffer, info.socket) == (KEEP_EVENTS, "/s")
@@ -84,7 +84,7 @@ def test_a_daemon_is_loaded_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         lazy.open({"lifetime": "shared"})
 
 
-def test_a_daemon_that_cannot_be_loaded_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_daemon_that_cannot_be_loaded_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("INDUSAGI_HOME", "~nobody-has-this-name/state")
     lazy = LazyDaemon()
     with pytest.raises(SidecarError, match="cannot be loaded: RuntimeError") as raised:

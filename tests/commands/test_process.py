@@ -134,7 +134,7 @@ def test_ctrl_c_stops_the_turn_then_leaves_and_the_session_goes_on(
     assert again.wait() == 0
 
 
-def test_a_session_that_nothing_was_said_in_is_not_kept(project: Path, environment: dict[str, str]) -> None:
+def test_a_session_without_a_prompt_is_not_kept(project: Path, environment: dict[str, str]) -> None:
     chat = Terminal(project, environment, "chat")
     chat.wait_for("» ")
     os.kill(chat.pid, signal.SIGTERM)
@@ -142,9 +142,7 @@ def test_a_session_that_nothing_was_said_in_is_not_kept(project: Path, environme
     assert run(project, environment, "sessions") == (0, "", "")
 
 
-def test_run_answers_on_stdout_and_tells_the_rest_on_stderr(
-    project: Path, environment: dict[str, str]
-) -> None:
+def test_run_answers_on_stdout_and_writes_notes_to_stderr(project: Path, environment: dict[str, str]) -> None:
     code, out, err = run(project, environment, "run", "what", "is", "in", "a.py?", LC_ALL="C", PYTHONUTF8="0")
     assert code == 0
     assert "`a.py:1` answer = 42" in out
@@ -154,9 +152,7 @@ def test_run_answers_on_stdout_and_tells_the_rest_on_stderr(
     assert '"updatedAt":' in out, "the names of the protocol"
 
 
-def test_run_leaves_without_a_word_when_nobody_reads_its_events(
-    project: Path, environment: dict[str, str]
-) -> None:
+def test_run_ends_silently_when_its_output_is_closed(project: Path, environment: dict[str, str]) -> None:
     ran = subprocess.Popen(
         (*SIDECAR, "run", "--json", "what is in a.py?"),
         cwd=project,
@@ -175,7 +171,7 @@ def test_run_leaves_without_a_word_when_nobody_reads_its_events(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         pytest.param(("run", ""), 2, "the prompt is empty", id="an empty prompt"),
         pytest.param(("run", "-"), 2, "the prompt is empty", id="nothing piped in"),
@@ -194,10 +190,10 @@ def test_run_leaves_without_a_word_when_nobody_reads_its_events(
         ),
     ],
 )
-def test_what_cannot_be_done_is_said_in_words(
+def test_an_impossible_command_is_refused_with_a_message(
     arguments: tuple[str, ...],
     code: int,
-    said: str,
+    message: str,
     project: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -208,7 +204,7 @@ def test_what_cannot_be_done_is_said_in_words(
     assert main(arguments) == code
     out, err = capsys.readouterr()
     assert out == ""
-    assert said in err
+    assert message in err
     assert len(err.splitlines()) <= 3
 
 

@@ -36,7 +36,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Terminal]:
     return make
 
 
-def test_a_gauge_says_where_its_figure_is_from() -> None:
+def test_a_gauge_shows_the_source_of_its_figure() -> None:
     assert gauge(USAGE) == "████████████░░░░░░░░░░░░ about 16,000 of 32,000 tokens, 50.0 %"
     assert gauge({**USAGE, "source": "provider"}).split()[1] == "16,000"
 
@@ -49,7 +49,7 @@ def test_a_gauge_says_where_its_figure_is_from() -> None:
         pytest.param("latin-1", "- 5 > 3 #. + >\n", id="all of them, so that they fit together"),
     ],
 )
-def test_no_stream_is_written_what_it_cannot_take(encoding: str, written: str) -> None:
+def test_characters_that_a_stream_cannot_encode_are_replaced(encoding: str, written: str) -> None:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding=encoding, newline="\n")
     Screen(stream).note("· 5 → 3 █░ ✓ »")
@@ -195,7 +195,7 @@ async def test_giving_up_waiting_loses_no_line(typist: Typist) -> None:
     assert await typist.lines.next() == "one"
 
 
-async def test_the_end_is_told_again_and_again() -> None:
+async def test_the_end_is_returned_again_and_again() -> None:
     typist = Typist()
     typist.type(b"no newline at the end")
     typist.leave()
@@ -208,7 +208,7 @@ async def test_a_closed_input_is_at_its_end() -> None:
 
 
 @pytest.mark.parametrize(("is_terminal", "next_line"), [(True, "yes"), (False, "typed too early")])
-async def test_what_is_typed_too_early_answers_no_question(is_terminal: bool, next_line: str) -> None:
+async def test_a_line_typed_ahead_answers_no_question(is_terminal: bool, next_line: str) -> None:
     typist = Typist(is_terminal=is_terminal)
     typist.type(b"first\ntyped too early\n")
     await typist.lines.next()

@@ -86,7 +86,7 @@ def test_a_conversation_by_pipe(home: Path, project: Path) -> None:
     assert "/what is not a command" in ran.stdout
 
 
-def test_doctor_says_what_it_found(home: Path) -> None:
+def test_doctor_reports_its_findings(home: Path) -> None:
     ran = sidecar("doctor")
     assert ran.returncode == 0
     assert "answers" in ran.stdout

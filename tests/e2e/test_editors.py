@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
 
-async def test_the_handshake_says_what_the_daemon_can_do(editor: Editor) -> None:
+async def test_the_handshake_describes_the_daemon(editor: Editor) -> None:
     capabilities = editor.answered.capabilities
     experimental: Any = capabilities.experimental
     assert experimental["sidecar"]["protocol"] == 1
@@ -63,7 +63,7 @@ async def test_cancel_on_the_progress_of_a_turn_interrupts_it(editor: Editor, wo
     assert ran["stopReason"] == "end_turn", "and nothing else"
 
 
-async def test_unsaved_text_is_what_the_model_reads(editor: Editor, workplace: Path) -> None:
+async def test_the_model_reads_unsaved_text(editor: Editor, workplace: Path) -> None:
     path = workplace / "parser.py"
     editor.open(path, "def only_in_the_editor(text):\n    return 0\n")
     editor.type(path, (1, 11), "0", "41 + 1")

@@ -166,7 +166,7 @@ def test_the_vscode_extension_works_on_the_daemon(
 
 
 @pytest.mark.e2e
-def test_the_vscode_extension_says_what_to_set_where_there_is_no_daemon(
+def test_the_vscode_extension_names_the_setting_when_there_is_no_daemon(
     compiled: Path, project: Path, environment: dict[str, str]
 ) -> None:
     only_starts = {**environment, "STAND_IN_ONLY_STARTS": "1"}

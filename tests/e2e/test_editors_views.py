@@ -64,7 +64,7 @@ async def test_a_session_outside_the_editor_s_folders_is_watched_all_the_same(
     assert watch["backend"] == ("client+watchfiles" if editor.watches else "watchfiles")
 
 
-async def test_a_lens_says_what_the_model_has_of_a_file(editor: Editor, workplace: Path) -> None:
+async def test_a_lens_shows_the_model_s_knowledge_of_a_file(editor: Editor, workplace: Path) -> None:
     offered = editor.answered.capabilities.code_lens_provider
     assert (offered is not None) == (editor.text_document.code_lens is not None)
     if offered is None:

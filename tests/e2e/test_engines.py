@@ -71,7 +71,7 @@ async def a_talk(client: SidecarClient, project: Path, engine: str) -> Session:
 
 
 @pytest.mark.parametrize("engine", COMPACTING)
-async def test_an_engine_previews_compacts_tells_and_takes_it_back(
+async def test_an_engine_previews_compacts_reports_and_undoes(
     client: SidecarClient, project: Path, engine: str
 ) -> None:
     session = await a_talk(client, project, engine)
@@ -115,7 +115,7 @@ async def test_engines_are_compared_side_by_side_and_nothing_changes(
 
 
 @pytest.mark.parametrize("engine", OTHERS)
-async def test_an_engine_that_does_not_compact_says_why(
+async def test_an_engine_that_does_not_compact_gives_the_reason(
     client: SidecarClient, project: Path, engine: str
 ) -> None:
     session = await a_talk(client, project, engine)
@@ -163,7 +163,7 @@ async def test_a_second_session_recalls_what_the_first_has_learned(
     assert finds(provider) == ""
 
 
-async def test_what_a_compaction_dropped_is_recalled(
+async def test_dropped_content_of_a_compaction_is_recalled(
     client: SidecarClient, project: Path, provider: FakeProvider
 ) -> None:
     session = await client.start_session(project, model=MODEL, engine="agentcore", knowledge=["sessions"])
@@ -251,7 +251,7 @@ async def test_acp_clients_choose_engine_and_knowledge_and_recall_what_others_le
         assert FACT in await until_found(ask, provider, FACT)
 
 
-async def test_a_compaction_tells_its_course_in_order(client: SidecarClient, project: Path) -> None:
+async def test_a_compaction_emits_its_course_in_order(client: SidecarClient, project: Path) -> None:
     session = await a_talk(client, project, "agentcore")
     events: list[ClientEvent] = []
     stream = session.events()

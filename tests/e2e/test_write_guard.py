@@ -87,7 +87,7 @@ async def test_a_file_restored_by_hand_counts_as_unseen_once_that_is_taken_back(
     assert (project / "a.txt").read_text() == SECOND
 
 
-async def test_after_a_load_the_guard_knows_what_the_model_sees(project: Path, open_session: Any) -> None:
+async def test_after_a_load_the_guard_knows_the_files_in_view(project: Path, open_session: Any) -> None:
     session = await open_session(READ, DONE, LONG, DONE, [{"text": "# Goal\nnothing"}])
     for prompt in ("read a.txt", "go on", "and on"):
         await session.run(prompt)

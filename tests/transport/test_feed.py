@@ -123,21 +123,21 @@ def sweep(log: EventLog) -> None:
         log.append(PHASE, TURN)
 
 
-def test_what_a_slow_client_lost_is_a_gap() -> None:
+def test_events_that_a_slow_client_lost_are_a_gap() -> None:
     log = log_of()
     feed = Feed(log, 0, NO_PHASES)
     sweep(log)
     check(feed, 2000, [Gap("s", 1, 999, "slowClient"), event(1000, Message("m", ()))], 2000)
 
 
-def test_what_was_gone_before_the_client_joined_is_a_gap_of_another_name() -> None:
+def test_events_lost_before_the_client_joined_are_a_gap_of_another_reason() -> None:
     log = log_of()
     sweep(log)
     feed = Feed(log, 0, NO_PHASES)
     check(feed, 2000, [Gap("s", 1, 999, "notKept"), event(1000, Message("m", ()))], 2000)
 
 
-def test_a_hole_that_reaches_the_mark_is_told_at_once() -> None:
+def test_a_hole_that_reaches_the_mark_is_sent_at_once() -> None:
     log = log_of()
     feed = Feed(log, 0, ALL)
     sweep(log)

@@ -114,7 +114,7 @@ async def test_following_begins_where_asked_and_only_moves_on() -> None:
     assert box.sent == [["a", 3], ["a", 4]]
 
 
-async def test_unfollow_sends_what_happened_before_and_nothing_after() -> None:
+async def test_unfollow_sends_earlier_events_and_no_later_ones() -> None:
     box, log = Box(), log_named("a")
     box.outbox.follow(log, 0, ALL)
     notice(log)
@@ -193,7 +193,7 @@ async def test_full_until_half_of_it_is_gone() -> None:
     assert len(box.sent) == 5, "responses are never dropped"
 
 
-async def test_when_full_a_state_is_said_once_and_what_nobody_misses_not_at_all() -> None:
+async def test_a_full_queue_holds_a_state_once_and_drops_optional_messages() -> None:
     box = Box()
     box.stream.stall()
     box.outbox.put(b'"' + b"x" * HIGH_WATER_BYTES + b'"')
@@ -236,7 +236,7 @@ async def test_waiting_deltas_go_after_the_time_asked_for() -> None:
     assert box.sent == [["a", 1]]
 
 
-async def test_an_event_that_cannot_be_told_does_not_silence_the_rest(
+async def test_an_event_that_cannot_be_encoded_does_not_stop_the_rest(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     said = "".join(("sec", "ret"))  # in two parts, so that no line of code quotes it
@@ -268,7 +268,7 @@ async def test_after_close_nothing_is_queued_or_followed() -> None:
     assert (box.sent, log._followers) == ([], [])
 
 
-async def test_a_log_stopped_while_it_tells_its_followers_is_not_followed() -> None:
+async def test_a_log_that_is_unfollowed_during_its_notification_is_not_followed() -> None:
     box, log = Box(), log_named("a")
     log.follow(lambda _: box.outbox.unfollow("a"))
     box.outbox.follow(log, 0, ALL)

@@ -204,7 +204,7 @@ async def test_an_expected_error_keeps_its_kind(method: str) -> None:
     assert code_and_kind(await Wire().client.request(1, method)) == (-32602, "invalidParams")
 
 
-async def test_the_data_of_an_error_says_what_to_do() -> None:
+async def test_the_data_of_an_error_has_the_next_step() -> None:
     answer = await Wire().client.request(1, "invalid")
     assert answer["error"] == {
         "code": -32602,
@@ -213,7 +213,7 @@ async def test_the_data_of_an_error_says_what_to_do() -> None:
     }
 
 
-async def test_an_unknown_method_is_said_to_be_one() -> None:
+async def test_an_unknown_method_is_answered_as_such() -> None:
     assert code_and_kind(await Wire().client.request(1, "nope")) == (-32601, "methodNotFound")
 
 
@@ -235,12 +235,12 @@ async def test_a_result_that_is_not_json_is_an_internal_error() -> None:
     assert wire.face.told == [(1, "internal")]
 
 
-async def test_an_error_whose_details_are_not_json_is_told_without_them() -> None:
+async def test_an_error_with_details_that_are_not_json_is_sent_without_them() -> None:
     answer = await Wire().client.request(1, "odd details")
     assert answer["error"]["data"] == {"kind": "invalidParams", "retryable": False}
 
 
-async def test_what_follows_an_answer_is_queued_behind_it_and_may_fail() -> None:
+async def test_the_work_after_an_answer_is_queued_behind_it_and_may_fail() -> None:
     wire = Wire()
 
     def then() -> None:
@@ -293,7 +293,7 @@ async def test_a_result_of_undefined_is_null() -> None:
     assert await asked is None
 
 
-async def test_a_message_without_outcome_for_nobody_is_invalid() -> None:
+async def test_a_message_without_outcome_for_an_unknown_id_is_invalid() -> None:
     wire = Wire()
     wire.client.send({"jsonrpc": "2.0", "id": 5})
     assert code_and_kind(await wire.client.answer(5)) == (-32600, "invalidRequest")
@@ -317,7 +317,7 @@ async def test_answers_to_nothing_are_ignored() -> None:
     assert len(wire.client.messages) == 1
 
 
-async def test_giving_up_on_a_request_of_ours_tells_the_client() -> None:
+async def test_cancelling_a_request_of_ours_notifies_the_client() -> None:
     wire = Wire()
     asked = asyncio.ensure_future(wire.peer.request("ask/user", None))
     call = await wire.client.call("ask/user")
@@ -327,7 +327,7 @@ async def test_giving_up_on_a_request_of_ours_tells_the_client() -> None:
     assert (await wire.client.request(1, "echo", 1))["result"] == 1
 
 
-async def test_a_client_that_goes_leaves_nobody_waiting() -> None:
+async def test_a_client_that_goes_fails_every_waiting_request() -> None:
     wire = Wire()
     asked = asyncio.ensure_future(wire.peer.request("ask/user", None))
     await wire.client.call("ask/user")
@@ -422,7 +422,7 @@ async def test_end_of_input_ends_and_open_requests_may_finish() -> None:
     assert (await wire.client.answer(1))["result"] == "x"
 
 
-async def test_close_answers_what_is_open_and_flushes() -> None:
+async def test_close_answers_open_requests_and_flushes() -> None:
     wire = Wire()
     wire.client.ask(1, "wait", "x")
     wire.client.ask(2, "big", 100_000)

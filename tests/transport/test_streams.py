@@ -114,7 +114,7 @@ async def test_bytes_pass_both_ways(ends: Ends) -> None:
     assert await read_all(ends.from_daemon, 8) == b"out \x00\xff\r\n"
 
 
-async def test_what_came_before_the_receiver_is_kept_for_it(ends: Ends) -> None:
+async def test_early_input_is_kept_for_the_receiver(ends: Ends) -> None:
     os.write(ends.to_daemon, b"{first")
     assert await ends.stream.peek() == b"{first"
     told = Recorder()
