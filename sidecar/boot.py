@@ -16,6 +16,7 @@ from sidecar._internal.env import indusagi_home
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.mcp import SessionToolServers
 from sidecar.capabilities.toolbox import SessionToolBox, default_tools
+from sidecar.conductor.branching import kind_recogniser
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
 from sidecar.conductor.engines.contract import SessionEngine
@@ -43,7 +44,7 @@ from sidecar.workspace.paths import resolve_path
 from sidecar.workspace.workspace import Workspace
 
 DEFAULT_ENGINE: Final = "windowBudget"
-_ENGINES: Final[dict[str, Callable[[], SessionEngine]]] = {
+ENGINES: Final[dict[str, type[SessionEngine]]] = {
     "windowBudget": WindowBudgetEngine,
     "runtime": RuntimeEngine,
     "agentcore": AgentcoreEngine,
@@ -51,6 +52,10 @@ _ENGINES: Final[dict[str, Callable[[], SessionEngine]]] = {
     "summarizing": SummarizingEngine,
     "none": NoEngine,
 }
+"""Every engine by its name on the wire. A new engine is added here, and tests find it here."""
+
+recognise_kind: Final = kind_recogniser(engine.marks for engine in ENGINES.values())
+"""Returns the kind of a turn that an earlier version stored without one, by the marks of the engines."""
 
 DaemonLifetime: TypeAlias = Literal["client", "shared"]
 """The lifetime of a daemon: it ends with its only client, or some time after the last of several."""
@@ -95,11 +100,11 @@ def build(
     home = home or indusagi_home()
     workspace, models = Workspace(), models or ModelRegistry(setup=ModelSetup.of_user(home))
     stats = ProcessStats(workspace, _clock_ms)
-    shelf = SessionShelf(SessionStore(home / "sessions"))
+    shelf = SessionShelf(SessionStore(home / "sessions", recognise=recognise_kind))
     parts = SessionDeps(
         models=models,
         workspace=workspace,
-        engines=_ENGINES,
+        engines=ENGINES,
         toolbox=lambda context, observe: SessionToolBox(default_tools(), context, observe),
         tool_servers=SessionToolServers,
         resolve=lambda path, cwd: resolve_path(path, cwd, ()).path,

@@ -1,4 +1,4 @@
-"""The branches of a conversation: what a rewind leaves behind, what a drop takes with it. Pure.
+"""The branches of a conversation: the target of a rewind, the partners of a drop, the nodes of a fork. Pure.
 
 Nothing here moves a head; nodes are never removed, only left.
 """
@@ -6,45 +6,46 @@ Nothing here moves a head; nodes are never removed, only left.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.agentcore import SUMMARY_MARK
+from sidecar.conductor.engines.contract import EngineMarks
 from sidecar.conductor.errors import NodeNotFound
 from sidecar.conductor.history import GraphPort
-from sidecar.conductor.session_ops import turns_to_messages
-from sidecar.conversation import EntryKind, History
+from sidecar.conversation import EntryKind, History, kind_by_role
 from sidecar.llmgateway.contract import (
-    AssistantTurn,
     TextBlock,
     ToolCallBlock,
     ToolResultBlock,
-    ToolTurn,
     Turn,
     UserTurn,
 )
 from sidecar.runtime.contract import SessionNode
-from sidecar.window_budget import BranchSummaryMessage, CompactionSummaryMessage
-from sidecar.window_budget.marks import is_restored
 
 
-def recognise_kind(turn: Turn) -> EntryKind:
-    """Return the kind of a turn that an earlier version stored without one, by its role and its first words.
+def kind_recogniser(marks: Iterable[EngineMarks]) -> Callable[[Turn], EntryKind]:
+    """Return the function that finds the kind of a turn that an earlier version stored without one.
 
-    >>> recognise_kind(UserTurn((TextBlock("hi"),)))
-    'user'
+    It goes by the role of the turn, and under the user's role by its first words. A summary that has a prompt
+    behind it in the same turn counts as a prompt, so that the prompt is never lost.
+
+    >>> recognise = kind_recogniser([EngineMarks(summaries=("[so far]",))])
+    >>> recognise(UserTurn((TextBlock("[so far] hi"),))), recognise(UserTurn((TextBlock("hi"),)))
+    ('summary', 'user')
     """
-    match turn:
-        case AssistantTurn():
-            return "assistant"
-        case ToolTurn():
-            return "tool"
-        case UserTurn(blocks=(TextBlock(text=text), *_)) if text.startswith(SUMMARY_MARK):
-            return "summary"
-    (message,) = turns_to_messages((turn,))
-    if is_restored(message):
-        return "file"
-    return "summary" if isinstance(message, CompactionSummaryMessage | BranchSummaryMessage) else "user"
+    known = tuple(marks)
+    summaries = tuple(mark for each in known for mark in each.summaries)
+    files = tuple(mark for each in known for mark in each.files)
+
+    def recognise(turn: Turn) -> EntryKind:
+        match turn:
+            case UserTurn(blocks=(TextBlock(text=text),)) if text.startswith(summaries):
+                return "summary"
+            case UserTurn(blocks=(TextBlock(text=text), *_)) if text.startswith(files):
+                return "file"
+        return kind_by_role(turn)
+
+    return recognise
 
 
 def before_prompts(history: History, n_prompts: int) -> str | None:
@@ -82,8 +83,9 @@ def nodes_for_fork(leaf: str | None, graph: GraphPort, sid: str) -> tuple[Sequen
 
 
 def with_partners(turns: Sequence[Turn], chosen: Iterable[int]) -> Collection[int]:
-    """Return *chosen* with every turn whose tool calls or results it would tear from their other half.
+    """Return *chosen* with the turns that hold the other half of a tool call or result in it.
 
+    >>> from sidecar.llmgateway.contract import AssistantTurn, ToolTurn
     >>> call, result = ToolCallBlock("1", "ls", {}), ToolResultBlock("1", "")
     >>> sorted(with_partners([UserTurn(()), AssistantTurn((call,)), ToolTurn((result,))], [2]))
     [1, 2]

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from sidecar._internal.errors import SidecarError
+from sidecar.conductor.records import reads_by_call
 from sidecar.conversation import AppendOnlySeq, Entry, FileRead, History, UsageAnchor, kind_by_role
 from sidecar.llmgateway.contract import ToolResultBlock, Turn
 from sidecar.runtime.contract import SessionNode
@@ -74,6 +75,10 @@ class JournalPort(Protocol):
         self, nodes: Sequence[SessionNode], entries: Mapping[str, Entry], leaf: str | None
     ) -> None:
         """Take over the nodes of another session, and stand at *leaf*."""
+        ...
+
+    def amend(self, entries: Sequence[Entry]) -> None:
+        """Replace the entries of stored nodes, in memory only."""
         ...
 
     async def move_head(self, node_id: str | None) -> None:
@@ -178,9 +183,18 @@ class HistoryWriter:
         self._authors.clear()
         self._anchor = None
 
-    async def load(self) -> Sequence[Turn]:
-        """Read the active path from the store."""
+    async def load(self, records: Sequence[Mapping[str, Any]] = ()) -> Sequence[Turn]:
+        """Read the active path from the store.
+
+        Earlier versions stored the files that the model read in *records* of their own, by tool call. Each
+        becomes part of the entry that holds the result of its call; the file is not rewritten.
+        """
         await self._journal.load()
+        if reads := reads_by_call(records):
+            found = ((entry, _reads_of(entry.turn, reads)) for entry in self.graph.entries.values())
+            self._journal.amend(
+                [replace(entry, reads=shown) for entry, shown in found if shown and not entry.reads]
+            )
         self._on_change(())
         return self.turns
 
@@ -248,13 +262,11 @@ class HistoryWriter:
         anchor = None
         if kind == "assistant":
             anchor, self._anchor = self._anchor, None
-        reads: list[FileRead] = []
+        reads = _reads_of(turn, self._reads)
         for block in turn.blocks:
             if isinstance(block, ToolResultBlock):
-                noted = self._reads.pop(block.call_id, [])
-                # A call that ended in an error shows the model no file, whatever it had read before.
-                reads += [] if block.is_error else noted
-        return Entry(turn, kind, reads=tuple(reads), anchor=anchor, author=author)
+                self._reads.pop(block.call_id, None)
+        return Entry(turn, kind, reads=reads, anchor=anchor, author=author)
 
     async def _write(self, writing: Awaitable[object]) -> None:
         try:
@@ -265,3 +277,12 @@ class HistoryWriter:
                 self._on_trouble(error)
         else:
             self._in_trouble = False
+
+
+def _reads_of(turn: Turn, by_call: Mapping[str, Sequence[FileRead]]) -> tuple[FileRead, ...]:
+    """Return the reads *by_call* that the results in *turn* show.
+
+    A call that ended in an error shows the model no file.
+    """
+    results = (block for block in turn.blocks if isinstance(block, ToolResultBlock) and not block.is_error)
+    return tuple(read for block in results for read in by_call.get(block.call_id, ()))

@@ -6,11 +6,13 @@ is validated here, when it is read, and nowhere after. Nothing here touches the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
+
+from sidecar.conversation import FileRead
 
 T = TypeVar("T")
 
@@ -42,6 +44,34 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_to_json(item) for item in value]
     return dict(value) if isinstance(value, Mapping) else value
+
+
+class _StoredRead(msgspec.Struct, frozen=True, rename="camel"):
+    """One file in a ``reads`` record of an earlier version, as the model had read it."""
+
+    path: str
+    uri: str
+    hash: str
+    source: Literal["buffer", "disk"]
+    call_id: str
+    version: int | None = None
+    ranges: tuple[tuple[int, int | None], ...] = ()
+
+
+def reads_by_call(records: Iterable[Mapping[str, Any]]) -> dict[str, list[FileRead]]:
+    """Return the files in the ``reads`` records of earlier versions, by the tool call that read them.
+
+    Lines about a forgotten path are ignored, because the files seen follow the conversation.
+    """
+    found: dict[str, list[FileRead]] = {}
+    for record in records:
+        files = record.get("files") if record.get("type") == "reads" else None
+        for raw in files if isinstance(files, list) else ():
+            stored = from_record(_StoredRead, raw) if isinstance(raw, Mapping) else None
+            if stored is not None:
+                read = FileRead(**msgspec.structs.asdict(stored))
+                found.setdefault(stored.call_id, []).append(read)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,17 +13,11 @@ import pytest
 
 from fake_tool_servers import FakeToolServers
 from fake_workspace import FakeWorkspace
-from sidecar.boot import SessionShelf
+from sidecar.boot import ENGINES, SessionShelf, recognise_kind
 from sidecar.capabilities.contract import Tool
 from sidecar.capabilities.mcp import ServerHost
 from sidecar.capabilities.toolbox import SessionToolBox
 from sidecar.conductor.deps import SessionDeps
-from sidecar.conductor.engines.agentcore import AgentcoreEngine
-from sidecar.conductor.engines.none import NoEngine
-from sidecar.conductor.engines.runtime_memory import RuntimeEngine
-from sidecar.conductor.engines.sliding_window import SlidingWindowEngine
-from sidecar.conductor.engines.summarizing import SummarizingEngine
-from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.hub import Hub, NewSession
 from sidecar.conductor.queue import TurnOutcome
 from sidecar.conductor.session import Session
@@ -33,15 +27,6 @@ from sidecar.llmgateway.registry import ModelRegistry
 from sidecar.llmgateway.scripted import Script, ScriptedModel
 from sidecar.runtime.store import SessionStore
 from turns import text
-
-ENGINES = (
-    WindowBudgetEngine,
-    RuntimeEngine,
-    AgentcoreEngine,
-    SlidingWindowEngine,
-    SummarizingEngine,
-    NoEngine,
-)
 
 
 @dataclass
@@ -119,7 +104,7 @@ async def make_stage(tmp_path: Path) -> AsyncIterator[StageMaker]:
         parts = SessionDeps(
             models=models,
             workspace=workspace,
-            engines={engine.name: engine for engine in ENGINES},
+            engines=ENGINES,
             toolbox=lambda context, observe: SessionToolBox(tools, context, observe),
             tool_servers=run_servers,
             resolve=lambda path, cwd: cwd / path,
@@ -128,7 +113,7 @@ async def make_stage(tmp_path: Path) -> AsyncIterator[StageMaker]:
             new_id=lambda: f"id{next(ids)}",
             **options,
         )
-        shelf = SessionShelf(SessionStore(store or tmp_path / "store"))
+        shelf = SessionShelf(SessionStore(store or tmp_path / "store", recognise=recognise_kind))
         stage = Stage(Hub(shelf, parts, "windowBudget"), shelf, model, models, workspace, folder, running)
         stages.append(stage)
         return stage

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.conductor.branching import before_prompts, recognise_kind, with_partners
+from sidecar.boot import recognise_kind
+from sidecar.conductor.branching import before_prompts, with_partners
 from sidecar.conversation import Entry, EntryKind, History
 from sidecar.llmgateway.contract import (
     AssistantTurn,

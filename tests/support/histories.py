@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import count
 
-from sidecar.conductor.branching import recognise_kind
+from sidecar.boot import recognise_kind
 from sidecar.conductor.engines.contract import CompactionResult
 from sidecar.conversation import Entry, EntryKind, History
 from sidecar.llmgateway.contract import Turn

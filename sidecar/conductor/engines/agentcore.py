@@ -10,9 +10,9 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from sidecar.agentcore import AgentMessage
+from sidecar.agentcore import SUMMARY_MARK, AgentMessage
 from sidecar.agentcore.estimate import cost_in_prompt
 from sidecar.agentcore.gateway import InvokerModel, messages_to_turns, turns_to_messages
 from sidecar.agentcore.memory import (
@@ -33,6 +33,7 @@ from sidecar.conductor.engines.contract import (
     CompactionResult,
     EngineDeps,
     EngineInput,
+    EngineMarks,
     committed_view,
 )
 from sidecar.conversation import Entry, History, Index
@@ -66,7 +67,8 @@ class _Messages:
 class AgentcoreEngine(CommittingEngine):
     """``agentcore.memory`` at work in one session. The policy names ``reserveTokens`` and ``keepRecent``."""
 
-    name = "agentcore"
+    name: ClassVar[str] = "agentcore"
+    marks: ClassVar[EngineMarks] = EngineMarks(summaries=(SUMMARY_MARK,))
     compacts = True
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.contract import (
@@ -29,6 +29,21 @@ from sidecar.conductor.room import NO_PARTICIPANTS, Participants
 from sidecar.conversation import Entry, FileRead, History
 from sidecar.llmgateway.contract import ModelCard, ToolResultBlock, Turn
 from sidecar.runtime.contract import ModelInvoker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineMarks:
+    """The beginnings of the texts that an engine writes into a conversation under the user's role.
+
+    They tell the kind of a turn only where none was stored with it: in session files of earlier versions.
+
+    Attributes:
+        summaries: of its summaries.
+        files: of the files that it restores.
+    """
+
+    summaries: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,12 +213,15 @@ class CompactionResult:
 
 
 class SessionEngine(Protocol):
-    """One engine at work in one session."""
+    """One engine at work in one session.
 
-    @property
-    def name(self) -> str:
-        """The name on the wire, such as ``windowBudget``."""
-        ...
+    Attributes:
+        name: the name on the wire, such as ``windowBudget``.
+        marks: the beginnings of the texts that it writes into a conversation.
+    """
+
+    name: ClassVar[str]
+    marks: ClassVar[EngineMarks]
 
     @property
     def compacts(self) -> bool:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from sidecar.conductor.contract import Gate, NoOp
-from sidecar.conductor.engines.contract import CommittingEngine, CompactionRequest, EngineDeps, EngineInput
+from typing import ClassVar
 
-__all__ = ["NoEngine"]
+from sidecar.conductor.contract import Gate, NoOp
+from sidecar.conductor.engines.contract import (
+    CommittingEngine,
+    CompactionRequest,
+    EngineDeps,
+    EngineInput,
+    EngineMarks,
+)
 
 _REASON = "this session's engine does not compact"
 
@@ -13,7 +19,8 @@ _REASON = "this session's engine does not compact"
 class NoEngine(CommittingEngine):
     """Leaves every conversation as it is."""
 
-    name = "none"
+    name: ClassVar[str] = "none"
+    marks: ClassVar[EngineMarks] = EngineMarks()
     compacts = False
 
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:

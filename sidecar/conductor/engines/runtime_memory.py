@@ -6,6 +6,7 @@ It counts turns where it keeps recent ones, and restores no files.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 from sidecar.conductor.bridge import HOST_MARKS
 from sidecar.conductor.contract import Gate, NoOp
@@ -16,6 +17,7 @@ from sidecar.conductor.engines.contract import (
     CompactionResult,
     EngineDeps,
     EngineInput,
+    EngineMarks,
     committed_view,
 )
 from sidecar.conversation import History, Index
@@ -24,6 +26,7 @@ from sidecar.runtime.contract import CompactionPolicy
 from sidecar.runtime.memory import (
     DEFAULT_POLICY,
     IMAGE_CHARS,
+    SUMMARY_HEADING,
     LiveCut,
     compact_live,
     plan_live_cut,
@@ -41,7 +44,8 @@ _NO_MODEL = NoOp("no model is at hand to condense with")
 class RuntimeEngine(CommittingEngine):
     """``runtime.memory`` at work in one session."""
 
-    name = "runtime"
+    name: ClassVar[str] = "runtime"
+    marks: ClassVar[EngineMarks] = EngineMarks(summaries=(SUMMARY_HEADING,))
     compacts = True
 
     def __init__(self) -> None:

@@ -5,10 +5,10 @@ The newest prompt stays in sight however many rounds of tools follow it.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 from sidecar.conductor.contract import Gate, NoOp
-from sidecar.conductor.engines.contract import CompactionRequest, EngineDeps, EngineInput, View
+from sidecar.conductor.engines.contract import CompactionRequest, EngineDeps, EngineInput, EngineMarks, View
 from sidecar.conductor.engines.room_view import fitted, limits_of, setting, view_of
 from sidecar.conductor.room import SessionRoom
 from sidecar.rooms import RoomEvent
@@ -26,7 +26,8 @@ _LEAST_EVENTS: Final = 2
 class SlidingWindowEngine:
     """``SlidingWindowMemory`` at work in one session. The policy names ``maxEvents``."""
 
-    name = "slidingWindow"
+    name: ClassVar[str] = "slidingWindow"
+    marks: ClassVar[EngineMarks] = EngineMarks()
     compacts = False
     commits_view = False
 

@@ -8,7 +8,7 @@ the one before, and taking it back shows its events again.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from sidecar.conductor.contract import Gate, NoOp
 from sidecar.conductor.engines.contract import (
@@ -17,6 +17,7 @@ from sidecar.conductor.engines.contract import (
     CompactionResult,
     EngineDeps,
     EngineInput,
+    EngineMarks,
     StandingSummary,
     SummaryFailedError,
     View,
@@ -25,6 +26,7 @@ from sidecar.conductor.engines.room_model import InvokerProvider
 from sidecar.conductor.engines.room_scene import PINNED, Scene
 from sidecar.conductor.engines.room_view import limits_of
 from sidecar.conductor.room import SessionRoom, turns_of
+from sidecar.rooms.memory import SUMMARY_MARK
 from sidecar.rooms.memory.budget import tail_cut
 from sidecar.rooms.memory.estimate import event_tokens
 from sidecar.rooms.memory.plan import RetrievePlan
@@ -48,7 +50,8 @@ _LEAST_FOLDED_TOKENS: Final = 50
 class SummarizingEngine:
     """``rooms.memory`` at work in one session, both tiers. The policy is that of ``limits_of``."""
 
-    name = "summarizing"
+    name: ClassVar[str] = "summarizing"
+    marks: ClassVar[EngineMarks] = EngineMarks(summaries=(SUMMARY_MARK,))
     compacts = True
     commits_view = False
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import ClassVar, Final
 
 from sidecar.conductor.bridge import extend_transcript, messages_to_turns, turn_starts
 from sidecar.conductor.contract import Gate, Microcompact, NoOp, RehydrateCandidate, RestoredFile
@@ -19,6 +19,7 @@ from sidecar.conductor.engines.contract import (
     CompactionResult,
     EngineDeps,
     EngineInput,
+    EngineMarks,
     FreshFile,
     committed_view,
 )
@@ -27,6 +28,9 @@ from sidecar.conductor.session_ops import compact_messages, preview_prompt
 from sidecar.conversation import Entry, History, Index
 from sidecar.window_budget import (
     AUTO_CONDENSE_POLICY,
+    BRANCH_HEADER,
+    DIGEST_HEADER,
+    RESTORED_FILE_PREFIX,
     BudgetPolicy,
     BudgetRequest,
     BudgetResult,
@@ -54,7 +58,10 @@ _FALLBACKS: Final[dict[str, str]] = {
 class WindowBudgetEngine(CommittingEngine):
     """``window_budget`` at work in one session."""
 
-    name = "windowBudget"
+    name: ClassVar[str] = "windowBudget"
+    marks: ClassVar[EngineMarks] = EngineMarks(
+        summaries=(DIGEST_HEADER, BRANCH_HEADER), files=(RESTORED_FILE_PREFIX,)
+    )
     compacts = True
 
     def __init__(self) -> None:

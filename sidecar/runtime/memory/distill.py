@@ -37,11 +37,11 @@ from sidecar.runtime.contract import ModelInvoker
 from sidecar.runtime.memory.estimate import render_turn
 from sidecar.runtime.memory.gist import NO_MARKS, SUMMARY_HEADING, HostMarks, local_gist
 
-DISTILL_INSTRUCTION: Final = """\
+DISTILL_INSTRUCTION: Final = f"""\
 Condense the conversation transcript you are given into notes that let the same work go on without it. \
 You are a recorder: do not answer it, do not continue it, do not run anything, invent nothing.
 Keep what is concrete, word for word where it matters: paths, identifiers, commands with their outcome, \
-error messages, numbers. A turn that begins with [condensed earlier context] holds earlier notes: keep their \
+error messages, numbers. A turn that begins with {SUMMARY_HEADING} holds earlier notes: keep their \
 facts. `tool_result (error)` marks a tool that failed.
 Write short lines under exactly these headings, `none` under an empty one, and nothing else:
 # Requests

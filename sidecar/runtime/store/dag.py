@@ -79,6 +79,10 @@ class SessionGraph:
         """Add *entry* under the head as :meth:`append` does, and return it with its node."""
         return self._entries[self._add(self._leaf, entry).id]
 
+    def amend(self, entries: Iterable[Entry]) -> None:
+        """Replace the entries of nodes; an entry of an unknown node is left out."""
+        self._entries |= {entry.node_id: entry for entry in entries if entry.node_id in self._nodes}
+
     def branch_from(self, node_id: str | None, turn: Turn) -> SessionNode:
         """Add *turn* under *node_id*, or as a root for None, and move the head to it.
 

@@ -158,6 +158,14 @@ class SessionJournal:
         lines = [_node_line(node, entries[node.id]) for node in nodes]
         await self._write([*lines, encode_line(head_record(leaf))])
 
+    def amend(self, entries: Sequence[Entry]) -> None:
+        """Replace the entries of stored nodes in memory only: no line is written."""
+        if self._stored is not None:
+            self._stored.graph.amend(entries)
+            unwritten = self._unwritten
+            self._stand_at(self._stored.graph)
+            self._unwritten = unwritten
+
     async def move_head(self, node_id: str | None) -> None:
         """Make *node_id* the head, or nothing at all for None.
 
