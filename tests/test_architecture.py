@@ -204,7 +204,9 @@ def test_the_memory_facade_is_empty() -> None:
             "sidecar_client", ("pygls", "lsprotocol", "sidecar.runtime", "rich"), id="nor does the client"
         ),
         pytest.param(
-            "sidecar.transport.streams", ("pygls", "lsprotocol", "cattrs"), id="the transport is light"
+            "sidecar.transport.lifetime, sidecar.transport.streams",
+            ("pygls", "lsprotocol", "cattrs", "psutil"),
+            id="the transport is light",
         ),
         pytest.param(
             "sidecar.server, sidecar.commands.serve",
@@ -213,6 +215,7 @@ def test_the_memory_facade_is_empty() -> None:
                 "sidecar.boot",
                 "sidecar.conductor.contract",
                 "sidecar.protocol.methods",
+                "psutil",
                 "watchfiles",
             ),
             id="a language server answers before it loads a session",
@@ -230,7 +233,7 @@ def test_the_memory_facade_is_empty() -> None:
         ),
         pytest.param(
             "sidecar.attach.connecting, sidecar.attach.shim",
-            ("asyncio", "dataclasses", "logging", "subprocess", "msgspec"),
+            ("asyncio", "dataclasses", "logging", "subprocess", "msgspec", "psutil"),
             id="a shim is lighter still",
             marks=pytest.mark.skipif(sys.platform == "win32", reason="there the shim is another"),
         ),
