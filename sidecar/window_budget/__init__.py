@@ -74,7 +74,9 @@ from sidecar.window_budget.outcome import (
     apply_without_digest,
     keep_unchanged,
     preview_prompt,
+    project_tokens,
     request_plan_digest,
+    restore_planned_files,
 )
 from sidecar.window_budget.plan import BudgetPlan, MeterReading, plan_compaction, read_meter
 from sidecar.window_budget.prompt import (
@@ -160,10 +162,12 @@ __all__ = [
     "plan_slice",
     "prefix_tokens",
     "preview_prompt",
+    "project_tokens",
     "read_meter",
     "rehydrate_recent_reads",
     "request_plan_digest",
     "restore_files",
+    "restore_planned_files",
     "safe_cut",
     "summarize",
     "text_of",

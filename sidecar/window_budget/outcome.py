@@ -1,8 +1,10 @@
 """The outcome of a plan: its digest is requested, and both become a transcript, or the input stays as it is.
 
 A result is accepted only if it costs fewer tokens than the input, and fits the room where there is one; a
-model's digest that breaks either is replaced by the local one, which was planned to fit. The digest that an
-earlier compaction left is carried in a block of its own and not shown as transcript again.
+model's digest that breaks either is replaced by the local one, which was planned to fit. The files to restore
+are chosen beside the planned size of the digest, never its actual one, so that a preview names the very files
+that come back. The digest that an earlier compaction left is carried in a block of its own and not shown as
+transcript again.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from sidecar.window_budget.model_digest import (
     request_digest_in_chunks,
     split_into_chunks,
 )
-from sidecar.window_budget.plan import BudgetPlan
+from sidecar.window_budget.plan import MIN_DIGEST_TOKENS, BudgetPlan
 from sidecar.window_budget.rehydrate import FreshText, GoneFile, RestoredRange, restore_files
 from sidecar.window_budget.tool_use import FileRange
 
@@ -110,6 +112,35 @@ def apply_without_digest(plan: BudgetPlan) -> BudgetResult:
     )
 
 
+def restore_planned_files(
+    plan: BudgetPlan, files: Sequence[tuple[FileRange, FreshText | GoneFile]]
+) -> tuple[RestoredRange, ...]:
+    """Return the files that *plan* restores, oldest first; the length of the digest has no say in it.
+
+    Args:
+        plan: a plan that folds.
+        files: the present text of the plan's candidates, newest first.
+    """
+    return restore_files(files, plan.files_tokens, max_messages=plan.dropped_count - 2)
+
+
+def project_tokens(plan: BudgetPlan, files_tokens: int) -> tuple[int, int]:
+    """Return the least and the most tokens that the messages may take once *plan* is carried out.
+
+    Args:
+        plan: a plan that does something.
+        files_tokens: the tokens of the files that it restores.
+    """
+    kept = plan.tail.tokens + files_tokens
+    if plan.cut == 0:
+        return kept, kept
+    local, room = kept + plan.digest_tokens, plan.meter.room
+    most = plan.tokens_before - 1
+    if room is not None:
+        most = min(most, max(room, local))
+    return kept + estimate_message_tokens(_digest_message(plan, "")), most
+
+
 def preview_prompt(plan: BudgetPlan, request: BudgetRequest) -> str | None:
     """Return the first prompt that carrying out *plan* would send, or None when it would send none."""
     if plan.noop is not None or plan.cut == 0:
@@ -169,44 +200,39 @@ def apply_plan(
     note = ""
     if gone:
         note = "\n\nNot restored: " + ", ".join(f"{file.path} ({reason})" for file, reason in gone) + "."
-        if tokens_of_chars(len(note)) > plan.digest_tokens * MISSING_NOTE_SHARE:
+        most = min(plan.digest_tokens * MISSING_NOTE_SHARE, plan.digest_tokens - MIN_DIGEST_TOKENS)
+        if tokens_of_chars(len(note)) > most:
             note = ""
     failure = digest.failure
     facts = plan.transcript.facts
     previous = collect_previous(facts, plan.cut)
+    restored = restore_planned_files(plan, files)
+    kept_tokens = plan.tail.tokens + sum(file.tokens for file in restored)
     text = ""
     if failure is None:
         text = add_missing_rules(digest.text, collect_rules(facts, plan.cut, previous))
         spare = plan.digest_tokens - tokens_of_chars(len(text))
         text = add_missing_facts(text, facts, plan.cut, previous, max(EVIDENCE_TOKENS, spare)) + note
-        after = plan.tail.tokens + estimate_message_tokens(_digest_message(plan, text))
+        after = kept_tokens + estimate_message_tokens(_digest_message(plan, text))
         if after >= plan.tokens_before or (plan.meter.room is not None and after > plan.meter.room):
             failure = "tooLong"
     if failure is not None:
         max_tokens = plan.digest_tokens - tokens_of_chars(len(note))
         text = write_local_digest(facts, plan.cut, previous, max_tokens=max_tokens, count=plan.dropped_count)
         text += note
-    result = _assemble(plan, _digest_message(plan, text), files)
-    if result.tokens_after >= plan.tokens_before:
+    message = _digest_message(plan, text)
+    tokens_after = kept_tokens + estimate_message_tokens(message)
+    if tokens_after >= plan.tokens_before:
         return keep_unchanged(messages, plan, "wouldNotShrink")
-    source: SummarySource = "model" if failure is None else "localFallback"
-    return replace(result, summary=text, summary_source=source, fallback_reason=failure, gone=gone)
-
-
-def _assemble(
-    plan: BudgetPlan, digest: UserMessage, files: Sequence[tuple[FileRange, FreshText | GoneFile]]
-) -> BudgetResult:
-    """Return ``[digest, *restored files, *kept]``, the files inside the rest of every budget."""
-    spent = plan.tail.tokens + estimate_message_tokens(digest)
-    limits = [plan.files_tokens, plan.tokens_before - 1 - spent]
-    if plan.meter.room is not None:
-        limits.append(plan.meter.room - spent)
-    restored = restore_files(files, min(limits), max_messages=plan.dropped_count - 2)
     return replace(
         apply_without_digest(plan),
-        messages=(digest, *(file.message for file in restored), *plan.tail.messages),
-        tokens_after=spent + sum(file.tokens for file in restored),
+        messages=(message, *(file.message for file in restored), *plan.tail.messages),
+        tokens_after=tokens_after,
+        summary=text,
+        summary_source="model" if failure is None else "localFallback",
+        fallback_reason=failure,
         restored=restored,
+        gone=gone,
     )
 
 
