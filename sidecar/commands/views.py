@@ -160,7 +160,11 @@ def plan_lines(plan: Plan, folder: Path) -> list[str]:
     files = ", ".join(display_path(file.uri, folder) for file in plan.rehydrate)
     if files:
         lines.append(f"reads these files again, with their current content: {files}")
-    return [*lines, f"leaves about {plan.projected.tokens:,} tokens; undo restores it"]
+    after = plan.projected
+    return [
+        *lines,
+        f"leaves about {after.tokens:,} tokens, {after.low:,} to {after.high:,}; undo restores it",
+    ]
 
 
 def show_outcome(screen: Screen, done: Compaction, folder: Path) -> None:

@@ -101,7 +101,7 @@ class Commands:
     async def preview(self, rest: str) -> str:
         """Describe what a compaction with the engine *rest* would do."""
         request = self._engines.resolve(CompactionRequest(engine=rest or None))
-        return _describe_plan(self._compactor.preview(request))
+        return _describe_plan(await self._compactor.preview(request))
 
     async def uncompact(self, _rest: str) -> str:
         """Undo the newest compaction."""
@@ -176,14 +176,17 @@ def _describe_plan(plan: Plan) -> str:
     if plan.noop is not None or plan.dropped is None or plan.kept is None or plan.projected is None:
         reason = plan.noop.reason if plan.noop else "there is nothing to compact"
         return f"{plan.engine} would do nothing: {reason}."
-    dropped, kept = plan.dropped, plan.kept
+    dropped, kept, after = plan.dropped, plan.kept, plan.projected
     lines = [
         f"{plan.engine} would replace {dropped.count} turns ({dropped.tokens:,} tokens) with a summary.",
         f"{kept.count} turns ({kept.tokens:,} tokens) would stay unchanged.",
-        f"About {plan.projected.tokens:,} tokens would remain, {plan.projected.pct:g} % of the window.",
+        f"About {after.tokens:,} tokens would remain, {after.pct:g} % of the window.",
     ]
+    if after.low < after.high:
+        lines.append(f"The summary decides: at least {after.low:,}, at most {after.high:,} tokens.")
     lines += [
-        f"- {file.uri} would be restored{', as it is now' if file.stale else ''}" for file in plan.rehydrate
+        f"- {file.uri} would be restored{', as it is now' if file.stale else ''}: {file.tokens:,} tokens"
+        for file in plan.rehydrate
     ]
     return "\n".join(lines)
 

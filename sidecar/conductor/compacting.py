@@ -21,9 +21,10 @@ from sidecar.conductor.compaction_records import (
     changed_only_the_view,
     complete,
     complete_backstop,
+    describe_plan,
     undo,
 )
-from sidecar.conductor.contract import Compaction, Cut, Dropped, Gate, Kept, NoOp, Plan, Projected
+from sidecar.conductor.contract import Compaction, Gate, NoOp, Plan
 from sidecar.conductor.deps import CompactorDeps
 from sidecar.conductor.engines.contract import (
     CompactionPlan,
@@ -31,6 +32,7 @@ from sidecar.conductor.engines.contract import (
     CompactionResult,
     EngineDeps,
     EngineInput,
+    FreshFile,
     SessionEngine,
     SummaryFailedError,
     View,
@@ -115,16 +117,19 @@ class Compactor:
         """Return the view of the conversation that the model is sent."""
         return self._deps.engine(engine).view(self._engine_input(engine), request)
 
-    def preview(self, request: CompactionRequest) -> Plan:
+    async def preview(self, request: CompactionRequest) -> Plan:
         """Return the effect of a compaction in this session; *request* names its engine."""
-        plan, engine = self.plan(request), request.engine or ""
+        plan, engine = await self.plan(request), request.engine or ""
         refusal = self._refusal(engine)
         return (
             plan if refusal is None else Plan(plan.plan_id, plan.expect_head, engine, plan.gate, noop=refusal)
         )
 
-    def plan(self, request: CompactionRequest) -> Plan:
-        """Return the effect of a compaction in a session of the engine that *request* names."""
+    async def plan(self, request: CompactionRequest) -> Plan:
+        """Return the effect of a compaction in a session of the engine that *request* names.
+
+        The files that would come back are read as they are now: only their texts decide how many of them fit.
+        """
         engine = request.engine or ""
         given = self._engine_input(engine)
         host = self._deps.engine(engine)
@@ -133,8 +138,17 @@ class Compactor:
         while len(self._plans) > _PLANS_KEPT:
             self._plans.pop(next(iter(self._plans)))
         plan = Plan(plan_id, given.history.head, host.name, host.gate(given, request))
-        found = host.plan(given, request)
-        return replace(plan, noop=found) if isinstance(found, NoOp) else self._describe(plan, found, given)
+        found, fresh = host.plan(given, request), dict[str, FreshFile]()
+        if isinstance(found, CompactionPlan) and found.rehydrate:
+            fresh.update(await self._deps.fresh([file.uri for file in found.rehydrate]))
+            found = host.plan(given, request, fresh)
+        if isinstance(found, NoOp):
+            return replace(plan, noop=found)
+        files = tuple(
+            replace(file, uri=fresh[file.uri].uri, stale=self._deps.is_stale(file.uri))
+            for file in found.rehydrate
+        )
+        return describe_plan(plan, replace(found, rehydrate=files), given.history)
 
     def planned(self, plan_id: str) -> CompactionRequest:
         """Return the request of an earlier preview. Raises HeadMovedError when the conversation moved on."""
@@ -379,21 +393,3 @@ class Compactor:
                     f"{_STRIKES} compactions in a row failed; the last: {done.error}. /compact tries again."
                 )
                 self._events.emit(Notice("warning", "Automatic compaction is off", text))
-
-    def _describe(self, plan: Plan, found: CompactionPlan, given: EngineInput) -> Plan:
-        dropped = tuple(entry.node_id for entry in given.history[found.first : found.cut])
-        window = plan.gate.window
-        pct = round(100 * found.projected_tokens / window, 1) if window else 0.0
-        return replace(
-            plan,
-            cut=Cut(given.history.node_at(found.cut), found.cut),
-            dropped=Dropped(len(dropped), found.dropped_tokens, dropped),
-            kept=Kept(len(given.history) - found.cut, found.kept_tokens),
-            microcompact=found.microcompact,
-            rehydrate=tuple(
-                replace(each, uri=self._deps.uri_of(each.uri), stale=self._deps.is_stale(each.uri))
-                for each in found.rehydrate
-            ),
-            projected=Projected(found.projected_tokens, pct),
-            prompt=found.prompt,
-        )

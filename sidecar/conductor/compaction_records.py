@@ -1,17 +1,40 @@
-"""Compaction records: the state of a compaction as it is stored and sent to clients. Pure values."""
+"""Compaction records: a compaction, or the plan of one, as it is stored and sent to clients. Pure values."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
-from sidecar.conductor.contract import Compaction, Gate
-from sidecar.conductor.engines.contract import CompactionResult, EngineInput, StandingSummary
+from sidecar.conductor.contract import Compaction, Cut, Dropped, Gate, Kept, Plan, Projected
+from sidecar.conductor.engines.contract import (
+    CompactionPlan,
+    CompactionResult,
+    EngineInput,
+    StandingSummary,
+)
+from sidecar.conversation import History
 from sidecar.llmgateway.contract import TextBlock
 from sidecar.runtime.memory import LiveCompaction
 
 Trigger: TypeAlias = Literal["manual", "auto", "overflow"]
 """Why a compaction is made: a client asked, the gate was over, or the provider refused the size."""
+
+
+def describe_plan(plan: Plan, found: CompactionPlan, history: History) -> Plan:
+    """Return *plan* with all that the engine *found*; its files are named as clients know them."""
+    dropped = tuple(history[index].node_id for index in found.dropped)
+    window = plan.gate.window
+    pct = round(100 * found.projected_tokens / window, 1) if window else 0.0
+    return replace(
+        plan,
+        cut=Cut(history.node_at(found.cut), found.cut),
+        dropped=Dropped(len(dropped), found.dropped_tokens, dropped),
+        kept=Kept(len(history) - found.cut + len(found.pinned), found.kept_tokens),
+        microcompact=found.microcompact,
+        rehydrate=found.rehydrate,
+        projected=Projected(found.projected_tokens, pct, found.low_tokens, found.high_tokens),
+        prompt=found.prompt,
+    )
 
 
 def begin(

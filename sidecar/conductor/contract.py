@@ -158,10 +158,16 @@ class RehydrateCandidate:
 
 @dataclass(frozen=True, slots=True)
 class Projected:
-    """The estimated size after the compaction; *pct* is the share of the window in percent."""
+    """The size of the next request after the compaction, in tokens.
+
+    The length of the summary is not known before a model has written it. So *tokens* is an estimate, and
+    the true size is from *low* to *high*. *pct* is the share of *tokens* in the window, in percent.
+    """
 
     tokens: int
     pct: float
+    low: int
+    high: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,6 @@ class CompactorDeps:
         engine: the session's instance of a named engine.
         summarizer: the model that writes summaries and its card, None for none.
         fresh: reads files as they are now.
-        uri_of: the URI of a path that the model wrote.
         is_stale: whether the file that the model named by a path changed since it was shown.
         new_id: makes ids.
         clock_ms: the time in epoch milliseconds.
@@ -70,7 +69,6 @@ class CompactorDeps:
     engine: Callable[[str], SessionEngine]
     summarizer: Callable[[], tuple[ModelInvoker | None, ModelCard | None]]
     fresh: FreshFiles
-    uri_of: Callable[[str], str]
     is_stale: Callable[[str], bool]
     new_id: Callable[[], str]
     clock_ms: Callable[[], int]

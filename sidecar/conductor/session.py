@@ -198,13 +198,13 @@ class Session:
         self._events.emit(InfoChanged(info.title, info.updated_at, info.archived))
         return self.store()
 
-    def compare(self, request: CompactionRequest) -> Plan:
+    async def compare(self, request: CompactionRequest) -> Plan:
         """Return the effect of a compaction if its engine were the session's own."""
-        return self.compactor.plan(self._engines.resolve(request))
+        return await self.compactor.plan(self._engines.resolve(request))
 
-    def preview(self, request: CompactionRequest) -> Plan:
+    async def preview(self, request: CompactionRequest) -> Plan:
         """Return the effect of a compaction; no model is called and nothing changes."""
-        return self.compactor.preview(self._engines.resolve(request))
+        return await self.compactor.preview(self._engines.resolve(request))
 
     def compacting_engines(self) -> tuple[str, ...]:
         """Return the engines that ever compact."""

@@ -152,7 +152,6 @@ def wire_session(
         engine=engines.get,
         summarizer=lambda: deps.models.summarizer(meta.info.model),
         fresh=files.look,
-        uri_of=files.uri_of,
         is_stale=files.is_stale,
         new_id=deps.new_id,
         clock_ms=deps.clock_ms,

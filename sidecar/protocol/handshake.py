@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:2f93a85fec5a407de50f8295485d408364e5d32fdba231c370aaf68dd517d863"
+SCHEMA_HASH: Final = "sha256:60e3fcc39818329794159813c42711c9ed3d8b5d15a59bb8298a497a8f07c9b8"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

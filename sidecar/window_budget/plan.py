@@ -134,14 +134,6 @@ class BudgetPlan:
         """The tokens that go, blanked and cut bodies included."""
         return 0 if self.noop else self.tokens_before - self.tail.tokens
 
-    @property
-    def projected_tokens(self) -> int:
-        """The tokens afterwards, with a digest of full size and every candidate that fits restored."""
-        if self.noop:
-            return self.tokens_before
-        files = min(self.files_tokens, sum(candidate.tokens for candidate in self.candidates))
-        return self.tail.tokens + self.digest_tokens + files
-
 
 def read_meter(messages: Sequence[Message], request: BudgetRequest) -> MeterReading:
     """Return how full the window is, in O(1) for a :class:`Transcript`.

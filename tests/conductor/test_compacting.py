@@ -112,7 +112,7 @@ async def test_of_two_compactions_the_newer_is_undone_first(make_stage: Any) -> 
 async def test_a_preview_calls_no_model_and_changes_nothing(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage)
     n_calls, head = len(stage.model.calls), session.history.head
-    plan = session.preview(CompactionRequest())
+    plan = await session.preview(CompactionRequest())
     assert (len(stage.model.calls), session.history.head) == (n_calls, head)
     assert plan.noop is None
     assert plan.dropped is not None
@@ -125,11 +125,11 @@ async def test_a_preview_calls_no_model_and_changes_nothing(make_stage: Any) -> 
 
 async def test_a_plan_is_carried_out_unless_the_talk_went_on(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage, [Say("four")], [Say(DIGEST)])
-    stale = session.preview(CompactionRequest()).plan_id
+    stale = (await session.preview(CompactionRequest())).plan_id
     await stage.ask(session, "more")
     with pytest.raises(HeadMovedError):
         session.compact(CompactionRequest(plan_id=stale))
-    fresh = session.preview(CompactionRequest()).plan_id
+    fresh = (await session.preview(CompactionRequest())).plan_id
     assert (await compact(session, plan_id=fresh)).status == "completed"
 
 

@@ -66,7 +66,7 @@ def check_sound(sent: Conversation) -> None:
 async def test_a_preview_calls_no_model_and_changes_nothing(make_stage: Any, engine: str) -> None:
     stage, session = await a_long_talk(make_stage, engine)
     n_calls, head, seq = len(stage.model.calls), session.history.head, session.log.seq
-    plan = session.preview(CompactionRequest())
+    plan = await session.preview(CompactionRequest())
     assert (len(stage.model.calls), session.history.head, session.log.seq) == (n_calls, head, seq)
     assert (plan.engine, plan.noop, plan.expect_head) == (engine, None, head)
     assert plan.cut is not None
@@ -83,7 +83,7 @@ async def test_a_preview_calls_no_model_and_changes_nothing(make_stage: Any, eng
 @every_engine
 async def test_a_compaction_does_what_was_previewed(make_stage: Any, engine: str) -> None:
     _, session = await a_long_talk(make_stage, engine, [Say(NOTES)])
-    plan = session.preview(CompactionRequest())
+    plan = await session.preview(CompactionRequest())
     done = await compact(session, plan_id=plan.plan_id)
     assert plan.cut is not None
     assert plan.dropped is not None
@@ -306,8 +306,8 @@ async def test_nothing_to_do_is_answered_at_once_with_the_reason(make_stage: Any
     await stage.ask(session, "hi")
     started = session.compact(CompactionRequest())
     assert (started.disposition, started.reason) == ("noop", "there is nothing to condense")
-    assert session.preview(CompactionRequest()).noop is not None
-    assert session.preview(CompactionRequest(force=False)).noop is not None
+    assert (await session.preview(CompactionRequest())).noop is not None
+    assert (await session.preview(CompactionRequest(force=False))).noop is not None
 
 
 @pytest.mark.parametrize("engine", ["runtime", "agentcore", "summarizing"])
@@ -316,7 +316,7 @@ async def test_a_model_of_which_nothing_is_known_is_never_compacted_for(make_sta
     stage.smaller_window(0)
     started = session.compact(CompactionRequest())
     assert started.disposition == "noop"
-    gate = session.preview(CompactionRequest()).gate
+    gate = (await session.preview(CompactionRequest())).gate
     assert (gate.window, gate.over) == (0, False)
 
 

@@ -149,7 +149,7 @@ async def test_every_gate_counts_the_tokens_of_the_results(make_stage: Any) -> N
     plain, knowing = await stage.session(), await stage.session(knowledge=("workspace",))
     for session in (plain, knowing):
         await stage.ask(session, "hello")
-    gates = [session.preview(CompactionRequest()).gate.tokens for session in (plain, knowing)]
+    gates = [(await session.preview(CompactionRequest())).gate.tokens for session in (plain, knowing)]
     assert gates[1] - gates[0] == 4_000
 
 

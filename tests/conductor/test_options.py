@@ -187,7 +187,8 @@ async def test_an_unusable_threshold_is_refused(make_stage: Any, policy: dict[st
     with pytest.raises(InvalidInput, match=r"policy\."):
         await stage.session(policy=policy)
     session = await stage.session(policy={"triggerRatio": 0, "keepRecent": 1e12, "ofAnotherEngine": 3})
-    for ask in (session.preview, session.compact):
-        with pytest.raises(InvalidInput, match=r"policy\."):
-            ask(CompactionRequest(policy=policy))
+    with pytest.raises(InvalidInput, match=r"policy\."):
+        await session.preview(CompactionRequest(policy=policy))
+    with pytest.raises(InvalidInput, match=r"policy\."):
+        session.compact(CompactionRequest(policy=policy))
     assert session.gauge.usage().used > 0

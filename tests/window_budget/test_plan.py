@@ -73,7 +73,7 @@ def test_a_plan_that_does_nothing_says_why(words: str, asked: BudgetRequest, rea
     messages = transcript(words)
     plan = plan_compaction(messages, asked)
     assert (plan.noop, plan.cut, plan.dropped_count, plan.dropped_tokens) == (reason, 0, 0, 0)
-    assert plan.tokens_before == plan.projected_tokens == estimate_tokens(messages)
+    assert plan.tokens_before == estimate_tokens(messages)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,6 @@ def test_a_plan_adds_up() -> None:
     assert [candidate.file for candidate in plan.candidates] == [FileRange(f"f{n}.py") for n in (3, 2, 1)]
     assert plan.digest_tokens == 450
     assert plan.files_tokens == 450
-    assert plan.projected_tokens == plan.tail.tokens + 900
 
 
 def test_a_digest_may_be_as_large_as_the_one_it_carries_and_half_of_what_is_new() -> None:

@@ -554,10 +554,12 @@ export interface PlanItem {
   priority: string;
 }
 
-/** The estimated size after the compaction; `pct` is the share of the window in percent. */
+/** The size of the next request after the compaction, in tokens. The length of the summary is not known before a model has written it. So `tokens` is an estimate, and the true size is from `low` to `high`. `pct` is the share of `tokens` in the window, in percent. */
 export interface Projected {
   tokens: number;
   pct: number;
+  low: number;
+  high: number;
 }
 
 /** The prompts that wait, complete. */

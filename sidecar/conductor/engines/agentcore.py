@@ -25,6 +25,7 @@ from sidecar.agentcore.memory import (
     fit_budget,
     new_compaction,
 )
+from sidecar.agentcore.view import shrink_message
 from sidecar.conductor.contract import Gate, Microcompact, NoOp
 from sidecar.conductor.engines.contract import (
     CommittingEngine,
@@ -34,6 +35,7 @@ from sidecar.conductor.engines.contract import (
     EngineDeps,
     EngineInput,
     EngineMarks,
+    FreshFile,
     committed_view,
 )
 from sidecar.conversation import Entry, History, Index
@@ -86,7 +88,12 @@ class AgentcoreEngine(CommittingEngine):
         limit = budget.narrow(given.overhead_tokens).threshold + given.overhead_tokens
         return Gate(tokens, limit, budget.window, over=tokens > limit)
 
-    def plan(self, given: EngineInput, request: CompactionRequest) -> CompactionPlan | NoOp:
+    def plan(
+        self,
+        given: EngineInput,
+        request: CompactionRequest,
+        fresh: Mapping[str, FreshFile] | None = None,
+    ) -> CompactionPlan | NoOp:
         """Return where it would cut."""
         refusal = self._refusal(given, request)
         if refusal is not None:
@@ -94,13 +101,21 @@ class AgentcoreEngine(CommittingEngine):
         plan, _ = self._plan(given, request, new_compaction(_config(given, request)))
         if plan is None:
             return _NOTHING
-        summary = min(plan.summary_tokens, plan.dropped_tokens // 2)
+        messages, cut, pinned = self._synced.messages, self._turn_at(plan.cut), self._find_pinned(plan)
+        whole = sum(cost_in_prompt(messages[index]) for index, _ in plan.shrink)
+        shrunk = sum(cost_in_prompt(shrink_message(messages[index], most)) for index, most in plan.shrink)
+        kept = self._synced.tokens - plan.dropped_tokens - whole + shrunk
+        beside = kept + given.overhead_tokens
         return CompactionPlan(
-            cut=self._turn_at(plan.cut),
+            cut=cut,
+            dropped=tuple(index for index in range(cut) if index not in pinned),
+            pinned=pinned,
             dropped_tokens=plan.dropped_tokens,
-            kept_tokens=plan.kept_tokens,
-            projected_tokens=plan.kept_tokens + summary + given.overhead_tokens,
-            microcompact=Microcompact(len(plan.shrink), 0),
+            kept_tokens=kept,
+            projected_tokens=beside + min(plan.summary_tokens, plan.dropped_tokens // 2),
+            low_tokens=beside,
+            high_tokens=beside + plan.summary_tokens,
+            microcompact=Microcompact(len(plan.shrink), whole - shrunk),
         )
 
     async def compact(
@@ -131,8 +146,8 @@ class AgentcoreEngine(CommittingEngine):
         deps.cancel.raise_if_cancelled()
         if not told or told[-1].tokens_after >= told[-1].tokens_before:
             return _NO_GAIN
-        pinned = self._turn_at(plan.pinned) if plan.pinned >= 0 else None
-        return _as_result(given, self._turn_at(plan.cut), pinned, view, told[-1])
+        result = _as_result(given, self._turn_at(plan.cut), self._find_pinned(plan), view, told[-1])
+        return replace(result, microcompacted=len(plan.shrink))
 
     def _refusal(self, given: EngineInput, request: CompactionRequest) -> NoOp | None:
         if _budget(given, request) is None:
@@ -157,6 +172,10 @@ class AgentcoreEngine(CommittingEngine):
         """Return *history* as messages; only its new entries are converted and weighed."""
         self._synced = self._index.of(history)
         return self._synced.messages
+
+    def _find_pinned(self, plan: CutPlan) -> tuple[int, ...]:
+        """Return the turn of the prompt that stays in front of the cut, if there is one."""
+        return (self._turn_at(plan.pinned),) if plan.pinned >= 0 else ()
 
     def _turn_at(self, message_index: int) -> int:
         """Return the turn whose messages begin at *message_index*: a tail never begins inside one."""
@@ -189,7 +208,11 @@ def _config(
 
 
 def _as_result(
-    given: EngineInput, cut: int, pinned: int | None, view: Sequence[AgentMessage], info: CompactionInfo
+    given: EngineInput,
+    cut: int,
+    pinned: tuple[int, ...],
+    view: Sequence[AgentMessage],
+    info: CompactionInfo,
 ) -> CompactionResult:
     summary = next((message for message in view if isinstance(message, CompactionSummary)), None)
     turns = messages_to_turns(view)
@@ -199,7 +222,7 @@ def _as_result(
             given.history, cut, turns[0] if folds else None, turns[1:] if folds else turns, pinned=pinned
         ),
         cut=cut,
-        dropped_count=cut - (pinned is not None),
+        dropped_count=cut - len(pinned),
         pre_tokens=info.tokens_before + given.overhead_tokens,
         post_tokens=info.tokens_after + given.overhead_tokens,
         summary=summary.summary if summary is not None else "",

@@ -126,24 +126,34 @@ class View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPlan:
-    """What a compaction would do, known without a model.
+    """The effects of a compaction that are known without a model.
+
+    A compaction of the same input does all of it, entry by entry and file by file. Only the length of the
+    summary is not known yet, so the size afterwards is a range.
 
     Attributes:
         cut: the index of the first entry kept.
-        first: the index of the first entry dropped.
-        dropped_tokens: the tokens of the entries between them.
-        kept_tokens: the tokens of the entries from *cut* on, as they are kept.
-        projected_tokens: the size of a request after it, about.
-        microcompact: old tool results that are blanked in the kept part.
-        rehydrate: the files that come back.
+        dropped: the indices of the entries that the summary will stand for, oldest first.
+        pinned: the indices before *cut* that stay all the same.
+        dropped_tokens: the tokens that go.
+        kept_tokens: the tokens of the entries that stay, as they are kept.
+        projected_tokens: the size of a request after it with a summary of the usual length.
+        low_tokens: the least that a request may take after it.
+        high_tokens: the most that a request may take after it.
+        microcompact: old tool results that are blanked, or cut, in the kept part.
+        rehydrate: the files that come back, in the order in which they will stand, each by the path that the
+            model knows. Where no fresh contents were given, the files that could come back, newest first.
         prompt: the first prompt for the summarising model, None for none.
     """
 
     cut: int
-    first: int = 0
+    dropped: tuple[int, ...]
+    pinned: tuple[int, ...] = ()
     dropped_tokens: int
     kept_tokens: int
     projected_tokens: int
+    low_tokens: int
+    high_tokens: int
     microcompact: Microcompact = field(default_factory=lambda: Microcompact(0, 0))
     rehydrate: tuple[RehydrateCandidate, ...] = ()
     prompt: str | None = None
@@ -237,8 +247,20 @@ class SessionEngine(Protocol):
         """Say whether the next request is over the limit; costs only what is new since the last call."""
         ...
 
-    def plan(self, given: EngineInput, request: CompactionRequest) -> CompactionPlan | NoOp:
-        """Say what a compaction would do, without a model call."""
+    def plan(
+        self,
+        given: EngineInput,
+        request: CompactionRequest,
+        fresh: Mapping[str, FreshFile] | None = None,
+    ) -> CompactionPlan | NoOp:
+        """Plan a compaction without a model call; a refusal is the refusal of the compaction as well.
+
+        Args:
+            given: the conversation.
+            request: how it would be compacted.
+            fresh: the files of an earlier plan's *rehydrate* as they are now, by path. None where only the
+                cut matters.
+        """
         ...
 
     async def compact(
@@ -276,7 +298,7 @@ def committed_view(
     summary: Turn | None,
     kept: Sequence[Turn],
     *,
-    pinned: int | None = None,
+    pinned: tuple[int, ...] = (),
     restored: Sequence[Entry] = (),
 ) -> View:
     """Return the view of a compaction that cuts the history at one place.
@@ -285,18 +307,18 @@ def committed_view(
         history: the conversation before it.
         cut: the index of the first entry kept; 0 where nothing is folded.
         summary: the turn that stands for the entries before *cut*, None for none.
-        kept: the turns that are kept, one for each entry: the pinned one, then those from *cut* on.
-        pinned: the index of a prompt before *cut* that is kept behind the summary.
+        kept: the turns that are kept, one for each entry: the pinned ones, then those from *cut* on.
+        pinned: the indices of the prompts before *cut* that are kept behind the summary.
         restored: the files that came back, between the summary and the rest.
     """
     entries: list[Entry] = []
     if summary is not None:
-        origin = (history[index].node_id for index in range(cut) if index != pinned)
+        origin = (history[index].node_id for index in range(cut) if index not in pinned)
         entries.append(Entry(summary, "summary", origin=tuple(origin)))
     entries += restored
-    pinned_entries = () if pinned is None else (history[pinned],)
-    entries += map(entry_with_turn, (*pinned_entries, *history[cut:]), kept)
-    return View(entries, cut, () if pinned is None else (pinned,))
+    kept_entries = (*(history[index] for index in pinned), *history[cut:])
+    entries += map(entry_with_turn, kept_entries, kept)
+    return View(entries, cut, pinned)
 
 
 def entry_with_turn(entry: Entry, turn: Turn) -> Entry:

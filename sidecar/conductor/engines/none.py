@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from sidecar.conductor.contract import Gate, NoOp
@@ -11,6 +12,7 @@ from sidecar.conductor.engines.contract import (
     EngineDeps,
     EngineInput,
     EngineMarks,
+    FreshFile,
 )
 
 _REASON = "this session's engine does not compact"
@@ -28,7 +30,12 @@ class NoEngine(CommittingEngine):
         window = given.card.context_window if given.card else 0
         return Gate(given.context_tokens, window, window, over=False)
 
-    def plan(self, given: EngineInput, request: CompactionRequest) -> NoOp:
+    def plan(
+        self,
+        given: EngineInput,
+        request: CompactionRequest,
+        fresh: Mapping[str, FreshFile] | None = None,
+    ) -> NoOp:
         """Return why nothing would be done."""
         return NoOp(_REASON)
 

@@ -12,7 +12,6 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final
 
-from sidecar.conductor.contract import Microcompact
 from sidecar.conductor.engines.contract import StandingSummary, View
 from sidecar.conductor.engines.room_view import fitted, view_of
 from sidecar.conductor.room import SessionRoom
@@ -136,13 +135,6 @@ class Scene:
         """Return the turn from which the conversation is shown once notes cover *folded* as well."""
         last = self.room.at_turn(folded[-1].index) + 1 if folded else 0
         return self.room.turn_of(max(self.first, last))
-
-    def truncated(self) -> Microcompact:
-        """Return how many events of the window are shown cut, and the tokens that saves."""
-        window = self.reading.window
-        whole = [self.reading.known.events[event.id] for event in window]
-        n_cut = sum(event.content is not other.content for event, other in zip(window, whole, strict=True))
-        return Microcompact(n_cut, sum(map(event_tokens, whole)) - sum(self.costs))
 
     def view(self) -> View:
         """Return what is sent. Where notes are due that could not be had, a placeholder stands for them."""

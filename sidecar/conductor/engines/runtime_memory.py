@@ -5,6 +5,7 @@ It counts turns where it keeps recent ones, and restores no files.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
@@ -18,18 +19,21 @@ from sidecar.conductor.engines.contract import (
     EngineDeps,
     EngineInput,
     EngineMarks,
+    FreshFile,
     committed_view,
 )
 from sidecar.conversation import History, Index
-from sidecar.llmgateway.contract import TextBlock, Turn, UserTurn
+from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.runtime.contract import CompactionPolicy
 from sidecar.runtime.memory import (
     DEFAULT_POLICY,
     IMAGE_CHARS,
     SUMMARY_HEADING,
+    TURN_OVERHEAD_TOKENS,
     LiveCut,
     compact_live,
     plan_live_cut,
+    project_tokens,
     tokens_of,
     turn_chars,
 )
@@ -58,19 +62,28 @@ class RuntimeEngine(CommittingEngine):
         tokens = max(self._tokens(given.history) + given.overhead_tokens, given.context_tokens)
         return Gate(tokens, limit, window, over=window > 0 and tokens >= limit)
 
-    def plan(self, given: EngineInput, request: CompactionRequest) -> CompactionPlan | NoOp:
+    def plan(
+        self,
+        given: EngineInput,
+        request: CompactionRequest,
+        fresh: Mapping[str, FreshFile] | None = None,
+    ) -> CompactionPlan | NoOp:
         """Return where it would cut."""
         found = self._cut(given, request)
         if isinstance(found, NoOp):
             return found
-        dropped = found.tokens_before - found.tail_tokens
-        gist = min(found.room_tokens // 4, dropped // 2)
-        projected = found.tail_tokens + gist + given.overhead_tokens
+        pinned = _find_pinned(given.history, found)
+        low, high = _bounds(given.history, found)
+        dropped_tokens = found.tokens_before - found.kept_tokens
         return CompactionPlan(
             cut=found.cut,
-            dropped_tokens=dropped,
-            kept_tokens=found.tail_tokens,
-            projected_tokens=projected,
+            dropped=tuple(index for index in range(found.cut) if index not in pinned),
+            pinned=pinned,
+            dropped_tokens=dropped_tokens,
+            kept_tokens=found.kept_tokens,
+            projected_tokens=min(high, low + found.gist_tokens // 2) + given.overhead_tokens,
+            low_tokens=low + given.overhead_tokens,
+            high_tokens=high + given.overhead_tokens,
         )
 
     async def compact(
@@ -88,19 +101,18 @@ class RuntimeEngine(CommittingEngine):
         )
         if done is None:
             return _NO_GAIN
-        first, *pinned = done.summary.blocks
         # The agent's own compaction keeps the newest prompt in the summary's turn. Here it stays an entry.
-        kept: tuple[Turn, ...] = given.history.turns[done.cut :]
-        prompt = None
-        if pinned:
-            prompt = next(n for n in range(done.cut - 1, -1, -1) if given.history[n].kind == "user")
-            kept = (given.history[prompt].turn, *kept)
+        first, pinned = done.summary.blocks[0], _find_pinned(given.history, found)
+        kept = (*(given.history.turns[index] for index in pinned), *given.history.turns[done.cut :])
+        post_tokens = done.tokens_after + TURN_OVERHEAD_TOKENS * len(pinned)
+        if post_tokens >= done.tokens_before:
+            return _NO_GAIN
         return CompactionResult(
-            view=committed_view(given.history, done.cut, UserTurn((first,)), kept, pinned=prompt),
+            view=committed_view(given.history, done.cut, UserTurn((first,)), kept, pinned=pinned),
             cut=done.cut,
-            dropped_count=done.cut,
+            dropped_count=done.cut - len(pinned),
             pre_tokens=done.tokens_before + given.overhead_tokens,
-            post_tokens=done.tokens_after + given.overhead_tokens,
+            post_tokens=post_tokens + given.overhead_tokens,
             summary=first.text if isinstance(first, TextBlock) else "",
             summary_source="model" if done.source == "model" else "localFallback",
             fallback_reason=None if done.source == "model" else "the model gave no usable summary",
@@ -124,10 +136,27 @@ class RuntimeEngine(CommittingEngine):
             overhead_tokens=given.overhead_tokens,
             marks=HOST_MARKS,
         )
-        return _NOTHING if found is None else found
+        if found is None:
+            return _NOTHING
+        low, _ = _bounds(given.history, found)
+        return found if low < found.tokens_before else _NO_GAIN
 
     def _tokens(self, history: History) -> int:
         return tokens_of(self._chars.of(history), len(history))
+
+
+def _find_pinned(history: History, found: LiveCut) -> tuple[int, ...]:
+    """Return the entry of the prompt that stays in front of the cut, if there is one."""
+    if not found.kept_prompt:
+        return ()
+    return (next(index for index in range(found.cut - 1, -1, -1) if history[index].kind == "user"),)
+
+
+def _bounds(history: History, found: LiveCut) -> tuple[int, int]:
+    """Return the least and the most tokens of *history* after *found*, a pinned prompt as its own turn."""
+    low, high = project_tokens(history.turns, found)
+    beside = TURN_OVERHEAD_TOKENS * bool(found.kept_prompt)
+    return low + beside, min(high + beside, found.tokens_before - 1)
 
 
 def _policy(request: CompactionRequest) -> CompactionPolicy:

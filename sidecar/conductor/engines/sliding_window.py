@@ -5,10 +5,18 @@ The newest prompt stays in sight however many rounds of tools follow it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from sidecar.conductor.contract import Gate, NoOp
-from sidecar.conductor.engines.contract import CompactionRequest, EngineDeps, EngineInput, EngineMarks, View
+from sidecar.conductor.engines.contract import (
+    CompactionRequest,
+    EngineDeps,
+    EngineInput,
+    EngineMarks,
+    FreshFile,
+    View,
+)
 from sidecar.conductor.engines.room_view import fitted, limits_of, setting, view_of
 from sidecar.conductor.room import SessionRoom
 from sidecar.rooms import RoomEvent
@@ -42,7 +50,12 @@ class SlidingWindowEngine:
         shown = min(tokens, limits.max_context_tokens) if limits else tokens
         return Gate(shown + given.overhead_tokens, window, window, over=False)
 
-    def plan(self, given: EngineInput, request: CompactionRequest) -> NoOp:
+    def plan(
+        self,
+        given: EngineInput,
+        request: CompactionRequest,
+        fresh: Mapping[str, FreshFile] | None = None,
+    ) -> NoOp:
         """Return why nothing would be done."""
         text = (
             f"a sliding window condenses nothing: the model is sent the newest {_max_events(request)} events"

@@ -7,6 +7,7 @@ the one before, and taking it back shows its events again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
@@ -18,6 +19,7 @@ from sidecar.conductor.engines.contract import (
     EngineDeps,
     EngineInput,
     EngineMarks,
+    FreshFile,
     StandingSummary,
     SummaryFailedError,
     View,
@@ -26,11 +28,13 @@ from sidecar.conductor.engines.room_model import InvokerProvider
 from sidecar.conductor.engines.room_scene import PINNED, Scene
 from sidecar.conductor.engines.room_view import limits_of
 from sidecar.conductor.room import SessionRoom, turns_of
+from sidecar.rooms import RoomEvent
 from sidecar.rooms.memory import SUMMARY_MARK
 from sidecar.rooms.memory.budget import tail_cut
 from sidecar.rooms.memory.estimate import event_tokens
 from sidecar.rooms.memory.plan import RetrievePlan
 from sidecar.rooms.memory.prompt import chunk_lines, prompt_budget, summariser_context
+from sidecar.rooms.memory.summaries import SUMMARY_OVERHEAD_TOKENS
 from sidecar.rooms.memory.summarizer import SummaryProgress, first_prompt, summarize_events
 
 __all__ = ["SummarizingEngine"]
@@ -68,23 +72,32 @@ class SummarizingEngine:
         limit, window = scene.threshold + given.overhead_tokens, given.card.context_window
         return Gate(tokens + given.overhead_tokens, limit, window, scene.is_due)
 
-    def plan(self, given: EngineInput, request: CompactionRequest) -> CompactionPlan | NoOp:
+    def plan(
+        self,
+        given: EngineInput,
+        request: CompactionRequest,
+        fresh: Mapping[str, FreshFile] | None = None,
+    ) -> CompactionPlan | NoOp:
         """Return which events would give way to notes."""
         due = self._due(given, request)
         if isinstance(due, NoOp):
             return due
         scene, reading = due
-        folded = sum(map(event_tokens, reading.to_summarize))
-        kept = scene.sent_tokens(reading.cut or 0)
-        notes = min(scene.limits.summary_max_tokens, folded // 2)
+        least, folded = _after(scene, reading.to_summarize, ""), reading.to_summarize
+        dropped_tokens = sum(map(event_tokens, folded))
+        notes = min(scene.limits.summary_max_tokens, dropped_tokens // 2)
         return CompactionPlan(
-            cut=scene.turn_behind(reading.to_summarize),
-            dropped_tokens=folded,
-            kept_tokens=kept,
-            projected_tokens=kept + notes + given.overhead_tokens,
-            microcompact=scene.truncated(),
+            cut=scene.turn_behind(folded),
+            dropped=tuple(
+                index for event in folded for index in range(event.index, event.index + len(turns_of(event)))
+            ),
+            pinned=tuple(_find_pinned_prompt(scene, folded).values()),
+            dropped_tokens=dropped_tokens,
+            kept_tokens=least.tokens - SUMMARY_OVERHEAD_TOKENS,
+            projected_tokens=min(scene.tokens - 1, least.tokens + notes) + given.overhead_tokens,
+            low_tokens=least.tokens + given.overhead_tokens,
+            high_tokens=scene.tokens - 1 + given.overhead_tokens,
             prompt=_prompt_of(given, scene, reading),
-            first=scene.room.turn_of(scene.first),
         )
 
     async def compact(
@@ -129,10 +142,30 @@ class SummarizingEngine:
         if scene is None:
             return _NO_CARD
         if not request.force:
-            return (scene, replace(scene.reading, cut=scene.cut)) if scene.is_due else _UNDER
+            return _if_smaller(scene, replace(scene.reading, cut=scene.cut)) if scene.is_due else _UNDER
         cut = tail_cut(scene.costs, sum(scene.costs) // _FORCED_SHARE)
-        is_worth_it = sum(scene.costs[:cut]) >= _LEAST_FOLDED_TOKENS
-        return (scene, replace(scene.reading, cut=cut)) if is_worth_it else _NOTHING
+        if sum(scene.costs[:cut]) < _LEAST_FOLDED_TOKENS:
+            return _NOTHING
+        return _if_smaller(scene, replace(scene.reading, cut=cut))
+
+
+def _if_smaller(scene: Scene, reading: RetrievePlan) -> tuple[Scene, RetrievePlan] | NoOp:
+    """Return both, or the reason why even the shortest notes would not make the view smaller."""
+    least = _after(scene, reading.to_summarize, "")
+    return (scene, reading) if least.tokens < scene.tokens else _NO_GAIN
+
+
+def _after(scene: Scene, folded: Sequence[RoomEvent], summary: str) -> Scene:
+    """Return *scene* once *summary* stands for *folded* as well."""
+    standing = StandingSummary(scene.turn_behind(folded), summary, _find_pinned_prompt(scene, folded))
+    return Scene(scene.room, scene.limits, standing)
+
+
+def _find_pinned_prompt(scene: Scene, folded: Sequence[RoomEvent]) -> dict[str, int]:
+    """Return the turn of the newest prompt where it stays in front of the cut behind *folded*."""
+    prompt = scene.prompt
+    is_before = prompt is not None and prompt.index < scene.turn_behind(folded)
+    return {PINNED: prompt.index} if prompt is not None and is_before else {}
 
 
 def _condensed(
@@ -140,14 +173,12 @@ def _condensed(
 ) -> CompactionResult | NoOp:
     """Return what the notes have made of the view; NoOp where that has not become smaller."""
     folded = reading.to_summarize[: progress.n_events]
-    cut, prompt = scene.turn_behind(folded), scene.prompt
-    pinned = {PINNED: prompt.index} if prompt is not None and prompt.index < cut else {}
-    after = Scene(scene.room, scene.limits, StandingSummary(cut, progress.summary, pinned))
+    after, pinned = _after(scene, folded, progress.summary), _find_pinned_prompt(scene, folded)
     if after.tokens >= scene.tokens:
         return _NO_GAIN
     return CompactionResult(
         view=after.view(),
-        cut=cut,
+        cut=scene.turn_behind(folded),
         dropped_count=sum(len(turns_of(event)) for event in folded),
         pre_tokens=scene.tokens + given.overhead_tokens,
         post_tokens=after.tokens + given.overhead_tokens,

@@ -6,7 +6,7 @@ Files come back as they are at the moment the digest is done, not as they were w
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
@@ -31,14 +31,18 @@ from sidecar.window_budget import (
     BRANCH_HEADER,
     DIGEST_HEADER,
     RESTORED_FILE_PREFIX,
+    BudgetPlan,
     BudgetPolicy,
     BudgetRequest,
     BudgetResult,
     FileRange,
     FreshContents,
     Transcript,
+    fresh_files,
     plan_compaction,
+    project_tokens,
     read_meter,
+    restore_planned_files,
 )
 
 _REASONS: Final[dict[str, str]] = {
@@ -72,21 +76,32 @@ class WindowBudgetEngine(CommittingEngine):
         found = read_meter(self._transcript.of(given.history), _budget_request(given, request))
         return Gate(found.estimate.context_tokens, int(found.limit or 0), given.window, found.is_over)
 
-    def plan(self, given: EngineInput, request: CompactionRequest) -> CompactionPlan | NoOp:
+    def plan(
+        self,
+        given: EngineInput,
+        request: CompactionRequest,
+        fresh: Mapping[str, FreshFile] | None = None,
+    ) -> CompactionPlan | NoOp:
         """Return what a compaction would do."""
         budget_request = _budget_request(given, request)
         plan = plan_compaction(self._transcript.of(given.history), budget_request)
         if plan.noop is not None:
             return NoOp(_REASONS[plan.noop])
+        cut, pinned = _entry_at(given.history, plan.cut), _find_pinned(given.history, plan.prompt_index)
+        files, overhead = _plan_files(plan, fresh), given.overhead_tokens
+        files_tokens = min(plan.files_tokens, sum(file.tokens for file in files))
+        low, high = project_tokens(plan, files_tokens)
         return CompactionPlan(
-            cut=_entry_at(given.history, plan.cut),
+            cut=cut,
+            dropped=tuple(index for index in range(cut) if index not in pinned),
+            pinned=pinned,
             dropped_tokens=plan.dropped_tokens,
             kept_tokens=plan.tail.tokens,
-            projected_tokens=plan.projected_tokens + given.overhead_tokens,
+            projected_tokens=min(high, plan.tail.tokens + files_tokens + plan.digest_tokens) + overhead,
+            low_tokens=low + overhead,
+            high_tokens=high + overhead,
             microcompact=Microcompact(plan.tail.blanked_count, plan.tail.blanked_tokens),
-            rehydrate=tuple(
-                RehydrateCandidate(each.file.path, each.tokens, each.is_stale) for each in plan.candidates
-            ),
+            rehydrate=files,
             prompt=preview_prompt(plan, budget_request),
         )
 
@@ -110,6 +125,18 @@ class WindowBudgetEngine(CommittingEngine):
         )
         deps.cancel.raise_if_cancelled()
         return NoOp(_REASONS[done.noop]) if done.noop is not None else _as_result(given, done, files)
+
+
+def _plan_files(plan: BudgetPlan, fresh: Mapping[str, FreshFile] | None) -> tuple[RehydrateCandidate, ...]:
+    """Return the files that *plan* restores; the candidates while no fresh contents are given."""
+    if fresh is None:
+        return tuple(
+            RehydrateCandidate(each.file.path, each.tokens, each.is_stale) for each in plan.candidates
+        )
+    stale = {each.file: each.is_stale for each in plan.candidates}
+    texts = {file: fresh_text(file, fresh[file.path]) for file in stale if file.path in fresh}
+    restored = restore_planned_files(plan, tuple(fresh_files(plan.candidates, plan.transcript, texts)))
+    return tuple(RehydrateCandidate(each.file.path, each.tokens, stale[each.file]) for each in restored)
 
 
 def _extend(transcript: Transcript, entry: Entry, in_view: bool) -> Transcript:
@@ -141,8 +168,7 @@ def _as_result(given: EngineInput, done: BudgetResult, files: dict[str, FreshFil
     """Return *done*; its messages are the digest, the restored files, a carried prompt and the tail."""
     turns, reason = messages_to_turns(done.messages), done.fallback_reason
     folds = done.summary is not None
-    cut = _entry_at(given.history, done.cut)
-    pinned = None if done.prompt_index is None else _entry_at(given.history, done.prompt_index)
+    cut, pinned = _entry_at(given.history, done.cut), _find_pinned(given.history, done.prompt_index)
     restored = [(file, files.get(file.file.path)) for file in done.restored]
     return CompactionResult(
         view=committed_view(
@@ -154,7 +180,7 @@ def _as_result(given: EngineInput, done: BudgetResult, files: dict[str, FreshFil
             restored=[restored_entry(file, fresh) for file, fresh in restored],
         ),
         cut=cut,
-        dropped_count=cut - (pinned is not None),
+        dropped_count=cut - len(pinned),
         pre_tokens=done.tokens_before + given.overhead_tokens,
         post_tokens=done.tokens_after + given.overhead_tokens,
         summary=done.summary or "",
@@ -169,6 +195,11 @@ def _as_result(given: EngineInput, done: BudgetResult, files: dict[str, FreshFil
         ),
         missing=tuple(f"{file.path}: {why}" for file, why in done.gone),
     )
+
+
+def _find_pinned(history: History, prompt_index: int | None) -> tuple[int, ...]:
+    """Return the entry of the prompt that stays in front of the cut, if there is one."""
+    return () if prompt_index is None else (_entry_at(history, prompt_index),)
 
 
 def _entry_at(history: History, message_index: int) -> int:

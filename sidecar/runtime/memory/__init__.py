@@ -14,6 +14,7 @@ from sidecar.runtime.memory.compactor import (
     find_cut_point,
     is_due,
     plan_live_cut,
+    project_tokens,
     should_compact,
 )
 from sidecar.runtime.memory.distill import DISTILL_INSTRUCTION, summarize, summary_turn
@@ -48,6 +49,7 @@ __all__ = [
     "live_tokens",
     "local_gist",
     "plan_live_cut",
+    "project_tokens",
     "render_turns",
     "serialize",
     "should_compact",

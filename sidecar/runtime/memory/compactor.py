@@ -147,6 +147,17 @@ class LiveCut:
     tail_tokens: int
     room_tokens: int
 
+    @property
+    def kept_tokens(self) -> int:
+        """The tokens of the tail and of the kept prompt."""
+        return self.tail_tokens + _prompt_tokens(self.kept_prompt)
+
+    @property
+    def gist_tokens(self) -> int:
+        """The most that a gist may take: half of the free room, and half of the tokens that are dropped."""
+        left, freed = self.room_tokens - self.kept_tokens, self.tokens_before - self.kept_tokens
+        return max(_MIN_GIST_TOKENS, min(left, freed) // 2)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveCompaction:
@@ -195,8 +206,25 @@ def plan_live_cut(
     if cut <= 0 or freed <= max(_MIN_GAIN_SHARE * room, 1):
         return None
     return LiveCut(
-        cut=cut, kept_prompt=kept_prompt, tokens_before=before, tail_tokens=tail_tokens, room_tokens=room
+        cut=cut,
+        kept_prompt=kept_prompt,
+        tokens_before=before,
+        tail_tokens=tail_tokens,
+        room_tokens=room,
     )
+
+
+def project_tokens(messages: Sequence[Turn], plan: LiveCut) -> tuple[int, int]:
+    """Return the least and the most tokens that *messages* may take once *plan* is carried out.
+
+    The gist is unknown but for its limits, and a result that is no smaller is not taken.
+    """
+    tail, quotes = messages[plan.cut :], _quotes(messages, plan)
+    low, high = (
+        live_tokens((summary_turn("x" * n_chars + quotes, plan.kept_prompt), *tail))
+        for n_chars in (0, plan.gist_tokens * CHARS_PER_TOKEN)
+    )
+    return low, min(high, plan.tokens_before - 1)
 
 
 async def compact_live(
@@ -224,15 +252,11 @@ async def compact_live(
     dropped = messages[: plan.cut]
     gist = await distill(dropped, invoke, model=model, cancel=cancel, marks=marks)
     text, source = gist.text, gist.source
-    kept_tokens = plan.tail_tokens + _prompt_tokens(plan.kept_prompt)
-    left, freed = plan.room_tokens - kept_tokens, plan.tokens_before - kept_tokens
-    max_tokens = max(_MIN_GIST_TOKENS, min(left, freed) // 2)
+    max_tokens = plan.gist_tokens
     if len(text) > max_tokens * CHARS_PER_TOKEN:
         text = local_gist(dropped, max_tokens=min(max_tokens, _GIST_TOKENS), marks=marks)
         source = "local"
-    if plan.cut >= len(_without_blank_end(messages)):
-        text = f"{text}{_quote_results(dropped, max_tokens // 2)}"
-    summary = summary_turn(text, plan.kept_prompt)
+    summary = summary_turn(f"{text}{_quotes(messages, plan)}", plan.kept_prompt)
     after = live_tokens((summary, *messages[plan.cut :]))
     if after >= plan.tokens_before:
         return None
@@ -310,10 +334,13 @@ def _legal_cuts(turns: Sequence[Turn]) -> Iterator[tuple[int, int]]:
             yield cut, tokens_of(n_chars, len(turns) - cut)
 
 
-def _quote_results(dropped: Sequence[Turn], max_tokens: int) -> str:
-    """Return both ends of the newest results, which are too large to be kept, under a heading."""
+def _quotes(messages: Sequence[Turn], plan: LiveCut) -> str:
+    """Return both ends of the newest results under a heading, where they are too large to be kept."""
+    if plan.cut < len(_without_blank_end(messages)):
+        return ""
+    max_tokens = plan.gist_tokens // 2
     results: list[str] = []
-    for turn in reversed(dropped):
+    for turn in reversed(messages[: plan.cut]):
         found = [serialize(block.output) for block in turn.blocks if isinstance(block, ToolResultBlock)]
         if not found:
             break

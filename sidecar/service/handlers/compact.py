@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sidecar.service.service import Connection
 
 
-def preview(connection: Connection, params: m.CompactPreviewParams) -> Plan:
+async def preview(connection: Connection, params: m.CompactPreviewParams) -> Plan:
     """Return the plan of a compaction."""
     request = CompactionRequest(
         engine=params.engine,
@@ -24,16 +24,15 @@ def preview(connection: Connection, params: m.CompactPreviewParams) -> Plan:
         policy=params.policy or {},
         instructions=params.instructions,
     )
-    return connection.hub.session(params.sid).preview(request)
+    return await connection.hub.session(params.sid).preview(request)
 
 
-def compare(connection: Connection, params: m.CompactCompareParams) -> m.CompactCompareResult:
+async def compare(connection: Connection, params: m.CompactCompareParams) -> m.CompactCompareResult:
     """Return the plans of several engines."""
     session, force = connection.hub.session(params.sid), params.mode == "force"
     engines = session.compacting_engines() if params.engines is None else params.engines
-    return m.CompactCompareResult(
-        tuple(session.compare(CompactionRequest(engine=engine, force=force)) for engine in engines)
-    )
+    plans = [await session.compare(CompactionRequest(engine=engine, force=force)) for engine in engines]
+    return m.CompactCompareResult(tuple(plans))
 
 
 def start(connection: Connection, params: m.CompactStartParams) -> m.CompactStartResult:

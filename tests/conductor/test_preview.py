@@ -1,0 +1,98 @@
+"""A preview is the plan of a compaction: the compaction does what the preview said."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+from zlib import crc32
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from model_cards import card
+from sidecar.boot import ENGINES
+from sidecar.capabilities.read import READ
+from sidecar.conductor.contract import Compaction
+from sidecar.conductor.engines.contract import CompactionRequest, FreshFile
+from sidecar.conductor.events import Rehydrated
+from sidecar.conductor.session import Session
+from sidecar.conversation import FileRead
+from sidecar.llmgateway.scripted import Call, Raise, Say, Script, ScriptedModel
+from talks import AUTO, FORCED, TALKS, Follower, Talk, turns_of
+
+VERBOSE, TERSE, FAILING = Say("All about the parser. " * 1500), Say("x"), Raise(RuntimeError("boom"))
+SCRIPTS: dict[str, Script] = {
+    "verbose": [[VERBOSE]],
+    "terse": [[TERSE]],
+    "failing": [[FAILING]],
+    "failing half way": [[TERSE], [FAILING]],
+}
+
+
+class Disk:
+    """Files whose present length depends only on their path; every length of 0 is a deleted file."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.sizes = sizes
+
+    async def look(self, paths: Sequence[str]) -> dict[str, FreshFile]:
+        return {path: self.file(path) for path in paths}
+
+    def file(self, path: str) -> FreshFile:
+        size = self.sizes[crc32(path.encode()) % len(self.sizes)]
+        if not size:
+            return FreshFile(path, problem="notFound")
+        text = f"# {path}\n" + "value = 1\n" * (size // 10)
+        return FreshFile(path, text, FileRead(path=path, uri=path, hash=str(size), source="disk"))
+
+
+async def compact_at_every_limit(name: str, talk: Talk, script: Script, disk: Disk) -> None:
+    """Compact where the gate says so, and twice by hand; the follower compares each with its plan."""
+    model = ScriptedModel(script, when_exhausted="repeat")
+    follower = Follower(ENGINES[name](), card(talk.window), model, disk.look)
+    for turns in turns_of(talk):
+        if follower.engine.gate(follower.engine_input, AUTO).over:
+            await follower.compact(AUTO)
+        follower.say(*turns)
+    for _ in range(2):
+        await follower.compact(FORCED)
+
+
+@pytest.mark.parametrize("model", SCRIPTS)
+@pytest.mark.parametrize("name", ENGINES)
+@settings(max_examples=25)
+@given(talk=TALKS, sizes=st.lists(st.integers(0, 20_000), min_size=1, max_size=5))
+def test_a_compaction_does_what_its_preview_says(name: str, model: str, talk: Talk, sizes: list[int]) -> None:
+    asyncio.run(compact_at_every_limit(name, talk, SCRIPTS[model], Disk(sizes)))
+
+
+async def read_files(make_stage: Any, files: dict[str, int], summary: str, **options: Any) -> Session:
+    """Let a model read *files*, each of so many lines, in one turn each; then *summary* is its answer."""
+    script = [each for name in files for each in ([Call("read", {"path": name})], [Say("I see.")])]
+    stage = await make_stage([*script, [Say("Good.")], [Say(summary)]], tools=[READ], **options)
+    for name, n_lines in files.items():
+        stage.workspace.put(stage.folder / name, "a line of the file that says a thing\n" * n_lines)
+    session: Session = await stage.session()
+    for name in files:
+        await stage.ask(session, f"read {name}")
+    await stage.ask(session, "thanks")
+    return session
+
+
+@pytest.mark.parametrize("summary", ["x", "A very long digest, about everything there is. " * 200])
+async def test_the_files_of_a_preview_come_back(make_stage: Any, summary: str) -> None:
+    """However long the digest is; the largest file, which was read first, once gave way to a long one."""
+    session = await read_files(make_stage, {"README.md": 400, "a.py": 60, "b.py": 40}, summary)
+    plan = await session.preview(CompactionRequest())
+    done: Compaction = await session.compact(CompactionRequest(plan_id=plan.plan_id)).outcome
+    assert done.status == "completed"
+    events = [event.data for event in session.log.after(0, limit=1000)]
+    (rehydrated,) = [event for event in events if isinstance(event, Rehydrated)]
+    promised = [(file.uri, file.tokens) for file in plan.rehydrate]
+    assert [(file.uri, file.tokens) for file in rehydrated.files] == promised
+    assert promised[0][0].endswith("README.md")
+    assert plan.projected is not None
+    assert done.post_tokens is not None
+    assert plan.projected.low <= done.post_tokens <= plan.projected.high
