@@ -245,7 +245,7 @@ async def test_files_come_back_as_they_are_now_buffer_first(make_stage: Any) -> 
     assert files[uri].hash == next(file.hash for file in told[0].files if file.uri == uri)
 
 
-async def test_b_w8_spellings_of_one_file_come_back_once_and_its_lines_as_the_read_tool_counts(
+async def test_spellings_of_one_file_come_back_once_and_its_lines_as_the_read_tool_counts(
     make_stage: Any, tmp_path: Path
 ) -> None:
     """A form feed and U+2028 end no line, neither when a file is read nor when it is restored."""

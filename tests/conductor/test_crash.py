@@ -39,7 +39,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
         seen.folder = path.parent
         seen.look()
 
-    monkeypatch.setattr("sidecar.runtime.store.writer.append_lines", append_and_look)
+    monkeypatch.setattr("sidecar.runtime.store.lines.append_lines", append_and_look)
     return seen
 
 

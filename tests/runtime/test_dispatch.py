@@ -153,7 +153,7 @@ async def _raise(error: BaseException) -> object:
 @pytest.mark.parametrize(
     ("behaviour", "expected"),
     [
-        pytest.param(ValueError("boom"), "boom", id="R19 an exception becomes an error outcome"),
+        pytest.param(ValueError("boom"), "boom", id="an exception becomes an error outcome"),
         pytest.param(ValueError(), "ValueError", id="one without words is named"),
         pytest.param(asyncio.CancelledError(), "the tool was cancelled", id="a CancelledError of its own"),
         pytest.param(Interrupt("stop"), "stop", id="a BaseException"),

@@ -3,20 +3,17 @@
 ``SessionStore`` keeps them, ``SessionGraph`` is one in memory, ``SessionJournal`` writes one.
 """
 
-from sidecar.runtime.store.codec import turn_from_record, turn_to_record
+from sidecar.runtime.store.codec import canonical_json, hash_node, turn_from_record, turn_to_record
 from sidecar.runtime.store.dag import Clock, SessionGraph, wall_clock_ms
 from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable, UnknownNodeError
-from sidecar.runtime.store.hash import canonical_json, hash_node
-from sidecar.runtime.store.integrity import Integrity, heal
 from sidecar.runtime.store.journal import SessionJournal, journal_in_memory
 from sidecar.runtime.store.lock import SessionLock
-from sidecar.runtime.store.persist import SessionStore
-from sidecar.runtime.store.reading import StoredSession
-from sidecar.runtime.store.summaries import StoredSummary
+from sidecar.runtime.store.reading import IntegrityReport, StoredSession, heal
+from sidecar.runtime.store.session_store import SessionStore, StoredSummary
 
 __all__ = [
     "Clock",
-    "Integrity",
+    "IntegrityReport",
     "SessionGraph",
     "SessionJournal",
     "SessionLock",

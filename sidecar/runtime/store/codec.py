@@ -1,16 +1,23 @@
 """Turns, nodes, entries and heads as the lines of a session file, and back.
 
 The shape on disk is an interface: field names are camelCase, optional fields are left out when None. A record
-that does not fit is refused here; what to do about that is the reader's decision.
+that does not fit is refused here; the reader decides how to go on.
+
+The id of a node is a hash of its canonical JSON, RFC 8785, so that the order of keys does not change an id.
+RFC 8785 refuses integers past 2**53, NaN, the infinities and lone surrogates; those are written in full,
+in one fixed form that no other value shares.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
+import rfc8785
 from cattrs import Converter
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 from cattrs.strategies import configure_tagged_union
@@ -32,28 +39,17 @@ from sidecar.llmgateway.contract import (
 from sidecar.runtime.contract import SessionNode
 from sidecar.runtime.store.jsonable import to_json
 
-__all__ = [
-    "RecogniseKind",
-    "encode_line",
-    "entry_from_record",
-    "head_record",
-    "node_from_record",
-    "node_record",
-    "settled_turn",
-    "turn_from_record",
-    "turn_to_record",
-]
-
 RecogniseKind: TypeAlias = Callable[[Turn], EntryKind]
 """Returns the kind of a turn that was stored without one, by its role and text."""
 
+_ID_CHARS: Final = 32
 _BLOCKS: Final = (TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock, ImageBlock, CommandBlock)
 _TURNS: Final[Mapping[str, type[UserTurn] | type[AssistantTurn] | type[ToolTurn]]] = {
     turn.role: turn for turn in (UserTurn, AssistantTurn, ToolTurn)
 }
 
 
-def _as_it_is(value: Any, _: object = None) -> Any:
+def _pass_through(value: Any, _: object = None) -> Any:
     return value
 
 
@@ -62,14 +58,10 @@ _OVERRIDES: Final = {
     "is_error": override(rename="isError"),
     "media_type": override(rename="mediaType"),
     "data_base64": override(rename="dataBase64"),
-    "input": override(unstruct_hook=_as_it_is, struct_hook=_as_it_is),
-    "output": override(unstruct_hook=_as_it_is, struct_hook=_as_it_is),
+    "input": override(unstruct_hook=_pass_through, struct_hook=_pass_through),
+    "output": override(unstruct_hook=_pass_through, struct_hook=_pass_through),
 }
-"""How fields are spelled on disk, and which hold any value."""
-
-
-def _kind_of(block: Any) -> str:
-    return str(block.kind)
+"""The spelling of fields on disk, and the fields that hold any value."""
 
 
 def _text(value: Any, _: object) -> str:
@@ -78,7 +70,7 @@ def _text(value: Any, _: object) -> str:
     return value
 
 
-def _make_converter() -> Converter:
+def make_converter() -> Converter:
     converter = Converter(detailed_validation=False)
     converter.register_structure_hook(str, _text)
     for block in _BLOCKS:
@@ -88,15 +80,15 @@ def _make_converter() -> Converter:
         write = make_dict_unstructure_fn(block, converter, _cattrs_omit_if_default=True, **special)
         converter.register_unstructure_hook(block, write)
         converter.register_structure_hook(block, make_dict_structure_fn(block, converter, **special))
-    configure_tagged_union(Block, converter, tag_generator=_kind_of, tag_name="kind")
+    configure_tagged_union(Block, converter, tag_generator=operator.attrgetter("kind"), tag_name="kind")
     return converter
 
 
-_CONVERTER: Final = _make_converter()
+_CONVERTER: Final = make_converter()
 
 
 def turn_to_record(turn: Turn) -> dict[str, Any]:
-    """Return *turn* as JSON; values in it that are no JSON are converted (see ``jsonable``).
+    """Return *turn* as JSON; values in it that are not JSON are converted (see ``jsonable``).
 
     >>> turn_to_record(ToolTurn((ToolResultBlock("c1", "ok", is_error=False),)))["blocks"]
     [{'callId': 'c1', 'output': 'ok', 'isError': False, 'kind': 'tool_result'}]
@@ -108,7 +100,7 @@ def turn_to_record(turn: Turn) -> dict[str, Any]:
 def settled_turn(turn: Turn) -> tuple[Turn, dict[str, Any]]:
     """Return *turn* as a reload would bring it back, and its record.
 
-    It is *turn* itself unless something in it was no JSON.
+    It is *turn* itself unless a value in it was not JSON.
     """
     record = turn_to_record(turn)
     stored = turn_from_record(record)
@@ -146,7 +138,7 @@ class _StoredRead(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
 
 class _StoredEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is known of a turn besides its content, as it is stored."""
+    """An entry without its turn, as it is stored."""
 
     kind: EntryKind
     reads: tuple[_StoredRead, ...] = ()
@@ -154,7 +146,7 @@ class _StoredEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     anchor: tuple[int, int] | None = None
 
 
-def _entry_fields(entry: Entry) -> dict[str, Any]:
+def entry_record(entry: Entry) -> dict[str, Any]:
     """Return the stored form of *entry* without its turn and node."""
     reads = tuple(
         _StoredRead(
@@ -179,7 +171,7 @@ def entry_from_record(record: Mapping[str, Any], node: SessionNode, recognise: R
     Args:
         record: the whole line; earlier versions wrote no ``entry`` in it.
         node: the node of that line.
-        recognise: tells the kind of a turn by its text, for a line that does not say it.
+        recognise: returns the kind of a turn by its text, for a line without one.
     """
     try:
         stored = msgspec.convert(record["entry"], _StoredEntry)
@@ -204,7 +196,7 @@ def node_record(node: SessionNode, entry: Entry | None = None) -> dict[str, Any]
         "createdAt": node.created_at,
     }
     record: dict[str, Any] = {"type": "node", "node": body}
-    return record if entry is None else record | {"entry": _entry_fields(entry)}
+    return record if entry is None else record | {"entry": entry_record(entry)}
 
 
 def node_from_record(record: Mapping[str, Any]) -> SessionNode:
@@ -213,7 +205,7 @@ def node_from_record(record: Mapping[str, Any]) -> SessionNode:
     parent = body["parent"]
     created_at = body["createdAt"]
     if not isinstance(parent, str | None) or not isinstance(created_at, int):
-        raise TypeError("parent is no id, or createdAt no number")
+        raise TypeError("parent is not an id, or createdAt is not a number")
     return SessionNode(_text(body["id"], None), parent, turn_from_record(body["turn"]), created_at)
 
 
@@ -229,3 +221,34 @@ def encode_line(record: Mapping[str, Any]) -> bytes:
     except UnicodeEncodeError:
         # A lone surrogate has no UTF-8; escaped it survives.
         return f"{json.dumps(record, separators=(',', ':'))}\n".encode("ascii")
+
+
+def canonical_json(value: Any) -> str:
+    """Return the JSON value *value* as RFC 8785 text, or in the fixed form for values that it refuses.
+
+    >>> canonical_json({"b": 1.0, "a": "é"})
+    '{"a":"é","b":1}'
+    >>> canonical_json([2**60, float("nan")])
+    '[1152921504606846976,NaN]'
+    """
+    try:
+        return rfc8785.dumps(value).decode("utf-8")
+    except ValueError:
+        # Full integers, NaN and \\udXXX escapes never occur in RFC 8785 text, so the forms cannot meet.
+        return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+
+
+def hash_node(parent: str | None, turn: Turn, created_at: int) -> str:
+    """Return the id of the node with *turn* under *parent*: 32 hex digits.
+
+    >>> from sidecar.llmgateway.contract import TextBlock, UserTurn
+    >>> hash_node(None, UserTurn((TextBlock("hi"),)), 0)
+    '0ed48b6ef87051cde314b35d61cb688c'
+    """
+    return hash_record(parent, turn_to_record(turn), created_at)
+
+
+def hash_record(parent: str | None, turn: Any, created_at: int) -> str:
+    """Return the id of a node. *turn* is a record already, see :func:`turn_to_record`."""
+    text = canonical_json({"parent": parent, "turn": turn, "createdAt": created_at})
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()[:_ID_CHARS]

@@ -14,11 +14,8 @@ from typing import TypeAlias
 from sidecar.conversation import Entry, kind_by_role
 from sidecar.llmgateway.contract import Turn
 from sidecar.runtime.contract import SessionNode
-from sidecar.runtime.store.codec import settled_turn, turn_to_record
+from sidecar.runtime.store.codec import hash_record, settled_turn, turn_to_record
 from sidecar.runtime.store.errors import UnknownNodeError
-from sidecar.runtime.store.hash import hash_record
-
-__all__ = ["Clock", "SessionGraph", "wall_clock_ms"]
 
 Clock: TypeAlias = Callable[[], int]
 """Returns the time in epoch milliseconds."""
@@ -71,7 +68,7 @@ class SessionGraph:
         """Add *turn* under the head, move the head to it and return its node.
 
         A turn that would get an id that is there already only moves the head. The node's turn is as a
-        reload would bring it back: values that are no JSON are converted.
+        reload would bring it back: values that are not JSON are converted.
         """
         return self._add(self._leaf, Entry(turn, kind_by_role(turn)))
 
@@ -89,7 +86,9 @@ class SessionGraph:
         Raises:
             UnknownNodeError: also a ValueError.
         """
-        return self._add(self._known(node_id), Entry(turn, kind_by_role(turn)))
+        if node_id is not None and node_id not in self._nodes:
+            raise UnknownNodeError(self.session_id, node_id)
+        return self._add(node_id, Entry(turn, kind_by_role(turn)))
 
     def resume(self, node_id: str | None) -> tuple[Turn, ...]:
         """Move the head to *node_id*, or before every node for None, and return the turns up to there.
@@ -140,7 +139,7 @@ class SessionGraph:
             nodes: every node, in the order they were stored.
             leaf: the head. Without one that is among *nodes*, the newest node without children is adopted,
                 so that no history is lost from view.
-            rewired: other parents for nodes whose own is lost.
+            rewired: the new parents of nodes that lost theirs.
             entries: the entries of the nodes by id; a node without one gets the kind of its role.
         """
         self._nodes = {node.id: node for node in nodes}
@@ -156,11 +155,13 @@ class SessionGraph:
         self._leaf = leaf if leaf in self._nodes else self._newest_leaf()
 
     def shared_path(self, turns: Sequence[Turn]) -> tuple[SessionNode, ...]:
-        """Return the longest path from a root whose turns begin *turns*; of equal ones the active."""
+        """Return the longest path from a root that *turns* begin with; of equal ones the active."""
         ends: list[str | None] = [None]
         for turn in turns:
             children = (child for end in ends for child in self._children.get(end, ()))
-            alike: list[str | None] = [child for child in children if _is_same(self._nodes[child].turn, turn)]
+            alike: list[str | None] = [
+                child for child in children if is_stored_as(self._nodes[child].turn, turn)
+            ]
             if not alike:
                 break
             ends = alike
@@ -179,25 +180,17 @@ class SessionGraph:
         self._leaf = node.id
         return self._nodes[node.id]
 
-    def _known(self, node_id: str | None) -> str | None:
-        if node_id is not None and node_id not in self._nodes:
-            raise UnknownNodeError(self.session_id, node_id)
-        return node_id
-
     def _parent(self, node: SessionNode) -> str | None:
         return self._rewired.get(node.id, node.parent)
 
     def _newest_leaf(self) -> str | None:
         leaves = [node for node in self._nodes.values() if not self._children.get(node.id)]
-        newest = max(reversed(leaves or tuple(self._nodes.values())), key=_age, default=None)
+        candidates = reversed(leaves or tuple(self._nodes.values()))
+        newest = max(candidates, key=lambda node: node.created_at, default=None)
         return newest.id if newest is not None else None
 
 
-def _age(node: SessionNode) -> int:
-    return node.created_at
-
-
-def _is_same(stored: Turn, turn: Turn) -> bool:
+def is_stored_as(stored: Turn, turn: Turn) -> bool:
     """Whether *turn* would be stored as *stored*."""
     if stored is turn:
         return True

@@ -1,11 +1,11 @@
-"""What a caller of the store may have to handle.
+"""The errors of the store.
 
     SidecarError
-    +-- SessionLockedError      another process, or another holder here, writes the session
-    +-- StoreUnavailable   the disk is full, read-only or gone
-    +-- UnknownNodeError        the session has no such node (a ValueError as well, R27)
+    +-- SessionLockedError  another process, or another holder here, writes the session
+    +-- StoreUnavailable    the disk is full, read-only or gone
+    +-- UnknownNodeError    the session has no such node (a ValueError as well)
 
-After each of them the store is as it was; what could not be written is kept and written later.
+After each of them the store is as it was; unwritten lines are kept in memory and written later.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from sidecar._internal.errors import SidecarError
-
-__all__ = ["SessionLockedError", "StoreUnavailable", "UnknownNodeError"]
 
 
 class SessionLockedError(SidecarError):
@@ -32,7 +30,7 @@ class SessionLockedError(SidecarError):
 
 
 class StoreUnavailable(SidecarError):
-    """A session could not be read or written; what was to be written waits for the next write."""
+    """A session could not be read or written; unwritten lines wait for the next write."""
 
     kind: ClassVar[str] = "storeUnavailable"
     retryable: ClassVar[bool] = True
@@ -40,7 +38,7 @@ class StoreUnavailable(SidecarError):
     def __init__(self, session_id: str, error: OSError) -> None:
         # Only the system's own words: a path must not cross the wire.
         reason = error.strerror or type(error).__name__
-        hint = "nothing said is lost: it is kept in memory and written as soon as the store works again"
+        hint = "nothing is lost: unwritten turns stay in memory and are written when the store works again"
         super().__init__(f"the store fails for session {session_id!r}: {reason}", hint=hint, sid=session_id)
         self.session_id = session_id
         self.reason = reason

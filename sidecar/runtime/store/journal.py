@@ -17,10 +17,9 @@ from sidecar.llmgateway.contract import Turn
 from sidecar.runtime.contract import SessionNode
 from sidecar.runtime.store.codec import encode_line, head_record, node_record
 from sidecar.runtime.store.dag import Clock, SessionGraph, wall_clock_ms
-from sidecar.runtime.store.integrity import HEALED, Integrity, heal
 from sidecar.runtime.store.jsonable import to_json
-from sidecar.runtime.store.reading import StoredSession
-from sidecar.runtime.store.writer import LineWriter, append_nowhere
+from sidecar.runtime.store.lines import LineWriter, append_nowhere
+from sidecar.runtime.store.reading import HEALED, IntegrityReport, StoredSession, heal
 
 _Read: TypeAlias = Callable[[], StoredSession]
 
@@ -73,14 +72,14 @@ class SessionJournal:
         return self._stored.graph if self._stored is not None else SessionGraph("")
 
     @property
-    def integrity(self) -> Integrity:
-        """What :meth:`load` found wrong with the file, and with the conversation in it."""
-        found = self._stored.integrity if self._stored is not None else Integrity()
+    def integrity(self) -> IntegrityReport:
+        """The report of :meth:`load` on the file, and on the conversation in it."""
+        found = self._stored.integrity if self._stored is not None else IntegrityReport()
         return replace(found, repaired=(*found.repaired, HEALED)) if self._is_healed else found
 
     @property
     def n_unwritten_lines(self) -> int:
-        """How many lines wait for a store that fails."""
+        """The number of lines that wait for a store that fails."""
         return self._writer.n_waiting
 
     async def load(self) -> Sequence[Turn]:
@@ -179,7 +178,7 @@ class SessionJournal:
         await self._write([encode_line(head_record(node_id))])
 
     async def append_records(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Append *records* that are no nodes; each has its own ``type``.
+        """Append *records* that are not nodes; each has its own ``type``.
 
         Raises:
             InvalidInput: a record has no type, or that of a node or a head.
@@ -191,19 +190,20 @@ class SessionJournal:
         await self._write([encode_line({"type": record["type"], **to_json(record)}) for record in records])
 
     def hold(self) -> None:
-        """Let what is written from now on wait for :meth:`release`, which writes it in one piece.
+        """Keep all lines from now on for :meth:`release`, which writes them in one piece.
 
-        So a crash leaves all of it or nothing. What is held must follow without giving way to other tasks.
+        So a crash leaves all of them or none. The held calls must follow each other without giving way to
+        other tasks.
         """
         self._is_held = True
 
     async def release(self) -> None:
-        """Write what was held. Raises as :meth:`append`."""
+        """Write the held lines. Raises as :meth:`append`."""
         self._is_held = False
         await self._write()
 
     def take_records(self) -> Sequence[Mapping[str, Any]]:
-        """Return the records that are no nodes, as :meth:`load` read them, once: there is one a turn."""
+        """Return the records that are not nodes, as :meth:`load` read them, once: there is one a turn."""
         if self._stored is None:
             return ()
         records, self._stored = self._stored.records, replace(self._stored, records=())
@@ -221,7 +221,7 @@ class SessionJournal:
         return History(graph.entry_path(node_id), graph.entries)
 
     async def close(self) -> None:
-        """Wait for the writes that run, and write what still waits. Raises as :meth:`append`."""
+        """Wait for the running writes, and write the waiting lines. Raises as :meth:`append`."""
         await self._writer.settle()
 
     async def _graph(self) -> SessionGraph:
@@ -258,7 +258,7 @@ class SessionJournal:
 
 def journal_in_memory(session_id: str, clock: Clock = wall_clock_ms) -> SessionJournal:
     """Return the journal of a session that is kept nowhere."""
-    empty = StoredSession(SessionGraph(session_id, clock), (), Integrity())
+    empty = StoredSession(SessionGraph(session_id, clock), (), IntegrityReport())
     return SessionJournal(LineWriter(session_id, append_nowhere), lambda: empty)
 
 

@@ -1,15 +1,15 @@
-"""Any value as JSON: what tools may return, made storable with as little lost as possible (B-R13).
+"""Any value as JSON: the output of any tool, made storable with as little lost as possible.
 
 JSON values stay exactly as they are. For the rest, one documented form each:
 
 - tuples, other collections and sets become arrays, sets in the order of their JSON texts;
-- keys that are no strings become their JSON text; if two keys fall together, the object becomes an array of
+- keys that are not strings become their JSON text; if two keys fall together, the object becomes an array of
   ``[key, value]`` pairs;
 - bytes become ``{"$base64": "..."}``, enumerations their value, dataclasses an object of their fields,
   dates and times ISO 8601;
 - integers of more than about 4,000 digits become hexadecimal text, because JSON readers refuse them;
 - two surrogates that make a character together become that character, a lone one stays;
-- what contains itself, or nests deeper than 100 levels, ends in a marker there;
+- a value that contains itself, or nests deeper than 100 levels, ends in a marker there;
 - any other object becomes its ``repr``.
 
 The result is the same when it is converted again. Nothing here raises.
@@ -24,8 +24,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Set
 from datetime import date, time
 from typing import Any, Final
-
-__all__ = ["to_json"]
 
 _MAX_DEPTH: Final = 100
 _MAX_INT_BITS: Final = 13_000
@@ -85,14 +83,14 @@ def _container(value: Any, above: tuple[int, ...]) -> Any:
 
 
 def _object(pairs: list[tuple[Any, Any]]) -> Any:
-    named = {_key(key): value for key, value in pairs}
+    """Return *pairs* as an object, or as an array of pairs where two keys would fall together."""
+    named = {
+        _text(str.__str__(key)) if isinstance(key, str) else _json_text(_convert(key, ())): value
+        for key, value in pairs
+    }
     if len(named) == len(pairs):
         return named
     return [[_convert(key, ()), value] for key, value in pairs]
-
-
-def _key(key: Any) -> str:
-    return _text(str.__str__(key)) if isinstance(key, str) else _json_text(_convert(key, ()))
 
 
 def _json_text(value: Any) -> str:

@@ -1,20 +1,23 @@
 """One session file as lines: appended whole or not at all, read as far as they go.
 
 An append is one write and one fsync. A line that a crash cut off is moved aside by the next append, never by
-a reader. Blocking; the callers bring it to a worker thread.
+a reader. The functions block; their callers use a worker thread. ``LineWriter`` writes off the event loop, in
+order: lines that a full disk refused go first with the next write, so none is lost and none overtakes.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-__all__ = ["Line", "append_lines", "parse_line", "read_lines", "torn_path"]
+from sidecar.runtime.store.errors import StoreUnavailable
 
 _BLOCK: Final = 65_536
 _OPEN_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
@@ -22,7 +25,7 @@ _OPEN_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINAR
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line that is not blank: its number from 1, its record, or None when it holds no JSON object.
+    """One line that is not blank: its number from 1, its record, or None when it is not a JSON object.
 
     *is_torn*: it is the last one, has no end, and cannot be read.
     """
@@ -68,7 +71,7 @@ def append_lines(path: Path, data: bytes) -> None:
     is_new = not path.exists()
     fd = os.open(path, _OPEN_FLAGS, 0o600)
     try:
-        size = _mend_end(fd, path)
+        size = mend_end(fd, path)
         try:
             _write_all(fd, data)
             os.fsync(fd)
@@ -79,10 +82,16 @@ def append_lines(path: Path, data: bytes) -> None:
     finally:
         os.close(fd)
     if is_new:
-        _sync_folder(path.parent)
+        # The new file's name goes to disk too; not every system can do that, and then its own rules hold.
+        with suppress(OSError):
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
 
 
-def _mend_end(fd: int, path: Path) -> int:
+def mend_end(fd: int, path: Path) -> int:
     """Make the file end with a whole line, and return its size.
 
     A last line that is whole but for its newline gets one; any other is moved aside.
@@ -125,11 +134,70 @@ def _write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def _sync_folder(folder: Path) -> None:
-    """Put the new file's name on disk too; not every system can, and then its own rules hold."""
-    with suppress(OSError):
-        fd = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+Append: TypeAlias = Callable[[bytes], None]
+"""Writes whole lines. Contract: blocks until they are on disk; all or, raising OSError, none of them."""
+
+
+def append_to(path: Path) -> Append:
+    """Return the append to the file *path*."""
+    return partial(append_lines, path)
+
+
+def append_nowhere(data: bytes) -> None:
+    """Keep nothing: the append of a session that is not to be stored."""
+
+
+class LineWriter:
+    """Writes the lines of one session."""
+
+    def __init__(self, session_id: str, append: Append) -> None:
+        self._session_id = session_id
+        self._append = append
+        self._waiting: list[bytes] = []
+        self._turn = asyncio.Lock()
+        self._writes: set[asyncio.Task[None]] = set()
+
+    @property
+    def n_waiting(self) -> int:
+        """The number of lines that are not on disk yet."""
+        return len(self._waiting)
+
+    def hold(self, lines: Sequence[bytes]) -> None:
+        """Keep *lines* for the next write."""
+        self._waiting.extend(lines)
+
+    async def write(self, lines: Sequence[bytes] = ()) -> None:
+        """Write the waiting lines, then *lines*, in one write; they are on disk when this returns.
+
+        Cancelling the caller does not cancel the write.
+
+        Raises:
+            StoreUnavailable: the lines wait for the next write.
+        """
+        self.hold(lines)
+        write = asyncio.ensure_future(self._drain())
+        self._writes.add(write)
+        write.add_done_callback(self._writes.discard)
+        await asyncio.shield(write)
+
+    async def settle(self) -> None:
+        """Wait for the running writes, then write the lines that still wait. Raises as :meth:`write`."""
+        await asyncio.gather(*self._writes, return_exceptions=True)
+        if self._waiting:
+            await self.write()
+
+    async def abandon(self) -> None:
+        """Drop the waiting lines, and wait for the running writes."""
+        self._waiting.clear()
+        await asyncio.gather(*self._writes, return_exceptions=True)
+
+    async def _drain(self) -> None:
+        async with self._turn:
+            batch = tuple(self._waiting)
+            if not batch:
+                return
+            try:
+                await asyncio.to_thread(self._append, b"".join(batch))
+            except OSError as error:
+                raise StoreUnavailable(self._session_id, error) from error
+            del self._waiting[: len(batch)]

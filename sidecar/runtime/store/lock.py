@@ -13,8 +13,6 @@ from types import TracebackType
 from sidecar._internal.file_lock import FileLock
 from sidecar.runtime.store.errors import SessionLockedError
 
-__all__ = ["SessionLock"]
-
 
 class SessionLock:
     """The right to write one session, until :meth:`release` or the end of this process."""
@@ -27,7 +25,7 @@ class SessionLock:
             OSError: the lock file cannot be created.
         """
         self._path = path
-        self._lock: FileLock | None = _take(path, session_id)
+        self._lock: FileLock | None = take_lock(path, session_id)
 
     def release(self) -> None:
         """Release the lock and remove its file; a second call does nothing."""
@@ -48,7 +46,7 @@ class SessionLock:
         self.release()
 
 
-def _take(path: Path, session_id: str) -> FileLock:
+def take_lock(path: Path, session_id: str) -> FileLock:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     while True:
         lock = FileLock(path)

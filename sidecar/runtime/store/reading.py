@@ -1,7 +1,7 @@
 """A session file as a graph: every complete record is used, every other one reported.
 
-It changes nothing on disk and takes no lock. Whatever is in the file, reading ends, and ends with a graph
-whose head has a path to a root.
+It changes nothing on disk and takes no lock. Any file, however damaged, gives a graph with a path from its
+head to a root.
 """
 
 from __future__ import annotations
@@ -12,26 +12,44 @@ from pathlib import Path
 from typing import Any, Final
 
 from sidecar.conversation import Entry, kind_by_role
+from sidecar.llmgateway.contract import AssistantTurn, Turn
 from sidecar.runtime.contract import Migrator, SessionNode
-from sidecar.runtime.store.codec import RecogniseKind, entry_from_record, node_from_record
+from sidecar.runtime.store.codec import RecogniseKind, entry_from_record, hash_record, node_from_record
 from sidecar.runtime.store.dag import Clock, SessionGraph
 from sidecar.runtime.store.errors import StoreUnavailable
-from sidecar.runtime.store.hash import hash_record
-from sidecar.runtime.store.integrity import Integrity
 from sidecar.runtime.store.lines import Line, read_lines
-
-__all__ = ["StoredSession", "read_session"]
+from sidecar.runtime.wire import is_blank, pair_results
 
 _MAX_REPORTED: Final = 20
 
 
+HEALED: Final = "calls without results, results without calls or empty answers were put in order"
+"""The line of a report after :func:`heal` changed something."""
+
+
+@dataclass(frozen=True, slots=True)
+class IntegrityReport:
+    """The findings of a reader: *repaired* was mended, *missing* could not be. Lines count from 1.
+
+    It never holds content of the conversation.
+    """
+
+    repaired: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether there was nothing to report."""
+        return not self.repaired and not self.missing
+
+
 @dataclass(frozen=True, slots=True)
 class StoredSession:
-    """What a session's file holds: the nodes with their head, and the records of other types in order."""
+    """The content of a session's file: the nodes with their head, and the records of other types in order."""
 
     graph: SessionGraph
     records: tuple[Mapping[str, Any], ...]
-    integrity: Integrity
+    integrity: IntegrityReport
 
 
 def read_session(
@@ -43,9 +61,9 @@ def read_session(
 ) -> StoredSession:
     """Return the session in the file *path*, empty when there is no such file.
 
-    Lines that are no JSON object, or no node although they say so, are left out and reported, as are nodes
-    whose content does not match their id. A node whose parent is lost follows on what stood before
-    it in the file. *recognise* tells the kind of a turn that an earlier version stored without one.
+    Damaged lines are left out and reported. A node with a changed content is used and reported, which its id
+    shows. A node with a lost parent follows the node before it in the file. *recognise* returns the kind of
+    a turn that an earlier version stored without one.
 
     Raises:
         StoreUnavailable: the file is there and cannot be read.
@@ -86,7 +104,10 @@ class _Reader:
     def take(self, line: Line) -> None:
         """Use one line, or report it."""
         if line.record is None:
-            self._leave_out(line)
+            if line.is_torn:
+                self.repaired.append(f"line {line.number}: cut off by a crash, left out")
+            else:
+                self.missing.append(f"line {line.number}: it is not a JSON object")
             return
         try:
             self._use(line.record)
@@ -95,27 +116,21 @@ class _Reader:
             self.missing.append(f"line {line.number}: {type(error).__name__} in its record")
 
     def rewired(self) -> dict[str, str | None]:
-        """Return the parents of nodes whose own are lost, or run in a circle; report them."""
+        """Return new parents for the nodes with a lost parent or a circle of them, and report those."""
         rewired: dict[str, str | None] = {}
         for node in self.nodes.values():
             if node.parent is not None and node.parent not in self.nodes:
                 rewired[node.id] = self._stood_before[node.id]
                 self.missing.append(f"node {node.parent}")
                 self.repaired.append(f"node {node.id} follows on {rewired[node.id] or 'nothing'} now")
-        for node_id in _circles(self.nodes.values(), rewired):
+        for node_id in find_circles(self.nodes.values(), rewired):
             rewired[node_id] = None
             self.missing.append(f"the parent of node {node_id}: it runs in a circle")
         return rewired
 
-    def integrity(self) -> Integrity:
+    def integrity(self) -> IntegrityReport:
         """Return the report, with long lists cut."""
-        return Integrity(_cut(self.repaired), _cut(self.missing))
-
-    def _leave_out(self, line: Line) -> None:
-        if line.is_torn:
-            self.repaired.append(f"line {line.number}: cut off by a crash, left out")
-        else:
-            self.missing.append(f"line {line.number}: no JSON object")
+        return IntegrityReport(_cut(self.repaired), _cut(self.missing))
 
     def _use(self, raw: Mapping[str, Any]) -> None:
         record = dict(raw)
@@ -127,7 +142,12 @@ class _Reader:
                 self._add(node, raw)
                 self.entries[node.id] = entry_from_record(record, node, self.recognise)
             case "head":
-                self._move(record["leaf"])
+                leaf = record["leaf"]
+                if not isinstance(leaf, str | None):
+                    raise TypeError("the head is not an id")
+                self.tip, self.is_rewound = leaf, leaf is None
+                if leaf in self.nodes:
+                    self._newest = leaf
             case _:
                 self.records.append(record)
 
@@ -144,16 +164,8 @@ class _Reader:
         if node.parent == self.tip and (self.tip is not None or self.is_rewound):
             self.tip = node.id
 
-    def _move(self, leaf: Any) -> None:
-        if not isinstance(leaf, str | None):
-            raise TypeError("the head is no id")
-        self.tip = leaf
-        self.is_rewound = leaf is None
-        if leaf in self.nodes:
-            self._newest = leaf
 
-
-def _circles(nodes: Iterable[SessionNode], rewired: Mapping[str, str | None]) -> Iterator[str]:
+def find_circles(nodes: Iterable[SessionNode], rewired: Mapping[str, str | None]) -> Iterator[str]:
     """Yield one node of each circle of parents: the one that was stored first."""
     parents = {node.id: rewired.get(node.id, node.parent) for node in nodes}
     done: set[str] = set()
@@ -172,3 +184,27 @@ def _cut(lines: Sequence[str]) -> tuple[str, ...]:
     if len(lines) <= _MAX_REPORTED:
         return tuple(lines)
     return (*lines[:_MAX_REPORTED], f"and {len(lines) - _MAX_REPORTED} more")
+
+
+def heal(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """Return *turns* such that a provider accepts them: every call with exactly one result, right after it.
+
+    A call that was never answered gets an error result that says so; results without a call, and blank
+    assistant turns, are dropped. A whole turn stays the object it is, so healing twice changes nothing.
+
+    >>> from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock, ToolTurn
+    >>> heal([AssistantTurn((ToolCallBlock("c1", "read", {}),))])[1].blocks[0].is_error
+    True
+    >>> heal([ToolTurn((ToolResultBlock("c1", "ok"),)), AssistantTurn(())])
+    ()
+    """
+    healed: list[Turn] = []
+    segment: list[Turn] = []
+    for turn in turns:
+        if is_blank(turn):
+            continue
+        if isinstance(turn, AssistantTurn):
+            healed.extend(pair_results(segment))
+            segment = []
+        segment.append(turn)
+    return (*healed, *pair_results(segment))

@@ -1,4 +1,4 @@
-"""The agent as a host drives it: the seed's promises and facts R9 to R17, R28 and R29."""
+"""The agent as a host uses it: budgets, aborts, storing and resuming."""
 
 from __future__ import annotations
 
@@ -231,31 +231,31 @@ async def test_an_invoker_that_raises_is_a_model_failure() -> None:
 
 
 class TestTurnBudget:
-    """R12: a run may make ``max_turns`` model calls, 64 unless said otherwise."""
+    """A run may make ``max_turns`` model calls, 64 unless said otherwise."""
 
     @pytest.mark.parametrize("max_turns", [0, 1, 3])
-    async def test_r12_the_call_that_would_exceed_it_faults(self, max_turns: int) -> None:
+    async def test_the_call_that_would_exceed_the_budget_faults(self, max_turns: int) -> None:
         stage = Stage(*([ls(f"c{n}")] for n in range(9)), tools=tools(), max_turns=max_turns)
         final = await stage.agent.submit("loop")
         message = f"the run may make {max_turns} model calls and needs another"
         assert final.error == RunError("turn_budget", message)
         assert len(stage.model.calls) == max_turns
 
-    async def test_r12_each_prompt_has_the_whole_budget(self) -> None:
+    async def test_each_prompt_has_the_whole_budget(self) -> None:
         stage = Stage([ls("a")], [Say("one")], [ls("b")], [Say("two")], tools=tools(), max_turns=2)
         assert (await stage.agent.submit("one")).phase == "settled"
         assert (await stage.agent.submit("two")).phase == "settled"
 
-    async def test_r12_the_default_is_64(self) -> None:
+    async def test_the_default_budget_is_64_calls(self) -> None:
         stage = Stage(*([ls(f"c{n}")] for n in range(70)), tools=tools())
         assert (await stage.agent.submit("loop")).phase == "faulted"
         assert len(stage.model.calls) == 64
 
 
 class TestSteering:
-    """R13: a submit during a run is let in at the next safe step; all who wait get the same last snapshot."""
+    """A submit during a run is let in at the next safe step; all callers get the same snapshot."""
 
-    async def test_r13_all_who_wait_get_the_same_snapshot(self) -> None:
+    async def test_every_waiting_caller_gets_the_same_snapshot(self) -> None:
         stage = Stage([WaitFor("go"), Say("one")], [Say("two")])
         first, second = stage.submit("1"), stage.submit("2")
         await stage.reach(lambda now: now.queued)
@@ -311,9 +311,9 @@ class TestSteering:
 
 
 class TestAbort:
-    """R14 and R29: an abort ends the prompt at work: streams at once, tools within the grace."""
+    """An abort ends the prompt at work: streams at once, tools within the grace."""
 
-    async def test_r14_abort_ends_a_stream_that_says_nothing(self) -> None:
+    async def test_abort_ends_a_stream_that_sends_nothing(self) -> None:
         stage = Stage([Say("par"), Hang()])
         run = stage.submit("hi")
         await stage.reach(lambda now: now.phase == "streaming")
@@ -323,7 +323,7 @@ class TestAbort:
         assert (final.messages, final.stop) == ((user("hi"), assistant("par")), "aborted")
         assert stage.kinds[-1] == "faulted"
 
-    async def test_r14_abort_ends_a_stream_that_ignores_its_token(self) -> None:
+    async def test_abort_ends_a_stream_that_ignores_its_token(self) -> None:
         async def deaf() -> Any:
             begun.set()
             await asyncio.Event().wait()
@@ -344,7 +344,7 @@ class TestAbort:
         assert (await run).phase == "faulted"
         assert stage.model.calls == []
 
-    async def test_r29_a_tool_may_still_say_something(self) -> None:
+    async def test_a_tool_may_still_answer_after_an_abort(self) -> None:
         async def polite(call: ToolCall, cancel: CancelToken) -> object:
             stopped = asyncio.Event()
             cancel.add_callback(stopped.set)
@@ -394,16 +394,16 @@ class TestAbort:
 
 
 class TestHistory:
-    """R16 and R17: storing, resuming, and replacing the history of an agent at rest."""
+    """Storing, resuming, and replacing the history of an agent at rest."""
 
-    async def test_r16_a_settled_run_is_stored_before_it_is_told(self) -> None:
+    async def test_a_settled_run_is_stored_before_it_is_published(self) -> None:
         stage = Stage([Say("x")])
         stored: list[object] = []
         stage.agent.subscribe(lambda event: stored.append((event.kind, stage.journal.branches[-1])))
         await stage.agent.submit("hi")
         assert stored[-1] == ("settled", (user("hi"), assistant("x")))
 
-    async def test_r16_a_faulted_run_is_stored_before_it_is_told(self) -> None:
+    async def test_a_faulted_run_is_stored_before_it_is_published(self) -> None:
         stage = Stage([Say("x"), Raise(ValueError("torn"))])
         stored: list[object] = []
         stage.agent.subscribe(lambda event: stored.append((event.kind, stage.journal.branches[-1])))
@@ -419,7 +419,7 @@ class TestHistory:
         final = await run
         assert stage.journal.branches == [final.messages]
 
-    async def test_r17_resume_takes_up_the_stored_history(self) -> None:
+    async def test_resume_takes_up_the_stored_history(self) -> None:
         stage = Stage([Say("x"), UsageEmission(USAGE)], [Say("y")])
         await stage.journal.record((user("old"), assistant("answer")))
         run_id = stage.agent.snapshot().run_id
@@ -432,15 +432,15 @@ class TestHistory:
         assert stage.journal.branches == [final.messages]
         assert (await stage.agent.resume("s1")).usage_total == Usage(0, 0)
 
-    async def test_r17_a_session_that_is_not_stored_is_empty(self) -> None:
+    async def test_a_session_that_is_not_stored_is_empty(self) -> None:
         assert (await Stage().agent.resume("nobody")).messages == ()
 
-    async def test_r17_resume_needs_a_store(self) -> None:
+    async def test_resume_needs_a_store(self) -> None:
         agent = create_agent(AgentConfig(model="m"))
         with pytest.raises(NothingStoredError, match=r"'s1'.*no store"):
             await agent.resume("s1")
 
-    async def test_r17_a_store_hands_out_the_journal_of_the_session(self) -> None:
+    async def test_a_store_hands_out_the_journal_of_the_session(self) -> None:
         class Store:
             def __init__(self) -> None:
                 self.journals: dict[str, MemoryJournal] = {}

@@ -1,4 +1,4 @@
-"""Compaction before a model call: facts R9 to R11, and B-R2 to B-R4, B-R16, B-R17 on a running agent."""
+"""Compaction before a model call, on a running agent."""
 
 from __future__ import annotations
 
@@ -92,14 +92,14 @@ def agent_with(
     return agent
 
 
-async def test_r9_a_history_below_the_trigger_is_left_alone() -> None:
+async def test_a_history_below_the_trigger_is_left_alone() -> None:
     model = Distiller()
     final = await agent_with(chat(10), model).submit("new")
     assert len(final.messages) == 12
     assert model.n_distillations == 0
 
 
-async def test_r9_r11_b_r2_the_default_policy_keeps_the_newest_turns_and_the_question() -> None:
+async def test_the_default_policy_keeps_the_newest_turns_and_the_question() -> None:
     model, told = Distiller(), list[LiveCompaction]()
     history = chat(20)
     final = await agent_with(history, model, on_compaction=told.append).submit("new")
@@ -116,7 +116,7 @@ async def test_r9_r11_b_r2_the_default_policy_keeps_the_newest_turns_and_the_que
     assert compaction.tokens_after < TRIGGER <= compaction.tokens_before
 
 
-async def test_b_r3_a_call_and_its_result_stay_together() -> None:
+async def test_a_call_and_its_result_stay_together() -> None:
     def round_of(at: int) -> list[Turn]:
         return [
             AssistantTurn((ToolCallBlock(f"c{at}", "ls", {}),)),
@@ -135,7 +135,7 @@ async def test_b_r3_a_call_and_its_result_stay_together() -> None:
         assert all(block.output == "x" * 600 for block in results)
 
 
-async def test_b_r4_the_blank_answer_is_not_counted() -> None:
+async def test_the_blank_answer_is_not_counted() -> None:
     model = Distiller()
     final = await agent_with(chat(20), model, CompactionPolicy(0.8, 1)).submit("new")
     (asked,) = model.asked
@@ -166,7 +166,7 @@ async def test_the_newest_prompt_survives_a_long_round_of_tools() -> None:
     assert all(live_tokens(turns) < CARD.context_window for turns in model.asked)
 
 
-async def test_r10_a_compaction_costs_no_turn_and_no_usage() -> None:
+async def test_a_compaction_costs_no_turn_and_no_usage() -> None:
     model = Distiller()
     agent = agent_with(chat(20), model)
     agent.configure(AgentConfig(model="m", max_turns=1))
@@ -175,13 +175,13 @@ async def test_r10_a_compaction_costs_no_turn_and_no_usage() -> None:
     assert model.n_distillations > 0
 
 
-async def test_r11_compaction_is_switched_off_by_name() -> None:
+async def test_compaction_is_switched_off_by_name() -> None:
     model = Distiller()
     await agent_with(chat(40), model, NO_COMPACTION).submit("new")
     assert (model.n_distillations, len(model.asked[0])) == (0, 41)
 
 
-async def test_r9_a_model_without_a_card_is_never_compacted() -> None:
+async def test_a_model_without_a_card_is_never_compacted() -> None:
     model = Distiller()
     await agent_with(chat(40), model, get_card=lambda model_id: None).submit("new")
     assert (model.n_distillations, len(model.asked[0])) == (0, 41)
@@ -195,7 +195,7 @@ async def test_r9_a_model_without_a_card_is_never_compacted() -> None:
         pytest.param(UsageEmission(Usage(1, 1)), id="a distiller that says nothing"),
     ],
 )
-async def test_b_r16_the_run_goes_on_with_a_local_gist(gist: Emission) -> None:
+async def test_the_run_goes_on_with_a_local_gist(gist: Emission) -> None:
     model, told = Distiller(gist), list[LiveCompaction]()
     history = [user("Never touch main. " + "x" * 400), *chat(20)]
     final = await agent_with(history, model, on_compaction=told.append).submit("new")
@@ -204,7 +204,7 @@ async def test_b_r16_the_run_goes_on_with_a_local_gist(gist: Emission) -> None:
     assert "Never touch main." in final.messages[0].blocks[0].text
 
 
-async def test_b_r16_the_distiller_hears_of_an_abort() -> None:
+async def test_an_abort_ends_the_distiller() -> None:
     class Slow(Distiller):
         async def _speak(self, emission: Emission) -> AsyncIterator[Emission]:
             begun.set()
@@ -247,7 +247,7 @@ async def relief(history: Sequence[Turn], **knobs: Any) -> LiveCompaction | None
     return await backstop.relieve(AppendOnlySeq(history), build_conversation(history, config), CancelToken())
 
 
-async def test_b_r17_system_prompt_and_tools_count() -> None:
+async def test_system_prompt_and_tools_count() -> None:
     history = chat(14)
     assert await relief(history) is None
     assert await relief(history, system="s" * 2_000) is not None
@@ -255,7 +255,7 @@ async def test_b_r17_system_prompt_and_tools_count() -> None:
     assert await relief(history, tools=tools) is not None
 
 
-async def test_b_r17_an_image_does_not_weigh_its_payload() -> None:
+async def test_an_image_does_not_weigh_its_payload() -> None:
     image = UserTurn((ImageBlock("image/png", "A" * 1_000_000),))
     assert await relief([image, *chat(2)]) is None
 

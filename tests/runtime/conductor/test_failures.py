@@ -1,4 +1,4 @@
-"""The failures B-R1 to B-R25 that concern a running agent: ours does the right thing."""
+"""An agent under prompts, aborts and failures that come at the wrong moment."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def echo(call: ToolCall, cancel: CancelToken) -> object:
     return f"of {call.id}"
 
 
-async def test_b_r1_a_hundred_prompts_are_two_hundred_turns_on_disk(tmp_path: Path) -> None:
+async def test_a_hundred_prompts_are_two_hundred_turns_on_disk(tmp_path: Path) -> None:
     store = SessionStore(tmp_path)
     model = ScriptedModel([[Say("answer")]], when_exhausted="repeat")
     agent = agent_on(model, store=store, session_id="s1")
@@ -95,9 +95,9 @@ def n_nodes(folder: Path) -> int:
 
 
 class TestSteering:
-    """B-R7 and B-R8: a prompt that comes during a run loses nothing and disturbs nothing."""
+    """A prompt that comes during a run loses nothing and disturbs nothing."""
 
-    async def test_b_r7_a_prompt_during_tools_keeps_their_results(self) -> None:
+    async def test_a_prompt_during_tools_keeps_their_results(self) -> None:
         begun, go_on = asyncio.Event(), asyncio.Event()
 
         async def slow(call: ToolCall, cancel: CancelToken) -> object:
@@ -125,7 +125,7 @@ class TestSteering:
         assert model.calls[1].conversation.turns == final.messages[:4]
         assert await first is final
 
-    async def test_b_r8_one_stream_at_a_time_and_each_question_keeps_its_answer(self) -> None:
+    async def test_one_stream_at_a_time_and_each_question_keeps_its_answer(self) -> None:
         live, most = 0, 0
 
         async def speak(text: str) -> AsyncIterator[Emission]:
@@ -148,7 +148,7 @@ class TestSteering:
             turn for text in "abcde" for turn in (user(text), assistant(f"re: {text}"))
         )
 
-    async def test_b_r8_queued_prompts_survive_a_fault_and_an_abort(self) -> None:
+    async def test_queued_prompts_survive_a_fault_and_an_abort(self) -> None:
         model = ScriptedModel([[Say("x"), Raise(ValueError("torn"))], [Say("y"), Hang()], [Say("fine")]])
         agent, events = agent_on(model), list[RunEvent]()
         agent.subscribe(events.append)
@@ -199,7 +199,7 @@ async def ended_all(runs: Sequence[Awaitable[RunSnapshot]]) -> list[RunSnapshot]
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["who began the run", "who steered it"])
-async def test_b_r9_who_gives_up_waiting_cancels_nobody_else(which: int) -> None:
+async def test_who_gives_up_waiting_cancels_nobody_else(which: int) -> None:
     model = ScriptedModel([[WaitFor("go"), Say("one")], [Say("two")]])
     agent = agent_on(model)
     runs = [submit(agent, "1"), submit(agent, "2")]
@@ -211,7 +211,7 @@ async def test_b_r9_who_gives_up_waiting_cancels_nobody_else(which: int) -> None
     assert final.messages == (user("1"), assistant("one"), user("2"), assistant("two"))
 
 
-async def test_b_r9_nothing_of_an_abandoned_run_reaches_the_next() -> None:
+async def test_nothing_of_an_abandoned_run_reaches_the_next() -> None:
     model = ScriptedModel([[WaitFor("go"), Say("one")], [Say("two")]])
     agent = agent_on(model)
     with pytest.raises(asyncio.TimeoutError):
@@ -231,7 +231,7 @@ async def _raise(error: BaseException) -> object:
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), asyncio.CancelledError(), Interrupt("x")], ids=repr)
-async def test_b_r10_a_tool_that_raises_anything_is_answered(error: BaseException) -> None:
+async def test_a_tool_that_raises_anything_is_answered(error: BaseException) -> None:
     model = ScriptedModel([[Call("ls", {}, "a")], [Say("noted")]])
     final = await ended(agent_on(model, FunctionTools(ls=lambda call, cancel: _raise(error))).submit("hi"))
     assert final.phase == "settled"
@@ -294,9 +294,7 @@ async def interrupted_stream() -> AsyncIterator[Emission]:
         ),
     ],
 )
-async def test_b_r10_whatever_raises_ends_in_a_fault(
-    agent: Callable[[], Agent], kind: str, message: str
-) -> None:
+async def test_whatever_raises_ends_in_a_fault(agent: Callable[[], Agent], kind: str, message: str) -> None:
     subject, events = agent(), list[RunEvent]()
     subject.subscribe(events.append)
     final = await ended(subject.submit("hi"))
@@ -307,7 +305,7 @@ async def test_b_r10_whatever_raises_ends_in_a_fault(
     assert not subject.is_running
 
 
-async def test_b_r14_an_abort_mid_arguments_leaves_a_history_that_can_go_on() -> None:
+async def test_an_abort_mid_arguments_leaves_a_history_that_can_go_on() -> None:
     half: Sequence[Step] = [
         Say("writing"),
         ToolCallStartEmission("a", "write"),
@@ -332,7 +330,7 @@ async def test_b_r14_an_abort_mid_arguments_leaves_a_history_that_can_go_on() ->
     assert model.calls[1].conversation.turns == (*aborted.messages, user("go on"))
 
 
-async def test_b_r15_every_twin_is_run_and_answered_once() -> None:
+async def test_every_twin_is_run_and_answered_once() -> None:
     tools = FunctionTools(ls=echo)
     twins: Sequence[Step] = [Call("ls", {"n": 1}, "a"), Call("ls", {"n": 2}, "a"), EndWithoutDone()]
     model = ScriptedModel([twins, [Say("ok")]])
@@ -342,7 +340,7 @@ async def test_b_r15_every_twin_is_run_and_answered_once() -> None:
     assert final.messages[2] == ToolTurn(tuple(results))
 
 
-async def test_b_r15_a_runner_that_answers_for_another_call() -> None:
+async def test_an_answer_for_another_call_is_refused() -> None:
     async def confused(call: ToolCall, cancel: CancelToken) -> object:
         return ToolOutcome("b" if call.id == "a" else "a", f"of {call.id}", False)
 
@@ -353,15 +351,15 @@ async def test_b_r15_a_runner_that_answers_for_another_call() -> None:
 
 
 class TestStrayAborts:
-    """B-R20: an abort that finds nothing to abort does nothing, and never touches the next prompt."""
+    """An abort that finds nothing to abort does nothing, and never touches the next prompt."""
 
-    async def test_b_r20_on_an_idle_agent(self) -> None:
+    async def test_abort_of_an_idle_agent_does_nothing(self) -> None:
         agent = agent_on(ScriptedModel([[Say("x")]]))
         agent.abort()
         assert agent.snapshot().phase == "idle"
         assert (await ended(agent.submit("hi"))).phase == "settled"
 
-    async def test_b_r20_on_a_settled_agent(self) -> None:
+    async def test_abort_of_a_settled_agent_does_nothing(self) -> None:
         agent = agent_on(ScriptedModel([[Say("x")], [Say("y")]]))
         events: list[RunEvent] = []
         await ended(agent.submit("hi"))
@@ -370,7 +368,7 @@ class TestStrayAborts:
         assert (await ended(agent.submit("ho"))).messages[-1] == assistant("y")
         assert [event.kind for event in events] == ["snapshot", "text_delta", "settled"]
 
-    async def test_b_r20_on_an_agent_that_is_just_storing_its_end(self) -> None:
+    async def test_abort_while_the_end_is_stored_does_nothing(self) -> None:
         class Slow(MemoryJournal):
             async def record(self, turns: Sequence[Turn]) -> None:
                 if turns[-1] == assistant("x"):
@@ -386,7 +384,7 @@ class TestStrayAborts:
             assistant("y"),
         )
 
-    async def test_b_r20_twice_is_once(self) -> None:
+    async def test_two_aborts_are_one(self) -> None:
         agent = agent_on(ScriptedModel([[Say("x"), Hang()], [Say("y")]]))
         run = submit(agent, "hi")
         await reach(agent, lambda now: now.phase == "streaming")
@@ -397,7 +395,7 @@ class TestStrayAborts:
         assert (await ended(agent.submit("ho"))).phase == "settled"
 
 
-async def test_b_r21_a_reply_cut_at_its_limit_settles_in_sight_and_runs_nothing() -> None:
+async def test_a_reply_cut_at_its_limit_settles_in_sight_and_runs_nothing() -> None:
     tools = FunctionTools(ls=echo)
     cut: Sequence[Step] = [
         ToolCallStartEmission("a", "ls"),
@@ -413,7 +411,7 @@ async def test_b_r21_a_reply_cut_at_its_limit_settles_in_sight_and_runs_nothing(
     assert model.calls[1].conversation.turns == again.messages[:4]
 
 
-async def test_b_r25_writes_never_overlap() -> None:
+async def test_writes_never_overlap() -> None:
     class Watched(MemoryJournal):
         live = most = 0
 
@@ -431,6 +429,6 @@ async def test_b_r25_writes_never_overlap() -> None:
     assert (journal.most, journal.branches) == (1, [finals[0].messages])
 
 
-async def test_b_r6_the_mock_model_is_counted_once() -> None:
+async def test_the_mock_model_is_counted_once() -> None:
     final = await ended(create_agent(AgentConfig(model="mock-1")).submit("hi"))
     assert (final.usage_total, final.messages[-1]) == (Usage(8, 5), assistant("Hello from the mock model."))

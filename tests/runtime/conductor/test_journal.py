@@ -59,7 +59,7 @@ async def test_an_open_turn_waits_until_it_is_finished() -> None:
     assert journal.branches == [(A,)]
 
 
-async def test_b_r5_a_blank_turn_is_never_stored() -> None:
+async def test_a_blank_turn_is_never_stored() -> None:
     journal = Flaky()
     keep, history = keeper(journal), RunMessages.of(())
     keep.adopt(history)

@@ -1,4 +1,4 @@
-"""The shape of the lines (R22)."""
+"""The shape of the lines."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ from sidecar.runtime.store.codec import encode_line, node_from_record, node_reco
         ),
     ],
 )
-def test_r22_blocks(block: Block, record: dict[str, Any]) -> None:
+def test_each_block_has_its_stored_form(block: Block, record: dict[str, Any]) -> None:
     turn = ToolTurn((block,))
     assert turn_to_record(turn) == {"role": "tool", "blocks": [record]}
     assert turn_from_record({"role": "tool", "blocks": [record]}) == turn
 
 
-def test_r22_a_node_line() -> None:
+def test_a_node_line_holds_id_parent_turn_and_time() -> None:
     node = SessionNode("id", None, UserTurn((TextBlock("é"),)), 7)
     assert encode_line(node_record(node)).decode() == (
         '{"type":"node","node":{"id":"id","parent":null,'

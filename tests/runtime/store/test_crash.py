@@ -1,4 +1,4 @@
-"""B-R11: a crash at any byte costs nothing that was complete, and the next append works."""
+"""A crash at any byte costs nothing that was complete, and the next append works."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def complete_nodes(data: bytes) -> set[str]:
     return {record["node"]["id"] for record in records if record and record["type"] == "node"}
 
 
-async def test_b_r11_a_file_cut_at_every_byte_loads_and_goes_on(
+async def test_a_file_cut_at_every_byte_loads_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda fd: None)

@@ -1,4 +1,4 @@
-"""The graph of a session (R24, R27, B-R22, B-R23)."""
+"""The graph of a session."""
 
 from __future__ import annotations
 
@@ -57,21 +57,21 @@ def test_appending_the_same_again_only_moves_the_head(say: Say) -> None:
 
 
 @pytest.mark.parametrize("act", ["path_to", "resume", "branch_from"])
-def test_r27_an_unknown_node_is_a_value_error(act: str, say: Say) -> None:
+def test_an_unknown_node_is_a_value_error(act: str, say: Say) -> None:
     graph = SessionGraph("s")
     arguments = ("nope", say("x")) if act == "branch_from" else ("nope",)
     with pytest.raises(ValueError, match="no node 'nope'"):
         getattr(graph, act)(*arguments)
 
 
-def test_r27_a_missing_parent_is_a_value_error() -> None:
+def test_a_missing_parent_is_a_value_error() -> None:
     graph = SessionGraph("s")
     graph.hydrate([node("b", "a")], "b")
     with pytest.raises(ValueError, match="no node 'a'"):
         graph.path_to("b")
 
 
-def test_b_r23_parents_in_a_circle_are_an_error_and_no_hang() -> None:
+def test_parents_in_a_circle_are_an_error_and_no_hang() -> None:
     graph = SessionGraph("s")
     graph.hydrate([node("a", "b"), node("b", "a")], "a")
     with pytest.raises(ValueError, match="run in a circle"):
@@ -86,13 +86,13 @@ def test_b_r23_parents_in_a_circle_are_an_error_and_no_hang() -> None:
         pytest.param("gone", "d", id="b_r22: an unknown head: the newest leaf"),
     ],
 )
-def test_b_r22_hydrating_never_loses_history_from_view(leaf: str | None, adopted: str) -> None:
+def test_hydrating_never_loses_history_from_view(leaf: str | None, adopted: str) -> None:
     graph = SessionGraph("s")
     graph.hydrate([node("a", None, 1), node("c", "a", 9), node("d", "a", 9), node("b", "c", 3)], leaf)
     assert graph.leaf == adopted
 
 
-def test_r24_the_only_node_is_adopted_and_nothing_is_nothing() -> None:
+def test_the_only_node_is_adopted_and_nothing_is_nothing() -> None:
     graph = SessionGraph("s")
     graph.hydrate([node("a", None)])
     assert graph.leaf == "a"

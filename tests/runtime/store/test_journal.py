@@ -22,9 +22,8 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.runtime.store import SessionJournal, SessionStore, StoreUnavailable, heal, journal_in_memory
-from sidecar.runtime.store.lines import append_lines
+from sidecar.runtime.store.lines import LineWriter, append_lines
 from sidecar.runtime.store.reading import read_session
-from sidecar.runtime.store.writer import LineWriter
 
 Say = Callable[[str], UserTurn]
 

@@ -1,4 +1,4 @@
-"""B-R13: whatever a tool returns can be stored, in one documented form."""
+"""Whatever a tool returns can be stored, in one documented form."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ def nested(depth: int) -> list[Any]:
         pytest.param("\ud83d", "\ud83d", id="a lone surrogate stays"),
     ],
 )
-def test_b_r13_forms(value: Any, stored: Any) -> None:
+def test_each_value_has_one_stored_form(value: Any, stored: Any) -> None:
     assert to_json(value) == stored
 
 
-def test_b_r13_deep_nesting_ends_in_a_marker() -> None:
+def test_deep_nesting_ends_in_a_marker() -> None:
     text = json.dumps(to_json(nested(5_000)))
     assert text == "[" * 100 + '"[nested too deeply]"' + "]" * 100
 

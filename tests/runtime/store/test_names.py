@@ -1,4 +1,4 @@
-"""B-R12: no session id leaves the store's folder, and every id comes back."""
+"""No session id leaves the store's folder, and every id comes back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sidecar.runtime.store.names import session_id_of, stem_of
         pytest.param("é😀", "%C3%A9%F0%9F%98%80", id="beyond ASCII"),
     ],
 )
-def test_b_r12_names(session_id: str, stem: str) -> None:
+def test_any_id_becomes_a_safe_name(session_id: str, stem: str) -> None:
     assert stem_of(session_id) == stem
     assert session_id_of(stem) == session_id
 

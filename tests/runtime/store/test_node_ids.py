@@ -32,7 +32,7 @@ def test_canonical_json(value: Any, text: str) -> None:
     assert canonical_json(value) == text
 
 
-def test_r26_ids_are_32_hex_digits_of_parent_turn_and_time() -> None:
+def test_ids_are_32_hex_digits_of_parent_turn_and_time() -> None:
     turn = UserTurn((TextBlock("hi"),))
     ids = {hash_node(None, turn, 0), hash_node("abc", turn, 0), hash_node(None, turn, 1)}
     ids.add(hash_node(None, AssistantTurn(turn.blocks), 0))
@@ -40,7 +40,7 @@ def test_r26_ids_are_32_hex_digits_of_parent_turn_and_time() -> None:
     assert hash_node(None, turn, 0) == "0ed48b6ef87051cde314b35d61cb688c"
 
 
-def test_b_r23_the_order_of_keys_does_not_change_an_id() -> None:
+def test_the_order_of_keys_does_not_change_an_id() -> None:
     one = AssistantTurn((ToolCallBlock("c1", "read", {"path": "a.py", "limit": 3}),))
     two = AssistantTurn((ToolCallBlock("c1", "read", {"limit": 3.0, "path": "a.py"}),))
     assert hash_node(None, one, 0) == hash_node(None, two, 0)

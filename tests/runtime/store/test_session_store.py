@@ -1,4 +1,4 @@
-"""The store of sessions: files, names, listing, migration (R22 to R25, B-R11 to B-R13, B-R22, B-R23)."""
+"""The store of sessions: files, names, listing, migration."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_the_seeds_example(tmp_path: Path) -> None:
     assert await store.list_sessions() == ["sess-1"]
 
 
-async def test_r22_an_append_is_two_lines_of_utf_8(store: SessionStore, tmp_path: Path, say: Say) -> None:
+async def test_an_append_is_two_lines_of_utf_8(store: SessionStore, tmp_path: Path, say: Say) -> None:
     node = SessionGraph("s", clock=lambda: 7).append(say("é"))
     await store.append_node("s", node)
     lines = (tmp_path / "store" / "s.jsonl").read_bytes().split(b"\n")
@@ -82,7 +82,7 @@ async def test_appends_of_one_session_keep_their_order(store: SessionStore, say:
     assert (graph.nodes, graph.leaf) == (tuple(nodes), nodes[-1].id)
 
 
-async def test_r25_a_missing_folder_holds_nothing(store: SessionStore) -> None:
+async def test_a_missing_folder_holds_nothing(store: SessionStore) -> None:
     assert await store.list_sessions() == []
     assert await store.summaries() == []
     assert await store.summary("s") is None
@@ -90,7 +90,7 @@ async def test_r25_a_missing_folder_holds_nothing(store: SessionStore) -> None:
     assert (await store.load_session("s")).leaf is None
 
 
-async def test_r25_only_session_files_are_listed(store: SessionStore, tmp_path: Path, say: Say) -> None:
+async def test_only_session_files_are_listed(store: SessionStore, tmp_path: Path, say: Say) -> None:
     for name in ("b", "a"):
         await store.append_node(name, SessionGraph(name).append(say(name)))
     for name in ("a.jsonl.torn", "a.lock", "notes.txt", "not ours.jsonl"):
@@ -99,7 +99,7 @@ async def test_r25_only_session_files_are_listed(store: SessionStore, tmp_path: 
 
 
 @pytest.mark.parametrize("session_id", ["../escape", "/etc/passwd", "a\0b", "CON", "", "é 😀", ".."])
-async def test_b_r12_hostile_ids_stay_inside(
+async def test_hostile_ids_stay_inside(
     store: SessionStore, tmp_path: Path, say: Say, session_id: str
 ) -> None:
     await store.append_node(session_id, SessionGraph(session_id).append(say("x")))
@@ -108,7 +108,7 @@ async def test_b_r12_hostile_ids_stay_inside(
     assert (await store.load_session(session_id)).leaf is not None
 
 
-async def test_b_r13_outputs_that_are_no_json_do_not_end_the_session(store: SessionStore, say: Say) -> None:
+async def test_outputs_that_are_no_json_do_not_end_the_session(store: SessionStore, say: Say) -> None:
     journal = store.journal("s")
     outputs = [object(), {1, 2}, b"\xff", {(1, 2): None}, float("nan"), 2**80, "\ud800"]
     calls = UserTurn(tuple(ToolCallBlock(f"c{i}", "x", output) for i, output in enumerate(outputs)))
@@ -125,7 +125,7 @@ async def test_b_r13_outputs_that_are_no_json_do_not_end_the_session(store: Sess
     assert values[5:] == [2**80, "\ud800"]
 
 
-async def test_r23_the_last_head_wins_and_other_types_are_ignored(
+async def test_the_last_head_wins_and_other_types_are_ignored(
     store: SessionStore, tmp_path: Path, say: Say, clock: Clock
 ) -> None:
     a, b = chain(say, clock, "ab")
@@ -135,7 +135,7 @@ async def test_r23_the_last_head_wins_and_other_types_are_ignored(
     assert (stored.graph.leaf, stored.records, stored.integrity.ok) == (a.id, (note,), True)
 
 
-async def test_b_r22_a_lost_head_line_loses_no_history(
+async def test_a_lost_head_line_loses_no_history(
     store: SessionStore, tmp_path: Path, say: Say, clock: Clock
 ) -> None:
     a, b, c = chain(say, clock, "abc")
@@ -151,7 +151,7 @@ async def test_a_node_after_the_last_head_moves_it_on(
     assert (await store.load_session("s")).leaf == c.id
 
 
-async def test_b_r11_a_corrupt_line_is_skipped_and_reported(
+async def test_a_corrupt_line_is_skipped_and_reported(
     store: SessionStore, tmp_path: Path, say: Say, clock: Clock
 ) -> None:
     a, b, c = chain(say, clock, "abc")
@@ -160,7 +160,7 @@ async def test_b_r11_a_corrupt_line_is_skipped_and_reported(
     stored = await store.open("s")
     assert stored.graph.leaf == c.id
     assert stored.graph.path_to(c.id) == (say("a"), say("c"))
-    assert stored.integrity.missing == ("line 3: no JSON object", f"node {b.id}")
+    assert stored.integrity.missing == ("line 3: it is not a JSON object", f"node {b.id}")
     assert stored.integrity.repaired == (f"node {c.id} follows on {a.id} now",)
 
 
@@ -182,7 +182,7 @@ async def test_a_record_that_does_not_fit_is_reported(store: SessionStore, tmp_p
     assert stored.integrity.missing[0].startswith("line 1: ")
 
 
-async def test_b_r23_content_that_was_changed_is_reported(
+async def test_content_that_was_changed_is_reported(
     store: SessionStore, tmp_path: Path, say: Say, clock: Clock
 ) -> None:
     a = chain(say, clock, "a")[0]
@@ -193,7 +193,7 @@ async def test_b_r23_content_that_was_changed_is_reported(
     assert stored.graph.path_to(a.id) == (say("forged"),)
 
 
-async def test_b_r23_parents_in_a_circle_are_cut_and_reported(
+async def test_parents_in_a_circle_are_cut_and_reported(
     store: SessionStore, tmp_path: Path, say: Say
 ) -> None:
     a, b, c = (SessionNode(name, parent, say(name), 0) for name, parent in ("ab", "ba", "cb"))
@@ -213,7 +213,7 @@ class Rename:
         return {**raw, "type": {"knot": "node"}.get(raw["type"], raw["type"])}
 
 
-async def test_r23_migrators_run_over_every_record(tmp_path: Path, say: Say, clock: Clock) -> None:
+async def test_migrators_run_over_every_record(tmp_path: Path, say: Say, clock: Clock) -> None:
     a = chain(say, clock, "a")[0]
     file_of(tmp_path, {**node_record(a), "type": "knot"}, head_record(a.id), {"type": "poison"})
     stored = await SessionStore(tmp_path / "store", [Rename()]).open("s")

@@ -1,15 +1,19 @@
 """The store of sessions: one file of lines a session, under one folder.
 
 Reading never changes a file and never waits for a writer. Everything that touches the disk runs in a worker
-thread, but for taking a lock, which is a few system calls.
+thread, but for taking a lock, which is a few system calls. The summary of a session is the newest ``meta``
+record of its file, searched from the end in steps that grow: a session that writes its meta once a turn is
+read 64 KiB deep at most.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
 from sidecar.conversation import kind_by_role
 from sidecar.runtime.contract import Migrator, SessionNode
@@ -17,23 +21,32 @@ from sidecar.runtime.store.codec import RecogniseKind, encode_line, head_record,
 from sidecar.runtime.store.dag import Clock, SessionGraph, wall_clock_ms
 from sidecar.runtime.store.errors import StoreUnavailable
 from sidecar.runtime.store.journal import SessionJournal
-from sidecar.runtime.store.lines import torn_path
+from sidecar.runtime.store.lines import LineWriter, append_to, parse_line, torn_path
 from sidecar.runtime.store.lock import SessionLock
 from sidecar.runtime.store.names import session_id_of, stem_of
 from sidecar.runtime.store.reading import StoredSession, read_session
-from sidecar.runtime.store.summaries import StoredSummary, read_summary
-from sidecar.runtime.store.writer import LineWriter, append_to
 
-__all__ = ["SessionStore"]
+_SUFFIX: Final = ".jsonl"
+_FIRST_STEP: Final = 65_536
+_GROWTH: Final = 8
+_META: Final = b'{"type":"meta"'
 
-_SUFFIX = ".jsonl"
+
+@dataclass(frozen=True, slots=True)
+class StoredSummary:
+    """*meta* is the newest meta record, None where there is none; *modified_ms* is in epoch milliseconds."""
+
+    session_id: str
+    meta: Mapping[str, Any] | None
+    modified_ms: int
+    size_bytes: int
 
 
 class SessionStore:
     """The sessions stored under *root*, which is made when something is first written.
 
-    *migrators* run over every record on load, in order. *recognise* tells the kind of a turn that an earlier
-    version stored without one.
+    *migrators* run over every record on load, in order. *recognise* returns the kind of a turn that
+    an earlier version stored without one.
     """
 
     def __init__(
@@ -68,7 +81,7 @@ class SessionStore:
         return sorted(session_id for session_id, _ in await asyncio.to_thread(lambda: list(self._files())))
 
     async def open(self, session_id: str) -> StoredSession:
-        """Return the graph of *session_id*, its other records, and what was wrong with the file.
+        """Return the graph of *session_id*, its other records, and the report on the file.
 
         Takes no lock and changes nothing.
 
@@ -85,7 +98,7 @@ class SessionStore:
         """Take the right to write *session_id*; a dead process's is taken over.
 
         Raises:
-            SessionLockedError: somebody has it.
+            SessionLockedError: another holder has it.
             StoreUnavailable: the lock file cannot be made.
         """
         try:
@@ -101,7 +114,7 @@ class SessionStore:
         """Remove *session_id* for good and say whether there was anything.
 
         Raises:
-            SessionLockedError: somebody writes it.
+            SessionLockedError: another holder writes it.
             StoreUnavailable: it cannot be removed.
         """
         with self.lock(session_id):
@@ -116,8 +129,12 @@ class SessionStore:
 
     async def summaries(self) -> list[StoredSummary]:
         """Return the summaries of all sessions, the newest first; unreadable files are left out."""
-        found = await asyncio.to_thread(self._summaries)
-        return sorted(found, key=lambda summary: summary.modified_ms, reverse=True)
+
+        def read() -> list[StoredSummary]:
+            found = (read_summary(path, session_id) for session_id, path in self._files())
+            return [summary for summary in found if summary is not None]
+
+        return sorted(await asyncio.to_thread(read), key=lambda each: each.modified_ms, reverse=True)
 
     def _path(self, session_id: str) -> Path:
         return self._root / f"{stem_of(session_id)}{_SUFFIX}"
@@ -139,10 +156,6 @@ class SessionStore:
                 if session_id is not None:
                     yield session_id, path
 
-    def _summaries(self) -> list[StoredSummary]:
-        found = (read_summary(path, session_id) for session_id, path in self._files())
-        return [summary for summary in found if summary is not None]
-
     def _remove(self, session_id: str) -> bool:
         path = self._path(session_id)
         try:
@@ -153,3 +166,33 @@ class SessionStore:
         except OSError as error:
             raise StoreUnavailable(session_id, error) from error
         return True
+
+
+def read_summary(path: Path, session_id: str) -> StoredSummary | None:
+    """Return the summary of the file *path*, or None when it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            stat = path.stat()
+            step = _FIRST_STEP
+            while True:
+                start = max(0, stat.st_size - step)
+                file.seek(start)
+                meta = find_newest_meta(file.read(stat.st_size - start), is_whole=start == 0)
+                if meta is not None or start == 0:
+                    return StoredSummary(session_id, meta, stat.st_mtime_ns // 1_000_000, stat.st_size)
+                step *= _GROWTH
+    except OSError:
+        return None
+
+
+def find_newest_meta(data: bytes, *, is_whole: bool) -> Mapping[str, Any] | None:
+    """Return the last meta record among the lines of *data*; its first line may lack the beginning."""
+    end = len(data)
+    while (start := data.rfind(_META, 0, end)) >= 0:
+        if (start == 0 and is_whole) or data[start - 1 : start] == b"\n":
+            line_end = data.find(b"\n", start)
+            record = parse_line(data[start : line_end if line_end >= 0 else len(data)])
+            if record is not None:
+                return record
+        end = start
+    return None
