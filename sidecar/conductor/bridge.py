@@ -1,8 +1,11 @@
 """Turns of the gateway to messages of the window budget, and back without loss.
 
-Every tool result becomes a message of its own and every digest a summary, so that what the engine promises
-about pairs, stale results, restored files and carried digests holds on the live path (B-W6). Nothing is
-measured or dropped here.
+Every tool result becomes a message of its own and every digest a summary. So the promises of the engine about
+pairs, stale results, restored files and carried digests hold on the live path. Nothing is measured or dropped
+here.
+
+The entries of a conversation know their kind, and their text is never searched for it. Bare turns, of an
+imported conversation for instance, are recognised by their first words.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import assert_never
 
+from sidecar.conversation import Entry, EntryKind
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -21,11 +25,10 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
-from sidecar.runtime.memory import SUMMARY_HEADING, HostMarks
+from sidecar.runtime.memory import SUMMARY_HEADING
 from sidecar.window_budget import (
     BRANCH_HEADER,
     DIGEST_HEADER,
-    RESTORED_FILE_PREFIX,
     AssistantMessage,
     BashExecutionMessage,
     BranchSummaryMessage,
@@ -38,17 +41,14 @@ from sidecar.window_budget import (
     UserMessage,
     text_of,
 )
-from sidecar.window_budget.message import blocks_of
-
-__all__ = ["content_to_blocks", "extend_transcript", "messages_to_turns", "turn_starts", "turns_to_messages"]
+from sidecar.window_budget.message import UserKind, blocks_of
 
 TOOL_TURN = "toolTurn"
 """The custom type under which a tool turn travels that is not simply a list of results."""
 
 _DIGEST_STAMPS = (DIGEST_HEADER, SUMMARY_HEADING)
 
-HOST_MARKS = HostMarks(digests=(DIGEST_HEADER, BRANCH_HEADER), files=(RESTORED_FILE_PREFIX,))
-"""How texts begin that the daemon files under the user's role, for an engine that meets them."""
+_USER_KINDS: Mapping[EntryKind, UserKind] = {"user": "prompt", "summary": "digest", "file": "file"}
 
 
 def turns_to_messages(turns: Iterable[Turn]) -> tuple[Message, ...]:
@@ -61,20 +61,35 @@ def turns_to_messages(turns: Iterable[Turn]) -> tuple[Message, ...]:
     >>> turns_to_messages([UserTurn((TextBlock("hi"),))])
     (UserMessage(content=(TextBlock(text='hi'),), timestamp=0),)
     """
-    return tuple(_messages(turns, {}, follows_tools=False))
+    return tuple(_messages([(turn, None) for turn in turns], {}, follows_tools=False))
 
 
-def extend_transcript(transcript: Transcript, turns: Iterable[Turn]) -> Transcript:
+def entry_to_messages(entry: Entry) -> tuple[Message, ...]:
+    """Return *entry* as messages that know their kind; its tool results are not named.
+
+    >>> entry_to_messages(Entry(UserTurn((TextBlock("hi"),)), "user"))[0].kind
+    'prompt'
+    """
+    return tuple(_messages([(entry.turn, entry.kind)], {}, follows_tools=False))
+
+
+def extend_transcript(
+    transcript: Transcript, turns: Iterable[Turn], kinds: Iterable[EntryKind] | None = None
+) -> Transcript:
     """Return *transcript* with *turns* behind it; costs only the new turns.
 
-    Results are named after calls that *transcript* still waits for.
+    Args:
+        transcript: the messages so far; results are named after calls that it still waits for.
+        turns: the turns to add.
+        kinds: the kind of each turn, None where it is not known.
     """
     turns = tuple(turns)
+    known: Sequence[EntryKind | None] = (None,) * len(turns) if kinds is None else tuple(kinds)
     ids = (block.call_id for turn in turns for block in turn.blocks if isinstance(block, ToolResultBlock))
     waiting = ((call_id, transcript.facts.open_call(call_id)) for call_id in ids)
     names = {call_id: call.name for call_id, call in waiting if call is not None}
     follows_tools = bool(transcript) and _is_tool(transcript[-1])
-    return transcript.extend(_messages(turns, names, follows_tools=follows_tools))
+    return transcript.extend(_messages(zip(turns, known, strict=True), names, follows_tools=follows_tools))
 
 
 def turn_starts(turns: Iterable[Turn]) -> tuple[int, ...]:
@@ -110,11 +125,13 @@ def content_to_blocks(content: Content) -> tuple[Block, ...]:
     return blocks_of(content)
 
 
-def _messages(turns: Iterable[Turn], names: dict[str, str], *, follows_tools: bool) -> Iterator[Message]:
-    for turn in turns:
+def _messages(
+    turns: Iterable[tuple[Turn, EntryKind | None]], names: dict[str, str], *, follows_tools: bool
+) -> Iterator[Message]:
+    for turn, kind in turns:
         match turn:
             case UserTurn():
-                yield _user_message(turn)
+                yield _user_message(turn, kind)
             case AssistantTurn(blocks=blocks):
                 names.update((block.id, block.name) for block in blocks if isinstance(block, ToolCallBlock))
                 yield AssistantMessage(blocks)
@@ -125,13 +142,16 @@ def _messages(turns: Iterable[Turn], names: dict[str, str], *, follows_tools: bo
         follows_tools = isinstance(turn, ToolTurn)
 
 
-def _user_message(turn: UserTurn) -> Message:
+def _user_message(turn: UserTurn, kind: EntryKind | None) -> Message:
+    """Return a turn under the user's role; its text decides where *kind* is not known, or is a summary."""
+    if kind not in (None, "summary"):
+        return UserMessage(turn.blocks, kind=_USER_KINDS.get(kind))
     text = turn.blocks[0].text if len(turn.blocks) == 1 and isinstance(turn.blocks[0], TextBlock) else ""
     if text.startswith(_DIGEST_STAMPS):
         return CompactionSummaryMessage(_unstamped(DIGEST_HEADER, text), tokens_before=0)
     if text.startswith(BRANCH_HEADER):
         return BranchSummaryMessage(_unstamped(BRANCH_HEADER, text), from_id="")
-    return UserMessage(turn.blocks)
+    return UserMessage(turn.blocks, kind=None if kind is None else _USER_KINDS[kind])
 
 
 def _unstamped(header: str, text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from sidecar.conductor.branching import with_partners
 from sidecar.conductor.compacting import Compactor
-from sidecar.conductor.context import turn_tokens
+from sidecar.conductor.context import entry_tokens
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import NodeNotFound
@@ -123,7 +123,7 @@ class Changes:
         head, nodes = self._history.head, tuple(entry.node_id for entry in removed)
         self._events.emit(HeadChanged(head, nodes, cause))
         await self._store_size()
-        return HeadChange(head, nodes, sum(turn_tokens(entry.turn) for entry in removed))
+        return HeadChange(head, nodes, sum(map(entry_tokens, removed)))
 
     async def _store_size(self, *, compacted: bool = False) -> None:
         """Store and publish the new size of the conversation."""

@@ -13,7 +13,7 @@ from functools import reduce
 
 import msgspec
 
-from sidecar.conductor.bridge import turns_to_messages
+from sidecar.conductor.bridge import entry_to_messages
 from sidecar.conductor.contract import ContextUsage, EngineView, TokenCounts, UsageBy
 from sidecar.conversation import Entry, History, Index, UsageAnchor
 from sidecar.llmgateway.contract import ImageBlock, ModelCard, ThinkingBlock, ToolDescriptor, Turn, Usage
@@ -159,14 +159,14 @@ class ContextMeter:
         )
 
 
-def turn_tokens(turn: Turn) -> int:
-    """Weigh one turn."""
-    return sum(map(estimate_message_tokens, turns_to_messages((turn,))))
+def entry_tokens(entry: Entry) -> int:
+    """Return the tokens of one entry."""
+    return sum(map(estimate_message_tokens, entry_to_messages(entry)))
 
 
 def weigh_entry(entry: Entry) -> Weights:
     """Weigh one entry. Images and thinking are parts of their own."""
-    tokens = turn_tokens(entry.turn)
+    tokens = entry_tokens(entry)
     images = tuple(block for block in entry.turn.blocks if isinstance(block, ImageBlock))
     thinking = (block.text for block in entry.turn.blocks if isinstance(block, ThinkingBlock))
     parts = {

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sidecar.conductor.compacting import Compactor
-from sidecar.conductor.context import ContextMeter, Weights, turn_tokens
+from sidecar.conductor.context import ContextMeter, Weights, entry_tokens
 from sidecar.conductor.contract import ContextUsage, EngineView
 from sidecar.conductor.engines.contract import EngineInput
 from sidecar.conductor.files import SessionFiles
@@ -15,6 +15,7 @@ from sidecar.conductor.knowledge import Knowledge
 from sidecar.conductor.model_calls import RequestHead
 from sidecar.conductor.room import Participants
 from sidecar.conductor.session_engines import SessionEngines
+from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import ModelCard, Usage, UserTurn
 
 
@@ -55,7 +56,7 @@ class EngineInputs:
     def make(self) -> EngineInput:
         """Return the conversation as it is now, weighed, the entering prompt included."""
         history, overhead, card = self._history.current, self._head.overhead(), self._card()
-        entering = turn_tokens(self.entering) if self.entering is not None else 0
+        entering = entry_tokens(Entry(self.entering, "user")) if self.entering is not None else 0
         window = card.context_window if card is not None else 0
         beside, finds = overhead.total + entering, self._knowledge.max_tokens(window)
         weights, known = self.with_anchor(self._meter.weigh(history)), 0

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 from sidecar._internal.errors import SidecarError
 from sidecar.conductor.records import reads_by_call
-from sidecar.conversation import AppendOnlySeq, Entry, FileRead, History, UsageAnchor, kind_by_role
-from sidecar.llmgateway.contract import ToolResultBlock, Turn
+from sidecar.conversation import AppendOnlySeq, Entry, EntryKind, FileRead, History, UsageAnchor, kind_by_role
+from sidecar.llmgateway.contract import ToolResultBlock, Turn, UserTurn
 from sidecar.runtime.contract import SessionNode
 
 
@@ -164,6 +164,11 @@ class HistoryWriter:
         """Return the history as it stood at *node_id*. Raises ValueError for an unknown one."""
         return self._journal.history_at(node_id)
 
+    def kinds_of(self, turns: Sequence[Turn]) -> Sequence[EntryKind | None]:
+        """Return the kind of each of *turns*, None for a turn that is not part of the history."""
+        known = {id(entry.turn): entry.kind for entry in self.current}
+        return [known.get(id(turn)) for turn in turns]
+
     def note_read(self, read: FileRead) -> None:
         """Let the entry with the result of ``read.call_id`` show *read*."""
         self._reads.setdefault(read.call_id, []).append(read)
@@ -213,16 +218,20 @@ class HistoryWriter:
     async def branch(self, turns: Sequence[Turn]) -> None:
         """Take over a branch of the agent's own: it compacted the conversation in the middle of a run.
 
-        Its first turn is the summary; the other ones are the end of the history, and new ones behind them.
+        Its first turn is the summary, with the newest prompt behind it where that was before the cut; the
+        prompt becomes an entry of its own again. The other turns are the end of the history, and new ones.
         """
         known = {id(entry.turn): entry for entry in self.current}
         kept = [known.get(id(turn)) or self._as_entry(turn) for turn in turns[1:]]
         first_kept = next((entry.node_id for entry in kept if entry.node_id), None)
         ids = self.current.node_ids
         folded = ids[: ids.index(first_kept)] if first_kept else ids
-        summary = [Entry(turn, "summary", origin=folded) for turn in turns[:1]]
+        blocks = turns[0].blocks if turns else ()
+        summary = [Entry(UserTurn((block,)), "summary", origin=folded) for block in blocks[:1]]
+        prompts = (entry for entry in reversed(self.current) if entry.turn.blocks == blocks[1:])
+        pinned = [next(prompts, Entry(UserTurn(blocks[1:]), "user"))] if blocks[1:] else []
         async with self.transaction():
-            await self.replace([*summary, *kept])
+            await self.replace([*summary, *pinned, *kept])
             await self._on_branch()
 
     async def replace(self, entries: Sequence[Entry]) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, get_args
 
-from sidecar.conductor.bridge import HOST_MARKS
 from sidecar.conductor.compacting import Compactor, backstop_of
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.events import Retry
@@ -72,7 +71,7 @@ class SessionAgent:
             session_id=info().sid,
             new_id=deps.new_id,
             get_card=deps.models.card,
-            marks=HOST_MARKS,
+            get_kinds=history.kinds_of,
             make_room=self._make_room,
             on_usage=self._on_usage,
             on_compaction=compactor.begin_backstop,

@@ -21,7 +21,7 @@ from typing import TypeAlias
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import ToolActivity
 from sidecar.conductor.content import turn_content
-from sidecar.conductor.context import turn_tokens
+from sidecar.conductor.context import entry_tokens
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.errors import CompactionNotFound
 from sidecar.conductor.events import Event, Message, Payload, UserMessage
@@ -56,7 +56,7 @@ def tree_node(node: SessionNode, graph: GraphPort) -> TreeNode:
         id=node.id,
         parent=node.parent,
         kind=graph.entries[node.id].kind,
-        tokens=turn_tokens(node.turn),
+        tokens=entry_tokens(graph.entries[node.id]),
         at=node.created_at,
     )
 

@@ -7,7 +7,7 @@ or restored by itself. This module holds values only: it measures, renders and d
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
 from sidecar.llmgateway.contract import Block, ImageBlock, TextBlock, ToolCallBlock, ToolResultBlock
@@ -17,13 +17,24 @@ Content: TypeAlias = str | tuple[Block, ...]
 """The content of a message: bare text, or blocks. A bare string weighs as one block."""
 
 
+UserKind: TypeAlias = Literal["prompt", "digest", "file"]
+"""The kind of a message under the user's role: a prompt, the digest of older turns, a restored file."""
+
+
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """A prompt, or text that was filed under the user's role; *timestamp* is in epoch milliseconds."""
+    """A prompt, or text that was filed under the user's role.
+
+    Attributes:
+        content: the text, or blocks.
+        timestamp: epoch milliseconds.
+        kind: the kind of the message, where its host knows it; None is recognised by the first words.
+    """
 
     role: ClassVar[Literal["user"]] = "user"
     content: Content
     timestamp: int = 0
+    kind: UserKind | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pytest
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.read import READ
 from sidecar.conductor.content import turn_text
-from sidecar.conductor.context import turn_tokens
+from sidecar.conductor.context import entry_tokens
 from sidecar.conductor.contract import RestoredFile
 from sidecar.conductor.errors import HeadMovedError, NodeNotFound, SessionBusyError
 from sidecar.conductor.events import HeadChanged, Rehydrated
@@ -41,10 +41,10 @@ async def a_talk(make_stage: Any, n_prompts: int = 3) -> tuple[Any, Session]:
 async def test_a_rewind_moves_the_head_and_removes_nothing(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage)
     ids = tuple(session.history.current.node_ids)
-    left = session.history.turns[2:]
+    left = session.history.current[2:]
     moved = await session.rewind(ids[1], expect_head=ids[-1])
     assert (moved.head, moved.removed) == (ids[1], ids[2:])
-    assert moved.tokens == sum(map(turn_tokens, left))
+    assert moved.tokens == sum(map(entry_tokens, left))
     assert told(session, HeadChanged) == [HeadChanged(ids[1], ids[2:], "rewind")]
     assert {node.id for node in session.history.graph.nodes} == set(ids)
     assert (await stage.shelf.graph(session.sid)).leaf == ids[1]

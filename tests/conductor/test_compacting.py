@@ -379,3 +379,5 @@ async def test_the_backstop_of_a_run_is_told_stored_and_undoable(make_stage: Any
     assert made[0].trigger == "overflow"
     assert made[0].after_head is not None
     assert made[-1].undoable
+    kinds = [entry.kind for entry in session.history.current]
+    assert (kinds[:2], kinds.count("user")) == (["summary", "user"], 1)

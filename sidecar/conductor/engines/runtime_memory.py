@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from sidecar.conductor.bridge import HOST_MARKS
 from sidecar.conductor.contract import Gate, NoOp
 from sidecar.conductor.engines.contract import (
     CommittingEngine,
@@ -97,7 +96,12 @@ class RuntimeEngine(CommittingEngine):
             return _NO_MODEL
         reader = deps.summarizer_card or given.card
         done = await compact_live(
-            given.history.turns, found, deps.invoke, model=reader, cancel=deps.cancel, marks=HOST_MARKS
+            given.history.turns,
+            found,
+            deps.invoke,
+            model=reader,
+            cancel=deps.cancel,
+            kinds=[entry.kind for entry in given.history],
         )
         if done is None:
             return _NO_GAIN
@@ -134,7 +138,7 @@ class RuntimeEngine(CommittingEngine):
             policy,
             tokens=tokens,
             overhead_tokens=given.overhead_tokens,
-            marks=HOST_MARKS,
+            kinds=[entry.kind for entry in given.history],
         )
         if found is None:
             return _NOTHING

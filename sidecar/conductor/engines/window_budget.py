@@ -140,7 +140,7 @@ def _plan_files(plan: BudgetPlan, fresh: Mapping[str, FreshFile] | None) -> tupl
 
 
 def _extend(transcript: Transcript, entry: Entry, in_view: bool) -> Transcript:
-    return extend_transcript(transcript, (entry.turn,))
+    return extend_transcript(transcript, (entry.turn,), (entry.kind,))
 
 
 def _budget_request(given: EngineInput, request: CompactionRequest) -> BudgetRequest:

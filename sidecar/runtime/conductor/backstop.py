@@ -6,7 +6,7 @@ summary; this module changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from sidecar._internal.cancel import CancelToken
@@ -15,8 +15,8 @@ from sidecar.llmgateway.contract import Conversation, ModelCard, Turn
 from sidecar.runtime.contract import AgentConfig, ModelInvoker
 from sidecar.runtime.memory import (
     IMAGE_CHARS,
-    HostMarks,
     LiveCompaction,
+    TurnKinds,
     compact_live,
     is_due,
     plan_live_cut,
@@ -28,6 +28,9 @@ from sidecar.runtime.memory import (
 CardLookup: TypeAlias = Callable[[str], ModelCard | None]
 """Returns the card of a model. An exception ends the run in a fault; None means: never compact."""
 
+KindLookup: TypeAlias = Callable[[Sequence[Turn]], TurnKinds]
+"""Returns the kind of each turn of a history, None for a turn of which nothing is known; empty for none."""
+
 CompactionHandler: TypeAlias = Callable[[LiveCompaction], None]
 """Called with a compaction that has just been made. Contract: an exception of it is swallowed."""
 
@@ -36,12 +39,12 @@ class Backstop:
     """The guard of one agent. It keeps the weight of the history, so that a call weighs new turns only."""
 
     def __init__(
-        self, config: AgentConfig, invoke: ModelInvoker, get_card: CardLookup, marks: HostMarks
+        self, config: AgentConfig, invoke: ModelInvoker, get_card: CardLookup, get_kinds: KindLookup
     ) -> None:
         self._config = config
         self._invoke = invoke
         self._get_card = get_card
-        self._marks = marks
+        self._get_kinds = get_kinds
         self._weighed: AppendOnlySeq[Turn] = AppendOnlySeq()
         self._n_chars = 0
 
@@ -63,10 +66,11 @@ class Backstop:
         if not is_due(tokens + overhead, card, policy):
             return None
         turns = tuple(history)
-        plan = plan_live_cut(turns, card, policy, tokens=tokens, overhead_tokens=overhead, marks=self._marks)
+        kinds = self._get_kinds(turns)
+        plan = plan_live_cut(turns, card, policy, tokens=tokens, overhead_tokens=overhead, kinds=kinds)
         if plan is None:
             return None
-        return await compact_live(turns, plan, self._invoke, model=card, cancel=cancel, marks=self._marks)
+        return await compact_live(turns, plan, self._invoke, model=card, cancel=cancel, kinds=kinds)
 
     def _weigh(self, history: AppendOnlySeq[Turn]) -> int:
         added = history.since(self._weighed)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 from uuid import uuid4
 
 from sidecar.llmgateway.contract import Channel, Conversation, ModelCard, StreamOptions, Usage
-from sidecar.runtime.conductor.backstop import CardLookup, CompactionHandler
+from sidecar.runtime.conductor.backstop import CardLookup, CompactionHandler, KindLookup
 from sidecar.runtime.conductor.journal import Journal, JournalStore, StoreErrorHandler
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.runtime.dispatch import DEFAULT_GRACE_S
 from sidecar.runtime.ledger import RunLedger
-from sidecar.runtime.memory import HostMarks
 
 RoomMaker: TypeAlias = Callable[[], Coroutine[object, object, None]]
 """Called before each model call, when the journal holds the whole conversation. It may move the journal to a
@@ -55,7 +54,7 @@ class AgentDeps:
         abort_grace_s: seconds that a tool or stream gets to end by itself after an abort.
         on_usage: called once with the usage of each model call, when the call is over.
         make_room: shortens the history before a model call in the host's own way; see :data:`RoomMaker`.
-        marks: the beginnings of texts that the host wrote under the user's role.
+        get_kinds: the kinds of the turns of a history; by default the first words of a text decide.
         on_compaction: called after each compaction by the agent itself, where the host had made no room.
         on_store_error: called when storing fails, once until it works again.
     """
@@ -69,7 +68,7 @@ class AgentDeps:
     new_id: Callable[[], str] = lambda: uuid4().hex
     abort_grace_s: float = DEFAULT_GRACE_S
     make_room: RoomMaker | None = None
-    marks: HostMarks = field(default_factory=HostMarks)
+    get_kinds: KindLookup = lambda turns: ()
     on_usage: Callable[[Usage], None] | None = None
     on_compaction: CompactionHandler | None = None
     on_store_error: StoreErrorHandler | None = None

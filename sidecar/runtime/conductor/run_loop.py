@@ -80,7 +80,7 @@ class RunLoop:
         self._config = config
         self._step = cadence(config)
         self._invoke = self._deps.invoke_model or gateway_invoker(config.model)
-        self._backstop = Backstop(config, self._invoke, self._deps.get_card, self._deps.marks)
+        self._backstop = Backstop(config, self._invoke, self._deps.get_card, self._deps.get_kinds)
         self._scheduler: Scheduler | None = None
         if config.tools is not None:
 

@@ -29,7 +29,7 @@ from sidecar.runtime.memory.estimate import (
     tokens_of,
     turn_chars,
 )
-from sidecar.runtime.memory.gist import SUMMARY_HEADING, HostMarks, local_gist
+from sidecar.runtime.memory.gist import SUMMARY_HEADING, TurnKinds, local_gist
 
 __all__ = [
     "CHARS_PER_TOKEN",
@@ -38,9 +38,9 @@ __all__ = [
     "IMAGE_CHARS",
     "SUMMARY_HEADING",
     "TURN_OVERHEAD_TOKENS",
-    "HostMarks",
     "LiveCompaction",
     "LiveCut",
+    "TurnKinds",
     "compact",
     "compact_live",
     "estimate_context_tokens",

@@ -53,7 +53,7 @@ from sidecar.runtime.memory.estimate import (
     tokens_of,
     turn_chars,
 )
-from sidecar.runtime.memory.gist import NO_MARKS, HostMarks, local_gist
+from sidecar.runtime.memory.gist import TurnKinds, kind_of_text, local_gist
 
 DEFAULT_POLICY: Final = CompactionPolicy(trigger_ratio=0.8, keep_recent=8)
 """At 80 % of the window, keeping the 8 newest turns."""
@@ -177,7 +177,7 @@ def plan_live_cut(
     *,
     tokens: int | None = None,
     overhead_tokens: int = 0,
-    marks: HostMarks = NO_MARKS,
+    kinds: TurnKinds = (),
 ) -> LiveCut | None:
     """Return where to cut *messages* now, or None when that is not due or would not help.
 
@@ -187,7 +187,7 @@ def plan_live_cut(
         cfg: when it is due and how many turns to keep; fewer are kept when they are too large.
         tokens: the caller's own running figure for :func:`live_tokens`; counted here when None.
         overhead_tokens: the share of the system prompt and the tools in the window.
-        marks: how texts begin that the host wrote under the user's role.
+        kinds: the kind of each turn, empty for unknown.
 
     Returns:
         A cut in ``1..len(messages)``, before which no call is separated from its result.
@@ -199,7 +199,7 @@ def plan_live_cut(
     turns = _without_blank_end(messages)
     trigger = int(model.context_window * policy.trigger_ratio)
     room = max(trigger - overhead_tokens, int(model.context_window * _MIN_ROOM_SHARE))
-    prompt_index, prompt = _newest_prompt(turns, marks)
+    prompt_index, prompt = _newest_prompt(turns, kinds)
     cut, tail_tokens = _choose_cut(turns, policy.keep_recent, room, prompt_index, _prompt_tokens(prompt))
     kept_prompt = prompt if prompt_index < cut else ()
     freed = before - tail_tokens - _prompt_tokens(kept_prompt)
@@ -234,7 +234,7 @@ async def compact_live(
     *,
     model: ModelCard,
     cancel: CancelToken | None = None,
-    marks: HostMarks = NO_MARKS,
+    kinds: TurnKinds = (),
 ) -> LiveCompaction | None:
     """Carry *plan* out on *messages*, or return None when the result would not have fewer tokens.
 
@@ -244,17 +244,17 @@ async def compact_live(
         invoke: the distiller.
         model: the distiller's card.
         cancel: handed to every model call.
-        marks: how texts begin that the host wrote under the user's role.
+        kinds: the kind of each turn, empty for unknown.
 
     Raises:
         CancelledByToken: *cancel* fired; nothing is to be changed.
     """
     dropped = messages[: plan.cut]
-    gist = await distill(dropped, invoke, model=model, cancel=cancel, marks=marks)
+    gist = await distill(dropped, invoke, model=model, cancel=cancel, kinds=kinds[: plan.cut])
     text, source = gist.text, gist.source
     max_tokens = plan.gist_tokens
     if len(text) > max_tokens * CHARS_PER_TOKEN:
-        text = local_gist(dropped, max_tokens=min(max_tokens, _GIST_TOKENS), marks=marks)
+        text = local_gist(dropped, max_tokens=min(max_tokens, _GIST_TOKENS), kinds=kinds[: plan.cut])
         source = "local"
     summary = summary_turn(f"{text}{_quotes(messages, plan)}", plan.kept_prompt)
     after = live_tokens((summary, *messages[plan.cut :]))
@@ -275,18 +275,18 @@ def _without_blank_end(messages: Sequence[Turn]) -> tuple[Turn, ...]:
     return turns[:-1] if is_blank else turns
 
 
-def _newest_prompt(turns: Sequence[Turn], marks: HostMarks) -> tuple[int, tuple[Block, ...]]:
+def _newest_prompt(turns: Sequence[Turn], kinds: TurnKinds) -> tuple[int, tuple[Block, ...]]:
     """Return the newest turn that a user wrote and its blocks; -1 and none when there is none.
 
     A prompt that an earlier compaction kept stands behind the summary's text in one turn.
     """
     for index in range(len(turns) - 1, -1, -1):
-        turn = turns[index]
+        turn, kind = turns[index], kinds[index] if kinds else None
         if isinstance(turn, UserTurn):
             own = tuple(
                 block
                 for block in turn.blocks
-                if not (isinstance(block, TextBlock) and marks.is_host_text(block.text))
+                if kind_of_text(block.text if isinstance(block, TextBlock) else "", kind) == "user"
             )
             if own:
                 return index, own

@@ -35,7 +35,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.runtime.memory.estimate import render_turn
-from sidecar.runtime.memory.gist import NO_MARKS, SUMMARY_HEADING, HostMarks, local_gist
+from sidecar.runtime.memory.gist import SUMMARY_HEADING, TurnKinds, local_gist
 
 DISTILL_INSTRUCTION: Final = f"""\
 Condense the conversation transcript you are given into notes that let the same work go on without it. \
@@ -105,7 +105,7 @@ async def distill(
     *,
     model: ModelCard | None = None,
     cancel: CancelToken | None = None,
-    marks: HostMarks = NO_MARKS,
+    kinds: TurnKinds = (),
 ) -> Gist:
     """Return the gist of *messages*: the distiller's, else the local one.
 
@@ -114,7 +114,7 @@ async def distill(
         invoke: the distiller.
         model: the distiller's card; None gives it everything in one prompt.
         cancel: handed to every model call.
-        marks: how texts begin that the host wrote under the user's role.
+        kinds: the kind of each turn, empty for unknown.
 
     Raises:
         CancelledByToken: *cancel* fired.
@@ -126,15 +126,15 @@ async def distill(
     for piece in pieces:
         text = await _request_gist(piece, invoke, options)
         if not text:
-            return Gist(local_gist(messages, marks=marks), "local")
+            return Gist(local_gist(messages, kinds=kinds), "local")
         gists.append(text)
     if len(gists) < 2:
-        return Gist("".join(gists), "model") if gists else Gist(local_gist(messages, marks=marks), "local")
+        return Gist("".join(gists), "model") if gists else Gist(local_gist(messages, kinds=kinds), "local")
     partial = [summary_turn(gist) for gist in gists]
     if sum(map(len, gists)) * 2 > sum(map(len, pieces)):
         # Gists that hardly shrink would be merged for ever.
         return Gist(local_gist(partial), "local")
-    return await distill(partial, invoke, model=model, cancel=cancel, marks=marks)
+    return await distill(partial, invoke, model=model, cancel=cancel)
 
 
 def _prompt_limits(model: ModelCard | None) -> tuple[int | None, int | None]:

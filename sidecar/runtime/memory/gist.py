@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+from sidecar.conversation import EntryKind
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     CommandBlock,
@@ -43,44 +43,35 @@ _MAX_SEARCHED_CHARS: Final = 20_000
 """Longer texts are searched at both ends only, so that one huge paste does not cost a second."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostMarks:
-    """The openings of texts under the user's role that no user wrote, besides :data:`SUMMARY_HEADING`.
+TurnKinds: TypeAlias = Sequence[EntryKind | None]
+"""The kind of each turn, as far as the host knows it; for None the first words of a text decide."""
 
-    Attributes:
-        digests: of the digests that other engines of the host write; they are carried on.
-        files: of files that the host put back; they are no requests.
+
+def kind_of_text(text: str, kind: EntryKind | None) -> EntryKind:
+    """Return the kind of a text under the user's role.
+
+    Args:
+        text: one block of the turn. The prompt that a compaction kept follows the summary in one turn.
+        kind: the kind of the turn as its host knows it, None for unknown.
     """
-
-    digests: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-
-    def is_digest(self, text: str) -> bool:
-        """Whether *text* is a digest of any engine."""
-        return text.startswith((SUMMARY_HEADING, *self.digests))
-
-    def is_host_text(self, text: str) -> bool:
-        """Whether *text* is a digest or a restored file."""
-        return self.is_digest(text) or text.startswith(self.files)
+    if kind is not None:
+        return kind
+    return "summary" if text.startswith(SUMMARY_HEADING) else "user"
 
 
-NO_MARKS: Final = HostMarks()
-"""The marks of a host without other engines."""
-
-
-def local_gist(messages: Sequence[Turn], *, max_tokens: int = 1_000, marks: HostMarks = NO_MARKS) -> str:
+def local_gist(messages: Sequence[Turn], *, max_tokens: int = 1_000, kinds: TurnKinds = ()) -> str:
     """Return the gist of *messages*.
 
     Args:
         messages: the turns to condense.
         max_tokens: its size at most, at 4 characters a token. Sections without lines are left out.
-        marks: how texts begin that the host wrote under the user's role.
+        kinds: the kind of each turn, empty for unknown.
 
     >>> local_gist([UserTurn((TextBlock("Fix the build. Never touch main."),))])
     '# Rules\\n- Never touch main.\\n\\n# Requests\\n- Fix the build. Never touch main.'
     """
     sections: dict[str, dict[str, None]] = {name: {} for name in _SECTIONS}
-    for name, line in _lines(messages, marks):
+    for name, line in _lines(messages, kinds):
         text = " ".join(line[: 4 * _LINE_CHARS].split())
         if text:
             sections[name][text if len(text) <= _LINE_CHARS else f"{text[: _LINE_CHARS - 3]}..."] = None
@@ -92,7 +83,7 @@ def local_gist(messages: Sequence[Turn], *, max_tokens: int = 1_000, marks: Host
     )
 
 
-def _lines(messages: Sequence[Turn], marks: HostMarks) -> Iterator[tuple[str, str]]:
+def _lines(messages: Sequence[Turn], kinds: TurnKinds) -> Iterator[tuple[str, str]]:
     """Yield the lines of *messages*, each with the name of its section."""
     outcomes = {
         block.call_id: block
@@ -102,13 +93,14 @@ def _lines(messages: Sequence[Turn], marks: HostMarks) -> Iterator[tuple[str, st
     }
     names: dict[str, str] = {}
     last_answer = ""
-    for turn in messages:
+    for turn, kind in zip(messages, kinds or (None,) * len(messages), strict=True):
         for block in turn.blocks:
             match block:
                 case TextBlock(text=text) if isinstance(turn, UserTurn):
-                    if marks.is_digest(text):
+                    text_kind = kind_of_text(text, kind)
+                    if text_kind == "summary":
                         yield from _lines_of_digest(text.partition("\n")[2])
-                    elif not marks.is_host_text(text):
+                    elif text_kind == "user":
                         yield "Requests", text
                         yield from _find_sentences("Rules", _RULE, text)
                 case TextBlock(text=text) if isinstance(turn, AssistantTurn):

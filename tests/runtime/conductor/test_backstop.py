@@ -38,7 +38,6 @@ from sidecar.runtime.contract import NO_COMPACTION, AgentConfig, CompactionPolic
 from sidecar.runtime.memory import (
     DISTILL_INSTRUCTION,
     SUMMARY_HEADING,
-    HostMarks,
     LiveCompaction,
     live_tokens,
 )
@@ -243,7 +242,7 @@ async def test_it_does_not_compact_again_at_the_next_call() -> None:
 
 async def relief(history: Sequence[Turn], **knobs: Any) -> LiveCompaction | None:
     config = AgentConfig(model="m", **knobs)
-    backstop = Backstop(config, Distiller(), lambda model_id: CARD, HostMarks())
+    backstop = Backstop(config, Distiller(), lambda model_id: CARD, lambda turns: ())
     return await backstop.relieve(AppendOnlySeq(history), build_conversation(history, config), CancelToken())
 
 
@@ -261,7 +260,7 @@ async def test_an_image_does_not_weigh_its_payload() -> None:
 
 
 async def test_the_weight_follows_a_history_that_grows_or_is_replaced() -> None:
-    backstop = Backstop(AgentConfig(model="m"), Distiller(), lambda model_id: CARD, HostMarks())
+    backstop = Backstop(AgentConfig(model="m"), Distiller(), lambda model_id: CARD, lambda turns: ())
     history: AppendOnlySeq[Turn] = AppendOnlySeq(chat(3))
     for step in (history, history.extended(chat(5)), AppendOnlySeq[Turn](chat(2)), history):
         assert backstop._weigh(step) == live_tokens(tuple(step))

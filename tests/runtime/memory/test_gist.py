@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sidecar.llmgateway.contract import CommandBlock, UserTurn
-from sidecar.runtime.memory import SUMMARY_HEADING, HostMarks, local_gist
+from sidecar.runtime.memory import SUMMARY_HEADING, local_gist
 
 
 def test_requests_rules_files_commands_errors_decisions_and_the_last_word(turns: Any) -> None:
@@ -45,8 +45,7 @@ def test_an_earlier_gist_is_carried_on(turns: Any) -> None:
 def test_texts_of_the_host_are_not_requests(turns: Any) -> None:
     """A restored file adds nothing, the digest of another engine is carried on, else both are prompts."""
     history = [turns.user("[file] a.py\nx = 1"), turns.user("[digest]\n# Rules\n- be brief")]
-    marks = HostMarks(digests=("[digest]",), files=("[file]",))
-    assert local_gist(history, marks=marks) == "# Rules\n- be brief"
+    assert local_gist(history, kinds=["file", "summary"]) == "# Rules\n- be brief"
     assert local_gist(history) == "# Requests\n- [file] a.py x = 1\n- [digest] # Rules - be brief"
 
 
