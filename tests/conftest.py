@@ -1,7 +1,7 @@
 """Shared setup of the tests: impossible states raise, and the user's own files are never touched.
 
-A test that starts a process is marked ``e2e`` (the real daemon) or ``processes`` (anything else), so that
-``make quick`` can leave it out. A test without the mark fails when it starts one.
+A test that starts a process or a server is marked ``e2e`` (the real daemon) or ``processes`` (anything
+else), so that ``make quick`` can leave it out. A test without the mark fails when it starts one.
 
 Properties are tried with the same cases each time; ``--hypothesis-profile=search`` looks for new ones.
 """
@@ -50,7 +50,7 @@ def state_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 _started: list[str] = []
-"""The programs that the running test has started."""
+"""The programs and servers that the running test has started."""
 
 _LOOK_UPS = {"ldconfig", "gcc", "cc", "objdump", "ld", "uname", "lsb_release"}
 """Programs by which the standard library and the SDKs find libraries and the name of the system."""
@@ -61,6 +61,8 @@ def _record_process(event: str, arguments: tuple[object, ...]) -> None:
         program = str(arguments[0]) if arguments else event
         if Path(program).name not in _LOOK_UPS:
             _started.append(program)
+    elif event == "socket.bind" and isinstance(arguments[1], tuple):
+        _started.append("a server")
 
 
 sys.addaudithook(_record_process)
@@ -68,13 +70,13 @@ sys.addaudithook(_record_process)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
-    """Forget the processes of the test before."""
+    """Forget the processes and servers of the test before."""
     _started.clear()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Fail a test that started a process and is not marked for it."""
+    """Fail a test that started a process or a server and is not marked for it."""
     is_marked = item.get_closest_marker("e2e") or item.get_closest_marker("processes")
     if _started and not is_marked:
         pytest.fail(

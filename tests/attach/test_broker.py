@@ -230,6 +230,7 @@ async def test_who_comes_at_the_last_moment_is_served(
     await ended
 
 
+@pytest.mark.processes
 async def test_a_crowd_at_one_door_keeps_all_doors_open(
     paths: DaemonPaths, share: Callable[..., Shared]
 ) -> None:

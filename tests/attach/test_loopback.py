@@ -47,6 +47,7 @@ def test_without_a_file_no_daemon_answers(paths: DaemonPaths) -> None:
     assert connect(paths) is None
 
 
+@pytest.mark.processes
 def test_the_file_of_a_dead_daemon_is_not_trusted(paths: DaemonPaths) -> None:
     """Its port may be somebody else's by now."""
     with bind_loopback("127.0.0.1:0") as port:
@@ -56,6 +57,7 @@ def test_the_file_of_a_dead_daemon_is_not_trusted(paths: DaemonPaths) -> None:
         assert not is_answering(paths)
 
 
+@pytest.mark.processes
 def test_a_living_daemon_gets_its_token_first(held: DaemonPaths) -> None:
     with bind_loopback("127.0.0.1:0") as port:
         port.listen()
@@ -67,6 +69,7 @@ def test_a_living_daemon_gets_its_token_first(held: DaemonPaths) -> None:
             assert there.recv(100) == b"Authorization: Bearer token\n"
 
 
+@pytest.mark.processes
 def test_a_port_that_is_closed_is_no_daemon(held: DaemonPaths) -> None:
     with bind_loopback("127.0.0.1:0") as port:
         write_tcp_file(held.tcp, port, "token")

@@ -102,6 +102,7 @@ async def test_only_so_many_are_asked_at_once() -> None:
         visitor.stream.close()
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("address", ["127.0.0.1:0", "localhost:0", "[::1]:0"])
 def test_loopback_addresses_are_bound(address: str) -> None:
     with bind_loopback(address) as bound:
@@ -124,6 +125,7 @@ def test_other_addresses_are_refused(address: str, message: str) -> None:
         bind_loopback(address)
 
 
+@pytest.mark.processes
 def test_a_port_that_is_taken_is_named() -> None:
     with bind_loopback("127.0.0.1:0") as bound:
         bound.listen()
@@ -132,6 +134,7 @@ def test_a_port_that_is_taken_is_named() -> None:
             bind_loopback(f"127.0.0.1:{port}")
 
 
+@pytest.mark.processes
 def test_the_file_has_address_and_token_for_its_user_alone(tmp_path: Path) -> None:
     path = tmp_path / "tcp.json"
     path.write_text("of a daemon that was killed")

@@ -129,6 +129,7 @@ async def test_a_missing_extra_is_reported(home: Path, monkeypatch: pytest.Monke
     await check(home, well={"google": f"not installed; run: {install_command('google')}"})
 
 
+@pytest.mark.processes
 async def test_a_server_next_door_lists_its_models(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = {"data": [{"id": f"model-{n}"} for n in range(8)]}
     async with fake_provider("openai-chat", [], {"/v1/models": listed}) as fake:

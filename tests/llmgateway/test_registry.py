@@ -108,6 +108,7 @@ def test_an_unpublished_model_has_a_card_only_by_the_users_settings(tmp_path: Pa
     assert (card.context_window, card.max_output_tokens, card.wire_id) == (8_192, 2_048, "qwen3:8b")
 
 
+@pytest.mark.processes
 async def test_the_window_is_fetched_from_a_local_server(tmp_path: Path, fake: FakeProvider) -> None:
     models = registry(tmp_path, MINE.format(url=fake.http.url))
     assert models.card("mine:gpt-4o") is not None
@@ -120,6 +121,7 @@ async def test_the_window_is_fetched_from_a_local_server(tmp_path: Path, fake: F
     assert len(fake.http.asked) == n_asked
 
 
+@pytest.mark.processes
 async def test_the_window_of_a_known_hosted_model_is_not_fetched(
     tmp_path: Path, fake: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +134,7 @@ async def test_the_window_of_a_known_hosted_model_is_not_fetched(
     assert fake.http.asked == []
 
 
+@pytest.mark.processes
 async def test_a_named_model_answers(tmp_path: Path, fake: FakeProvider) -> None:
     config = f"{MINE.format(url=fake.http.url)}\n[models.fast]\nprovider = 'mine'\nname = 'qwen3:8b'"
     models = registry(tmp_path, config)
@@ -141,6 +144,7 @@ async def test_a_named_model_answers(tmp_path: Path, fake: FakeProvider) -> None
     await models.aclose()
 
 
+@pytest.mark.processes
 async def test_the_knobs_of_the_settings_are_turned_where_a_call_leaves_them(
     tmp_path: Path, fake: FakeProvider
 ) -> None:
@@ -176,6 +180,7 @@ async def test_the_environments_word_counts_in_every_folder(
     assert (await registry(tmp_path).at(tmp_path)).default == "openai:gpt-5"
 
 
+@pytest.mark.processes
 async def test_condensing_has_a_model_of_its_own_and_falls_back(tmp_path: Path, fake: FakeProvider) -> None:
     config = f'summarizer = "mine:small"\n{MINE.format(url=fake.http.url)}'
     models = registry(tmp_path, config)
@@ -195,6 +200,7 @@ def test_without_one_the_sessions_model_condenses(tmp_path: Path) -> None:
         assert models.summarizer("mock-1")[1] == models.card("mock-1")
 
 
+@pytest.mark.processes
 async def test_a_program_without_a_registry_calls_by_name(
     fake: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,8 @@ import pytest
 from provider_fakes import Called, Ended, Hang, Refused, Said, Spent, Thought
 from sidecar.llmgateway.contract import StopReason
 
+pytestmark = pytest.mark.processes
+
 APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")
 AT_ONCE_S = 0.1
 _TRIES = 3

@@ -10,6 +10,8 @@ import pytest
 
 from provider_fakes import Broken, Called, Ended, Refused, Said, Scene, Spent, Thought
 
+pytestmark = pytest.mark.processes
+
 APIS = {
     "openai-chat": "openai-chat",
     "openai-responses": "openai-responses",

@@ -14,6 +14,8 @@ from sidecar.commands.launch import server_info
 from sidecar.server import LspConnection, LspOptions
 from sidecar.service.contract import Backend
 
+pytestmark = pytest.mark.processes
+
 APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 ANSWER: Scene = (Said((LONG,)), Spent(900, 900), Ended())

@@ -18,6 +18,8 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.runtime.store import SessionStore
 
+pytestmark = pytest.mark.processes
+
 APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")
 
 

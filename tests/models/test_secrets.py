@@ -15,6 +15,8 @@ from sidecar.commands.launch import server_info
 from sidecar.server import LspConnection, LspOptions
 from sidecar.service.contract import Backend
 
+pytestmark = pytest.mark.processes
+
 APIS = {
     "openai-chat": "OPENAI_API_KEY",
     "openai-responses": "OPENAI_API_KEY",

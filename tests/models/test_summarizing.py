@@ -11,6 +11,8 @@ import pytest
 from provider_fakes import Ended, Refused, Said, Scene
 from sidecar.conductor.engines.contract import CompactionRequest
 
+pytestmark = pytest.mark.processes
+
 ENGINES = ("windowBudget", "runtime", "agentcore", "summarizing")
 CONFIG = """
 summarizer = "small"

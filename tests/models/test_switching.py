@@ -5,7 +5,11 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any
 
+import pytest
+
 from provider_fakes import Called, Ended, Said, Scene, Spent, Thought
+
+pytestmark = pytest.mark.processes
 
 PIXELS = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + (1).to_bytes(4, "big") * 2
 PICTURE = {"type": "image", "mimeType": "image/png", "data": b64encode(PIXELS).decode()}

@@ -13,6 +13,8 @@ import pytest
 from sidecar.capabilities.mcp import HttpServer
 from sidecar.capabilities.mcp.servers import ServerTimeouts
 
+pytestmark = pytest.mark.processes
+
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk
     from tests.capabilities.mcp.conftest import Rig

@@ -13,6 +13,8 @@ from sidecar._internal.cancel import CancelToken
 from sidecar.llmgateway.contract import ErrorEmission, GatewayError, gateway_error
 from sidecar.llmgateway.providers.calling import CallCancelledError, CancelScope, RetryPolicy
 
+pytestmark = pytest.mark.processes
+
 APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")
 AT_ONCE_S = 0.1
 

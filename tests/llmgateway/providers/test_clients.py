@@ -97,6 +97,7 @@ def test_the_event_loop_goes_on_while_an_sdk_is_loaded_and_first_called(api: str
     assert longest_s < LONGEST_STALL_S
 
 
+@pytest.mark.processes
 async def test_one_client_serves_every_call(on_stage: Any) -> None:
     async with on_stage("openai-chat", (Said(("x",)), Ended())) as stage:
         await asyncio.gather(*(stage.play() for _ in range(3)))

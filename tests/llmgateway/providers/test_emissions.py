@@ -27,6 +27,8 @@ from sidecar.llmgateway.contract import (
     UsageEmission,
 )
 
+pytestmark = pytest.mark.processes
+
 APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")
 MODEL = "fake:fake-1"
 NONE = Usage(0, 0)

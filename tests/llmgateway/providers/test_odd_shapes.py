@@ -25,6 +25,8 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 
+pytestmark = pytest.mark.processes
+
 
 def chat(delta: Any, **beside: Any) -> bytes:
     return frame({"choices": [{"index": 0, "delta": delta, "finish_reason": None}], **beside})

@@ -43,6 +43,8 @@ from sidecar.llmgateway.credentials import Credentials
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME
 from sidecar.llmgateway.providers import ProviderModels, RetryDeps, RetryPolicy
 
+pytestmark = pytest.mark.processes
+
 OK: Scene = (Said(("ok",)), Ended())
 FULL: Scene = (
     Thought(("hm",)),

@@ -20,6 +20,8 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 
+pytestmark = pytest.mark.processes
+
 SAYS_OK: Scene = (Said(("ok",)), Ended())
 PIXEL = ImageBlock("image/png", "iVBORw0KGgo=")
 CACHED = {"type": "ephemeral"}

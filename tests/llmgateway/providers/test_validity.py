@@ -151,6 +151,7 @@ def test_a_fake_refuses_invalid_requests(api: str, body: dict[str, Any], reason:
     assert reason in str(objection(api, body | {"max_tokens": 10}))
 
 
+@pytest.mark.processes
 async def test_a_request_that_is_not_valid_is_refused(on_stage: Any) -> None:
     asked = Asked("POST", "/v1/chat/completions", {}, json.dumps({"messages": []}).encode())
     async with on_stage("openai-chat", (Said(("x",)), Ended())) as stage:

@@ -12,6 +12,8 @@ from provider_fakes import Asked, Hang, serve_http
 from provider_fakes.http import Answer
 from sidecar.llmgateway.providers.windows import fetch_window, is_local
 
+pytestmark = pytest.mark.processes
+
 
 def page(value: Any) -> Answer:
     return Answer((json.dumps(value).encode(),), headers={"content-type": "application/json"})

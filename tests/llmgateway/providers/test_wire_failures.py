@@ -21,6 +21,8 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 
+pytestmark = pytest.mark.processes
+
 APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")
 OK: Scene = (Said(("ok",)), Ended())
 
