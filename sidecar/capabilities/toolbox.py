@@ -72,6 +72,7 @@ class SessionToolBox:
         """Offer *tools* besides the first ones, in place of the extra tools before."""
         offered = {tool.descriptor.name: (tool, tool.descriptor) for tool in (*self._own, *tools)}
         self._tools = {name: tool for name, (tool, _) in offered.items()}
+        self._effects = {name: tool.effects for name, tool in self._tools.items()}
         self._descriptors = tuple(descriptor for _, descriptor in offered.values())
 
     def descriptors(self) -> Sequence[ToolDescriptor]:
@@ -80,7 +81,7 @@ class SessionToolBox:
 
     def effects(self) -> Mapping[str, ToolEffects]:
         """Return the effects of the tools on offer, by name."""
-        return {name: tool.effects for name, tool in self._tools.items()}
+        return self._effects
 
     def describe(self, call: ToolCall) -> ToolActivity:
         """Return the report on the start of *call*; that of a tool that is gone has its name alone."""

@@ -13,6 +13,7 @@ from sidecar.conductor.files import SessionFiles
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.knowledge import Knowledge
 from sidecar.conductor.model_calls import RequestHead
+from sidecar.conductor.ports import SessionTools
 from sidecar.conductor.room import Participants
 from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conversation import Entry
@@ -34,6 +35,7 @@ class EngineInputs:
         head: RequestHead,
         knowledge: Knowledge,
         files: SessionFiles,
+        tools: SessionTools,
         *,
         card: Callable[[], ModelCard | None],
         participants: Callable[[], Participants],
@@ -44,6 +46,7 @@ class EngineInputs:
         self._head = head
         self._knowledge = knowledge
         self._files = files
+        self._tools = tools
         self._card = card
         self._participants = participants
         self.entering: UserTurn | None = None
@@ -74,6 +77,7 @@ class EngineInputs:
             context_tokens=known,
             participants=self._participants(),
             same_file=self._files.uri_of,
+            tool_effects=self._tools.effects(),
         )
 
     def with_anchor(self, weights: Weights) -> Weights:

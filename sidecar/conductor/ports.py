@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sidecar.capabilities.contract import RunInTerminal, Tool, ToolActivity
+from sidecar.capabilities.effects import ToolEffects
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.history import GraphPort, JournalPort
 from sidecar.llmgateway.contract import ModelCard
@@ -128,6 +129,10 @@ class SessionTools(ToolBox, Protocol):
 
     def set_extra_tools(self, tools: Sequence[Tool]) -> None:
         """Offer *tools* beside the built-in ones, in place of the tools of an earlier call."""
+        ...
+
+    def effects(self) -> Mapping[str, ToolEffects]:
+        """Return the effects of the tools on offer, by name."""
         ...
 
     def describe(self, call: ToolCall) -> ToolActivity:

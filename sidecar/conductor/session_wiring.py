@@ -143,6 +143,7 @@ def wire_session(
         head,
         knowledge,
         files,
+        tools,
         card=lambda: deps.models.card(meta.info.model),
         participants=participants,
     )

@@ -89,11 +89,14 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class RehydrateOpts:
-    """The files to restore: at most *max_files* that *read_tool_name* read, in *token_budget* tokens."""
+    """The files to restore: at most *max_files* that *read_tool_name* read, in *token_budget* tokens.
+
+    With None as the name, the files count that any tool with a declared effect of reading read.
+    """
 
     max_files: int = 5
     token_budget: int = 8000
-    read_tool_name: str = "read"
+    read_tool_name: str | None = "read"
 
 
 ResolvePath: TypeAlias = Callable[[str], str]

@@ -34,7 +34,7 @@ from sidecar.window_budget.marks import RESTORED_FILE_PREFIX, is_cleared, is_res
 from sidecar.window_budget.message import Message, ToolResultMessage, UserMessage, text_of
 from sidecar.window_budget.tail import file_cut_marker
 from sidecar.window_budget.text import cut_end, path_key
-from sidecar.window_budget.tool_use import FileRange, ReadCall
+from sidecar.window_budget.tool_use import FileRange, ReadCall, effect_of
 from sidecar.window_budget.transcript import Transcript
 
 LOOK_BACK = 500
@@ -235,8 +235,11 @@ class _ShownRanges:
 
 def _newest_reads(facts: FactIndex, before: int, opts: RehydrateOpts) -> Iterator[ReadCall]:
     """Yield the reads of the named tool before *before*, and files restored from such, newest first."""
-    newest = islice(facts.reads(before), LOOK_BACK)
-    return (read for read in newest if read.tool in (opts.read_tool_name, ""))
+    name = opts.read_tool_name
+    for read in islice(facts.reads(before), LOOK_BACK):
+        is_named = effect_of(facts.tools, read.tool).reads if name is None else read.tool == name
+        if is_named or not read.tool:
+            yield read
 
 
 def _has_body(message: Message) -> bool:

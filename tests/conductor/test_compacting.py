@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -381,3 +382,42 @@ async def test_the_backstop_of_a_run_is_told_stored_and_undoable(make_stage: Any
     assert made[-1].undoable
     kinds = [entry.kind for entry in session.history.current]
     assert (kinds[:2], kinds.count("user")) == (["summary", "user"], 1)
+
+
+@pytest.mark.parametrize("engine", ["windowBudget", "agentcore"])
+async def test_a_tool_of_any_name_that_declares_reading_counts_as_a_reader(
+    make_stage: Any, engine: str
+) -> None:
+    """No engine knows a tool by its name: windowBudget restores the file, agentcore lists it as read."""
+    peek = replace(READ, name="peek_at")
+    script = [[Call("peek_at", {"path": "a.py"})], [Say(LONG)], [Say(LONG)], [Say(DIGEST)]]
+    stage = await make_stage(script, tools=[peek])
+    stage.workspace.put(stage.folder / "a.py", "x = 1\n" * 40)
+    session = await stage.session()
+    await session.choose("engine", engine)
+    await stage.ask(session, "look at it")
+    await stage.ask(session, "go on")
+    done = await compact(session, policy={"keepRecent": 500})
+    assert done.status == "completed"
+    if engine == "windowBudget":
+        assert done.rehydrated == ((stage.folder / "a.py").as_uri(),)
+    else:
+        assert (done.info or {})["readFiles"] == ["a.py"]
+
+
+async def test_a_restored_file_weighs_tokens_and_names_its_entry_and_so_does_the_read_after_an_undo(
+    make_stage: Any,
+) -> None:
+    script = [[Call("read", {"path": "a.py"})], [Say(LONG)], [Say(LONG)], [Say(DIGEST)]]
+    stage = await make_stage(script, tools=[READ])
+    stage.workspace.put(stage.folder / "a.py", "x = 1\n" * 40)
+    session = await stage.session()
+    await stage.ask(session, "read it")
+    await stage.ask(session, "go on")
+    (read,) = session.files.in_context()
+    assert (await compact(session)).rehydrated
+    (restored,) = session.files.in_context()
+    node = {entry.node_id: entry for entry in session.history.current}[restored.read_at_node or ""]
+    assert (node.kind, restored.in_window, restored.tokens > 0) == ("file", True, True)
+    await session.undo(None, force=False, expect_head=None)
+    assert session.files.in_context() == (read,)

@@ -10,10 +10,11 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 from sidecar.agentcore import SUMMARY_MARK, AgentMessage
 from sidecar.agentcore.estimate import cost_in_prompt
+from sidecar.agentcore.files import TOOL_EFFECTS
 from sidecar.agentcore.gateway import InvokerModel, messages_to_turns, turns_to_messages
 from sidecar.agentcore.memory import (
     Budget,
@@ -25,7 +26,9 @@ from sidecar.agentcore.memory import (
     fit_budget,
     new_compaction,
 )
+from sidecar.agentcore.messages import ToolEffect
 from sidecar.agentcore.view import shrink_message
+from sidecar.capabilities.effects import EffectKind
 from sidecar.conductor.contract import Gate, Microcompact, NoOp
 from sidecar.conductor.engines.contract import (
     CommittingEngine,
@@ -40,6 +43,12 @@ from sidecar.conductor.engines.contract import (
 )
 from sidecar.conversation import Entry, History, Index
 
+_EFFECTS: Final[Mapping[EffectKind, Literal["reads", "writes", "runs"]]] = {
+    "reads": "reads",
+    "edits": "writes",
+    "writes": "writes",
+    "runs": "runs",
+}
 _NO_CARD: Final = NoOp("the model's context window is unknown")
 _NO_MODEL: Final = NoOp("no model is at hand to condense with")
 _NOTHING: Final = NoOp("there is nothing to condense")
@@ -191,6 +200,13 @@ def _budget(given: EngineInput, request: CompactionRequest) -> Budget | None:
     )
 
 
+def _tool_effects(given: EngineInput) -> Mapping[str, ToolEffect]:
+    """Return the effects of the tools on offer, and those of common names besides."""
+    common = {name: effect for name, effect in TOOL_EFFECTS.items() if name not in given.tool_effects}
+    found = ((name, _EFFECTS.get(each.kind), each.arguments) for name, each in given.tool_effects.items())
+    return common | {name: ToolEffect(kind, arguments) for name, kind, arguments in found if kind is not None}
+
+
 def _config(
     given: EngineInput,
     request: CompactionRequest,
@@ -204,6 +220,7 @@ def _config(
         int(request.policy.get("keepRecent", 0)),
         None if told is None else told.append,
         overhead_tokens=given.overhead_tokens,
+        tool_effects=_tool_effects(given),
     )
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 from sidecar._internal.cancel import CancelToken
+from sidecar.capabilities.effects import ToolEffects
 from sidecar.conductor.contract import (
     Gate,
     Microcompact,
@@ -91,6 +92,7 @@ class EngineInput:
         standing: the newest record of the engine's own that its view rests on.
         participants: the clients of the session, for engines that name speakers.
         same_file: makes one name of all spellings of a file's path.
+        tool_effects: the effects of the tools on offer, by name. No engine knows a tool by its name.
     """
 
     history: History
@@ -100,6 +102,7 @@ class EngineInput:
     standing: StandingSummary | None = None
     participants: Participants = NO_PARTICIPANTS
     same_file: Callable[[str], str] = str
+    tool_effects: Mapping[str, ToolEffects] = field(default_factory=dict)
 
     @property
     def window(self) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
+from sidecar.capabilities.effects import EffectKind, ToolEffects
 from sidecar.conductor.bridge import extend_transcript, messages_to_turns, turn_starts
 from sidecar.conductor.contract import Gate, Microcompact, NoOp, RehydrateCandidate, RestoredFile
 from sidecar.conductor.engines.contract import (
@@ -37,6 +38,7 @@ from sidecar.window_budget import (
     BudgetResult,
     FileRange,
     FreshContents,
+    RehydrateOpts,
     Transcript,
     fresh_files,
     plan_compaction,
@@ -44,6 +46,8 @@ from sidecar.window_budget import (
     read_meter,
     restore_planned_files,
 )
+from sidecar.window_budget.contract import CallEffect
+from sidecar.window_budget.tool_use import TOOL_EFFECTS
 
 _REASONS: Final[dict[str, str]] = {
     "underBudget": "the conversation is under the limit",
@@ -59,6 +63,17 @@ _FALLBACKS: Final[dict[str, str]] = {
 }
 
 
+_EFFECTS: Final[dict[EffectKind, CallEffect]] = {
+    "none": CallEffect(is_minor=True),
+    "reads": CallEffect(reads=True, is_repeatable=True),
+    "searches": CallEffect(is_minor=True, is_repeatable=True),
+    "edits": CallEffect(writes="part", is_repeatable=True),
+    "writes": CallEffect(writes="whole", is_repeatable=True),
+    "runs": CallEffect(runs=True, is_repeatable=True),
+    "anything": CallEffect(),
+}
+
+
 class WindowBudgetEngine(CommittingEngine):
     """``window_budget`` at work in one session."""
 
@@ -69,11 +84,12 @@ class WindowBudgetEngine(CommittingEngine):
     compacts = True
 
     def __init__(self) -> None:
+        self._effects: Mapping[str, ToolEffects] = {}
         self._transcript = Index(Transcript, _extend)
 
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return whether the estimate, or the live occupancy, is over the limit."""
-        found = read_meter(self._transcript.of(given.history), _budget_request(given, request))
+        found = read_meter(self._messages(given), _budget_request(given, request))
         return Gate(found.estimate.context_tokens, int(found.limit or 0), given.window, found.is_over)
 
     def plan(
@@ -84,7 +100,7 @@ class WindowBudgetEngine(CommittingEngine):
     ) -> CompactionPlan | NoOp:
         """Return what a compaction would do."""
         budget_request = _budget_request(given, request)
-        plan = plan_compaction(self._transcript.of(given.history), budget_request)
+        plan = plan_compaction(self._messages(given), budget_request)
         if plan.noop is not None:
             return NoOp(_REASONS[plan.noop])
         cut, pinned = _entry_at(given.history, plan.cut), _find_pinned(given.history, plan.prompt_index)
@@ -116,7 +132,7 @@ class WindowBudgetEngine(CommittingEngine):
             return {file: fresh_text(file, files[file.path]) for file in wanted}
 
         done = await compact_messages(
-            self._transcript.of(given.history),
+            self._messages(given),
             replace(_budget_request(given, request), summarizer_card=deps.summarizer_card),
             invoke=deps.invoke,
             read_files=fetch,
@@ -125,6 +141,17 @@ class WindowBudgetEngine(CommittingEngine):
         )
         deps.cancel.raise_if_cancelled()
         return NoOp(_REASONS[done.noop]) if done.noop is not None else _as_result(given, done, files)
+
+    def _messages(self, given: EngineInput) -> Transcript:
+        """Return the history as messages; all of it is read anew where the tools on offer have changed."""
+        if given.tool_effects != self._effects:
+            self._effects = given.tool_effects
+            tools = dict(TOOL_EFFECTS)
+            for name, effects in self._effects.items():
+                names = effects.arguments
+                tools[name] = replace(_EFFECTS[effects.kind], path_arguments=names, command_arguments=names)
+            self._transcript = Index(lambda: Transcript(tools), _extend)
+        return self._transcript.of(given.history)
 
 
 def _plan_files(plan: BudgetPlan, fresh: Mapping[str, FreshFile] | None) -> tuple[RehydrateCandidate, ...]:
@@ -149,6 +176,7 @@ def _budget_request(given: EngineInput, request: CompactionRequest) -> BudgetReq
         context_tokens=given.context_tokens,
         overhead_tokens=given.overhead_tokens,
         policy=_policy(request),
+        rehydrate=RehydrateOpts(read_tool_name=None),
         card=given.card,
         resolve_path=given.same_file,
         instructions=request.instructions,
