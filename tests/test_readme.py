@@ -47,6 +47,13 @@ def test_every_path_is_there(path: str) -> None:
     assert (ROOT / path).exists() or (ROOT / "sidecar" / path).exists()
 
 
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"])
+def test_every_path_of_the_other_pages_is_there(page: str) -> None:
+    text = (ROOT / ".github" / page).read_text(encoding="utf-8")
+    paths = {each for each in re.findall(r"`([\w.-]+(?:/[\w.-]+)+)`", text) if "NAME" not in each}
+    assert {path for path in paths if not (ROOT / path).exists() and path not in METHOD_NAMES} == set()
+
+
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^):]+)\)", README))))
 def test_every_link_leads_somewhere(target: str) -> None:
     path, _, heading = target.partition("#")

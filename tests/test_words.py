@@ -322,6 +322,24 @@ def test_no_room_gets_worse(rule: str) -> None:
     assert worse == {}, "\n".join(f"{each.place} {each.name}" for each in places)
 
 
+def test_few_docstrings_hang_on_a_clause() -> None:
+    """In admired code bases it is one to three sentences in a hundred."""
+    n_sentences = sum(1 for module in modules() for _ in sentences(module))
+    n_riddles = sum(1 for each in breaches() if each.rule == "riddle")
+    assert n_riddles < 0.03 * n_sentences
+
+
+def test_the_pages_are_plain() -> None:
+    """Every page in Markdown, its blocks of code left out."""
+    folders = ("clients", "editors", ".github", "sidecar")
+    pages = [ROOT / "README.md", *(path for folder in folders for path in (ROOT / folder).rglob("*.md"))]
+    texts = {path: path.read_text(encoding="utf-8") for path in pages if "node_modules" not in path.parts}
+    prose = " ".join(re.sub(r"```.*?```", "", text, flags=re.DOTALL) for text in texts.values())
+    found = [each for each in re.split(r"(?<=[.;:])\s+", prose) if len(each) > 12]
+    assert len([each for each in found if RIDDLE.search(each)]) < 0.03 * len(found)
+    assert [path.name for path, text in texts.items() if CITATION.search(text)] == []
+
+
 def test_every_exemption_is_needed() -> None:
     used = {(each.rule, each.name) for each in breaches()}
     assert {key for key in ALLOWED if key not in used} == set()
