@@ -1,7 +1,6 @@
 """One conversation as the daemon sees it: sessions, their engines, and the hub that holds them all.
 
-The names of seed 001's runner are loaded when first used, so that the shapes in ``contract`` and ``events``
-can be had without an engine.
+The runner's names are imported on first use, so the shapes in ``contract`` and ``events`` need no engine.
 """
 
 from __future__ import annotations

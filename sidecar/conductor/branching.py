@@ -90,7 +90,7 @@ def with_partners(turns: Sequence[Turn], chosen: Iterable[int]) -> Collection[in
     >>> sorted(with_partners([UserTurn(()), AssistantTurn((call,)), ToolTurn((result,))], [2]))
     [1, 2]
     """
-    partners = _partners(turns)
+    partners = find_partners(turns)
     found = set(chosen)
     frontier = list(found)
     while frontier:
@@ -100,8 +100,8 @@ def with_partners(turns: Sequence[Turn], chosen: Iterable[int]) -> Collection[in
     return found
 
 
-def _partners(turns: Sequence[Turn]) -> defaultdict[int, set[int]]:
-    """Return for each turn those that hold the other half of a pair; a result goes with the newest call."""
+def find_partners(turns: Sequence[Turn]) -> defaultdict[int, set[int]]:
+    """Return the partners of each turn: a result and the newest call of its id."""
     partners: defaultdict[int, set[int]] = defaultdict(set)
     callers: dict[str, int] = {}
     for index, turn in enumerate(turns):

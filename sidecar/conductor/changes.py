@@ -101,7 +101,7 @@ class Changes:
         return await self._publish_move("drop", [history[index] for index in sorted(dropped)])
 
     async def restoration(self, uris: Sequence[str] | None, budget_tokens: int | None) -> Restoration:
-        """Return what :meth:`rehydrate` would append; nothing is ever put beyond the engine's limit."""
+        """Return the restoration of :meth:`rehydrate`, which never goes beyond the engine's limit."""
         wanting = await self._files.wanting(uris)
         budget = DEFAULT_BUDGET_TOKENS if budget_tokens is None else budget_tokens
         usage = self._gauge.usage()

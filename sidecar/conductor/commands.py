@@ -96,12 +96,12 @@ class Commands:
         engine, instructions = (word, after.strip()) if word in self._engines.names else (None, rest)
         request = CompactionRequest(engine=engine, instructions=instructions or None)
         done = await self._changes.compact(self._new_id(), self._engines.resolve(request))
-        return _describe_result(done)
+        return describe_result(done)
 
     async def preview(self, rest: str) -> str:
-        """Describe what a compaction with the engine *rest* would do."""
+        """Describe the effect of a compaction with the engine *rest*."""
         request = self._engines.resolve(CompactionRequest(engine=rest or None))
-        return _describe_plan(await self._compactor.preview(request))
+        return describe_plan(await self._compactor.preview(request))
 
     async def uncompact(self, _rest: str) -> str:
         """Undo the newest compaction."""
@@ -156,7 +156,8 @@ class Commands:
         return "\n".join(f"- {usage}: {description}" for usage, description in shown)
 
 
-def _describe_result(done: Compaction) -> str:
+def describe_result(done: Compaction) -> str:
+    """Return the answer of ``/compact``."""
     match done.status:
         case "completed":
             tokens = f"{done.pre_tokens:,} to {done.post_tokens or 0:,} tokens"
@@ -172,7 +173,8 @@ def _describe_result(done: Compaction) -> str:
     return f"The compaction failed and the conversation is unchanged: {done.error}."
 
 
-def _describe_plan(plan: Plan) -> str:
+def describe_plan(plan: Plan) -> str:
+    """Return the answer of ``/preview``."""
     if plan.noop is not None or plan.dropped is None or plan.kept is None or plan.projected is None:
         reason = plan.noop.reason if plan.noop else "there is nothing to compact"
         return f"{plan.engine} would do nothing: {reason}."

@@ -2,7 +2,7 @@
 
 An engine returns a view of the conversation and changes nothing. The compactor commits the view as a
 branch, or keeps the result as a record, in one transaction with that record: after a crash both are there
-or neither, and whatever fails leaves everything as it was.
+or neither, and a failed compaction leaves everything as it was.
 """
 
 from __future__ import annotations
@@ -185,9 +185,9 @@ class Compactor:
         self._vain_turn_id = None if is_done else turn_id
 
     async def compact_after_overflow(self, engine: str, request: CompactionRequest) -> bool:
-        """Compact because the provider says that the conversation does not fit, whatever the gate says.
+        """Compact after the provider refused the size of the conversation, even below the gate's limit.
 
-        The engine is told that it is over: its limit is put below its present count.
+        The engine's limit is put below its present count, so that its gate is over.
 
         Returns:
             Whether the conversation changed. Never raises for a failure.
@@ -244,7 +244,7 @@ class Compactor:
         return outcome
 
     async def undo(self, compaction_id: str | None, *, force: bool) -> Compaction:
-        """Go back to the conversation before a compaction, with everything said since.
+        """Go back to the conversation before a compaction, with all turns since.
 
         Raises:
             CompactionNotFound: there is no such compaction, or it cannot be undone.
@@ -329,8 +329,8 @@ class Compactor:
     def _standing(self, engine: str) -> Iterator[Compaction]:
         """Yield the records of *engine* that changed only the view and still hold, the newest first.
 
-        A node stands at the same place of every path through it. So the node at the cut says whether the
-        entries before it are still those that the summary stands for.
+        A node stands at the same place of every path through it. So the node at the cut shows
+        whether the summary still stands for the entries before it.
         """
         for done in reversed(self._done.values()):
             is_made = done.status == "completed" and done.engine == engine and changed_only_the_view(done)

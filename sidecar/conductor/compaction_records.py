@@ -100,7 +100,7 @@ def _info(given: EngineInput, result: CompactionResult) -> dict[str, Any]:
 
 
 def complete_backstop(begun: Compaction, done: LiveCompaction, kept_from: str | None) -> Compaction:
-    """Return *begun* as the agent's own compaction, whose branch is not stored yet."""
+    """Return *begun* as the agent's own compaction; its branch is not stored yet."""
     first = done.summary.blocks[0]
     return replace(
         begun,
@@ -124,10 +124,10 @@ def undo(target: Compaction, gate: Gate, n_entries: int, head: str | None) -> Co
 
 
 def changed_only_the_view(done: Compaction) -> bool:
-    """Whether *done* changed only what the model is sent, and not the stored conversation."""
+    """Whether *done* changed only the view, and not the stored conversation."""
     return done.before_head is not None and done.before_head == done.after_head
 
 
 def as_standing(done: Compaction) -> StandingSummary:
-    """Return *done*, a record that the view rests on, as its engine is given it."""
+    """Return *done*, a record that the view rests on, in the form for its engine."""
     return StandingSummary(done.cut, done.summary or "", done.info or {})

@@ -1,6 +1,6 @@
-"""The seam through which a session condenses: its options, its protocol, and the two bindings of it.
+"""The protocol through which a session condenses, its options, and its two bindings.
 
-Seed 001. What a compaction does is in ``session_ops``; nothing is decided here.
+Their names come from the window budget's document; ``session_ops`` holds the steps.
 """
 
 from __future__ import annotations

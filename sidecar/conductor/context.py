@@ -1,8 +1,8 @@
 """The meter of a session: the tokens of each part of the next request, anchored on the provider's figures.
 
 The weights of an entry are counted once, when it is new. ``used`` is never a cumulative sum: it is the size
-of the next request. The anchor is part of the answer whose call it measures, so it moves with the
-conversation.
+of the next request. The anchor belongs to the answer of the call that it measures, so it moves with
+the conversation.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class ContextMeter:
         return replace(total, anchor=self._index.of(history).anchor)
 
     def count(self, usage: Usage, card: ModelCard | None, sent: Weights) -> UsageAnchor | None:
-        """Add the usage of one call of the model of *card* whose request carried *sent*.
+        """Add the usage of one call of the model of *card*, with *sent* as the weights of its request.
 
         Returns:
             The anchor for the answer; None where the provider reported no request tokens.

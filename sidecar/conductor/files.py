@@ -1,7 +1,7 @@
-"""The files of one session: where its tools may look, what its model has seen of them, and how they are now.
+"""The files of one session: its folders, the ranges that its model has seen, and their newest content.
 
-What the model has seen is an index over the session's history, together with the reads of tools whose results
-are not part of it yet. The workspace compares each of those files with its newest content.
+The seen ranges are an index over the session's history, with the reads of results that are not part of it
+yet. The workspace compares each of those files with its newest content.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sidecar.workspace.contract import Dispose, FileAccessError, FileView, Stale
 
 
 class SessionFiles:
-    """The files of one session; it is what the session's tools record their reads in (``ReadsPort``)."""
+    """The files of one session. Its tools record their reads here (``ReadsPort``)."""
 
     def __init__(
         self,

@@ -86,7 +86,7 @@ class EngineInputs:
 
 
 class ContextGauge:
-    """Tells clients how full the window is, and counts what a model call used."""
+    """Publishes the fill level of the window, and counts the usage of model calls."""
 
     def __init__(
         self,

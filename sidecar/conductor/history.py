@@ -90,19 +90,19 @@ class JournalPort(Protocol):
         ...
 
     def hold(self) -> None:
-        """Let what is written from now on wait for :meth:`release`."""
+        """Keep all writes from now on for :meth:`release`."""
         ...
 
     async def release(self) -> None:
-        """Write what was held in one piece: a crash leaves all of it or nothing."""
+        """Write the held lines in one piece: a crash leaves all of them or none."""
         ...
 
 
 class HistoryWriter:
     """Moves the history of one session, and stores each move.
 
-    What is learned about a turn before the turn is complete (the files that a tool read, the size of a call,
-    the author of a steering prompt) is noted here and becomes part of its entry.
+    Facts about a turn that is not complete yet (the files that a tool read, the size of a call, the author
+    of a steering prompt) are noted here and become part of its entry.
     """
 
     def __init__(
@@ -147,17 +147,17 @@ class HistoryWriter:
 
     @property
     def graph(self) -> GraphPort:
-        """Every branch, those the session does not stand on included."""
+        """Every branch, not only the one that the session stands on."""
         return self._journal.graph
 
     @property
     def pending_anchor(self) -> UsageAnchor | None:
-        """The size of the call whose answer is not part of the history yet, None for none."""
+        """The size of a call with an answer that is not part of the history yet, None for none."""
         return self._anchor
 
     @property
     def pending_reads(self) -> Sequence[FileRead]:
-        """The files read by tools whose results are not part of the history yet, oldest first."""
+        """The files in tool results that are not part of the history yet, oldest first."""
         return [read for reads in self._reads.values() for read in reads]
 
     def history_at(self, node_id: str | None) -> History:
@@ -183,7 +183,7 @@ class HistoryWriter:
         self._authors[id(turn)] = (turn, author)
 
     def forget_notes(self) -> None:
-        """Drop what was noted for turns that never came to be, at the end of a run."""
+        """Drop the notes for turns that never came to be, at the end of a run."""
         self._reads.clear()
         self._authors.clear()
         self._anchor = None
@@ -250,7 +250,7 @@ class HistoryWriter:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """Store in one piece what happens inside: after a crash all of it is there, or nothing.
+        """Store the moves inside the block in one piece: after a crash all of them are there, or none.
 
         Inside nothing may be awaited but this writer.
         """

@@ -49,7 +49,7 @@ class SubmitOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class InterruptResult:
+class Interruption:
     """Whether there was a turn to stop, and the removed prompts where the caller wants them back."""
 
     accepted: bool
@@ -157,7 +157,7 @@ class Prompts:
         receipt = self._place(job, "steer" if is_running else "queue")
         return SteerResult(_STEER_OUTCOMES[receipt.disposition], receipt.turn_id)
 
-    def interrupt(self, turn_id: str | None, queue: Literal["keep", "drop", "return"]) -> InterruptResult:
+    def interrupt(self, turn_id: str | None, queue: Literal["keep", "drop", "return"]) -> Interruption:
         """Stop the turn *turn_id*, or the current one for None.
 
         A prompt that was steered into the running turn and has not entered it yet goes back to the queue
@@ -178,14 +178,14 @@ class Prompts:
         waiting = self._waiting()
         named = [job for job in waiting if job.turn_id == turn_id]
         if not runs and not named:
-            return InterruptResult(False)
+            return Interruption(False)
         out = named if queue == "keep" else list(waiting)
         for job in out:
             self._queue.remove(job)
             self.settle_unrun(job)
         if waiting:
             self._emit_queue()
-        return InterruptResult(True, tuple(job.content for job in out) if queue == "return" else None)
+        return Interruption(True, tuple(job.content for job in out) if queue == "return" else None)
 
     def edit(self, item_id: str, content: Content) -> None:
         """Replace the content of a waiting prompt. Raises ItemNotFound."""

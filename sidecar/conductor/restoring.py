@@ -1,6 +1,6 @@
 """Restores files that the model has seen, as they are now, without a compaction.
 
-It reads through what it is given and changes nothing; the session appends the entries.
+It reads through the given function and changes nothing; the session appends the entries.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Restoration:
 
     @property
     def tokens(self) -> int:
-        """What it costs."""
+        """The tokens that the restored files take."""
         return sum(file.tokens for file in self.files)
 
 

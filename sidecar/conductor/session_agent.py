@@ -85,7 +85,7 @@ class SessionAgent:
         return self._agent.is_running
 
     def configure(self) -> None:
-        """Take over the session's choices for the next turn. An unchanged setup keeps what was weighed."""
+        """Take over the session's choices for the next turn. An unchanged setup keeps its weights."""
         self._turn_engine = self._engines.own_name
         config = self._make_config()
         if config != self._config:

@@ -1,9 +1,9 @@
 """The runner: a live session's transcript through the whole pipeline, with the model call that engines may
 not time.
 
-Plan, digest, files as they are now, result. Every way in which the model call can go wrong, hanging included,
-ends in the local digest; a cancelled compaction leaves the transcript as it was. Decides nothing itself: the
-rules are in ``sidecar.window_budget``.
+Plan, digest, files as they are now, result. A model call that fails or hangs in any way
+ends in the local digest; a cancelled compaction leaves the transcript as it was. The rules are in
+``sidecar.window_budget``.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ async def compact_messages(
     deadline_s: float | None = None,
     cancel: CancelToken | None = None,
 ) -> BudgetResult:
-    """Condense *messages* and return what was done.
+    """Condense *messages* and return the result.
 
     Costs the length of the tail, the digest and the text for the model when *messages* is a ``Transcript``.
 

@@ -256,7 +256,7 @@ def resolve(future: asyncio.Future[str | None], value: str | None) -> None:
 
 
 def unknown_usage(head: str | None) -> ContextUsage:
-    """Return the usage of a session whose window cannot be weighed."""
+    """Return the usage of a session that cannot be weighed."""
     return ContextUsage(0, 0, 0, 0.0, "estimate", head, {})
 
 

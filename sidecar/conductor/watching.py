@@ -1,6 +1,6 @@
-"""Tells which of the files somebody asked for may have changed, in an editor or on disk.
+"""Reports changes of the files that a client watches, in an editor or on disk.
 
-Starts no watcher of its own: the session's folders are watched as long as it is loaded.
+It starts no watcher of its own: the session's folders are watched as long as it is loaded.
 """
 
 from __future__ import annotations
@@ -13,24 +13,22 @@ from sidecar.workspace.contract import Dispose, WorkspacePort
 from sidecar.workspace.globs import glob_matcher
 from sidecar.workspace.paths import path_to_uri
 
-__all__ = ["watch_files"]
-
 
 def watch_files(
     workspace: WorkspacePort,
     roots: Sequence[Path],
     globs: Sequence[str],
-    tell: Callable[[Sequence[str]], None],
+    report: Callable[[Sequence[str]], None],
 ) -> Dispose:
-    """Tell *tell* of files below *roots* that may have changed and match one of *globs*, until disposed.
+    """Report files below *roots* that may have changed and match one of *globs*, until disposed.
 
-    A folder is told whatever its name, for it stands for everything below it. What is seen at once is told
-    at once, as URIs.
+    A folder is reported with any name, because it stands for everything below it. Changes that arrive
+    together are reported together, as URIs.
     """
     matchers = [glob_matcher(glob) for glob in globs]
     seen: dict[Path, None] = {}
 
-    def hear(path: Path) -> None:
+    def on_change(path: Path) -> None:
         names = [path.relative_to(root).as_posix() for root in roots if path.is_relative_to(root)]
         is_wanted = any(matches(name) for name in names for matches in matchers)
         if is_wanted or (names and path.is_dir()):
@@ -42,9 +40,9 @@ def watch_files(
         uris = tuple(map(path_to_uri, seen))
         seen.clear()
         if uris:
-            tell(uris)
+            report(uris)
 
-    stop = workspace.on_change(hear)
+    stop = workspace.on_change(on_change)
 
     def dispose() -> None:
         stop()

@@ -1,4 +1,4 @@
-"""``agentcore``: the engine of seed 004 at work in one session.
+"""``agentcore``: the engine of ``sidecar.agentcore`` at work in one session.
 
 Its summary stands in the conversation as a ``<context-summary>`` turn, so that the next one updates it. It
 tracks which files were read and modified, and restores none.
@@ -136,11 +136,11 @@ class AgentcoreEngine(CommittingEngine):
             return refusal
         if deps.invoke is None:
             return _NO_MODEL
-        told: list[CompactionInfo] = []
+        infos: list[CompactionInfo] = []
         model = InvokerModel(deps.invoke, cancel=lambda: deps.cancel)
         reads = deps.summarizer_card
         config = replace(
-            _config(given, request, model, told), summariser_window=reads.context_window if reads else None
+            _config(given, request, model, infos), summariser_window=reads.context_window if reads else None
         )
         compactor = new_compaction(config)
         plan, is_forced = self._plan(given, request, compactor)
@@ -153,9 +153,9 @@ class AgentcoreEngine(CommittingEngine):
         else:
             view = await compactor(messages)
         deps.cancel.raise_if_cancelled()
-        if not told or told[-1].tokens_after >= told[-1].tokens_before:
+        if not infos or infos[-1].tokens_after >= infos[-1].tokens_before:
             return _NO_GAIN
-        result = _as_result(given, self._turn_at(plan.cut), self._find_pinned(plan), view, told[-1])
+        result = to_result(given, self._turn_at(plan.cut), self._find_pinned(plan), view, infos[-1])
         return replace(result, microcompacted=len(plan.shrink))
 
     def _refusal(self, given: EngineInput, request: CompactionRequest) -> NoOp | None:
@@ -166,7 +166,7 @@ class AgentcoreEngine(CommittingEngine):
     def _plan(
         self, given: EngineInput, request: CompactionRequest, compactor: HistoryCompactor
     ) -> tuple[CutPlan | None, bool]:
-        """Return what to do, and whether it must be forced.
+        """Return the cut plan, and whether it must be forced.
 
         That is so also where the live occupancy alone is over the limit, and where the engine would merely
         shrink an item: here that would change the stored conversation for good.
@@ -187,7 +187,7 @@ class AgentcoreEngine(CommittingEngine):
         return (self._turn_at(plan.pinned),) if plan.pinned >= 0 else ()
 
     def _turn_at(self, message_index: int) -> int:
-        """Return the turn whose messages begin at *message_index*: a tail never begins inside one."""
+        """Return the turn that begins at *message_index*; a tail never begins inside a turn."""
         return bisect_left(self._synced.starts, message_index)
 
 
@@ -211,20 +211,20 @@ def _config(
     given: EngineInput,
     request: CompactionRequest,
     model: InvokerModel | None = None,
-    told: list[CompactionInfo] | None = None,
+    infos: list[CompactionInfo] | None = None,
 ) -> CompactionConfig:
     return CompactionConfig(
         model,
         given.card.context_window if given.card is not None else 0,
         int(request.policy.get("reserveTokens", 0)),
         int(request.policy.get("keepRecent", 0)),
-        None if told is None else told.append,
+        None if infos is None else infos.append,
         overhead_tokens=given.overhead_tokens,
         tool_effects=_tool_effects(given),
     )
 
 
-def _as_result(
+def to_result(
     given: EngineInput,
     cut: int,
     pinned: tuple[int, ...],
@@ -245,11 +245,11 @@ def _as_result(
         summary=summary.summary if summary is not None else "",
         summary_source="model" if info.summary_source == "model" else "localFallback",
         fallback_reason=None if info.summary_source == "model" else "the model gave no usable summary",
-        info=_info(info, summary),
+        info=record_of(info, summary),
     )
 
 
-def _info(info: CompactionInfo, summary: CompactionSummary | None) -> Mapping[str, Any]:
+def record_of(info: CompactionInfo, summary: CompactionSummary | None) -> Mapping[str, Any]:
     """Return the engine's own record, in the wire's spelling."""
     record: dict[str, Any] = {}
     for spec in fields(info):

@@ -1,10 +1,10 @@
 """The vocabulary of a compaction: request, input, plan, view and result, once each, and the engine's port.
 
 A compaction goes one way, whichever engine does it. The engine is given a request and the conversation as
-it is now. Without a model it tells its gate and its plan. With a model it returns a result, whose *view*
-says which entries the model is sent from then on: entries of the history, and new ones that stand for
-others. The compactor then either commits the view, as a new branch of the stored conversation, or keeps the
-result as a record, from which the engine makes its view anew before each request.
+it is now. Without a model it computes its gate and its plan. With a model it returns a result. The *view* of
+the result lists the entries that the model gets from then on: entries of the history, and new ones that
+stand for others. The compactor then either commits the view, as a new branch of the stored conversation, or
+keeps the result as a record, from which the engine makes its view anew before each request.
 
 One engine instance serves one session and may keep indexes over its history. Counts are in entries, tokens in
 the engine's own meter.
@@ -36,7 +36,7 @@ from sidecar.runtime.contract import ModelInvoker
 class EngineMarks:
     """The beginnings of the texts that an engine writes into a conversation under the user's role.
 
-    They tell the kind of a turn only where none was stored with it: in session files of earlier versions.
+    They give the kind of a turn only where none was stored: in session files of earlier versions.
 
     Attributes:
         summaries: of its summaries.
@@ -55,7 +55,7 @@ class CompactionRequest:
         engine: the engine's name; None for the session's own.
         force: whether it is done below the engine's limit as well.
         instructions: the user's wishes for the summary.
-        policy: thresholds by their wire names, over those of the session.
+        policy: thresholds by their wire names; they override the session's.
         plan_id: an earlier preview that is to be carried out as it was shown.
         expect_head: the node that the conversation must stand at, None for any.
         reject_when_busy: whether to refuse instead of waiting while a turn runs.
@@ -84,12 +84,12 @@ class EngineInput:
     """The conversation that an engine is to judge.
 
     Attributes:
-        history: the conversation. card: what is known of the session's model, None for nothing.
-        overhead_tokens: the tokens of a request beside the history: system prompt, tool schemas, and the
-        prompt
-            that is about to enter.
-        context_tokens: the size of the next request as far as the provider's figures tell it, 0 for unknown.
-        standing: the newest record of the engine's own that its view rests on.
+        history: the conversation.
+        card: the card of the session's model, None for an unknown one.
+        overhead_tokens: the tokens of a request beside the history: the system prompt, the tool schemas and
+            the prompt that is about to enter.
+        context_tokens: the size of the next request by the provider's figures, 0 for unknown.
+        standing: the engine's newest record that its view rests on.
         participants: the clients of the session, for engines that name speakers.
         same_file: makes one name of all spellings of a file's path.
         tool_effects: the effects of the tools on offer, by name. No engine knows a tool by its name.
@@ -178,7 +178,7 @@ FreshFiles: TypeAlias = Callable[[Sequence[str]], Awaitable[Mapping[str, FreshFi
 
 @dataclass(frozen=True, slots=True)
 class EngineDeps:
-    """What an engine may use while it compacts. *invoke* None means no model: a local summary."""
+    """The means of an engine while it compacts. *invoke* None means no model: a local summary."""
 
     invoke: ModelInvoker | None
     summarizer_card: ModelCard | None
@@ -188,27 +188,27 @@ class EngineDeps:
 
 
 class SummaryFailedError(Exception):
-    """An engine that needs a summary got none it can use; its text tells the user why."""
+    """An engine that needs a summary got no usable one. Its text gives the user the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionResult:
-    """What a compaction did.
+    """The result of a compaction.
 
     Attributes:
-        view: what the model is sent from now on.
+        view: the entries that the model gets from now on.
         cut: the index of the first entry kept.
-        dropped_count: how many entries the summary stands for.
+        dropped_count: the number of entries that the summary stands for.
         pre_tokens: the size of a request before it.
         post_tokens: the size of a request after it; always less.
         summary: the text of the summary, empty for none.
-        summary_source: who wrote it; None where nothing was summarised, and only what alone was too large for
-            the window was cut where it stands.
+        summary_source: the author of the summary; None without a summary, where only items too large for the
+            window were cut in place.
         fallback_reason: why a model did not write it.
-        microcompacted: how many old tool results were blanked.
+        microcompacted: the number of old tool results that were blanked.
         restored: the files that came back.
         missing: the files that could not come back, each with the reason.
-        info: what the engine records besides, in the wire's spelling.
+        info: further figures of the engine, in the wire's spelling.
     """
 
     view: View
@@ -247,7 +247,7 @@ class SessionEngine(Protocol):
         ...
 
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
-        """Say whether the next request is over the limit; costs only what is new since the last call."""
+        """Return whether the next request is over the limit. Only entries since the last call cost."""
         ...
 
     def plan(
@@ -281,12 +281,12 @@ class SessionEngine(Protocol):
         ...
 
     def view(self, given: EngineInput, request: CompactionRequest) -> View:
-        """Return what the model is sent now; asks no model."""
+        """Return the view for the next request, without a model call."""
         ...
 
 
 class CommittingEngine:
-    """The part that engines share whose results are committed: the model is sent the whole history."""
+    """The shared part of engines with committed results: the model gets the whole history."""
 
     commits_view = True
 
@@ -325,7 +325,7 @@ def committed_view(
 
 
 def entry_with_turn(entry: Entry, turn: Turn) -> Entry:
-    """Return *entry* with *turn* in its place, without the reads whose results are not shown any more."""
+    """Return *entry* with *turn* as its turn, without the reads of results that *turn* changed."""
     if turn is entry.turn or turn == entry.turn:
         return entry
     shown = {block.call_id: block for block in turn.blocks if isinstance(block, ToolResultBlock)}

@@ -11,16 +11,14 @@ from sidecar.llmgateway.contract import (
     TextBlock,
     UserTurn,
 )
-from sidecar.rooms import AIContext, AIMessage, AIProvider, AIResponse
+from sidecar.rooms import AIContext, AIProvider, AIResponse
 from sidecar.runtime.contract import ModelInvoker
-
-__all__ = ["InvokerProvider"]
 
 
 class InvokerProvider(AIProvider):
     """An :class:`~sidecar.rooms.AIProvider` that asks through a ModelInvoker; for prompts of text alone.
 
-    *wishes* is what the user wants heeded.
+    *wishes* are the instructions of the user.
     """
 
     def __init__(
@@ -52,7 +50,13 @@ class InvokerProvider(AIProvider):
         system = context.system_prompt or ""
         if self._wishes:
             system = f"{system}\n\nThe user wants this heeded: {self._wishes}"
-        conversation = Conversation(tuple(map(_turn, context.messages)), system=system or None)
+        conversation = Conversation(
+            tuple(
+                UserTurn((TextBlock(each.content if isinstance(each.content, str) else ""),))
+                for each in context.messages
+            ),
+            system=system or None,
+        )
         # Models that reason refuse a temperature; the notes' own is 0.
         reasons = self._card is not None and self._card.reasoning
         options = StreamOptions(
@@ -65,8 +69,3 @@ class InvokerProvider(AIProvider):
         text = "".join(block.text for block in reply.blocks if isinstance(block, TextBlock))
         usage = {"input": reply.usage.input_tokens, "output": reply.usage.output_tokens}
         return AIResponse(text, finish_reason=reply.stop, usage=usage)
-
-
-def _turn(message: AIMessage) -> UserTurn:
-    text = message.content if isinstance(message.content, str) else ""
-    return UserTurn((TextBlock(text),))

@@ -1,6 +1,7 @@
-"""What the two tiers of the rooms are to fit into a session's window, and what they make of it.
+"""The two tiers of the rooms over one session's window: events as they are, truncated, or replaced by notes.
 
-Setting a scene costs nothing; sorting it out costs what no notes cover, and is done once. Asks no model.
+Making a scene is cheap. Sorting its events costs as much as the events without notes, and is done once. No
+model is asked.
 """
 
 from __future__ import annotations
@@ -24,8 +25,6 @@ from sidecar.rooms.memory.plan import RetrievePlan, plan_retrieve, view_with_sum
 from sidecar.rooms.memory.summaries import SummaryChain, SummaryLink, summary_message
 from sidecar.rooms.memory.summarizer import SummaryProgress, render_summary
 
-__all__ = ["PINNED", "Scene"]
-
 PINNED: Final = "pinnedPrompt"
 """In a standing's info: the turn of a prompt before its cut that the notes do not cover."""
 
@@ -42,7 +41,7 @@ class Scene:
 
     Attributes:
         first: the index of the first event behind the notes.
-        tokens: what all of it takes, untouched.
+        tokens: the tokens of the whole scene, untouched.
     """
 
     def __init__(self, room: SessionRoom, limits: MemoryLimits, standing: StandingSummary | None) -> None:
@@ -87,7 +86,7 @@ class Scene:
 
     @cached_property
     def reading(self) -> RetrievePlan:
-        """Everything sorted out: what is shown as it is, truncated, or must give way to notes."""
+        """The events sorted: shown as they are, truncated, or to be replaced by notes."""
         places = [each for each in (*self._before(), *self._behind()) if each != self.room.prompt]
         whole = [self.room.events[each] for each in places]
         chain = (
@@ -106,15 +105,15 @@ class Scene:
 
     @cached_property
     def costs(self) -> tuple[int, ...]:
-        """What each event of the reading's window takes."""
+        """The tokens of each event of the reading's window."""
         return tuple(map(event_tokens, self.reading.window))
 
     @cached_property
     def cut(self) -> int | None:
-        """How many events of the window must give way now; None for none.
+        """The number of events that must give way now, None for none.
 
-        That is what the rooms' memory says, unless notes would hardly be shorter than those events: then it
-        is more of them, or none as long as everything still fits.
+        The rooms' memory decides it, unless notes would hardly be shorter than those events: then more of
+        them give way, or none as long as everything still fits.
         """
         cut = self.reading.cut
         worth = bisect_left(list(accumulate(self.costs)), self.limits.summary_max_tokens * _WORTH) + 1
@@ -126,7 +125,7 @@ class Scene:
         return None if fits else max(cut, min(worth, len(self.costs) - 1))
 
     def sent_tokens(self, n_folded: int = 0) -> int:
-        """Return what is sent when the first *n_folded* events of the window are not."""
+        """Return the tokens of the view without the first *n_folded* events of the window."""
         prompt = self.prompt
         asked = event_tokens(prompt) if prompt is not None else 0
         return self._notes_tokens + sum(self.costs[n_folded:]) + asked
@@ -137,7 +136,7 @@ class Scene:
         return self.room.turn_of(max(self.first, last))
 
     def view(self) -> View:
-        """Return what is sent. Where notes are due that could not be had, a placeholder stands for them."""
+        """Return the view. A placeholder stands for notes that are due and could not be made."""
         if self.is_roomy:
             events = [self.room.events[each] for each in (*self._before(), *self._behind())]
             notes = [] if self.notes is None else [summary_message(self.notes)]

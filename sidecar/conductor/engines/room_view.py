@@ -1,6 +1,7 @@
-"""What the engines of the rooms share: the session's events, its settings as their limits, a view as turns.
+"""The shared part of the engines of the rooms: settings as limits, and events as a view of turns.
 
-They leave the stored conversation whole and choose what of it the model is sent. Tokens are the rooms' own.
+These engines leave the stored conversation whole and choose the entries of the next request. Tokens are those
+of the rooms.
 """
 
 from __future__ import annotations
@@ -15,8 +16,6 @@ from sidecar.llmgateway.contract import Turn
 from sidecar.rooms import RoomEvent
 from sidecar.rooms.memory.budget import MemoryLimits, fit_items
 
-__all__ = ["fitted", "limits_of", "setting", "view_of"]
-
 _DEFAULTS: Final = MemoryLimits(1)
 _LEAST_SHARE: Final = 10
 """One in so many parts of the window is the conversation's, however large the rest of a request is."""
@@ -26,7 +25,7 @@ _SUMMARY_SHARE: Final = 4
 
 
 def setting(policy: Mapping[str, float], name: str, default: float, *, least: float) -> float:
-    """Return what *policy* says of *name*, never below *least*.
+    """Return the value of *name* in *policy*, never below *least*.
 
     >>> setting({"maxEvents": 0}, "maxEvents", 50, least=2), setting({}, "maxEvents", 50, least=2)
     (2, 50)
@@ -35,9 +34,9 @@ def setting(policy: Mapping[str, float], name: str, default: float, *, least: fl
 
 
 def limits_of(given: EngineInput, request: CompactionRequest) -> MemoryLimits | None:
-    """Return what the window leaves to the conversation, None where no window is known.
+    """Return the part of the window for the conversation, None where no window is known.
 
-    Off it go the overhead and room for the answer. The policy names ``reserveTokens``, ``tier1Ratio``,
+    The overhead and room for the answer are taken off. The policy names ``reserveTokens``, ``tier1Ratio``,
     ``tier2Ratio`` (or ``triggerRatio``), ``truncateChars``, ``summaryMaxTokens`` and ``minEvents``.
     """
     if given.card is None or given.card.context_window <= 0:

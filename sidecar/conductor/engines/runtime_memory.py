@@ -1,4 +1,4 @@
-"""``runtime``: the condensation engine of seed 000 as a session's own engine.
+"""``runtime``: the condensation of ``sidecar.runtime.memory`` as a session's engine.
 
 It counts turns where it keeps recent ones, and restores no files.
 """

@@ -1,4 +1,4 @@
-"""``slidingWindow``: the model is sent the newest events of the room, and nothing is ever condensed.
+"""``slidingWindow``: the model gets the newest events of the room, and nothing is ever condensed.
 
 The newest prompt stays in sight however many rounds of tools follow it.
 """
@@ -24,11 +24,9 @@ from sidecar.rooms.memory import SlidingWindowMemory
 from sidecar.rooms.memory.budget import fit_items, tail_cut
 from sidecar.rooms.memory.estimate import event_tokens
 
-__all__ = ["SlidingWindowEngine"]
-
 _MAX_EVENTS: Final = 50
 _LEAST_EVENTS: Final = 2
-"""The newest prompt, and what was done about it last: with less a model would not see what its tools said."""
+"""The newest prompt and the newest event: with fewer a model would not see its tool results."""
 
 
 class SlidingWindowEngine:
@@ -43,7 +41,7 @@ class SlidingWindowEngine:
         self._room = SessionRoom()
 
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
-        """Return what the window weighs; it is never over, for it slides."""
+        """Return the weight of the window; it is never over, for it slides."""
         limits = limits_of(given, request)
         tokens = sum(map(event_tokens, self._window(given, request)))
         window = given.card.context_window if given.card and limits else 0
@@ -58,7 +56,7 @@ class SlidingWindowEngine:
     ) -> NoOp:
         """Return why nothing would be done."""
         text = (
-            f"a sliding window condenses nothing: the model is sent the newest {_max_events(request)} events"
+            f"a sliding window condenses nothing: the model is sent the newest {max_events(request)} events"
         )
         return NoOp(f"{text}, and the stored conversation stays whole")
 
@@ -69,7 +67,7 @@ class SlidingWindowEngine:
     def view(self, given: EngineInput, request: CompactionRequest) -> View:
         """Return the newest events and the newest prompt, as many as the model's window holds.
 
-        What alone takes more than half of it is cut, visibly.
+        An event that alone takes more than half of it is cut, visibly.
         """
         window, limits = self._window(given, request), limits_of(given, request)
         room_tokens = limits.max_context_tokens if limits else 0
@@ -77,14 +75,15 @@ class SlidingWindowEngine:
             window = self._fitted(window, room_tokens)
         elif len(window) == len(self._room.events):
             return View(given.history, is_whole=True)
-        others = [event.index for event in window if not self._is_prompt(event)]
+        prompt = None if self._room.prompt is None else self._room.starts[self._room.prompt]
+        others = [event.index for event in window if event.index != prompt]
         first = min(others, default=len(given.history))
         return view_of(self._room, (), window, first)
 
     def _window(self, given: EngineInput, request: CompactionRequest) -> list[RoomEvent]:
         """Return the events in sight, the newest prompt last."""
         self._room.sync(given.history, given.participants)
-        n_events = _max_events(request)
+        n_events = max_events(request)
         recent = self._room.events[-n_events - 1 :]
         memory = SlidingWindowMemory(n_events)
         if self._room.prompt is None:
@@ -100,10 +99,6 @@ class SlidingWindowEngine:
         kept = others[tail_cut([event_tokens(event) for event in others], left) :]
         return [*fit_items([], kept, left)[1], newest]
 
-    def _is_prompt(self, event: RoomEvent) -> bool:
-        prompt = self._room.prompt
-        return prompt is not None and event.index == self._room.starts[prompt]
 
-
-def _max_events(request: CompactionRequest) -> int:
+def max_events(request: CompactionRequest) -> int:
     return int(setting(request.policy, "maxEvents", _MAX_EVENTS, least=_LEAST_EVENTS))

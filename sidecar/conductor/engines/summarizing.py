@@ -1,8 +1,8 @@
 """``summarizing``: the two tiers of the rooms at work in one session.
 
-Old long texts are truncated and the oldest events give way to notes, but only in what the model is sent: the
-stored conversation stays whole. The notes are kept as the compaction that made them. Each one goes on from
-the one before, and taking it back shows its events again.
+Old long texts are truncated and the oldest events give way to notes, but only in the view: the stored
+conversation stays whole. The notes are kept as the record of their compaction. Each record continues the one
+before, and undoing it shows its events again.
 """
 
 from __future__ import annotations
@@ -36,8 +36,6 @@ from sidecar.rooms.memory.plan import RetrievePlan
 from sidecar.rooms.memory.prompt import chunk_lines, prompt_budget, summariser_context
 from sidecar.rooms.memory.summaries import SUMMARY_OVERHEAD_TOKENS
 from sidecar.rooms.memory.summarizer import SummaryProgress, first_prompt, summarize_events
-
-__all__ = ["SummarizingEngine"]
 
 _NO_CARD: Final = NoOp("the model's context window is unknown")
 _NO_MODEL: Final = NoOp("no model is at hand to condense with")
@@ -171,7 +169,7 @@ def _find_pinned_prompt(scene: Scene, folded: Sequence[RoomEvent]) -> dict[str, 
 def _condensed(
     given: EngineInput, scene: Scene, reading: RetrievePlan, progress: SummaryProgress
 ) -> CompactionResult | NoOp:
-    """Return what the notes have made of the view; NoOp where that has not become smaller."""
+    """Return the result with the notes of *progress*; NoOp where the view is not smaller."""
     folded = reading.to_summarize[: progress.n_events]
     after, pinned = _after(scene, folded, progress.summary), _find_pinned_prompt(scene, folded)
     if after.tokens >= scene.tokens:
@@ -200,7 +198,7 @@ def _info(scene: Scene, after: Scene, n_folded: int, pinned: dict[str, int]) -> 
 
 
 def _prompt_of(given: EngineInput, scene: Scene, reading: RetrievePlan) -> str:
-    """Return what the model would be asked first."""
+    """Return the text of the first request to the model."""
     window = given.card.context_window if given.card is not None else None
     budget = prompt_budget(window, scene.limits.summary_max_tokens)
     notes, lines = first_prompt(reading, budget)

@@ -98,7 +98,7 @@ class WindowBudgetEngine(CommittingEngine):
         request: CompactionRequest,
         fresh: Mapping[str, FreshFile] | None = None,
     ) -> CompactionPlan | NoOp:
-        """Return what a compaction would do."""
+        """Return the plan of a compaction, without a model call."""
         budget_request = _budget_request(given, request)
         plan = plan_compaction(self._messages(given), budget_request)
         if plan.noop is not None:
