@@ -277,7 +277,10 @@ class PlanItem:
 
 @dataclass(frozen=True, slots=True)
 class SessionSnapshot:
-    """A session at one moment: a client shows this, then follows the events after ``seq``."""
+    """A session at one moment: a client shows this, then follows the events after ``seq``.
+
+    ``turn_id`` and ``compaction_id`` name the turn and the compaction that run now, None for none.
+    """
 
     sid: str
     cwd: str
@@ -292,6 +295,7 @@ class SessionSnapshot:
     created_at: int
     updated_at: int
     turn_id: str | None = None
+    compaction_id: str | None = None
     queue: tuple[QueueItem, ...] = ()
     parent: str | None = None
     archived: bool = False

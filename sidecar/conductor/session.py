@@ -151,6 +151,7 @@ class Session:
             created_at=info.created_at,
             updated_at=info.updated_at,
             turn_id=running.turn_id if running is not None else None,
+            compaction_id=self.compactor.running_id,
             queue=self.prompts.items(),
             parent=info.parent,
             archived=info.archived,

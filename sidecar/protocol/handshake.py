@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:60e3fcc39818329794159813c42711c9ed3d8b5d15a59bb8298a497a8f07c9b8"
+SCHEMA_HASH: Final = "sha256:969cca1fc49b43334fee4dbf16513ea6dd7203dec88660c7b344b2609629a5b1"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

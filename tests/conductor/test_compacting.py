@@ -421,3 +421,23 @@ async def test_a_restored_file_weighs_tokens_and_names_its_entry_and_so_does_the
     assert (node.kind, restored.in_window, restored.tokens > 0) == ("file", True, True)
     await session.undo(None, force=False, expect_head=None)
     assert session.files.in_context() == (read,)
+
+
+async def test_a_running_compaction_is_listed_with_the_size_of_its_gate_and_named_in_the_snapshot(
+    make_stage: Any,
+) -> None:
+    """A window that comes back can cancel a compaction that hangs."""
+    stage, session = await a_long_talk(make_stage, [Hang()])
+    tokens = (await session.preview(CompactionRequest())).gate.tokens
+    assert session.snapshot().compaction_id is None
+    started = session.compact(CompactionRequest())
+    while len(stage.model.calls) < 4:
+        await stage.settle()
+    running = session.compactor.compactions[-1]
+    assert (running.compaction_id, running.status) == (started.compaction_id, "in_progress")
+    assert running.pre_tokens == tokens > len(LONG) // 4
+    snapshot = session.snapshot()
+    assert (snapshot.compaction_id, snapshot.phase) == (started.compaction_id, "compacting")
+    assert session.cancel_compaction(snapshot.compaction_id or "")
+    assert (await started.outcome).status == "cancelled"
+    assert session.snapshot().compaction_id is None

@@ -11,7 +11,7 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.content import Content, prompt_text
 from sidecar.conductor.contract import QueueItem
 from sidecar.conductor.errors import ItemNotFound, NotSteerableError
-from sidecar.conductor.events import QueueChanged
+from sidecar.conductor.events import QueueChanged, UserMessage
 from sidecar.conductor.prompts import SteerResult
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import UserTurn
@@ -98,6 +98,52 @@ async def test_steering_enters_the_turn_it_was_meant_for(make_stage: Any) -> Non
     stage.model.gate("go").set()
     assert (await first.outcome).text == "two"
     assert asked(session) == ["1", "2"]
+
+
+def reported(session: Session) -> list[tuple[str, str | None]]:
+    """Return the prompts that clients were shown: their text and their node."""
+    events = (event.data for event in session.log.after(0, limit=10_000))
+    shown = [data for data in events if isinstance(data, UserMessage)]
+    return [(data.content[0]["text"], data.node_id) for data in shown]
+
+
+def stored(session: Session) -> list[tuple[str, str | None]]:
+    """Return the prompts of the conversation: their text and their node."""
+    prompts = (entry for entry in session.history.current if entry.kind == "user")
+    return [(prompt_text(entry.turn.blocks), entry.node_id) for entry in prompts]
+
+
+async def test_a_steered_prompt_is_reported_once_with_its_node_when_it_enters(make_stage: Any) -> None:
+    stage, session, first = await at_work(make_stage, [Say("two")])
+    session.prompts.steer(text("2"), first.turn_id)
+    assert [shown for shown, _ in reported(session)] == ["1"]
+    stage.model.gate("go").set()
+    await first.outcome
+    assert reported(session) == stored(session)
+    assert [shown for shown, _ in stored(session)] == ["1", "2"]
+
+
+async def test_a_steered_prompt_that_an_interrupt_keeps_is_reported_once_in_a_turn_of_its_own(
+    make_stage: Any,
+) -> None:
+    stage, session, first = await at_work(make_stage, [Say("two")])
+    session.prompts.steer(text("2"), first.turn_id)
+    session.prompts.interrupt(first.turn_id, "keep")
+    assert (await first.outcome).stop_reason == "cancelled"
+    await until(stage, lambda: not session.is_busy)
+    assert reported(session) == stored(session)
+    assert [shown for shown, _ in stored(session)] == ["1", "2"]
+
+
+@pytest.mark.parametrize("queue", ["drop", "return"])
+async def test_a_steered_prompt_that_never_entered_is_never_reported(make_stage: Any, queue: Any) -> None:
+    stage, session, first = await at_work(make_stage)
+    session.prompts.steer(text("2"), first.turn_id)
+    session.prompts.interrupt(first.turn_id, queue)
+    await first.outcome
+    await until(stage, lambda: not session.is_busy)
+    assert reported(session) == stored(session)
+    assert [shown for shown, _ in stored(session)] == ["1"]
 
 
 async def test_steering_without_a_turn_id_enters_the_running_turn(make_stage: Any) -> None:

@@ -782,7 +782,7 @@ export interface SessionRewindResult {
   seq: number;
 }
 
-/** A session at one moment: a client shows this, then follows the events after `seq`. */
+/** A session at one moment: a client shows this, then follows the events after `seq`. `turn_id` and `compaction_id` name the turn and the compaction that run now, None for none. */
 export interface SessionSnapshot {
   sid: string;
   cwd: string;
@@ -797,6 +797,7 @@ export interface SessionSnapshot {
   createdAt: number;
   updatedAt: number;
   turnId?: string;
+  compactionId?: string;
   queue: QueueItem[];
   parent?: string;
   archived: boolean;
