@@ -16,7 +16,7 @@ restored files 15 % each (and no more than their own limits). The steps:
 3. Fit the tail: blank stale results, cut giant bodies, cut the prompt last. If replies and calls alone exceed
    the room, everything but the newest prompt is folded.
 4. Where nothing can be folded but the tail is too large, its bodies are cut where they stand (``cut == 0``).
-5. Choose the files to restore, within the tokens that are left.
+5. Choose the files to restore, within the tokens that are left beside the planned digest.
 
 For example, ten turns of 3,000 tokens in a room of 20,000 with ``keep_recent=6000``: the cut keeps the last
 two turns, the digest is planned with 1,500 tokens, files with up to 3,000; projected: at most 10,500 tokens.
@@ -230,7 +230,9 @@ def _plan_folding(plan: BudgetPlan, request: BudgetRequest) -> BudgetPlan:
     opts = request.rehydrate
     candidates = select_candidates(plan.transcript, plan.cut, opts, request.resolve_path, blanked)
     taken = plan.tail.tokens + plan.digest_tokens
-    limits = [opts.token_budget, plan.tokens_before - 1 - taken]
+    left = plan.tokens_before - 1 - taken
+    # A model may write a longer digest than planned: the files leave it as much again, or half of the rest.
+    limits = [opts.token_budget, max(left - plan.digest_tokens, left // 2)]
     if room is not None:
         limits += [int(room * FILES_SHARE), room - taken]
     return replace(plan, candidates=candidates, files_tokens=max(0, min(limits)))

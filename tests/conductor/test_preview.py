@@ -68,23 +68,26 @@ def test_a_compaction_does_what_its_preview_says(name: str, model: str, talk: Ta
     asyncio.run(compact_at_every_limit(name, talk, SCRIPTS[model], Disk(sizes)))
 
 
-async def read_files(make_stage: Any, files: dict[str, int], summary: str, **options: Any) -> Session:
-    """Let a model read *files*, each of so many lines, in one turn each; then *summary* is its answer."""
-    script = [each for name in files for each in ([Call("read", {"path": name})], [Say("I see.")])]
-    stage = await make_stage([*script, [Say("Good.")], [Say(summary)]], tools=[READ], **options)
-    for name, n_lines in files.items():
+FILES = {"README.md": 400, "a.py": 60, "b.py": 40}
+
+
+async def read_files(make_stage: Any, summary: str) -> tuple[Any, Session]:
+    """Let a model read the files, each of so many lines, in one turn each; then *summary* is its answer."""
+    script = [each for name in FILES for each in ([Call("read", {"path": name})], [Say("I see.")])]
+    stage = await make_stage([*script, [Say("Good.")], [Say(summary)]], tools=[READ])
+    for name, n_lines in FILES.items():
         stage.workspace.put(stage.folder / name, "a line of the file that says a thing\n" * n_lines)
     session: Session = await stage.session()
-    for name in files:
+    for name in FILES:
         await stage.ask(session, f"read {name}")
     await stage.ask(session, "thanks")
-    return session
+    return stage, session
 
 
-@pytest.mark.parametrize("summary", ["x", "A very long digest, about everything there is. " * 200])
+@pytest.mark.parametrize("summary", ["x", "A very long digest, about everything there is. " * 250])
 async def test_the_files_of_a_preview_come_back(make_stage: Any, summary: str) -> None:
     """However long the digest is; the largest file, which was read first, once gave way to a long one."""
-    session = await read_files(make_stage, {"README.md": 400, "a.py": 60, "b.py": 40}, summary)
+    _, session = await read_files(make_stage, summary)
     plan = await session.preview(CompactionRequest())
     done: Compaction = await session.compact(CompactionRequest(plan_id=plan.plan_id)).outcome
     assert done.status == "completed"
@@ -96,3 +99,32 @@ async def test_the_files_of_a_preview_come_back(make_stage: Any, summary: str) -
     assert plan.projected is not None
     assert done.post_tokens is not None
     assert plan.projected.low <= done.post_tokens <= plan.projected.high
+
+
+async def test_a_preview_shows_files_as_they_are_now(make_stage: Any) -> None:
+    """A file that changed is stale as it is in the list of files; one that is gone cannot come back."""
+    stage, session = await read_files(make_stage, "x")
+    before = {file.uri: file for file in (await session.preview(CompactionRequest())).rehydrate}
+    stage.workspace.put(stage.folder / "a.py", "two = 2\n" * 200)
+    stage.workspace.put(stage.folder / "b.py", None)
+    plan = await session.preview(CompactionRequest())
+    stale = {file.uri: file.stale for file in session.files.in_context()}
+    changed = (stage.folder / "a.py").as_uri()
+    assert {file.uri: file.stale for file in plan.rehydrate} == {
+        uri: is_stale for uri, is_stale in stale.items() if not uri.endswith("b.py")
+    }
+    assert [file.uri for file in plan.rehydrate if file.stale] == [changed]
+    assert next(file.tokens for file in plan.rehydrate if file.stale) != before[changed].tokens
+    done: Compaction = await session.compact(CompactionRequest(plan_id=plan.plan_id)).outcome
+    assert done.rehydrated == tuple(file.uri for file in plan.rehydrate)
+
+
+async def test_the_words_of_a_preview_give_the_range_and_the_files(make_stage: Any) -> None:
+    stage, session = await read_files(make_stage, "x")
+    plan = await session.preview(CompactionRequest())
+    words = (await stage.ask(session, "/preview")).text
+    assert plan.projected is not None
+    low, high = plan.projected.low, plan.projected.high
+    assert f"The summary decides: at least {low:,}, at most {high:,} tokens." in words
+    for file in plan.rehydrate:
+        assert f"- {file.uri} would be restored: {file.tokens:,} tokens" in words

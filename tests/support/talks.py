@@ -141,7 +141,7 @@ class Follower:
             old = self.turns[: outcome.cut]
             self.take(outcome)
             if first == outcome.cut and not self.engine.commits_view:
-                assert prompts_in(old) & (prompts_in(before) - prompts_in(self.sent()))
+                assert prompts_in(old) - prompts_in(self.sent())
         return outcome
 
     def check(self, plan: CompactionPlan | NoOp, outcome: CompactionResult) -> None:

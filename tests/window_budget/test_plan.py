@@ -112,6 +112,17 @@ def test_a_plan_adds_up() -> None:
     assert plan.files_tokens == 450
 
 
+def test_files_leave_a_long_digest_its_room() -> None:
+    """As much again as it was planned with; of a little that is new they take no more than half."""
+    large = plan_compaction(transcript("u50 t3000 t1500 u20 a20"), options(None, force=True))
+    left = large.tokens_before - 1 - large.tail.tokens - large.digest_tokens
+    assert large.digest_tokens == 1500
+    assert large.files_tokens == left - large.digest_tokens
+    small = plan_compaction(transcript("u50 t900 u20 a20"), options(None, force=True))
+    left = small.tokens_before - 1 - small.tail.tokens - small.digest_tokens
+    assert small.files_tokens == left // 2
+
+
 def test_a_digest_may_be_as_large_as_the_one_it_carries_and_half_of_what_is_new() -> None:
     """So that it never erases what it carries, and always shrinks."""
     small = plan_compaction(transcript("u100 a100 u100"), options(None, force=True))
