@@ -93,7 +93,6 @@ MOST: dict[str, dict[str, int]] = {
     "riddle": {
         "sidecar/agentcore": 2,
         "sidecar/conductor": 69,
-        "sidecar/protocol": 8,
         "sidecar/rooms": 2,
         "sidecar/runtime": 57,
     },
@@ -115,7 +114,7 @@ MOST: dict[str, dict[str, int]] = {
         "sidecar/commands": 19,
         "sidecar/conductor": 73,
         "sidecar/llmgateway": 15,
-        "sidecar/protocol": 13,
+        "sidecar/protocol": 5,
         "sidecar/rooms": 25,
         "sidecar/runtime": 66,
         "sidecar/server": 4,

@@ -128,7 +128,7 @@ def _converter(*, is_open: bool = False) -> Converter:
     converter.register_structure_hook_factory(is_dataclass, make_reader)
     converter.register_unstructure_hook_factory(is_dataclass, make_writer)
     for scalar in _SCALARS:
-        converter.register_structure_hook(scalar, _read_strictly)
+        converter.register_structure_hook(scalar, read_strictly)
     converter.register_structure_hook_func(_is_choice, read_choice)
     converter.register_structure_hook_factory(is_tuple, make_tuple_reader)
     return converter
@@ -137,7 +137,7 @@ def _converter(*, is_open: bool = False) -> Converter:
 _SCALARS = {str: "a string", int: "an integer", bool: "true or false", float: "a number"}
 
 
-def _read_strictly(value: Any, kind: type[Any]) -> Any:
+def read_strictly(value: Any, kind: type[Any]) -> Any:
     """Return *value* unchanged. Raises TypeError where Python would convert it, as from 5 to "5"."""
     if kind is float and type(value) is int:
         return value

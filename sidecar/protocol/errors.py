@@ -108,7 +108,7 @@ class RequestCancelled(SidecarError):
 
 
 class RequestRefused(SidecarError):
-    """The connection is in no state for the request; *kind* is one of those that only the wire has."""
+    """The connection is in no state for the request; *kind* is a kind that only the wire has."""
 
     def __init__(self, kind: str, message: str, *, hint: str | None = None, retryable: bool = False) -> None:
         super().__init__(message, hint=hint)

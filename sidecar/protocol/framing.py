@@ -123,7 +123,12 @@ class HeaderDecoder:
         if self._body_bytes is None:
             return None
         if self._body_bytes > self._max_body_bytes:
-            return self._skip_body(self._body_bytes)
+            self._skipped = skipped = self._skipped or _Skipped()
+            skipped.add(self._lines.take(min(self._lines.waiting, self._body_bytes - skipped.size)))
+            if skipped.size < self._body_bytes:
+                return None
+            self._body_bytes = self._skipped = None
+            return skipped.frame()
         if self._lines.waiting < self._body_bytes:
             return None
         body = self._lines.take(self._body_bytes)
@@ -139,19 +144,19 @@ class HeaderDecoder:
             self._header_bytes += len(line) + 1
             if self._header_bytes > _MAX_HEADER_BYTES:
                 break
-            broken = self._read_line(line) if line.strip() else self._end_header()
-            if broken is not None or self._body_bytes is not None:
-                return broken
+            if line.strip():
+                if (broken := self._read_line(line)) is not None:
+                    return broken
+            elif self._declared is not None:
+                self._body_bytes, self._declared = self._declared, None
+                self._header_bytes, self._is_in_header = 0, False
+                return None
+            elif self._is_in_header:
+                return BrokenStream("parse", "the header has no Content-Length")
+            else:  # an empty line between two messages
+                self._header_bytes = 0
         if self._header_bytes + self._lines.waiting > _MAX_HEADER_BYTES:
             return BrokenStream("parse", f"the header is longer than {_MAX_HEADER_BYTES} bytes")
-        return None
-
-    def _end_header(self) -> BrokenStream | None:
-        """Accept an empty line: the end of a header, or nothing between two messages."""
-        if self._declared is None and self._is_in_header:
-            return BrokenStream("parse", "the header has no Content-Length")
-        self._body_bytes, self._declared = self._declared, None
-        self._header_bytes, self._is_in_header = 0, False
         return None
 
     def _read_line(self, line: bytes) -> BrokenStream | None:
@@ -170,14 +175,6 @@ class HeaderDecoder:
             return BrokenStream("parse", "the header has two different Content-Lengths")
         self._declared = length
         return None
-
-    def _skip_body(self, body_bytes: int) -> Oversized | None:
-        self._skipped = skipped = self._skipped or _Skipped()
-        skipped.add(self._lines.take(min(self._lines.waiting, body_bytes - skipped.size)))
-        if skipped.size < body_bytes:
-            return None
-        self._body_bytes = self._skipped = None
-        return skipped.frame()
 
 
 class LineDecoder:

@@ -84,7 +84,14 @@ def decode(body: bytes) -> Message:
     if value.get("jsonrpc") != VERSION:
         return _refuse(message_id, 'a message has "jsonrpc": "2.0"')
     if "method" not in value:
-        return _decode_response(value, message_id)
+        if "error" in value:
+            error = value["error"]
+            return Response(message_id, None, error if isinstance(error, dict) else {})
+        if "result" in value:
+            return Response(message_id, value["result"], None)
+        if message_id is not None:
+            return Response(message_id, None, None, is_bare=True)
+        return _refuse(None, "a message has a method, a result or an error")
     method = value["method"]
     if not isinstance(method, str):
         return _refuse(message_id, "a method is a string")
@@ -93,17 +100,6 @@ def decode(body: bytes) -> Message:
     if message_id is None:
         return _refuse(None, "an id is an integer or a string")
     return Request(message_id, method, value.get("params"))
-
-
-def _decode_response(value: dict[str, Any], message_id: Id | None) -> Message:
-    if "error" in value:
-        error = value["error"]
-        return Response(message_id, None, error if isinstance(error, dict) else {})
-    if "result" in value:
-        return Response(message_id, value["result"], None)
-    if message_id is not None:
-        return Response(message_id, None, None, is_bare=True)
-    return _refuse(None, "a message has a method, a result or an error")
 
 
 def _refuse(message_id: Id | None, message: str) -> Malformed:

@@ -46,7 +46,7 @@ def read_envelope(head: bytes, tail: bytes) -> Envelope:
     >>> read_envelope(b'{"result":["aaa', b'aaa"],"id":"q"}')
     Envelope(id='q', is_response=True)
     """
-    members = dict(_members(head))
+    members = dict(scan_members(head))
     token = members.get(b'"id"')
     if not token and (found := _LAST_MEMBERS.search(tail)):
         token = found[1]
@@ -58,7 +58,7 @@ def read_envelope(head: bytes, tail: bytes) -> Envelope:
     return Envelope(found_id if type(found_id) in (int, str) else None, is_response)
 
 
-def _members(head: bytes) -> Iterator[tuple[bytes, bytes]]:
+def scan_members(head: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yield the top-level keys in *head*, first with an empty value and then with the value's first token."""
     depth, key, previous, at = 0, b"", b"", 0
     # A token that touches the end of the head may go on behind it, and is left out.

@@ -94,7 +94,7 @@ def schema_document(shapes: Mapping[str, Shape]) -> dict[str, Any]:
         },
         "events": {kind: _ref(payload.__name__) for kind, payload in EVENTS.items()},
         "errors": {row.kind: asdict(row) for row in ERROR_KINDS.values()},
-        "$defs": {name: _object(shapes[name]) for name in sorted(shapes)},
+        "$defs": {name: object_schema(shapes[name]) for name in sorted(shapes)},
     }
 
 
@@ -126,7 +126,9 @@ def _methods(rows: Iterable[Method]) -> dict[str, Any]:
     }
 
 
-def _object(shape: Shape) -> dict[str, Any]:
+def object_schema(shape: Shape) -> dict[str, Any]:
+    """Return *shape* as a JSON Schema; a member that is not required shows its default, if it has one."""
+
     def member(each: Property) -> dict[str, Any]:
         return _type(each.type) | ({} if each.default is None else {"default": each.default})
 

@@ -89,7 +89,7 @@ def shapes_of(kinds: Iterable[type[Any]], *, are_sent_by_us: bool) -> dict[str, 
         kind = waiting.pop(0)
         if kind.__name__ not in found:
             hints = get_type_hints(kind)
-            members = (_property(field, hints[field.name], are_sent_by_us) for field in fields(kind))
+            members = (property_of(field, hints[field.name], are_sent_by_us) for field in fields(kind))
             doc = re.sub(r"\s+", " ", (kind.__doc__ or "").strip())
             doc = re.sub(r"\*(\w+)\*", lambda name: f"`{to_camel(name[1])}`", doc).replace("``", "`")
             found[kind.__name__] = Shape(kind.__name__, doc, tuple(members))
@@ -127,7 +127,8 @@ _SCALARS: dict[Any, str] = {
 }
 
 
-def _property(field: Field[Any], hint: Any, are_sent_by_us: bool) -> Property:
+def property_of(field: Field[Any], hint: Any, are_sent_by_us: bool) -> Property:
+    """Return *field* of type *hint* as a member; in a message of ours only a null may be left out."""
     has_default = field.default is not MISSING
     kind = type_of(hint)
     if has_default and field.default is None and isinstance(kind, AnyOf):  # it is left out when it is null

@@ -16,7 +16,28 @@ _SCALARS = {"integer": "number", "any": "unknown"}
 
 def typescript(shapes: Mapping[str, Shape]) -> str:
     """Return the declarations of *shapes*, and the maps from the names of messages to them."""
-    return "\n".join(_declarations(shapes)) + "\n"
+    lines = [
+        f"// The sidecar protocol, number {PROTOCOL}. Written by `sidecar schema --format ts`.",
+        "// A choice of words may grow: treat a word that you do not know as one that needs no action.",
+    ]
+    for name in sorted(shapes):
+        members = {
+            f"{each.name}{'' if each.is_required else '?'}": ts_type(each.type)
+            for each in shapes[name].properties
+        }
+        lines += _interface(name, shapes[name].doc, members)
+    notices = {json.dumps(row.name): row.params.__name__ for row in NOTIFICATIONS.values()}
+    kinds = {json.dumps(kind): payload.__name__ for kind, payload in EVENTS.items()}
+    lines += [
+        *_interface("Methods", "The requests of a client.", _requests(METHODS)),
+        *_interface("ClientRequests", "The requests of the daemon.", _requests(CLIENT_REQUESTS)),
+        *_interface("Notifications", "The params of the daemon's notifications, by method.", notices),
+        *_interface("EventData", "The data of an event, by its kind.", kinds),
+        "",
+        "/** The kinds of errors, in `error.data.kind`. */",
+        f"export type ErrorKind = {' | '.join(map(json.dumps, ERROR_KINDS))};",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def ts_type(kind: Type) -> str:
@@ -41,26 +62,6 @@ def ts_type(kind: Type) -> str:
             return " | ".join(map(ts_type, arms))
         case _:
             assert_never(kind)
-
-
-def _declarations(shapes: Mapping[str, Shape]) -> Iterator[str]:
-    yield f"// The sidecar protocol, number {PROTOCOL}. Written by `sidecar schema --format ts`."
-    yield "// A choice of words may grow: treat a word that you do not know as one that needs no action."
-    for name in sorted(shapes):
-        members = {
-            f"{each.name}{'' if each.is_required else '?'}": ts_type(each.type)
-            for each in shapes[name].properties
-        }
-        yield from _interface(name, shapes[name].doc, members)
-    yield from _interface("Methods", "The requests of a client.", _requests(METHODS))
-    yield from _interface("ClientRequests", "The requests of the daemon.", _requests(CLIENT_REQUESTS))
-    notices = {json.dumps(row.name): row.params.__name__ for row in NOTIFICATIONS.values()}
-    yield from _interface("Notifications", "The params of the daemon's notifications, by method.", notices)
-    kinds = {json.dumps(kind): payload.__name__ for kind, payload in EVENTS.items()}
-    yield from _interface("EventData", "The data of an event, by its kind.", kinds)
-    yield ""
-    yield "/** The kinds of errors, in `error.data.kind`. */"
-    yield f"export type ErrorKind = {' | '.join(map(json.dumps, ERROR_KINDS))};"
 
 
 def _requests(rows: Mapping[str, Method]) -> dict[str, str]:

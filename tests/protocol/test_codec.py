@@ -9,7 +9,7 @@ import pytest
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.contract import ContextUsage
 from sidecar.conductor.events import Event, Faulted, FileStale, TextDelta, ToolStarted
-from sidecar.protocol.codec import event_to_wire, from_wire, result_from_wire, to_wire
+from sidecar.protocol.codec import event_to_wire, from_wire, read_strictly, result_from_wire, to_wire
 from sidecar.protocol.messages import (
     CompactStartParams,
     Empty,
@@ -146,3 +146,10 @@ def test_words_of_a_newer_daemon_are_kept_in_answers() -> None:
     assert str(usage.source) == "oracle"
     with pytest.raises(InvalidInput):
         result_from_wire(ContextUsage, to_wire(USAGE) | {"used": "many"})
+
+
+def test_a_scalar_is_never_converted() -> None:
+    assert read_strictly(5, float) == 5
+    for value, kind in ((True, int), ("5", int), (5, str), (True, float), (1, bool)):
+        with pytest.raises(TypeError, match="expected"):
+            read_strictly(value, kind)

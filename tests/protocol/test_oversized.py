@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.protocol.oversized import HEAD_BYTES, TAIL_BYTES, Envelope, read_envelope
+from sidecar.protocol.oversized import HEAD_BYTES, TAIL_BYTES, Envelope, read_envelope, scan_members
 
 FILLER = "a" * 2 * HEAD_BYTES
 
@@ -76,3 +76,8 @@ def test_read_enveloped_id_is_the_real_one_or_none(message_id: int | str, params
 @given(st.binary(max_size=200), st.binary(max_size=200))
 def test_garbage_never_raises(head: bytes, tail: bytes) -> None:
     read_envelope(head, tail)
+
+
+def test_a_scan_yields_a_key_before_its_value_and_leaves_out_a_token_at_the_end() -> None:
+    found = list(scan_members(b'{"id": 7, "result": ["aaa", {"method": 1}], "err'))
+    assert found == [(b'"id"', b""), (b'"id"', b"7"), (b'"result"', b""), (b'"result"', b"[")]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import inspect
 import json
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import get_type_hints
 
 import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
@@ -18,12 +20,14 @@ from sidecar.protocol.handshake import METHOD_NAMES, SCHEMA_HASH
 from sidecar.protocol.methods import CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
 from sidecar.protocol.schema import (
     FILE_NAMES,
+    object_schema,
     protocol_shapes,
     schema_document,
     schema_hash,
     schema_text,
     without_prose,
 )
+from sidecar.protocol.schema_model import Property, Scalar, Shape, property_of
 
 REFERENCE = Path(inspect.getfile(sidecar.protocol)).parent / "REFERENCE.md"
 STAYS_INSIDE = {"bufferOutOfSync", "notPermitted", "toolServerFailed", "clientGone", "clientRefused"}
@@ -139,3 +143,30 @@ def test_the_command_prints_one_form_and_writes_all(
     (tmp_path / "file").write_text("")
     assert main(["schema", "--out", str(tmp_path / "file")]) == 1
     assert "File exists" in capsys.readouterr().err
+
+
+@dataclass
+class _Members:
+    wanted: int
+    word: str = "auto"
+    nothing: str | None = None
+
+
+@pytest.mark.parametrize(
+    ("are_sent_by_us", "required"), [(True, [True, True, False]), (False, [True, False, False])]
+)
+def test_a_message_of_ours_has_every_member_but_a_null(are_sent_by_us: bool, required: list[bool]) -> None:
+    hints = get_type_hints(_Members)
+    found = [property_of(field, hints[field.name], are_sent_by_us) for field in fields(_Members)]
+    assert [each.is_required for each in found] == required
+    assert found[2] == Property("nothing", Scalar("string"), is_required=False)
+
+
+def test_a_schema_of_an_object_shows_the_default_of_an_absent_member() -> None:
+    members = (Property("n", Scalar("integer"), True), Property("to", Scalar("string"), False, "me"))
+    assert object_schema(Shape("Sent", "A thing.", members)) == {
+        "type": "object",
+        "description": "A thing.",
+        "properties": {"n": {"type": "integer"}, "to": {"type": "string", "default": "me"}},
+        "required": ["n"],
+    }

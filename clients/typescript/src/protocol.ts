@@ -81,7 +81,7 @@ export interface CompactListResult {
   compactions: Compaction[];
 }
 
-/** The compaction to plan. `mode` `auto` plans one only above the threshold, `force` always. `engine` and `policy` replace those of the session for this plan; `instructions` go to the summarizer. */
+/** The compaction to plan. `mode` `auto` plans one only above the threshold, `force` always. `engine` and `policy` replace the session's own for this plan; `instructions` go to the summarizer. */
 export interface CompactPreviewParams {
   sid: string;
   engine?: string;
@@ -346,7 +346,7 @@ export interface FsWatchParams {
   globs: string[];
 }
 
-/** The watch, which sends `sidecar/fs/changed` until the session is closed. `backend` is one of those of `sidecar/status`. */
+/** The watch, which sends `sidecar/fs/changed` until the session is closed. `backend` is `client`, `watchfiles` or `none`, as in `sidecar/status`. */
 export interface FsWatchResult {
   watchId: string;
   backend: string;
@@ -429,7 +429,7 @@ export interface LogTailResult {
   next: number;
 }
 
-/** A server of the Model Context Protocol; its tools stand beside those of the daemon. A server of type `stdio` is started as a process and needs `command`: an absolute path, or a program in the daemon's path. The other types need `url`; `sse` is the older transport over HTTP. */
+/** A server of the Model Context Protocol; its tools stand beside the daemon's own. A server of type `stdio` is started as a process and needs `command`: an absolute path, or a program in the daemon's path. The other types need `url`; `sse` is the older transport over HTTP. */
 export interface McpServerConfig {
   name: string;
   type?: "stdio" | "http" | "sse";
@@ -656,7 +656,7 @@ export interface SchemaParams {
   format?: "jsonschema" | "ts" | "markdown";
 }
 
-/** The description; `hash` is the `schemaHash` of the handshake, whatever the form. */
+/** The description; `hash` is the `schemaHash` of the handshake, the same for every form. */
 export interface SchemaResult {
   text: string;
   hash: string;
@@ -692,7 +692,7 @@ export interface SessionForkParams {
   mcpServers?: McpServerConfig[];
 }
 
-/** The sessions to list: those of a folder, and those with `query` in the title. `archived` includes archived sessions; `cursor` asks for the next page. */
+/** The sessions to list: of folder `cwd`, and with `query` in the title; each is optional. `archived` includes archived sessions; `cursor` asks for the next page. */
 export interface SessionListParams {
   cwd?: string;
   query?: string;
@@ -856,7 +856,7 @@ export interface SidParams {
   sid: string;
 }
 
-/** The state of the daemon; `queues` and `rssBytes` are those of this moment. */
+/** The state of the daemon; `queues` and `rssBytes` are measured at this moment. */
 export interface StatusResult {
   pid: number;
   version: string;

@@ -14,7 +14,7 @@ from sidecar.protocol.messages.session import NodeView
 class CompactPreviewParams:
     """The compaction to plan. *mode* ``auto`` plans one only above the threshold, ``force`` always.
 
-    *engine* and *policy* replace those of the session for this plan; *instructions* go to the summarizer.
+    *engine* and *policy* replace the session's own for this plan; *instructions* go to the summarizer.
     """
 
     sid: str

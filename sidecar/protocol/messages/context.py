@@ -88,7 +88,7 @@ class FsWatchParams:
 class FsWatchResult:
     """The watch, which sends ``sidecar/fs/changed`` until the session is closed.
 
-    *backend* is one of those of ``sidecar/status``.
+    *backend* is ``client``, ``watchfiles`` or ``none``, as in ``sidecar/status``.
     """
 
     watch_id: str

@@ -52,7 +52,7 @@ class ChildInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusResult:
-    """The state of the daemon; *queues* and *rss_bytes* are those of this moment."""
+    """The state of the daemon; *queues* and *rss_bytes* are measured at this moment."""
 
     pid: int
     version: str
@@ -75,7 +75,7 @@ class SchemaParams:
 
 @dataclass(frozen=True, slots=True)
 class SchemaResult:
-    """The description; *hash* is the ``schemaHash`` of the handshake, whatever the form."""
+    """The description; *hash* is the ``schemaHash`` of the handshake, the same for every form."""
 
     text: str
     hash: str

@@ -1,4 +1,4 @@
-"""Messages of ``sidecar/session/*``, and those that many methods share."""
+"""Messages of ``sidecar/session/*``, and messages that many methods share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class NamedValue:
 
 @dataclass(frozen=True, slots=True)
 class McpServerConfig:
-    """A server of the Model Context Protocol; its tools stand beside those of the daemon.
+    """A server of the Model Context Protocol; its tools stand beside the daemon's own.
 
     A server of type ``stdio`` is started as a process and needs *command*: an absolute path, or a program in
     the daemon's path. The other types need *url*; ``sse`` is the older transport over HTTP.
@@ -122,7 +122,7 @@ class SessionLoadResult:
 
 @dataclass(frozen=True, slots=True)
 class SessionListParams:
-    """The sessions to list: those of a folder, and those with *query* in the title.
+    """The sessions to list: of folder *cwd*, and with *query* in the title; each is optional.
 
     *archived* includes archived sessions; *cursor* asks for the next page.
     """
