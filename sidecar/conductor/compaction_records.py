@@ -77,11 +77,11 @@ def complete(
         after_head=head,
         undoable=begun.before_head is not None,
         duration_ms=duration_ms,
-        info={"durationMs": duration_ms, **_info(given, result), **(result.info or {})},
+        info={"durationMs": duration_ms, **figures_of(given, result), **(result.info or {})},
     )
 
 
-def _info(given: EngineInput, result: CompactionResult) -> dict[str, Any]:
+def figures_of(given: EngineInput, result: CompactionResult) -> dict[str, Any]:
     """Return the figures that are recorded for every engine; counts are entries."""
     first, cut, n_entries = given.standing.cut if given.standing else 0, result.cut, len(given.history)
     folded = given.history[first:cut]

@@ -28,13 +28,14 @@ def content_to_prompt(content: Sequence[Mapping[str, Any]]) -> tuple[Block, ...]
         raise InvalidInput(
             "the prompt is empty", hint='give at least one block, such as {"type": "text", ...}'
         )
-    blocks = tuple(_block(item, index) for index, item in enumerate(content))
+    blocks = tuple(to_block(item, index) for index, item in enumerate(content))
     if not any(isinstance(block, ImageBlock) or prompt_text((block,)).strip() for block in blocks):
         raise InvalidInput("the prompt has no text", hint="write something in a text block")
     return blocks
 
 
-def _block(item: Mapping[str, Any], index: int) -> Block:
+def to_block(item: Mapping[str, Any], index: int) -> Block:
+    """Return the content block *item*, at *index* of a prompt, as a block. Raises InvalidInput."""
     match item.get("type"):
         case "text":
             return TextBlock(_string(item, "text", index))
@@ -84,10 +85,11 @@ def prompt_title(blocks: Sequence[Block]) -> str:
 
 def turn_content(turn: Turn) -> tuple[Mapping[str, Any], ...]:
     """Return *turn* as content blocks; tool calls are left out, for they have events of their own."""
-    return tuple(item for block in turn.blocks if (item := _item(block)) is not None)
+    return tuple(item for block in turn.blocks if (item := to_item(block)) is not None)
 
 
-def _item(block: Block) -> Mapping[str, Any] | None:
+def to_item(block: Block) -> Mapping[str, Any] | None:
+    """Return *block* as a content block, None for one that clients do not show."""
     match block:
         case TextBlock(text=text):
             return {"type": "text", "text": text}

@@ -133,9 +133,9 @@ class EventLog:
 
     def _sweep(self) -> None:
         sizes = dict(zip(self._seqs, self._sizes, strict=True))
-        kept = _without_old_deltas(self._events, self._last)
+        kept = without_old_deltas(self._events, self._last)
         protected = self._running_from if self._running is not None else self._last + 1
-        within = _first_within([sizes[event.seq] for event in kept], _KEEP_CHARS)
+        within = first_within([sizes[event.seq] for event in kept], _KEEP_CHARS)
         oldest = max(0, len(kept) - KEEP_EVENTS, within)
         kept = [event for event in kept[:oldest] if event.seq >= protected] + kept[oldest:]
         self._events = kept
@@ -146,7 +146,7 @@ class EventLog:
         self._sweep_at = len(kept) + max(_FRESH, len(kept) // _SWEEP_SHARE)
 
 
-def _first_within(sizes: Sequence[int], most: int) -> int:
+def first_within(sizes: Sequence[int], most: int) -> int:
     """Return the first index from which *sizes* add up to at most *most*, at the latest the last index."""
     surplus = sum(sizes) - most
     for index, size in enumerate(sizes):
@@ -156,7 +156,7 @@ def _first_within(sizes: Sequence[int], most: int) -> int:
     return max(0, len(sizes) - 1)
 
 
-def _without_old_deltas(events: Sequence[Event], last: int) -> list[Event]:
+def without_old_deltas(events: Sequence[Event], last: int) -> list[Event]:
     """Return *events* without the deltas that a later event supersedes or that are too old."""
     fresh, too_old = last - _FRESH, last - _KEEP_DELTAS
     superseded: set[str] = set()

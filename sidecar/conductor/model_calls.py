@@ -83,26 +83,23 @@ def with_idle_timeout(channel: Channel, timeout_s: float) -> Channel:
     When *timeout_s* seconds pass without an emission, the call is closed and the channel raises a
     GatewayError. The length of the whole call is not limited.
     """
-    return channel_of(lambda: _with_idle_timeout(channel, timeout_s))
 
+    async def watched() -> AsyncGenerator[Emission, None]:
+        async with emissions_of(channel) as emissions:
+            while True:
+                try:
+                    async with asyncio.timeout(timeout_s) as limit:
+                        emission = await anext(emissions)
+                except StopAsyncIteration:
+                    return
+                except TimeoutError as error:
+                    if not limit.expired():  # raised by the call itself
+                        raise
+                    text = f"the model sent nothing for {timeout_s:g} s; try again, or choose another model"
+                    raise gateway_error("transport", text, cause=error) from None
+                yield emission
 
-async def _with_idle_timeout(channel: Channel, timeout_s: float) -> AsyncGenerator[Emission, None]:
-    async with emissions_of(channel) as emissions:
-        while True:
-            try:
-                async with asyncio.timeout(timeout_s) as limit:
-                    emission = await anext(emissions)
-            except StopAsyncIteration:
-                return
-            except TimeoutError as error:
-                if not limit.expired():  # raised by the call itself
-                    raise
-                raise gateway_error(
-                    "transport",
-                    f"the model sent nothing for {timeout_s:g} s; try again, or choose another model",
-                    cause=error,
-                ) from None
-            yield emission
+    return channel_of(watched)
 
 
 class RequestHead:

@@ -51,7 +51,8 @@ class PermissionBroker:
 
     async def ask(self, ask: PermissionQuestion, turn_id: str | None) -> bool:
         """Return whether the user allows *ask*; the first answer decides."""
-        if self._is_allowed(ask.scope):
+        is_edit = self.mode == "allowEdits" and ask.scope == EDIT_SCOPE
+        if self.mode == "allowAll" or is_edit or ask.scope in self._always:
             return True
         clients = tuple(self.host.controllers(self.sid))
         if not clients:
@@ -78,11 +79,6 @@ class PermissionBroker:
         if option == "allow_always":
             self._always.add(ask.scope)
         return option in _ALLOWING
-
-    def _is_allowed(self, scope: str) -> bool:
-        if self.mode == "allowAll" or scope in self._always:
-            return True
-        return self.mode == "allowEdits" and scope == EDIT_SCOPE
 
     async def _first_answer(
         self, clients: Sequence[ClientPort], request: PermissionRequest

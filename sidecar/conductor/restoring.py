@@ -52,7 +52,7 @@ async def restore(reads: Sequence[tuple[str, FileRead]], look: FreshFiles, budge
     """
     fresh = await look([path for path, _ in reads])
     found = [
-        (part, fresh_text(part, fresh[part.path])) for path, read in reads for part in _parts(path, read)
+        (part, fresh_text(part, fresh[part.path])) for path, read in reads for part in ranges_of(path, read)
     ]
     restored = restore_files(found, budget_tokens, max_messages=len(found))
     return Restoration(
@@ -87,7 +87,8 @@ def fresh_text(file: FileRange, fresh: FreshFile) -> FreshText | GoneFile:
     return FreshText(text, fresh.read.hash, fresh.read.source)
 
 
-def _parts(path: str, read: FileRead) -> Iterator[FileRange]:
+def ranges_of(path: str, read: FileRead) -> Iterator[FileRange]:
+    """Yield the ranges of *path* that *read* showed, the whole file where it has none."""
     if not read.ranges:
         yield FileRange(path)
     for first, count in read.ranges:

@@ -156,7 +156,7 @@ class SessionRoom:
 
     def _add(self, entry: Entry) -> None:
         unit: tuple[Entry, ...] = (entry,)
-        if self.events and _joins(entry.turn, turns_of(self.events[-1])):
+        if self.events and joins(entry.turn, turns_of(self.events[-1])):
             unit = (*_entries_of(self.events.pop()), entry)
             self.before.pop()
         else:
@@ -190,7 +190,7 @@ def _entries_of(event: RoomEvent) -> tuple[Entry, ...]:
     return entries
 
 
-def _joins(turn: Turn, unit: Sequence[Turn]) -> bool:
+def joins(turn: Turn, unit: Sequence[Turn]) -> bool:
     """Whether *turn* belongs to the event of *unit*: it holds results, or more of an unfinished answer."""
     if not isinstance(unit[0], AssistantTurn) or isinstance(turn, UserTurn):
         return False
@@ -257,7 +257,7 @@ def shorten_turns(
     >>> [block.text for block in short[0].blocks]
     ['xxxxxxxxxxxxxxxxxxxxxxxx\\n[... truncated from 90 chars ...]', 'short']
     """
-    sizes = [len(text) for turn in turns for block in turn.blocks for text in _texts(block)]
+    sizes = [len(text) for turn in turns for block in turn.blocks for text in cuttable_texts(block)]
     shorter, budget = tuple(turns), sum(sizes)
     for _ in range(_CUT_ATTEMPTS):
         excess = weigh(shorter) - max_tokens
@@ -266,12 +266,13 @@ def shorten_turns(
         budget -= excess * CHARS_PER_TOKEN
         cap = level_cap(sizes, max(0, budget))
         shorter = tuple(
-            replace(turn, blocks=tuple(_cut_block(block, cap) for block in turn.blocks)) for turn in turns
+            replace(turn, blocks=tuple(cut_block(block, cap) for block in turn.blocks)) for turn in turns
         )
     return shorter
 
 
-def _texts(block: Block) -> Iterator[str]:
+def cuttable_texts(block: Block) -> Iterator[str]:
+    """Yield the texts of *block* that :func:`cut_block` may cut."""
     match block:
         case TextBlock(text=text) | ThinkingBlock(text=text, signature=None):
             yield text
@@ -281,7 +282,8 @@ def _texts(block: Block) -> Iterator[str]:
             yield from (value for value in arguments.values() if isinstance(value, str))
 
 
-def _cut_block(block: Block, cap: int) -> Block:
+def cut_block(block: Block, cap: int) -> Block:
+    """Return *block* with each of its texts cut to *cap* characters."""
     match block:
         case TextBlock(text=text) | ThinkingBlock(text=text, signature=None):
             return replace(block, text=_cut_text(text, cap))

@@ -272,7 +272,23 @@ class Session:
 
     async def _run(self, job: Job) -> None:
         try:
-            await self._carry_out(job)
+            match job:
+                case PromptJob():
+                    self.prompts.on_begin()
+                    try:
+                        await self._runner.run(job)
+                    finally:
+                        self.prompts.on_end()
+                case CompactJob():
+                    done = await self.changes.compact(job.compaction_id, job.request)
+                    job.outcome.set_result(done)
+                case ChangeJob():
+                    try:
+                        self._meta.check_head(job.expect_head)
+                        job.outcome.set_result(await job.change())
+                    except Exception as error:
+                        # The caller gets the error; the queue goes on.
+                        job.outcome.set_exception(error)
         except Exception as error:
             # The caller gets the error first, so that it never waits for ever.
             if isinstance(job, PromptJob):
@@ -280,28 +296,6 @@ class Session:
             if not job.outcome.done():
                 job.outcome.set_exception(error)
             raise
-
-    async def _carry_out(self, job: Job) -> None:
-        match job:
-            case PromptJob():
-                self.prompts.on_begin()
-                try:
-                    await self._runner.run(job)
-                finally:
-                    self.prompts.on_end()
-            case CompactJob():
-                done = await self.changes.compact(job.compaction_id, job.request)
-                job.outcome.set_result(done)
-            case ChangeJob():
-                await self._run_change(job)
-
-    async def _run_change(self, job: ChangeJob) -> None:
-        try:
-            self._meta.check_head(job.expect_head)
-            job.outcome.set_result(await job.change())
-        except Exception as error:
-            # The caller gets the error; the queue goes on.
-            job.outcome.set_exception(error)
 
     def _settle_unrun(self, job: Job) -> None:
         """End a job that never ran."""

@@ -161,15 +161,11 @@ async def _within(
     except TimeoutError:
         return ModelDigest(failure="deadline")
     except asyncio.CancelledError:
-        if not token.cancelled or _is_cancelling():
+        # The running task itself may have been asked to end, and not only the model call it waits for.
+        running = asyncio.current_task()
+        if not token.cancelled or (running is not None and running.cancelling() > 0):
             raise
         return ModelDigest(failure="cancelled")
     finally:
         unsubscribe()
         token.cancel("the compaction is over")
-
-
-def _is_cancelling() -> bool:
-    """Whether the running task itself was asked to end, as opposed to the model call it waits for."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

@@ -159,7 +159,7 @@ class TurnRunner:
             self._notices.emit_pending()
             self._events.set_phase("invoking")
             if job.command is None:
-                answer = _as_answer(await self._answer_prompt(job))
+                answer = answer_of(await self._answer_prompt(job))
             else:
                 resolve(job.entered, None)
                 self._events.emit(UserMessage(None, job.content, job.author))
@@ -266,7 +266,7 @@ def _internal_error(where: str, error: Exception) -> _Answer:
     return _Answer("cancelled", fault=TurnFault("invalidState", text))
 
 
-def _as_answer(snapshot: RunSnapshot | None) -> _Answer:
+def answer_of(snapshot: RunSnapshot | None) -> _Answer:
     """Return the end of a run as the result of its turn; a run that was stopped on request did not fail."""
     error = snapshot.error if snapshot is not None else None
     if snapshot is None:

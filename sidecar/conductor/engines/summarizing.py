@@ -95,7 +95,7 @@ class SummarizingEngine:
             projected_tokens=min(scene.tokens - 1, least.tokens + notes) + given.overhead_tokens,
             low_tokens=least.tokens + given.overhead_tokens,
             high_tokens=scene.tokens - 1 + given.overhead_tokens,
-            prompt=_prompt_of(given, scene, reading),
+            prompt=first_request_text(given, scene, reading),
         )
 
     async def compact(
@@ -115,7 +115,7 @@ class SummarizingEngine:
         deps.cancel.raise_if_cancelled()
         if not progress.n_events:
             raise SummaryFailedError("the model gave no usable summary")
-        return _condensed(given, scene, reading, progress)
+        return to_result(given, scene, reading, progress)
 
     def view(self, given: EngineInput, request: CompactionRequest) -> View:
         """Return the notes, the newest prompt, and the events that nothing covers, the old ones truncated."""
@@ -166,7 +166,7 @@ def _find_pinned_prompt(scene: Scene, folded: Sequence[RoomEvent]) -> dict[str, 
     return {PINNED: prompt.index} if prompt is not None and is_before else {}
 
 
-def _condensed(
+def to_result(
     given: EngineInput, scene: Scene, reading: RetrievePlan, progress: SummaryProgress
 ) -> CompactionResult | NoOp:
     """Return the result with the notes of *progress*; NoOp where the view is not smaller."""
@@ -182,11 +182,11 @@ def _condensed(
         post_tokens=after.tokens + given.overhead_tokens,
         summary=progress.summary,
         summary_source="model",
-        info=_info(scene, after, len(folded), pinned),
+        info=figures_of(scene, after, len(folded), pinned),
     )
 
 
-def _info(scene: Scene, after: Scene, n_folded: int, pinned: dict[str, int]) -> dict[str, Any]:
+def figures_of(scene: Scene, after: Scene, n_folded: int, pinned: dict[str, int]) -> dict[str, Any]:
     return {
         "eventsSummarised": n_folded,
         "eventsKept": len(after.room.events) - after.first + len(pinned),
@@ -197,7 +197,7 @@ def _info(scene: Scene, after: Scene, n_folded: int, pinned: dict[str, int]) -> 
     }
 
 
-def _prompt_of(given: EngineInput, scene: Scene, reading: RetrievePlan) -> str:
+def first_request_text(given: EngineInput, scene: Scene, reading: RetrievePlan) -> str:
     """Return the text of the first request to the model."""
     window = given.card.context_window if given.card is not None else None
     budget = prompt_budget(window, scene.limits.summary_max_tokens)
