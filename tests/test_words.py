@@ -121,7 +121,7 @@ MOST: dict[str, dict[str, int]] = {
         "sidecar/service": 5,
         "sidecar/transport": 9,
         "sidecar/window_budget": 13,
-        "sidecar/workspace": 22,
+        "sidecar/workspace": 11,
     },
 }
 """The most breaches of each rule in each room."""

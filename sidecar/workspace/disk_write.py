@@ -60,8 +60,14 @@ def write_text(path: Path, text: str, expected_hash: str | None, limit_bytes: in
         _replace(
             path, raw, before, lambda: _refuse_changed(path, _file_state(path, limit_bytes), expected_hash)
         )
+    except UnicodeError as error:
+        message = f"cannot write {path}: the text holds half a character (a lone surrogate)"
+        raise FileAccessError("unwritable", message, hint="send the whole character") from error
     except (OSError, ValueError) as error:
-        raise _problem(path, error) from error
+        message = f"cannot write {path}: {error.strerror if isinstance(error, OSError) else error}"
+        if isinstance(error, OSError) and error.errno in _NO_SPACE:
+            raise FileAccessError("diskFull", message, hint="free space, then try again") from error
+        raise FileAccessError("unwritable", message, hint="choose a path that can be written") from error
     return DiskText(body, text_hash(body), len(raw), codec)
 
 
@@ -92,7 +98,16 @@ def _refuse_changed(path: Path, now: _FileState, expected_hash: str | None) -> N
 def _replace(path: Path, raw: bytes, before: _FileState, refuse_changed: Callable[[], None]) -> None:
     temporary = path.parent / f".sidecar-{uuid.uuid4().hex}.tmp"
     try:
-        _write_synced(temporary, raw, before.status)
+        with open(os.open(temporary, _CREATE_FLAGS, 0o666), "wb") as file:
+            file.write(raw)
+            file.flush()
+            os.fsync(file.fileno())
+        if before.status is not None:
+            # Keeping the owner takes privileges that most daemons lack, and need not have.
+            with contextlib.suppress(PermissionError):
+                if hasattr(os, "chown"):
+                    os.chown(temporary, before.status.st_uid, before.status.st_gid)
+            os.chmod(temporary, stat.S_IMODE(before.status.st_mode))
         refuse_changed()
         if before.status is None:
             _move_to_free_name(temporary, path)
@@ -112,20 +127,6 @@ def _replace(path: Path, raw: bytes, before: _FileState, refuse_changed: Callabl
             os.close(descriptor)
 
 
-def _write_synced(temporary: Path, raw: bytes, like: os.stat_result | None) -> None:
-    with open(os.open(temporary, _CREATE_FLAGS, 0o666), "wb") as file:
-        file.write(raw)
-        file.flush()
-        os.fsync(file.fileno())
-    if like is None:
-        return
-    if hasattr(os, "chown"):
-        # Keeping the owner takes privileges that most daemons lack, and need not have.
-        with contextlib.suppress(PermissionError):
-            os.chown(temporary, like.st_uid, like.st_gid)
-    os.chmod(temporary, stat.S_IMODE(like.st_mode))
-
-
 def _move_to_free_name(temporary: Path, path: Path) -> None:
     """Give the new file its name unless somebody took it meanwhile: neither call replaces a file."""
     try:
@@ -139,20 +140,3 @@ def _move_to_free_name(temporary: Path, path: Path) -> None:
         ) from None
     except OSError:  # a file system without hard links
         os.replace(temporary, path)
-
-
-def _problem(path: Path, error: OSError | ValueError) -> FileAccessError:
-    if isinstance(error, UnicodeError):
-        return FileAccessError(
-            "unwritable",
-            f"cannot write {path}: the text holds half a character (a lone surrogate)",
-            hint="send the whole character",
-        )
-    if isinstance(error, OSError) and error.errno in _NO_SPACE:
-        return FileAccessError(
-            "diskFull", f"cannot write {path}: {error.strerror}", hint="free space, then try again"
-        )
-    reason = error.strerror if isinstance(error, OSError) else str(error)
-    return FileAccessError(
-        "unwritable", f"cannot write {path}: {reason}", hint="choose a path that can be written"
-    )

@@ -107,8 +107,15 @@ def read_bytes(path: Path, limit_bytes: int, *, follow_links: bool = True) -> by
             raw = file.read(limit_bytes + 1)
         _refuse_large(path, len(raw), limit_bytes)
         return raw
+    except (FileNotFoundError, NotADirectoryError) as error:
+        message = f"cannot read {path}: there is no such file"
+        raise FileAccessError("notFound", message, hint="check the spelling") from error
     except (OSError, ValueError) as error:
-        raise _problem(path, error) from error
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        if isinstance(error, OSError) and error.errno == errno.ELOOP:
+            reason = "its links lead in a circle"
+        hint = "ask for access to it" if isinstance(error, PermissionError) else "try another file"
+        raise FileAccessError("unreadable", f"cannot read {path}: {reason}", hint=hint) from error
 
 
 def _refuse_special(path: Path, mode: int) -> None:
@@ -128,15 +135,3 @@ def _refuse_large(path: Path, size: int, limit_bytes: int) -> None:
             f"cannot read {path}: it has {size} bytes or more, the limit is {limit_bytes}",
             hint="search it, or print a part of it with a command",
         )
-
-
-def _problem(path: Path, error: OSError | ValueError) -> FileAccessError:
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return FileAccessError(
-            "notFound", f"cannot read {path}: there is no such file", hint="check the spelling"
-        )
-    reason = error.strerror if isinstance(error, OSError) else str(error)
-    hint = "ask for access to it" if isinstance(error, PermissionError) else "try another file"
-    if isinstance(error, OSError) and error.errno == errno.ELOOP:
-        reason = "its links lead in a circle"
-    return FileAccessError("unreadable", f"cannot read {path}: {reason}", hint=hint)

@@ -67,9 +67,29 @@ def glob_matcher(pattern: str) -> Callable[[str], bool]:
     """
     # "./x" is meant to be here, which git spells "/x".
     anchored = pattern.removeprefix(".") if pattern.startswith("./") else pattern
-    rules = [_rule(each, ignores=True, folders_only=False) for each in _alternatives(anchored)]
+    rules = [_rule(each, ignores=True, folders_only=False) for each in expand_braces(anchored)]
     joined = _join([rule for rule in rules if rule is not None])
     return lambda path: joined is not None and joined.fullmatch(path) is not None
+
+
+def expand_braces(pattern: str) -> list[str]:
+    """Return *pattern* once for each choice of its braces.
+
+    Choices multiply: once there are many patterns, further braces are taken literally. Raises InvalidInput
+    for more than a thousand patterns.
+
+    >>> expand_braces("{a,b}.{c,d}")
+    ['a.c', 'a.d', 'b.c', 'b.d']
+    """
+    patterns = [pattern]
+    while len(patterns) < _BRACES_CAP and (match := _BRACES.search(patterns[0])):
+        whole, choices = match.group(0), match.group(1).split(",")
+        n_patterns = len(patterns) * len(choices)
+        if n_patterns > _CHOICES_CAP:
+            message = f"the pattern has {n_patterns} choices in its braces, the limit is {_CHOICES_CAP}"
+            raise InvalidInput(message, hint="use fewer, or a star")
+        patterns = [each.replace(whole, choice, 1) for each in patterns for choice in choices]
+    return patterns
 
 
 class GlobRules:
@@ -92,8 +112,7 @@ class GlobRules:
         """Return True for ignored, False for brought back, None when no line matches *path*.
 
         *path* is relative to the folder of the ignore file, with forward slashes. The folders above it are
-        not
-        judged: the caller has judged them before.
+        not judged: the caller has judged them before.
         """
         for group in self._groups:
             pattern = group.folders if is_folder else group.files
@@ -160,44 +179,22 @@ def _join(rules: list[_Rule]) -> re.Pattern[str] | None:
 
 
 def _segment(segment: str) -> str:
-    """Return the expression of one part of a path."""
+    """Return the expression of one part of a path; a class in brackets never matches a slash."""
     pieces = [""]
     for token in _TOKEN.findall(segment):
         if token.startswith("*"):
             pieces.append("")
+        elif token == "?":
+            pieces[-1] += "[^/]"
+        elif token.startswith("[") and len(token) > 1:
+            body = token[1:-1]
+            negated = body.startswith(("!", "^"))
+            items = _CLASS_ITEM.findall(body[negated:])
+            inside = "".join("-" if dash else re.escape(escaped or plain) for escaped, dash, plain in items)
+            pieces[-1] += f"(?!/)[{'^' * negated}{inside}]"
         else:
-            pieces[-1] += _translate(token)
+            pieces[-1] += re.escape(token[1:] if len(token) > 1 else token)
     if len(pieces) == 1:
         return pieces[0]
     first, *between, last = pieces
     return first + "".join(f"(?>[^/]*?{piece})" for piece in between) + "[^/]*" + last
-
-
-def _translate(token: str) -> str:
-    """Return the expression of one token of a segment; a class never matches a slash."""
-    if token == "?":
-        return "[^/]"
-    if not token.startswith("[") or len(token) == 1:
-        return re.escape(token[1:] if len(token) > 1 else token)
-    body = token[1:-1]
-    negated = body.startswith(("!", "^"))
-    items = _CLASS_ITEM.findall(body[negated:])
-    inside = "".join("-" if dash else re.escape(escaped or plain) for escaped, dash, plain in items)
-    return f"(?!/)[{'^' * negated}{inside}]"
-
-
-def _alternatives(pattern: str) -> list[str]:
-    """Return *pattern* once for each choice of its braces.
-
-    Choices multiply: once there are many patterns, further braces are taken literally. Raises InvalidInput
-    for more than a thousand patterns.
-    """
-    patterns = [pattern]
-    while len(patterns) < _BRACES_CAP and (match := _BRACES.search(patterns[0])):
-        whole, choices = match.group(0), match.group(1).split(",")
-        n_patterns = len(patterns) * len(choices)
-        if n_patterns > _CHOICES_CAP:
-            message = f"the pattern has {n_patterns} choices in its braces, the limit is {_CHOICES_CAP}"
-            raise InvalidInput(message, hint="use fewer, or a star")
-        patterns = [each.replace(whole, choice, 1) for each in patterns for choice in choices]
-    return patterns

@@ -108,7 +108,7 @@ class IgnoreRules:
         if levels is None:
             above = os.path.join(os.path.dirname(folder[:-1]), "")
             inherited = self._levels_of(above) if len(folder) > len(self._root) + 1 else ()
-            rules = GlobRules(line for name in IGNORE_FILES for line in _read_lines(Path(folder, name)))
+            rules = GlobRules(line for name in IGNORE_FILES for line in read_ignore_lines(Path(folder, name)))
             levels = (_Level(len(folder), rules), *inherited) if rules else inherited
             self._levels[folder] = levels
         return levels
@@ -172,7 +172,8 @@ def _is_left_out(folder: str, name: str, is_folder: bool, levels: tuple[_Level, 
     return name in (_FOLDERS if is_folder else _FILES)
 
 
-def _read_lines(path: Path) -> list[str]:
+def read_ignore_lines(path: Path) -> list[str]:
+    """Return the lines of an ignore file; a link, or anything else that is not a text file, has none."""
     try:
         # As with git, a link does not count: it could lead anywhere, and the user has not asked for it.
         raw = read_bytes(path, _IGNORE_FILE_LIMIT_BYTES, follow_links=False)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import io
 import re
 
-from sidecar.workspace.contract import PositionEncoding, TextChange, TextRange
+from sidecar.workspace.contract import PositionEncoding, TextChange
 
 _BLOCK_CHARS = 4_096
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -117,10 +117,8 @@ class LineText:
         new_text = well_formed(change.text)
         if change.range is None:
             self._text, self._blocks, self._n_ends = new_text, [], []
-        else:
-            self._splice(change.range, new_text, encoding)
-
-    def _splice(self, at: TextRange, new_text: str, encoding: PositionEncoding) -> None:
+            return
+        at = change.range
         self._cut()
         start = self._locate(at.start_line, at.start_character, encoding)
         end = self._locate(at.end_line, at.end_character, encoding)

@@ -174,9 +174,14 @@ class DiskWatch:
             error = await self._watch_once(tree, polling, stop)
             if stop.is_set():
                 return
-            polling = polling or not isinstance(error, FileNotFoundError)
             is_new = tree.is_active or tree.note is None
-            tree.is_active, tree.note = False, _note(tree.path, error)
+            tree.is_active = False
+            if isinstance(error, FileNotFoundError):
+                tree.note = f"{tree.path} is gone; watching starts again when it is back"
+            else:
+                polling = True
+                reason = "the watcher ended" if error is None else str(error) or type(error).__name__
+                tree.note = f"{tree.path} cannot be watched by notifications ({reason}); it is polled instead"
             if is_new:
                 self._n_dropped += 1
                 self._on_change((tree.path,))
@@ -198,7 +203,16 @@ class DiskWatch:
             if any(path.name in IGNORE_FILES for path in changed):
                 rules.forget()
             kept = (path for path in changed if self._is_read(path) or not rules.is_ignored(path))
-            post(self._on_paths, tree, stop, polling, tuple(kept))
+            post(report, tuple(kept))
+
+        def report(paths: tuple[Path, ...]) -> None:
+            if stop.is_set():
+                return
+            if not tree.is_active:
+                tree.is_active, tree.note = True, f"{tree.path} is watched by polling" if polling else None
+                paths = (*paths, tree.path)
+            if paths:
+                self._on_change(paths)
 
         def run() -> None:
             error: Exception | None = None
@@ -214,22 +228,6 @@ class DiskWatch:
         except asyncio.CancelledError:
             stop.set()
             raise
-
-    def _on_paths(self, tree: _Tree, stop: threading.Event, polling: bool, paths: tuple[Path, ...]) -> None:
-        if stop.is_set():
-            return
-        if not tree.is_active:
-            tree.is_active, tree.note = True, f"{tree.path} is watched by polling" if polling else None
-            paths = (*paths, tree.path)
-        if paths:
-            self._on_change(paths)
-
-
-def _note(path: Path, error: Exception | None) -> str:
-    if isinstance(error, FileNotFoundError):
-        return f"{path} is gone; watching starts again when it is back"
-    reason = "the watcher ended" if error is None else str(error) or type(error).__name__
-    return f"{path} cannot be watched by notifications ({reason}); it is polled instead"
 
 
 def _once(action: Callable[[], None]) -> Dispose:

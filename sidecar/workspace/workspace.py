@@ -65,7 +65,15 @@ class Workspace:
 
     def editor(self, apply: EditApplier | None = None) -> Editor:
         """Add an editor; *apply* applies edits in its open buffers."""
-        return Editor(self._buffers, apply, real_path=real_path, on_event=self._on_buffer_event)
+
+        def on_event(buffer: Buffer) -> None:
+            if buffer.path is None:
+                return
+            if self._is_read(buffer.path):
+                self._checks.schedule(buffer.path)
+            self._notify(buffer.path)
+
+        return Editor(self._buffers, apply, real_path=real_path, on_event=on_event)
 
     async def view(self, path: Path) -> FileView:
         """Return *path* as it is now, buffer first. Raises FileAccessError."""
@@ -103,7 +111,21 @@ class Workspace:
         real = await asyncio.to_thread(real_path, path)
         self._writing[real] += 1
         try:
-            return await self._write(real, text, expected_hash)
+            buffer = self._buffers.find(real)
+            if buffer is None or buffer.superseded:
+                return await self._write_unshared(real, text, expected_hash)
+            view = await self.view(real)
+            if view.hash != expected_hash:
+                raise _error_of_change(real, "the open buffer")
+            if buffer.apply is not None:
+                return await self._write_through_editor(buffer.apply, view, text)
+            if view.unsaved:
+                raise _error_of_unsaved(view)
+            # The buffer is clean: it is out of date until the editor has loaded the file anew.
+            n_events = buffer.n_events
+            view = await self._write_disk(real, text, expected_hash)
+            buffer.superseded = buffer.n_events == n_events
+            return view
         finally:
             # The session that writes records the new view at once; for all others the file is compared now.
             self._writing[real] -= 1
@@ -111,23 +133,6 @@ class Workspace:
             self._n_written += 1
             if self._is_read(real):
                 self._checks.schedule(real)
-
-    async def _write(self, real: Path, text: str, expected_hash: str | None) -> FileView:
-        buffer = self._buffers.find(real)
-        if buffer is None or buffer.superseded:
-            return await self._write_unshared(real, text, expected_hash)
-        view = await self.view(real)
-        if view.hash != expected_hash:
-            raise _error_of_change(real, "the open buffer")
-        if buffer.apply is not None:
-            return await self._write_through_editor(buffer.apply, view, text)
-        if view.unsaved:
-            raise _error_of_unsaved(view)
-        # The buffer is clean: it is out of date until the editor has loaded the file anew.
-        n_events = buffer.n_events
-        view = await self._write_disk(real, text, expected_hash)
-        buffer.superseded = buffer.n_events == n_events
-        return view
 
     def watch(self, root: Path) -> Dispose:
         """Watch the tree *root*, shared with every other caller of the same tree."""
@@ -190,13 +195,6 @@ class Workspace:
         self._client_files.clear()
         self._trackers.clear()
         self._listeners.clear()
-
-    def _on_buffer_event(self, buffer: Buffer) -> None:
-        if buffer.path is None:
-            return
-        if self._is_read(buffer.path):
-            self._checks.schedule(buffer.path)
-        self._notify(buffer.path)
 
     def _on_disk_change(self, paths: Iterable[Path]) -> None:
         changed = sorted(set(paths))

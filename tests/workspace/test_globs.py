@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.workspace.globs import GlobRules, glob_matcher
+from sidecar.workspace.globs import GlobRules, expand_braces, glob_matcher
 
 PATHS = ("a.py", "b.ts", "src/a.py", "src/x/b.tsx", "src/x/y/a.py", "src/x/[1].py", "docs/a-b.md", "!a", "#b")
 
@@ -67,6 +67,8 @@ def test_hostile_patterns_take_no_longer_than_the_path(pattern: str, path: str) 
 
 
 def test_many_braces_stay_few_patterns() -> None:
+    assert expand_braces("{a,b}.{c,d}") == ["a.c", "a.d", "b.c", "b.d"]
+    assert len(expand_braces("{a,b}" * 40)) == 64
     glob_matcher("{a,b}" * 40)("ab")
 
 

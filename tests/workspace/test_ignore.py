@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.workspace.ignore import IgnoreRules, walk
+from sidecar.workspace.ignore import IgnoreRules, read_ignore_lines, walk
 
 posix_only = pytest.mark.skipif(os.name == "nt", reason="symbolic links need privileges")
 
@@ -165,3 +165,5 @@ def test_an_ignore_file_that_is_a_link_holds_no_patterns(tmp_path: Path) -> None
     make(root, {"a.py": ""})
     (root / ".gitignore").symlink_to("../outside")
     assert kept_files(root) == [".gitignore", "a.py"]
+    assert (read_ignore_lines(root / ".gitignore"), read_ignore_lines(root / "none")) == ([], [])
+    assert read_ignore_lines(tmp_path / "outside") == ["*.py", ""]
