@@ -131,7 +131,7 @@ class Compactor:
         The files that would come back are read as they are now: only their texts decide how many of them fit.
         """
         engine = request.engine or ""
-        given = self._engine_input(engine)
+        given = replace(self._engine_input(engine), summarizer_card=self._deps.summarizer()[1])
         host = self._deps.engine(engine)
         plan_id = self._deps.new_id()
         self._plans[plan_id] = (given.history.head, request)
@@ -348,10 +348,11 @@ class Compactor:
         """Return the engine's result, or *begun* as it ended without one. Changes nothing."""
         deps = self._deps
         invoke, card = deps.summarizer()
+        given = replace(given, summarizer_card=card)
         try:
             async with asyncio.timeout(2 * deps.deadline_s):
                 outcome = await deps.engine(begun.engine).compact(
-                    given, request, EngineDeps(invoke, card, deps.fresh, self._cancel, deps.deadline_s)
+                    given, request, EngineDeps(invoke, deps.fresh, self._cancel, deps.deadline_s)
                 )
         except CancelledByToken:
             return replace(begun, status="cancelled", reason="cancelled by the user")

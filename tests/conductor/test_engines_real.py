@@ -78,6 +78,7 @@ def as_input(history: History, window: int, standing: StandingSummary | None) ->
     return EngineInput(
         history=history,
         card=card(window),
+        summarizer_card=card(window),
         overhead_tokens=OVERHEAD,
         context_tokens=0,
         standing=standing,
@@ -114,7 +115,7 @@ async def test_a_recorded_session(path: Path, engine_type: type[SessionEngine], 
         gate = engine.gate(given, CompactionRequest(force=False))
         if isinstance(each, AssistantTurn) or not gate.over:
             continue
-        deps = EngineDeps(model, given.card, no_files, CancelToken(), 10.0)
+        deps = EngineDeps(model, no_files, CancelToken(), 10.0)
         done = await engine.compact(given, CompactionRequest(force=False), deps)
         if isinstance(done, NoOp):
             continue

@@ -116,6 +116,7 @@ class Session:
         return EngineInput(
             history=self.history,
             card=CARD,
+            summarizer_card=CARD,
             overhead_tokens=1_000,
             context_tokens=0,
             standing=self.standing,
@@ -131,7 +132,7 @@ class Session:
             self.history = self.history.extended([entry_of(turn)])
 
     async def compact(self) -> None:
-        deps = EngineDeps(self.model, CARD, no_files, CancelToken(), 10.0)
+        deps = EngineDeps(self.model, no_files, CancelToken(), 10.0)
         done = await self.engine.compact(self.engine_input, AUTO, deps)
         assert isinstance(done, CompactionResult), done
         self.n_compactions += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from zlib import crc32
 
@@ -19,6 +20,7 @@ from sidecar.conductor.engines.contract import CompactionRequest, FreshFile
 from sidecar.conductor.events import Rehydrated
 from sidecar.conductor.session import Session
 from sidecar.conversation import FileRead
+from sidecar.llmgateway.contract import TextBlock
 from sidecar.llmgateway.scripted import Call, Raise, Say, Script, ScriptedModel
 from talks import AUTO, FORCED, TALKS, Follower, Talk, turns_of
 
@@ -128,3 +130,24 @@ async def test_the_words_of_a_preview_give_the_range_and_the_files(make_stage: A
     assert f"The summary decides: at least {low:,}, at most {high:,} tokens." in words
     for file in plan.rehydrate:
         assert f"- {file.uri} would be restored: {file.tokens:,} tokens" in words
+
+
+@pytest.mark.parametrize("engine", ["windowBudget", "summarizing"])
+async def test_the_prompt_of_a_preview_is_the_one_that_the_summarizer_gets(
+    make_stage: Any, engine: str
+) -> None:
+    """Also where another model with a smaller window writes the summaries, and reads them in pieces."""
+    stage = await make_stage([[Say("An answer that takes its time. " * 300)]] * 4)
+    session = await stage.session(engine=engine)
+    for number in range(4):
+        await stage.ask(session, f"question {number}")
+    writer = ScriptedModel([[Say("x")]], when_exhausted="repeat")
+    small = replace(stage.models.card("scripted-1"), context_window=8_000)
+    stage.models.summarizer = lambda _: (writer, small)
+    plan = await session.preview(CompactionRequest())
+    await session.compact(CompactionRequest(plan_id=plan.plan_id)).outcome
+    assert len(writer.calls) > 1
+    first = writer.calls[0].conversation.turns[0].blocks[0]
+    assert isinstance(first, TextBlock)
+    assert plan.prompt is not None
+    assert plan.prompt.endswith(first.text)

@@ -105,6 +105,7 @@ class Follower:
         return EngineInput(
             history=self.history,
             card=self.card,
+            summarizer_card=self.card,
             overhead_tokens=OVERHEAD,
             context_tokens=0,
             standing=self.standing,
@@ -127,7 +128,7 @@ class Follower:
 
     async def compact(self, ask: CompactionRequest) -> CompactionResult | NoOp | None:
         plan = await self.plan(ask)
-        deps = EngineDeps(self.model, self.card, self.fresh, CancelToken(), 10.0)
+        deps = EngineDeps(self.model, self.fresh, CancelToken(), 10.0)
         before, first = self.sent(), self.standing.cut if self.standing is not None else 0
         try:
             outcome = await self.engine.compact(self.engine_input, ask, deps)

@@ -138,11 +138,7 @@ class AgentcoreEngine(CommittingEngine):
             return _NO_MODEL
         infos: list[CompactionInfo] = []
         model = InvokerModel(deps.invoke, cancel=lambda: deps.cancel)
-        reads = deps.summarizer_card
-        config = replace(
-            _config(given, request, model, infos), summariser_window=reads.context_window if reads else None
-        )
-        compactor = new_compaction(config)
+        compactor = new_compaction(_config(given, request, model, infos))
         plan, is_forced = self._plan(given, request, compactor)
         if plan is None:
             return _NOTHING
@@ -220,6 +216,7 @@ def _config(
         int(request.policy.get("keepRecent", 0)),
         None if infos is None else infos.append,
         overhead_tokens=given.overhead_tokens,
+        summariser_window=given.summarizer_card.context_window if given.summarizer_card else None,
         tool_effects=_tool_effects(given),
     )
 

@@ -90,6 +90,7 @@ class EngineInput:
             the prompt that is about to enter.
         context_tokens: the size of the next request by the provider's figures, 0 for unknown.
         standing: the engine's newest record that its view rests on.
+        summarizer_card: the card of the model that writes summaries, None for unknown.
         participants: the clients of the session, for engines that name speakers.
         same_file: makes one name of all spellings of a file's path.
         tool_effects: the effects of the tools on offer, by name. No engine knows a tool by its name.
@@ -100,6 +101,7 @@ class EngineInput:
     overhead_tokens: int
     context_tokens: int
     standing: StandingSummary | None = None
+    summarizer_card: ModelCard | None = None
     participants: Participants = NO_PARTICIPANTS
     same_file: Callable[[str], str] = str
     tool_effects: Mapping[str, ToolEffects] = field(default_factory=dict)
@@ -181,7 +183,6 @@ class EngineDeps:
     """The means of an engine while it compacts. *invoke* None means no model: a local summary."""
 
     invoke: ModelInvoker | None
-    summarizer_card: ModelCard | None
     fresh: FreshFiles
     cancel: CancelToken
     deadline_s: float

@@ -94,7 +94,7 @@ class RuntimeEngine(CommittingEngine):
             return found if isinstance(found, NoOp) else _NO_CARD
         if deps.invoke is None:
             return _NO_MODEL
-        reader = deps.summarizer_card or given.card
+        reader = given.summarizer_card or given.card
         done = await compact_live(
             given.history.turns,
             found,

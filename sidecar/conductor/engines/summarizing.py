@@ -109,7 +109,7 @@ class SummarizingEngine:
             return _NO_MODEL
         scene, reading = due
         provider = InvokerProvider(
-            deps.invoke, deps.summarizer_card, deps.cancel, wishes=request.instructions
+            deps.invoke, given.summarizer_card, deps.cancel, wishes=request.instructions
         )
         progress = await summarize_events(reading, provider, scene.limits.summary_max_tokens)
         deps.cancel.raise_if_cancelled()
@@ -199,8 +199,8 @@ def figures_of(scene: Scene, after: Scene, n_folded: int, pinned: dict[str, int]
 
 def first_request_text(given: EngineInput, scene: Scene, reading: RetrievePlan) -> str:
     """Return the text of the first request to the model."""
-    window = given.card.context_window if given.card is not None else None
-    budget = prompt_budget(window, scene.limits.summary_max_tokens)
+    card = given.summarizer_card
+    budget = prompt_budget(card.context_window if card is not None else None, scene.limits.summary_max_tokens)
     notes, lines = first_prompt(reading, budget)
     piece = chunk_lines(lines, budget.chunk_bytes)[0]
     request = summariser_context(piece.text, notes, budget)

@@ -133,7 +133,7 @@ class WindowBudgetEngine(CommittingEngine):
 
         done = await compact_messages(
             self._messages(given),
-            replace(_budget_request(given, request), summarizer_card=deps.summarizer_card),
+            _budget_request(given, request),
             invoke=deps.invoke,
             read_files=fetch,
             deadline_s=deps.deadline_s,
@@ -178,6 +178,7 @@ def _budget_request(given: EngineInput, request: CompactionRequest) -> BudgetReq
         policy=_policy(request),
         rehydrate=RehydrateOpts(read_tool_name=None),
         card=given.card,
+        summarizer_card=given.summarizer_card,
         resolve_path=given.same_file,
         instructions=request.instructions,
     )
