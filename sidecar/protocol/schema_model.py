@@ -90,11 +90,20 @@ def shapes_of(kinds: Iterable[type[Any]], *, are_sent_by_us: bool) -> dict[str, 
         if kind.__name__ not in found:
             hints = get_type_hints(kind)
             members = (property_of(field, hints[field.name], are_sent_by_us) for field in fields(kind))
-            doc = re.sub(r"\s+", " ", (kind.__doc__ or "").strip())
-            doc = re.sub(r"\*(\w+)\*", lambda name: f"`{to_camel(name[1])}`", doc).replace("``", "`")
-            found[kind.__name__] = Shape(kind.__name__, doc, tuple(members))
+            found[kind.__name__] = Shape(kind.__name__, wire_doc(kind.__doc__ or ""), tuple(members))
             waiting.extend(_dataclasses_in(hints.values()))
     return found
+
+
+def wire_doc(docstring: str) -> str:
+    """Return a docstring as one paragraph of Markdown, with members and values as they are on the wire.
+
+    >>> wire_doc("A file. *old_text* is None at first.")
+    'A file. `oldText` is null at first.'
+    """
+    text = re.sub(r"^ +(\w+): ", r"*\1*: ", docstring.replace("    Attributes:\n", ""), flags=re.MULTILINE)
+    text = re.sub(r"\*(\w+)\*", lambda name: f"`{to_camel(name[1])}`", " ".join(text.split()))
+    return re.sub(r"\bNone\b", "null", text.replace("``", "`"))
 
 
 def type_of(hint: Any) -> Type:

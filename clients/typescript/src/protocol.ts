@@ -209,7 +209,7 @@ export interface ContextDropResult {
   seq: number;
 }
 
-/** A file that the model has read. Attributes: stale: whether the file changed since. in_window: whether the model still sees the text. turns_ago: the number of prompts after the one for which the file was read, None when the read is not part of the conversation. */
+/** A file that the model has read. `stale`: whether the file changed since. `inWindow`: whether the model still sees the text. `turnsAgo`: the number of prompts after the one for which the file was read, null when the read is not part of the conversation. */
 export interface ContextFile {
   uri: string;
   hash: string;
@@ -248,13 +248,13 @@ export interface ContextUsageParams {
   detail?: boolean;
 }
 
-/** The first turn that is kept; `nodeId` is None while nothing is stored. */
+/** The first turn that is kept; `nodeId` is null while nothing is stored. */
 export interface Cut {
   nodeId: string | null;
   index: number;
 }
 
-/** A change of a file; `oldText` is None for a new one. */
+/** A change of a file; `oldText` is null for a new one. */
 export interface DiffContent {
   path: string;
   oldText: string | null;
@@ -320,7 +320,7 @@ export interface FileFresh {
   uri: string;
 }
 
-/** A file changed after the model had read it; `nowHash` is None when it was deleted. */
+/** A file changed after the model had read it; `nowHash` is null when it was deleted. */
 export interface FileStale {
   uri: string;
   readHash: string;
@@ -782,7 +782,7 @@ export interface SessionRewindResult {
   seq: number;
 }
 
-/** A session at one moment: a client shows this, then follows the events after `seq`. `turn_id` and `compaction_id` name the turn and the compaction that run now, None for none. */
+/** A session at one moment: a client shows this, then follows the events after `seq`. `turn_id` and `compaction_id` name the turn and the compaction that run now, null for none. */
 export interface SessionSnapshot {
   sid: string;
   cwd: string;
@@ -1001,7 +1001,7 @@ export interface UsageBy {
   files: number;
 }
 
-/** A prompt entered the conversation; `content` is as its client wrote it. `source` is the author, None for a prompt of the past that is replayed. */
+/** A prompt entered the conversation; `content` is as its client wrote it. `source` is the author, null for a prompt of the past that is replayed. */
 export interface UserMessage {
   nodeId: string | null;
   content: Record<string, unknown>[];
