@@ -86,7 +86,7 @@ def repair_message_sequence(messages: Sequence[Message]) -> list[Message]:
     >>> [m.role for m in repair_message_sequence([tool_message("gone", "x"), Message("user")])]
     ['user']
     """
-    late = _late_results(messages)
+    late = find_late_results(messages)
     repaired: list[Message] = []
     for index, message in enumerate(messages):
         if message.role == "tool":
@@ -108,7 +108,7 @@ def repair_message_sequence(messages: Sequence[Message]) -> list[Message]:
     return repaired
 
 
-def _late_results(messages: Sequence[Message]) -> dict[tuple[int, str], Message]:
+def find_late_results(messages: Sequence[Message]) -> dict[tuple[int, str], Message]:
     """Return the results outside the run of their call, by (index of the calling message, call id)."""
     late: dict[tuple[int, str], Message] = {}
     callers: dict[str, int] = {}

@@ -142,15 +142,15 @@ def find_changed_paths(command: str) -> tuple[str, ...]:
         here_document = _HERE_DOCUMENT.search(line)
         here_document_end = here_document[2] if here_document else ""
         if len(line) <= _MAX_LINE and _MAY_WRITE.search(line):
-            for words in _simple_commands(line):
-                for word in _output_words(words):
+            for words in split_commands(line):
+                for word in find_output_words(words):
                     is_special = word.isdigit() or word.startswith(("-", "&", "/dev/"))
                     if word and not is_special and _NOT_PLAIN.isdisjoint(word):
                         paths[word] = None
     return tuple(paths)
 
 
-def _simple_commands(line: str) -> Iterator[list[str]]:
+def split_commands(line: str) -> Iterator[list[str]]:
     """Yield the words of each command of a pipe or a list; redirections stay among the words."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
@@ -167,7 +167,7 @@ def _simple_commands(line: str) -> Iterator[list[str]]:
     yield words
 
 
-def _output_words(words: list[str]) -> Iterator[str]:
+def find_output_words(words: list[str]) -> Iterator[str]:
     """Yield the words of one simple command that name a file it writes."""
     plain: list[str] = []
     rest = iter(words)

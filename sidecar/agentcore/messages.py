@@ -208,8 +208,8 @@ class ToolEffect:
 class ChatModel(Protocol):
     """The model that writes summaries.
 
-    Contract: returns one assistant message, or raises any exception; a message whose ``stop_reason`` is
-    ``error``, ``aborted`` or ``length`` counts as a failure. Calls are never made at the same time.
+    Contract: returns one assistant message, or raises any exception; the stop reasons ``error``, ``aborted``
+    and ``length`` count as a failure. Calls are never made at the same time.
     """
 
     async def generate(

@@ -67,14 +67,14 @@ PREFIX_UPDATE_INSTRUCTION = (
 
 LOCAL_HEADING = "## Condensed Without a Model"
 # A reader misses the user's words most, then errors, then answers, then actions.
-_LOCAL_RANK = (
-    "[User]",
-    "[Tool result error]",
-    "[Assistant]",
-    "[Previous summary]",
-    "[System]",
-    "[Assistant tool calls]",
-)
+_LOCAL_RANKS = {
+    "[User]": 0,
+    "[Tool result error]": 1,
+    "[Assistant]": 2,
+    "[Previous summary]": 3,
+    "[System]": 4,
+    "[Assistant tool calls]": 5,
+}
 # A line inside a body that looks like the beginning of another part.
 _FORGED_LABEL = re.compile(
     r"^(?=\[(?:User|System|Assistant(?: thinking| tool calls)?|Tool result(?: error)?|Previous summary)\]: )",
@@ -196,8 +196,9 @@ def local_digest(parts: Sequence[str], previous: str, limit: int) -> str:
     opening = f"{kept_before}\n\n{LOCAL_HEADING}" if kept_before else LOCAL_HEADING
     room = limit - byte_length(opening)
     left = room if needed <= room else room - _LOCAL_NOTE_BYTES
+    ranks = [_LOCAL_RANKS.get(line[2 : line.find("]") + 1], len(_LOCAL_RANKS)) for line in lines]
     chosen: set[int] = set()
-    for index in sorted(range(len(lines)), key=lambda i: (_local_rank(lines[i]), -i)):
+    for index in sorted(range(len(lines)), key=lambda i: (ranks[i], -i)):
         size = byte_length(lines[index]) + 1
         if size <= left:
             chosen.add(index)
@@ -205,8 +206,3 @@ def local_digest(parts: Sequence[str], previous: str, limit: int) -> str:
     left_out = len(lines) - len(chosen)
     note = [f"- ({left_out} earlier or lesser entries left out)"] if left_out else []
     return clip_middle("\n".join([opening, *note, *(lines[i] for i in sorted(chosen))]), limit)
-
-
-def _local_rank(line: str) -> int:
-    label = line[2 : line.find("]") + 1]
-    return _LOCAL_RANK.index(label) if label in _LOCAL_RANK else len(_LOCAL_RANK)

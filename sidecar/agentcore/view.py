@@ -69,7 +69,7 @@ class Track:
 
     Attributes:
         inputs: the history so far.
-        checkpoint: the checkpoint whose head stands for the first *n_covered* inputs, or None.
+        checkpoint: its head stands for the first *n_covered* inputs; None when there is none.
         view: that head, then the other inputs as they are.
         originals: the messages of *view* in their full length.
         costs: tokens of each message of *view* in a prompt; *plain* is their sum.
@@ -232,14 +232,14 @@ def shrink_message(message: AgentMessage, limit_tokens: int) -> AgentMessage:
             cut = text_block(LEFT_OUT_IMAGE)
         elif size > cap and block.tool_call is not None:
             room = cap - byte_length(block.tool_call.name)
-            cut = replace(block, tool_call=_cut_args(block.tool_call, room))
+            cut = replace(block, tool_call=cut_arguments(block.tool_call, room))
         elif size > cap:
             cut = replace(block, text=clip_middle(block.text, cap), thinking=clip_middle(block.thinking, cap))
         content.append(cut)
     return replace(message, content=tuple(content))
 
 
-def _cut_args(call: ToolCall, limit: int) -> ToolCall:
+def cut_arguments(call: ToolCall, limit: int) -> ToolCall:
     """Return *call* with its arguments as a JSON object of about *limit* bytes, its longest strings cut."""
     value = call.arguments()
     if value is not None:

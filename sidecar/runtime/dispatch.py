@@ -105,18 +105,24 @@ class _Round:
         self._ended: asyncio.Queue[asyncio.Task[ToolOutcome] | None] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
         self._deadline: float | None = None
-        self._unlisten = token.add_callback(self._wake)
 
-    def _wake(self) -> None:
-        # A token may be cancelled from any thread.
-        self._loop.call_soon_threadsafe(self._ended.put_nowait, None)
+        def wake() -> None:
+            # A token may be cancelled from any thread.
+            self._loop.call_soon_threadsafe(self._ended.put_nowait, None)
+
+        self._unlisten = token.add_callback(wake)
 
     def fill(self, limit: int, on_start: OnStart | None) -> bool:
         """Start calls until *limit* of them run, and say whether any runs."""
+
+        async def run(call: ToolCall, cancel: CancelToken) -> ToolOutcome:
+            # A runner that raises before it awaits raises inside the task of its call.
+            return await self._runner.run(call, cancel)
+
         started = []
         while self._waiting and len(self._running) < limit and not self.token.cancelled:
             call = self._waiting.popleft()
-            task = asyncio.create_task(_run_inside_task(self._runner, call, self.token.child()))
+            task = asyncio.create_task(run(call, self.token.child()))
             task.add_done_callback(self._ended.put_nowait)
             self._running[task] = call
             started.append(call)
@@ -126,26 +132,19 @@ class _Round:
 
     async def next_outcomes(self) -> Sequence[ToolSettledSignal]:
         """Wait for the next call to end; once a cancelled round has had its grace, end them all."""
-        task = await self._next_ended()
-        if task is not None:
-            call = self._running.pop(task)
-            return (ToolSettledSignal(call.id, _outcome_of(call, task)),)
-        overdue = list(self._running.values())
-        await self.close()
-        return [ToolSettledSignal(call.id, _error(call, _OVERDUE)) for call in overdue]
-
-    async def _next_ended(self) -> asyncio.Task[ToolOutcome] | None:
-        """Return the next task to end, or None when the grace of a cancelled round is over."""
-        while True:
+        task: asyncio.Task[ToolOutcome] | None = None
+        while task is None:
             if self._deadline is None and self.token.cancelled:
                 self._deadline = self._loop.time() + self._grace_s
             try:
                 async with asyncio.timeout_at(self._deadline):
                     task = await self._ended.get()
             except TimeoutError:
-                return None
-            if task is not None:
-                return task
+                overdue = list(self._running.values())
+                await self.close()
+                return [ToolSettledSignal(call.id, _error(call, _OVERDUE)) for call in overdue]
+        call = self._running.pop(task)
+        return (ToolSettledSignal(call.id, read_outcome(call, task)),)
 
     async def close(self) -> None:
         """End every call that still runs by force."""
@@ -157,13 +156,8 @@ class _Round:
         await end_tasks(running, self._grace_s)
 
 
-async def _run_inside_task(runner: ToolRunner, call: ToolCall, cancel: CancelToken) -> ToolOutcome:
-    """Run *call*; a runner that raises before it awaits raises inside the task of its call."""
-    return await runner.run(call, cancel)
-
-
-def _outcome_of(call: ToolCall, task: asyncio.Task[ToolOutcome]) -> ToolOutcome:
-    """Return the outcome of *task* under the id of the call that it was started for."""
+def read_outcome(call: ToolCall, task: asyncio.Future[ToolOutcome]) -> ToolOutcome:
+    """Return the outcome of *task*, which is done, under the id of its *call*; a failure is an outcome."""
     if task.cancelled():
         return _error(call, "the tool was cancelled")
     if (error := task.exception()) is not None:

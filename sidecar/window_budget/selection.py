@@ -281,12 +281,12 @@ def _candidates_of_kind(
         yield _price(_shorten(fact, _MAX_CHARS[kind]), rank)
     aged = earlier if kind is FactKind.RULE else reversed(earlier)
     for position, fact in enumerate(aged):
-        candidate = _price(replace(fact, text=_aged_text(fact)), CARRIED_RANK + position)
+        candidate = _price(replace(fact, text=shorten_carried(fact)), CARRIED_RANK + position)
         is_cut = candidate.fact.text != fact.text
         yield replace(candidate, full_text=fact.text) if is_cut else candidate
 
 
-def _aged_text(fact: Fact) -> str:
+def shorten_carried(fact: Fact) -> str:
     """Return a carried fact without the details that matter most while it is new."""
     match fact.kind:
         case FactKind.MODIFIED:

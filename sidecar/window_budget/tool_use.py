@@ -202,7 +202,7 @@ def facts_of_call(
     if effect.reads and (read := read_of(call, index, tools)):
         yield Fact(FactKind.READ, read.file.path, index)
     for write in writes_of(call, index, tools):
-        change = "" if write.is_whole else _first_difference(call.input)
+        change = "" if write.is_whole else describe_edit(call.input)
         yield Fact(FactKind.MODIFIED, write.path + change, index)
     if _is_undeclared(effect):
         line = one_line(f"{call.name} {compact_json(call.input)}", COMMAND_CHARS)
@@ -242,7 +242,7 @@ def _command_of(call: ToolCallBlock, effect: CallEffect) -> str | None:
     return one_line(value, COMMAND_CHARS) if isinstance(value, str) and value.strip() else None
 
 
-def _first_difference(arguments: Any) -> str:
+def describe_edit(arguments: Any) -> str:
     """Return an edit in a few words: the first line that differs, as it was and as it is."""
     if not isinstance(arguments, Mapping):
         return ""

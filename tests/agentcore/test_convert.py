@@ -12,6 +12,7 @@ from sidecar.agentcore.convert import (
     MISSING_RESULT,
     compaction_convert_to_llm,
     default_convert_to_llm,
+    find_late_results,
     repair_message_sequence,
 )
 from sidecar.agentcore.messages import (
@@ -122,3 +123,9 @@ def test_a_repaired_sequence_is_whole_and_stays_as_it_is(messages: list[Message]
     assert not waiting
     assert [m for m in repaired if m.role != "tool"] == [m for m in messages if m.role != "tool"]
     assert repair_message_sequence(repaired) == repaired
+
+
+def test_a_result_behind_the_next_message_is_late() -> None:
+    late = tool_message("b", "late")
+    history = [asks("a", "b"), tool_message("a", "ok"), USER, late, tool_message("b", "twice")]
+    assert find_late_results(history) == {(0, "b"): late}

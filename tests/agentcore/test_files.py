@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.agentcore.files import FileLists, file_lists, find_changed_paths, render_sections, split_sections
+from sidecar.agentcore.files import (
+    FileLists,
+    file_lists,
+    find_changed_paths,
+    find_output_words,
+    render_sections,
+    split_commands,
+    split_sections,
+)
 from sidecar.agentcore.messages import (
     AgentMessage,
     CompactionSummary,
@@ -168,3 +176,30 @@ def test_paths_that_a_shell_command_writes_are_found(command: str, paths: tuple[
 @given(st.text("ab >|;&'\"<\n$-\\", max_size=60))
 def test_any_text_is_read_without_complaint(command: str) -> None:
     assert all(find_changed_paths(command))
+
+
+@pytest.mark.parametrize(
+    ("line", "commands"),
+    [
+        pytest.param("a b; c | d", [["a", "b"], ["c"], ["d"]], id="lists and pipes"),
+        pytest.param("a > 'b c'", [["a", ">", "b c"]], id="quotes and redirections"),
+        pytest.param("a; b 'c", [["a"]], id="an open quote ends the reading"),
+    ],
+)
+def test_a_line_is_split_into_its_commands(line: str, commands: list[list[str]]) -> None:
+    assert list(split_commands(line)) == commands
+
+
+@pytest.mark.parametrize(
+    ("words", "outputs"),
+    [
+        ("make > log < in", ["log"]),
+        ("cp -r a b", ["b"]),
+        ("rm -f a b", ["a", "b"]),
+        ("sed -i s/a/b/ x", ["x"]),
+        ("sed s/a/b/ x", []),
+        ("", []),
+    ],
+)
+def test_a_command_names_the_files_that_it_writes(words: str, outputs: list[str]) -> None:
+    assert list(find_output_words(words.split())) == outputs

@@ -15,12 +15,13 @@ from sidecar.agentcore.messages import (
     ContentBlock,
     Image,
     Message,
+    ToolCall,
     Usage,
     call_block,
     text_block,
     tool_message,
 )
-from sidecar.agentcore.view import LEFT_OUT_IMAGE, shrink_message
+from sidecar.agentcore.view import LEFT_OUT_IMAGE, cut_arguments, shrink_message
 
 IMAGE = ContentBlock("image", image=Image("abc"))
 
@@ -93,3 +94,11 @@ def test_cut_arguments_stay_a_json_object(arguments: dict[str, object], limit: i
     shrunk = shrink_message(message, limit)
     assert isinstance(shrunk, Message)
     assert isinstance(json.loads(shrunk.tool_calls()[0].args), dict)
+
+
+@pytest.mark.parametrize("arguments", [json.dumps({"path": "a.py", "text": "x" * 900}), "x" * 900])
+def test_cut_arguments_are_a_json_object_within_the_limit(arguments: str) -> None:
+    cut = cut_arguments(ToolCall("1", "write", arguments), 120)
+    assert (cut.id, cut.name) == ("1", "write")
+    assert len(cut.args) <= 120
+    assert isinstance(json.loads(cut.args), dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from function_tools import FunctionTools
 from sidecar._internal.cancel import CancelToken
 from sidecar.runtime.contract import ToolCall, ToolOutcome, ToolSettledSignal
-from sidecar.runtime.dispatch import DEFAULT_CONCURRENCY, Scheduler, create_scheduler
+from sidecar.runtime.dispatch import DEFAULT_CONCURRENCY, Scheduler, create_scheduler, read_outcome
 
 
 class Interrupt(BaseException):
@@ -267,3 +267,17 @@ async def test_a_thread_may_cancel_a_round() -> None:
     await bench.until("a")
     await asyncio.to_thread(token.cancel)
     assert [signal.id for signal in await round_] == ["a"]
+
+
+async def test_every_end_of_a_task_is_an_outcome_under_the_id_of_its_call() -> None:
+    async def read(end: Callable[[asyncio.Future[ToolOutcome]], object]) -> ToolOutcome:
+        task = asyncio.get_running_loop().create_future()
+        end(task)
+        return read_outcome(ToolCall("c1", "ls", {}), task)
+
+    done = await read(lambda task: task.set_result(ToolOutcome("x", "out", False)))
+    assert done == ToolOutcome("c1", "out", False)
+    failed = await read(lambda task: task.set_exception(ValueError()))
+    assert failed == ToolOutcome("c1", "ValueError", is_error=True)
+    cancelled = await read(lambda task: task.cancel())
+    assert cancelled == ToolOutcome("c1", "the tool was cancelled", is_error=True)

@@ -13,6 +13,7 @@ from sidecar.window_budget.selection import (
     parse_digest,
     render_facts,
     select_facts,
+    shorten_carried,
 )
 
 
@@ -58,3 +59,15 @@ def test_the_mark_of_any_engine_falls_away(header: str) -> None:
     """An opening line in square brackets is none of the digest's text."""
     assert parse_digest(f"{header}\n# Plan\nship it") == parse_digest("# Plan\nship it")
     assert parse_digest("# Plan\n[x] ship it").prose == ("# Plan", "[x] ship it")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "shorter"),
+    [
+        (FactKind.ERROR, "make…: no rule", "no rule"),
+        (FactKind.COMMAND, "make test", "make test"),
+        (FactKind.RULE, "be brief", "be brief"),
+    ],
+)
+def test_a_carried_fact_loses_its_passing_details(kind: FactKind, text: str, shorter: str) -> None:
+    assert shorten_carried(Fact(kind, text)) == shorter

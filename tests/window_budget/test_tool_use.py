@@ -16,7 +16,14 @@ from sidecar.window_budget import (
     Transcript,
 )
 from sidecar.window_budget.facts import FactKind
-from sidecar.window_budget.tool_use import ReadCall, WriteCall, facts_of_call, read_of, writes_of
+from sidecar.window_budget.tool_use import (
+    ReadCall,
+    WriteCall,
+    describe_edit,
+    facts_of_call,
+    read_of,
+    writes_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -104,3 +111,15 @@ def test_a_host_declares_the_effects_of_its_own_tools() -> None:
         'fix {"path":"b"}',
         'peek {"where":"a"}',
     ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"old_string": "a\nb", "new_string": "a\nc"}, ": b -> c"),
+        ({"old_string": "a", "new_string": " a"}, ""),
+        ("a", ""),
+    ],
+)
+def test_an_edit_is_described_by_the_first_line_that_differs(arguments: Any, words: str) -> None:
+    assert describe_edit(arguments) == words

@@ -344,23 +344,24 @@ class IndexThread:
     async def call(self, work: Callable[[TextIndex], T]) -> T:
         """Do *work* in the index's thread; return its result, or raise its exception."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._executor, self._run, work, loop)
+
+        def run() -> T:
+            try:
+                return work(self._ensure_open(loop))
+            except sqlite3.DatabaseError as error:
+                if self._path is None or not is_broken(error):
+                    raise
+                self._close_index()
+                set_aside(self._path)
+            loop.call_soon_threadsafe(self._on_lost)
+            return work(self._ensure_open(loop))
+
+        return await loop.run_in_executor(self._executor, run)
 
     async def close(self) -> None:
         """Close the index after the work requested so far, and end the thread."""
         await asyncio.get_running_loop().run_in_executor(self._executor, self._close_index)
         self._executor.shutdown()
-
-    def _run(self, work: Callable[[TextIndex], T], loop: asyncio.AbstractEventLoop) -> T:
-        try:
-            return work(self._ensure_open(loop))
-        except sqlite3.DatabaseError as error:
-            if self._path is None or not is_broken(error):
-                raise
-            self._close_index()
-            set_aside(self._path)
-        loop.call_soon_threadsafe(self._on_lost)
-        return work(self._ensure_open(loop))
 
     def _ensure_open(self, loop: asyncio.AbstractEventLoop) -> TextIndex:
         if self._index is None:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -78,10 +79,15 @@ class KnowledgeLibrary:
         sources: list[KnowledgeSource] = []
         if WORKSPACE in names:
             totals: dict[Path, tuple[int, int]] = {}
-            for root in _outermost(roots):
+
+            def report(root: Path, done: int, total: int) -> None:
+                totals[root] = (done, total)
+                progress(sum(each[0] for each in totals.values()), sum(each[1] for each in totals.values()))
+
+            for root in drop_nested_folders(roots):
                 folder = self._folders.setdefault(root, _FolderIndexes())
                 folder.users[WORKSPACE].add(sid)
-                folder.listeners[sid] = _sum_progress(totals, root, progress)
+                folder.listeners[sid] = partial(report, root)
                 if folder.files is None:
                     folder.files = FolderSource(
                         self._workspace,
@@ -204,19 +210,7 @@ class _OtherSessions(KnowledgeSource):
         return cited
 
 
-def _sum_progress(
-    totals: dict[Path, tuple[int, int]], root: Path, on_progress: Callable[[int, int], None]
-) -> Callable[[int, int], None]:
-    """Return the listener for the folder *root*, which reports the sums over all folders in *totals*."""
-
-    def add(done: int, total: int) -> None:
-        totals[root] = (done, total)
-        on_progress(sum(each[0] for each in totals.values()), sum(each[1] for each in totals.values()))
-
-    return add
-
-
-def _outermost(roots: Sequence[Path]) -> list[Path]:
+def drop_nested_folders(roots: Sequence[Path]) -> list[Path]:
     """Return *roots*, each once, without any that is inside another one."""
     once = list(dict.fromkeys(roots))
     return [root for root in once if not any(root != each and root.is_relative_to(each) for each in once)]

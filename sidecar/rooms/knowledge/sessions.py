@@ -69,10 +69,23 @@ class SessionsSource(KnowledgeSource):
 
         An entry replaces the text under its session and node; an empty one removes it.
         """
+
+        def put(batch: Sequence[SessionEntry], index: TextIndex) -> int:
+            n_changed = 0
+            with index.batch():
+                for room, key, text, created_at_ms in batch:
+                    if text.strip():
+                        n_changed += index.put(
+                            Document(room=room, key=key, title="", text=text, created_at_ms=created_at_ms)
+                        )
+                    else:
+                        index.drop(room, key)
+            return n_changed
+
         remaining = iter(entries)
         n_changed = 0
         while batch := list(islice(remaining, ENTRIES_PER_BATCH)):
-            n_changed += await self._thread.call(partial(_put_entries, batch))
+            n_changed += await self._thread.call(partial(put, batch))
         return n_changed
 
     async def node_ids(self, session_id: str) -> frozenset[str]:
@@ -128,19 +141,6 @@ class SessionsSource(KnowledgeSource):
         await self._thread.close()
 
 
-def _put_entries(batch: Sequence[SessionEntry], index: TextIndex) -> int:
-    n_changed = 0
-    with index.batch():
-        for session_id, node_id, text, created_at_ms in batch:
-            if text.strip():
-                n_changed += index.put(
-                    Document(room=session_id, key=node_id, title="", text=text, created_at_ms=created_at_ms)
-                )
-            else:
-                index.drop(session_id, node_id)
-    return n_changed
-
-
 class SessionArchive(Protocol):
     """The stored sessions of a daemon, for reading."""
 
@@ -175,7 +175,13 @@ class SessionsIndex:
         self._record = database.with_suffix(".fed.json") if database is not None else None
         self._on_error = on_error
         self._tasks: set[asyncio.Task[None]] = set()
-        self.source = SessionsSource(database, scope="all", on_lost=self._index_all_again)
+
+        def index_all_again() -> None:
+            # The index was broken or outdated, and is empty now.
+            self._write_record({})
+            self.start()
+
+        self.source = SessionsSource(database, scope="all", on_lost=index_all_again)
 
     def start(self) -> None:
         """Begin to index the stored sessions that changed; it goes on in the background."""
@@ -200,11 +206,6 @@ class SessionsIndex:
             task.cancel()
         await self.wait_until_idle()
         await self.source.close()
-
-    def _index_all_again(self) -> None:
-        """Index everything again: the index was broken or outdated, and is empty now."""
-        self._write_record({})
-        self.start()
 
     async def _catch_up(self) -> None:
         stored = await self._archive.sessions(self._folder)

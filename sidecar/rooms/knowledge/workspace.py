@@ -236,7 +236,11 @@ class FolderSource:
         self._rules = IgnoreRules(root)
         self._buffers: dict[Path, str] = {}
         self.source = WorkspaceSource(
-            self._list_files,
+            lambda: [
+                Path(entry.path)
+                for entry in walk(root, root, cap=MAX_ENTRIES)
+                if entry.is_file(follow_symlinks=False)
+            ],
             self._read_file,
             root=root,
             database=database,
@@ -244,7 +248,12 @@ class FolderSource:
             on_error=on_error,
         )
         self._changes = Coalescer(self._look_at, delay_s=settle_s)
-        self._disposers = (workspace.watch(root), workspace.on_change(self._on_change))
+
+        def schedule(path: Path) -> None:
+            if path.is_relative_to(root) or root.is_relative_to(path):
+                self._changes.schedule(path)
+
+        self._disposers = (workspace.watch(root), workspace.on_change(schedule))
 
     async def start(self) -> None:
         """Begin to index the present files; it goes on in the background."""
@@ -263,10 +272,6 @@ class FolderSource:
             dispose()
         await self._changes.close()
         await self.source.close()
-
-    def _on_change(self, path: Path) -> None:
-        if path.is_relative_to(self._root) or self._root.is_relative_to(path):
-            self._changes.schedule(path)
 
     async def _look_at(self, path: Path) -> None:
         """Have the index look at *path* again: a file or a folder, there or gone."""
@@ -287,11 +292,6 @@ class FolderSource:
         if view.source == "buffer":
             self._buffers[view.path] = view.text
         self.source.note_change(view.path)
-
-    def _list_files(self) -> Iterable[Path]:
-        """List the files, in a worker thread."""
-        found = walk(self._root, self._root, cap=MAX_ENTRIES)
-        return [Path(entry.path) for entry in found if entry.is_file(follow_symlinks=False)]
 
     def _read_file(self, path: Path) -> str | None:
         """Return the text of *path*, in the index's thread; None for a missing, ignored or binary file."""

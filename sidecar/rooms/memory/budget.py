@@ -231,17 +231,19 @@ def fit_items(
     if parts + sum(sizes) <= budget:
         return list(messages), list(events)
     cap = level_cap(sizes, budget - parts)
-    return [_fit_message(message, cap) for message in messages], [_fit_event(event, cap) for event in events]
+    return [fit_message(message, cap) for message in messages], [fit_event(event, cap) for event in events]
 
 
-def _fit_message(message: AIMessage, cap: int) -> AIMessage:
+def fit_message(message: AIMessage, cap: int) -> AIMessage:
+    """Return *message* at most *cap* tokens long, where cutting its text makes it shorter at all."""
     if not isinstance(message.content, str) or message_tokens(message) <= cap:
         return message
     shorter = truncate_text(message.content, chars_within(cap - MESSAGE_OVERHEAD_TOKENS))
     return replace(message, content=min(shorter, message.content, key=len))
 
 
-def _fit_event(event: RoomEvent, cap: int) -> RoomEvent:
+def fit_event(event: RoomEvent, cap: int) -> RoomEvent:
+    """Return *event* at most *cap* tokens long, where cutting its text makes it shorter at all."""
     if event_tokens(event) <= cap:
         return event
     shorter = replace(event, content=TextContent(truncate_text(plain_text(event.content), chars_within(cap))))

@@ -132,14 +132,14 @@ def plan_retrieve(
     >>> plan.cut is None, view_without_cut(plan) == inner
     (True, True)
     """
-    known = _gather_events(inner, context, current, chain)
+    known = gather_events(inner, context, current, chain)
     in_sight = {event.id: known.fingerprints[event.id] for event in (*inner.events, *context.recent_events)}
     texts = [summary_text(message) for message in inner.messages]
     priors = [text for text in texts if text is not None]
     usable = drop_stale_links(chain, in_sight)
     if not (usable.absorbed.issuperset(priors) and is_fresh(usable.folded_at)):
         usable = drop_renewable_links(usable, in_sight)
-    older = () if priors else _events_before_window(context.recent_events, inner.events, current.id)
+    older = () if priors else find_older_events(context.recent_events, inner.events, current.id)
     shown = [m for m, text in zip(inner.messages, texts, strict=True) if text not in usable.absorbed]
     is_listed = any(event.id == current.id for event in inner.events)
     total = sum(map(message_tokens, inner.messages)) + sum(map(event_tokens, inner.events))
@@ -179,7 +179,7 @@ def chain_with_uncovered(plan: RetrievePlan) -> SummaryChain:
     return replace(plan.chain, uncovered=tuple(plan.known.events[event.id] for event in events))
 
 
-def _gather_events(
+def gather_events(
     inner: MemoryResult, context: RoomContext, current: RoomEvent, chain: SummaryChain
 ) -> KnownEvents:
     """Gather every event, edits applied; where one was given twice, the room's own copy is the whole one."""
@@ -196,7 +196,7 @@ def _gather_events(
     return KnownEvents(events, fingerprints, speaker_names(events.values(), context.participants))
 
 
-def _events_before_window(
+def find_older_events(
     recent: Sequence[RoomEvent], window: Sequence[RoomEvent], current_id: str
 ) -> list[RoomEvent]:
     """Return the events of the room that are older than the inner provider's window.

@@ -63,7 +63,7 @@ def prompt_budget(context_window: int | None, answer_tokens: int) -> PromptBudge
     """Share out a window of *context_window* tokens; an unknown one is taken for 100,000.
 
     A token is counted as three UTF-8 bytes, which is careful with prose, right for code, and not too little
-    for scripts whose characters are tokens. A prior summary may take a quarter of the window.
+    for scripts in which each character is a token. A prior summary may take a quarter of the window.
 
     >>> prompt_budget(10_000, 1000).answer_tokens, prompt_budget(2000, 1000).answer_tokens
     (1000, 500)
@@ -130,7 +130,7 @@ def chunk_lines(lines: Sequence[PromptLine], chunk_bytes: int) -> list[PromptChu
     held: list[str] = []
     held_bytes = 0
     for index, line in enumerate(lines):
-        for part in _divide_line(line, chunk_bytes):
+        for part in divide_line(line, chunk_bytes):
             size = byte_length(part) + 1
             if held and held_bytes + size > chunk_bytes:
                 chunks.append(PromptChunk("\n".join(held), index))
@@ -142,7 +142,8 @@ def chunk_lines(lines: Sequence[PromptLine], chunk_bytes: int) -> list[PromptChu
     return chunks
 
 
-def _divide_line(line: PromptLine, chunk_bytes: int) -> list[str]:
+def divide_line(line: PromptLine, chunk_bytes: int) -> list[str]:
+    """Return *line* as parts of at most *chunk_bytes* beside a line end, each under the line's label."""
     room = max(1, chunk_bytes - byte_length(line.label) - 1)
     parts: list[str] = []
     start = 0

@@ -5,9 +5,9 @@ its first await, return None, a score that is no number, scores of its own scale
 itself. So each source is called in a task of its own with a time limit, and its results are checked, scaled
 and merged; a bad source costs its own results and nothing else.
 
-Scores are 0 to 1. A source whose best score is above 1 is divided by it, so that it does not outshout the
-others: scores of 8, 4 and 2 become 1, 0.5 and 0.25. A source that scores by distance has none above 0: -0.25
-and -3, near and far, become 0.8 and 0.25. The same content is kept once, with its higher score.
+Scores are 0 to 1. When a source gives one above 1, all of its scores are divided by its best, so that it does
+not outshout the others: 8, 4 and 2 become 1, 0.5 and 0.25. A source that scores by distance has none above 0:
+-0.25 and -3, near and far, become 0.8 and 0.25. The same content is kept once, with its higher score.
 
 The memory keeps nothing itself; events of the room are passed on to the sources.
 """
@@ -183,16 +183,16 @@ def merge_results(answers: Sequence[object], current: RoomEvent, max_results: in
         sound = [
             each for each in listed if isinstance(each, KnowledgeResult) and isinstance(each.content, str)
         ]
-        scores = _scale_scores([result.score for result in sound])
+        scores = scale_scores([result.score for result in sound])
         for result, score in zip(sound, scores, strict=True):
             known = best.get(result.content)
             if known is None or score > known.score:
                 best[result.content] = replace(result, score=score)
-    kept = [each for each in best.values() if each.content.strip() and not _is_echo(each, current)]
+    kept = [each for each in best.values() if each.content.strip() and not is_echo(each, current)]
     return sorted(kept, key=lambda each: -each.score)[:max_results]
 
 
-def _scale_scores(given: Sequence[object]) -> list[float]:
+def scale_scores(given: Sequence[object]) -> list[float]:
     """Return one source's scores as numbers of 0 to 1; anything but a finite number counts 0."""
     scores = [float(s) if isinstance(s, int | float) and math.isfinite(s) else 0.0 for s in given]
     if max(scores, default=0.0) <= 0 > min(scores, default=0.0):
@@ -201,7 +201,7 @@ def _scale_scores(given: Sequence[object]) -> list[float]:
     return [max(0.0, score) / top for score in scores]
 
 
-def _is_echo(result: KnowledgeResult, current: RoomEvent) -> bool:
+def is_echo(result: KnowledgeResult, current: RoomEvent) -> bool:
     """Return whether *result* is *current*; a source that names no event ids is judged by its words."""
     metadata: object = result.metadata
     event_id = metadata.get("event_id") if isinstance(metadata, Mapping) else None

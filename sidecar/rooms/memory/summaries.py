@@ -176,7 +176,7 @@ def drop_stale_links(chain: SummaryChain, present: Mapping[str, str]) -> Summary
     'first'
     """
     links = chain.links
-    while (found := _first_stale(links, present)) is not None:
+    while (found := find_stale_event(links, present)) is not None:
         index, event_id = found
         link = links[index]
         slid = not any(known in present for earlier in links[:index] for known in earlier.covered)
@@ -185,7 +185,14 @@ def drop_stale_links(chain: SummaryChain, present: Mapping[str, str]) -> Summary
             links = (*links[:index], replace(link, covered=rest, partial=True), *links[index + 1 :])
         else:
             links = links[:index]
-    return _replace_links(chain, _forget_unreachable(links, present))
+    kept: list[SummaryLink] = []
+    for link in links:
+        at_hand = {event_id: mark for event_id, mark in link.covered.items() if event_id in present}
+        if not at_hand:
+            kept.clear()  # Of links without any event left only the newest is kept.
+        partial = link.partial or len(at_hand) < len(link.covered)
+        kept.append(replace(link, covered=at_hand, partial=partial))
+    return _replace_links(chain, tuple(kept))
 
 
 def drop_renewable_links(chain: SummaryChain, present: Mapping[str, str]) -> SummaryChain:
@@ -201,7 +208,7 @@ def drop_renewable_links(chain: SummaryChain, present: Mapping[str, str]) -> Sum
     return _replace_links(chain, ())
 
 
-def _first_stale(links: Sequence[SummaryLink], present: Mapping[str, str]) -> tuple[int, str] | None:
+def find_stale_event(links: Sequence[SummaryLink], present: Mapping[str, str]) -> tuple[int, str] | None:
     """Return link index and id of the first covered event that was edited or deleted, or None.
 
     A missing event slid out of sight when no covered event before it is present; else it was deleted.
@@ -213,18 +220,6 @@ def _first_stale(links: Sequence[SummaryLink], present: Mapping[str, str]) -> tu
             if seen and present.get(event_id) != mark:
                 return index, event_id
     return None
-
-
-def _forget_unreachable(links: Sequence[SummaryLink], present: Mapping[str, str]) -> tuple[SummaryLink, ...]:
-    """Forget covered events that are out of reach; of links without any event left keep the newest."""
-    kept: list[SummaryLink] = []
-    for link in links:
-        at_hand = {event_id: mark for event_id, mark in link.covered.items() if event_id in present}
-        if not at_hand:
-            kept.clear()
-        partial = link.partial or len(at_hand) < len(link.covered)
-        kept.append(replace(link, covered=at_hand, partial=partial))
-    return tuple(kept)
 
 
 def _replace_links(chain: SummaryChain, links: tuple[SummaryLink, ...]) -> SummaryChain:

@@ -78,7 +78,14 @@ class SharedCalls(Generic[L, T]):
         call.task = asyncio.create_task(job(call))
         self._lanes[lane] = call
         self._tasks.add(call.task)
-        call.task.add_done_callback(partial(self._finish, lane, call))
+
+        def finish(task: asyncio.Task[T]) -> None:
+            self._tasks.discard(task)
+            self._free(lane, call)
+            if not task.cancelled():
+                task.exception()  # Retrieved, so that a failure without waiters is not reported as lost.
+
+        call.task.add_done_callback(finish)
         return call
 
     async def join(self, lane: L, call: SharedCall[T]) -> T | None:
@@ -106,12 +113,6 @@ class SharedCalls(Generic[L, T]):
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def _finish(self, lane: L, call: SharedCall[T], task: asyncio.Task[T]) -> None:
-        self._tasks.discard(task)
-        self._free(lane, call)
-        if not task.cancelled():
-            task.exception()  # Retrieved, so that a failure without waiters is not reported as lost.
 
     def _free(self, lane: L, call: SharedCall[T]) -> None:
         call.detached = True

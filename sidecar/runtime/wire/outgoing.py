@@ -14,7 +14,7 @@ The history itself stays as it is; a sound one is sent turn by turn unchanged. P
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -42,12 +42,12 @@ Projector: TypeAlias = Callable[[Turn], Turn | None]
 """Returns a turn as the model is sent it: itself where nothing is left out, None where nothing is left."""
 
 
-def _project_given(turn: Turn) -> Turn | None:
+def project_given(turn: Turn) -> Turn | None:
     """Return a turn given to the model without host commands and calls, which only a model makes."""
     return _keep_blocks(turn, lambda block: not isinstance(block, CommandBlock | ToolCallBlock))
 
 
-def _project_answer(turn: Turn) -> Turn | None:
+def project_answer(turn: Turn) -> Turn | None:
     """Return a turn of the model without host commands, results, and prose that providers refuse as empty.
 
     A turn that was broken off while the model was thinking is not sent: providers accept no thinking alone.
@@ -68,7 +68,7 @@ def _keep_blocks(turn: Turn, shows: Callable[[Block], bool]) -> Turn | None:
 
 
 PROJECTORS: Final[Mapping[str, Projector]] = MappingProxyType(
-    {"user": _project_given, "assistant": _project_answer, "tool": _project_given}
+    {"user": project_given, "assistant": project_answer, "tool": project_given}
 )
 """One projector for each role; a turn of any other role is not sent."""
 
@@ -88,10 +88,23 @@ class Outgoing:
 
     def extend(self, turns: Iterable[Turn]) -> Outgoing:
         """Return the outgoing history followed by *turns*; costs no more than they do."""
-        *whole, last = _segments(self._segment, turns)
+        settled: list[Turn] = []
+        segment = list(self._segment)
+        for turn in turns:
+            project = PROJECTORS.get(turn.role)
+            shown = project(turn) if project is not None else None
+            if isinstance(shown, AssistantTurn) and waits_for_results(segment):
+                # One answer written down in parts: the results of its calls follow the last part.
+                segment[0] = AssistantTurn((*segment[0].blocks, *shown.blocks))
+                continue
+            if isinstance(shown, AssistantTurn):
+                settled += pair_results(segment)
+                segment = []
+            if shown is not None:
+                segment.append(shown)
         longer = Outgoing()
-        longer._settled = self._settled.extended(turn for each in whole for turn in pair_results(each))
-        longer._segment = tuple(last)
+        longer._settled = self._settled.extended(settled)
+        longer._segment = tuple(segment)
         return longer
 
     def turns(self) -> tuple[Turn, ...]:
@@ -105,24 +118,6 @@ class Outgoing:
         """Return the conversation to send: these turns under the system prompt and tools of *config*."""
         tools = tuple(config.tools.descriptors()) if config.tools is not None else None
         return Conversation(self.turns(), system=config.system, tools=tools or None)
-
-
-def _segments(first: Sequence[Turn], turns: Iterable[Turn]) -> Iterator[Sequence[Turn]]:
-    """Yield the whole segments of *first* and *turns*, then the one that may still grow."""
-    segment = list(first)
-    for turn in turns:
-        project = PROJECTORS.get(turn.role)
-        shown = project(turn) if project is not None else None
-        if isinstance(shown, AssistantTurn) and waits_for_results(segment):
-            # One answer written down in parts: the results of its calls follow the last part.
-            segment[0] = AssistantTurn((*segment[0].blocks, *shown.blocks))
-            continue
-        if isinstance(shown, AssistantTurn):
-            yield segment
-            segment = []
-        if shown is not None:
-            segment.append(shown)
-    yield segment
 
 
 def build_conversation(messages: Sequence[Turn], config: AgentConfig) -> Conversation:

@@ -91,7 +91,7 @@ def pair_results(segment: Sequence[Turn]) -> tuple[Turn, ...]:
     >>> pair_results([ToolTurn((ToolResultBlock("c0", "orphan"),))])
     ()
     """
-    if _is_sound(segment):
+    if is_sound(segment):
         return tuple(segment)
     head = segment[0]
     if not isinstance(head, AssistantTurn):
@@ -110,7 +110,7 @@ def waits_for_results(segment: Sequence[Turn]) -> bool:
     return not answered.issuperset(_call_ids(segment[0]))
 
 
-def _is_sound(segment: Sequence[Turn]) -> bool:
+def is_sound(segment: Sequence[Turn]) -> bool:
     """Whether the tool turns answer the calls, each once, with nothing between calls and results."""
     ids = _call_ids(segment[0]) if segment and isinstance(segment[0], AssistantTurn) else ()
     answered: list[str] = []

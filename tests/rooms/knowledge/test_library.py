@@ -10,7 +10,7 @@ import pytest
 
 from room_events import FakeSessionArchive, make_message
 from sidecar.rooms import KnowledgeResult, KnowledgeSource
-from sidecar.rooms.knowledge.library import KnowledgeLibrary
+from sidecar.rooms.knowledge.library import KnowledgeLibrary, drop_nested_folders
 from sidecar.workspace.workspace import Workspace
 
 
@@ -135,3 +135,8 @@ async def test_without_names_nothing_is_opened(bench: Bench) -> None:
     assert await bench.open("s1") == []
     assert not bench.home.exists()
     assert bench.library.names == ("workspace", "sessions")
+
+
+def test_folders_inside_others_are_dropped() -> None:
+    roots = [Path("/a/b"), Path("/a"), Path("/a"), Path("/ab")]
+    assert drop_nested_folders(roots) == [Path("/a"), Path("/ab")]

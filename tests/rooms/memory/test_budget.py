@@ -14,7 +14,9 @@ from sidecar.rooms.content import MediaContent, RichContent
 from sidecar.rooms.memory.budget import (
     MemoryLimits,
     MemoryLoad,
+    fit_event,
     fit_items,
+    fit_message,
     level_cap,
     plan_cut,
     recency_cut,
@@ -238,3 +240,14 @@ def test_fit_items_returns_what_fits_as_it_is() -> None:
     message, event = AIMessage("user", "hi"), make_event("e", TextContent("ok"))
     assert fit_items([message], [event], 100) == ([message], [event])
     assert fit_items([message], [event], 0) == ([message], [event])
+
+
+def test_a_message_and_an_event_are_cut_to_a_cap() -> None:
+    """What fits, or would not get shorter, stays as it is."""
+    message, event = AIMessage("user", "x" * 400), make_event("e", TextContent("x" * 400))
+    assert message_tokens(fit_message(message, 40)) <= 40
+    assert event_tokens(fit_event(event, 40)) <= 40
+    assert fit_message(message, 400) is message
+    assert fit_event(event, 400) is event
+    short = make_event("e", TextContent("x" * 20))
+    assert fit_event(short, 1) is short

@@ -27,7 +27,7 @@ from sidecar.rooms import (
 )
 from sidecar.rooms.memory import MemoryResult, MockMemoryProvider, RetrievalMemory
 from sidecar.rooms.memory.estimate import message_tokens
-from sidecar.rooms.memory.retrieval import knowledge_message
+from sidecar.rooms.memory.retrieval import is_echo, knowledge_message, scale_scores
 
 HEADER = "[Relevant context from knowledge sources]"
 
@@ -342,3 +342,25 @@ async def test_clear_and_close_reach_everybody() -> None:
 def test_the_name_tells_the_inner_memory() -> None:
     """It says what it wraps."""
     assert RetrievalMemory([], inner()).name == "RetrievalMemory(MockMemoryProvider)"
+
+
+@pytest.mark.parametrize(
+    ("given", "scaled"),
+    [
+        ([8, 4, 2], [1, 0.5, 0.25]),
+        ([0.5, -1], [0.5, 0]),
+        ([-0.25, -3], [0.8, 0.25]),
+        ([math.nan, "1", None], [0, 0, 0]),
+        ([], []),
+    ],
+)
+def test_scores_are_scaled_to_one(given: list[object], scaled: list[float]) -> None:
+    assert scale_scores(given) == scaled
+
+
+@pytest.mark.parametrize(
+    ("content", "metadata", "echo"),
+    [("plan", {"event_id": "now"}, True), ("now what", {"event_id": "e1"}, False), (" now what ", {}, True)],
+)
+def test_the_current_event_is_an_echo(content: str, metadata: dict[str, Any], echo: bool) -> None:
+    assert is_echo(KnowledgeResult(content, 1, "s", metadata), make_event("now", "now what")) is echo

@@ -12,6 +12,7 @@ from sidecar.rooms.memory.summaries import (
     drop_renewable_links,
     drop_stale_links,
     find_slid_events,
+    find_stale_event,
 )
 
 
@@ -110,3 +111,10 @@ def test_a_new_link_covers_its_events() -> None:
         folded_at=9.0,
     )
     assert (before.text, after.text, after.covered) == (None, "notes", frozenset("ab"))
+
+
+def test_the_first_stale_event_is_found_among_those_not_slid() -> None:
+    links = (SummaryLink("first", {"a": "1", "b": "2"}), SummaryLink("second", {"c": "3"}))
+    assert find_stale_event(links, {"b": "2", "c": "3"}) is None
+    assert find_stale_event(links, {"b": "2", "c": "edited"}) == (1, "c")
+    assert find_stale_event(links, {"a": "1", "c": "3"}) == (0, "b")

@@ -27,6 +27,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.runtime.contract import AgentConfig
 from sidecar.runtime.wire import OPENING, PROJECTORS, Outgoing, build_conversation, is_blank
+from sidecar.runtime.wire.outgoing import project_answer, project_given
 
 CONFIG = AgentConfig(model="m")
 USER = UserTurn((TextBlock("hi"),))
@@ -178,3 +179,12 @@ def test_the_history_itself_is_never_touched(turns: list[Turn]) -> None:
     before = list(turns)
     sent(turns)
     assert turns == before
+
+
+def test_a_turn_is_shown_without_the_blocks_of_another_role() -> None:
+    text, thinking = TextBlock("hi"), ThinkingBlock("hm")
+    call, result = ToolCallBlock("c1", "ls", {}), ToolResultBlock("c1", "a.py")
+    assert project_given(UserTurn((text, call))) == UserTurn((text,))
+    assert project_given(UserTurn((call,))) is None
+    assert project_answer(AssistantTurn((thinking, text, result))) == AssistantTurn((thinking, text))
+    assert project_answer(AssistantTurn((thinking,))) is None

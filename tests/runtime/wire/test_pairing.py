@@ -17,6 +17,7 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.runtime.wire import NO_RESULT, is_blank, pair_results, with_distinct_ids
+from sidecar.runtime.wire.pairing import is_sound
 
 IMAGE = ImageBlock("image/png", "AAAA")
 
@@ -136,3 +137,19 @@ def test_a_mixed_turn_keeps_the_order_of_its_blocks() -> None:
     blocks: tuple[Block, ...] = (TextBlock("first"), *calls("a", "a").blocks, TextBlock("last"))
     renamed = with_distinct_ids(AssistantTurn(blocks))
     assert [getattr(block, "id", "-") for block in renamed.blocks] == ["-", "a", "a_2", "-"]
+
+
+@pytest.mark.parametrize(
+    ("segment", "sound"),
+    [
+        pytest.param([], True, id="nothing"),
+        pytest.param([USER], True, id="no calls"),
+        pytest.param([calls("a", "b"), results("b"), results("a"), USER], True, id="in any order"),
+        pytest.param([calls("a"), USER, results("a")], False, id="a turn before the result"),
+        pytest.param([calls("a"), results("a"), results("a")], False, id="answered twice"),
+        pytest.param([calls("a", "a"), results("a", "a")], False, id="one id twice"),
+        pytest.param([calls("a")], False, id="no result"),
+    ],
+)
+def test_a_segment_is_sound_when_its_results_follow_its_calls(segment: list[Turn], sound: bool) -> None:
+    assert is_sound(segment) is sound
