@@ -25,6 +25,7 @@ from sidecar.conductor.engines.runtime_memory import RuntimeEngine
 from sidecar.conductor.engines.sliding_window import SlidingWindowEngine
 from sidecar.conductor.engines.summarizing import SummarizingEngine
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
+from sidecar.conductor.history import entries_with_earlier_reads
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.knowledge import StoredSessions
 from sidecar.conductor.ports import OpenedSession, StoreReport
@@ -148,7 +149,9 @@ class SessionShelf:
 
     async def graph(self, sid: str) -> SessionGraph:
         """Return every branch of *sid*."""
-        return (await self._store.open(sid)).graph
+        stored = await self._store.open(sid)
+        stored.graph.amend(entries_with_earlier_reads(stored.graph.entries.values(), stored.records))
+        return stored.graph
 
     async def records(self, sid: str) -> Sequence[Mapping[str, Any]]:
         """Return the records of *sid* that are not nodes."""
@@ -168,7 +171,9 @@ async def _load(journal: SessionJournal, release: Callable[[], None]) -> OpenedS
     await journal.load()
     found = journal.integrity
     report = StoreReport(found.ok, found.repaired, found.missing)
-    return OpenedSession(journal, journal.take_records(), report, release)
+    records = journal.take_records()
+    journal.amend(entries_with_earlier_reads(journal.graph.entries.values(), records))
+    return OpenedSession(journal, records, report, release)
 
 
 def _clock_ms() -> int:

@@ -7,7 +7,7 @@ goes on in memory.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Protocol
@@ -75,10 +75,6 @@ class JournalPort(Protocol):
         self, nodes: Sequence[SessionNode], entries: Mapping[str, Entry], leaf: str | None
     ) -> None:
         """Take over the nodes of another session, and stand at *leaf*."""
-        ...
-
-    def amend(self, entries: Sequence[Entry]) -> None:
-        """Replace the entries of stored nodes, in memory only."""
         ...
 
     async def move_head(self, node_id: str | None) -> None:
@@ -188,18 +184,9 @@ class HistoryWriter:
         self._authors.clear()
         self._anchor = None
 
-    async def load(self, records: Sequence[Mapping[str, Any]] = ()) -> Sequence[Turn]:
-        """Read the active path from the store.
-
-        Earlier versions stored the files that the model read in *records* of their own, by tool call. Each
-        becomes part of the entry that holds the result of its call; the file is not rewritten.
-        """
+    async def load(self) -> Sequence[Turn]:
+        """Read the active path from the store."""
         await self._journal.load()
-        if reads := reads_by_call(records):
-            found = ((entry, _reads_of(entry.turn, reads)) for entry in self.graph.entries.values())
-            self._journal.amend(
-                [replace(entry, reads=shown) for entry, shown in found if shown and not entry.reads]
-            )
         self._on_change(())
         return self.turns
 
@@ -286,6 +273,17 @@ class HistoryWriter:
                 self._on_trouble(error)
         else:
             self._in_trouble = False
+
+
+def entries_with_earlier_reads(entries: Iterable[Entry], records: Iterable[Mapping[str, Any]]) -> list[Entry]:
+    """Return the *entries* that gain files from *records* of an earlier version.
+
+    It stored the files that the model read beside the nodes, by tool call. Each belongs to the entry with the
+    result of its call.
+    """
+    reads = reads_by_call(records)
+    found = ((entry, _reads_of(entry.turn, reads)) for entry in entries if reads and not entry.reads)
+    return [replace(entry, reads=shown) for entry, shown in found if shown]
 
 
 def _reads_of(turn: Turn, by_call: Mapping[str, Sequence[FileRead]]) -> tuple[FileRead, ...]:

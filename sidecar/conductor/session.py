@@ -92,7 +92,7 @@ class Session:
         """
         self._notices.add_report(report)
         await self._head.refresh_rules()
-        await self.history.load(records)
+        await self.history.load()
         self.compactor.load([record for record in records if record.get("type") == "compaction"])
         await self._open_knowledge()
 

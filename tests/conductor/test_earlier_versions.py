@@ -13,6 +13,7 @@ from sidecar.boot import ENGINES
 from sidecar.capabilities.edit import WRITE
 from sidecar.capabilities.read import READ
 from sidecar.conductor.engines.contract import CompactionRequest, EngineMarks
+from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.records import SessionInfo, to_record
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import (
@@ -134,6 +135,25 @@ async def test_files_read_in_an_old_session_are_known_where_the_conversation_sho
     await session.choose("permissions", "allowAll")
     await stage.ask(session, "write it")
     assert stage.workspace.files[path] == "y = 2\n"
+
+
+async def test_a_fork_of_an_old_session_that_is_not_in_memory_knows_its_files(
+    make_stage: Any, tmp_path: Path
+) -> None:
+    stage = await make_stage()
+    path = stage.folder / "a.py"
+    stage.workspace.put(path, "x = 1\n")
+    turns: list[Turn] = [
+        user("read a.py"),
+        calling(ToolCallBlock("c1", "read", {"path": "a.py"})),
+        ToolTurn((ToolResultBlock("c1", "     1\tx = 1"),)),
+        assistant("done"),
+    ]
+    reads = {"type": "reads", "files": [read_record(path, "x = 1\n", "c1")]}
+    write_old_file(tmp_path / "store", stage.folder, turns, [reads])
+    fork = await stage.hub.fork(ForkOf(SID))
+    (known,) = fork.files.in_context()
+    assert (known.uri, known.in_window, known.stale) == (path.as_uri(), True, False)
 
 
 async def test_the_write_guard_refuses_what_an_old_session_read_before_it_was_changed(

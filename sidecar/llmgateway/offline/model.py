@@ -39,19 +39,12 @@ from sidecar.llmgateway.contract import (
     gateway_error,
 )
 from sidecar.llmgateway.offline.answer import announce, answer
-from sidecar.llmgateway.offline.digest import digest_request, write_digest
+from sidecar.llmgateway.offline.digest import HOST_MARKS, digest_request, write_digest
 from sidecar.llmgateway.offline.intent import read_intent
 from sidecar.llmgateway.offline.lookups import Lookup, OfferedTools, plan_calls
 
 _MODEL: Final = "offline-1"
 _CHARS_PER_TOKEN: Final = 4
-_HOST_MARKS: Final = (
-    "[condensed earlier context]",
-    "[session digest",
-    "[branch digest",
-    "[Restored file after compaction]",
-)
-"""The beginnings of texts that the host wrote under the user's role."""
 _NUMBERED_ID: Final = re.compile(r"offline-(\d+)")
 
 
@@ -135,7 +128,7 @@ def newest_prompt(turns: Sequence[Turn]) -> tuple[str, Sequence[Turn]]:
         turn = turns[index]
         if isinstance(turn, UserTurn):
             texts = [block.text for block in turn.blocks if isinstance(block, TextBlock)]
-            own = [text for text in texts if not text.startswith(_HOST_MARKS)]
+            own = [text for text in texts if not text.startswith(HOST_MARKS)]
             if own:
                 return "\n".join(own), turns[index + 1 :]
     return "", turns

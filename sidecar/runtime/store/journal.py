@@ -159,7 +159,7 @@ class SessionJournal:
 
     def amend(self, entries: Sequence[Entry]) -> None:
         """Replace the entries of stored nodes in memory only: no line is written."""
-        if self._stored is not None:
+        if self._stored is not None and entries:
             self._stored.graph.amend(entries)
             unwritten = self._unwritten
             self._stand_at(self._stored.graph)
