@@ -235,7 +235,7 @@ def fit_items(
 
 
 def fit_message(message: AIMessage, cap: int) -> AIMessage:
-    """Return *message* at most *cap* tokens long, where cutting its text makes it shorter at all."""
+    """Return *message* with its text cut towards *cap* tokens: the marker is never cut, and nothing grows."""
     if not isinstance(message.content, str) or message_tokens(message) <= cap:
         return message
     shorter = truncate_text(message.content, chars_within(cap - MESSAGE_OVERHEAD_TOKENS))
@@ -243,7 +243,7 @@ def fit_message(message: AIMessage, cap: int) -> AIMessage:
 
 
 def fit_event(event: RoomEvent, cap: int) -> RoomEvent:
-    """Return *event* at most *cap* tokens long, where cutting its text makes it shorter at all."""
+    """Return *event* as a text cut towards *cap* tokens: the marker is never cut, and nothing grows."""
     if event_tokens(event) <= cap:
         return event
     shorter = replace(event, content=TextContent(truncate_text(plain_text(event.content), chars_within(cap))))
