@@ -148,19 +148,19 @@ def _user_message(turn: UserTurn, kind: EntryKind | None) -> Message:
         return UserMessage(turn.blocks, kind=_USER_KINDS.get(kind))
     text = turn.blocks[0].text if len(turn.blocks) == 1 and isinstance(turn.blocks[0], TextBlock) else ""
     if text.startswith(_DIGEST_STAMPS):
-        return CompactionSummaryMessage(_unstamped(DIGEST_HEADER, text), tokens_before=0)
+        return CompactionSummaryMessage(_strip_header(DIGEST_HEADER, text), tokens_before=0)
     if text.startswith(BRANCH_HEADER):
-        return BranchSummaryMessage(_unstamped(BRANCH_HEADER, text), from_id="")
+        return BranchSummaryMessage(_strip_header(BRANCH_HEADER, text), from_id="")
     return UserMessage(turn.blocks, kind=None if kind is None else _USER_KINDS[kind])
 
 
-def _unstamped(header: str, text: str) -> str:
-    """Return *text* without *header* where :func:`_stamped` puts just that header back, else all of it."""
+def _strip_header(header: str, text: str) -> str:
+    """Return *text* without *header* where :func:`_put_header` puts just that header back, else all of it."""
     body = text.removeprefix(f"{header}\n\n")
     return body if body != text and not body.startswith((*_DIGEST_STAMPS, BRANCH_HEADER)) else text
 
 
-def _stamped(header: str, summary: str) -> tuple[Block, ...]:
+def _put_header(header: str, summary: str) -> tuple[Block, ...]:
     is_stamped = summary.startswith((*_DIGEST_STAMPS, BRANCH_HEADER))
     return (TextBlock(summary if is_stamped else f"{header}\n\n{summary}"),)
 
@@ -216,9 +216,9 @@ def _turn(message: Message) -> Turn:
             blocks = content_to_blocks(content)
             return ToolTurn(blocks) if kind == TOOL_TURN else UserTurn(blocks)
         case BranchSummaryMessage(summary=summary):
-            return UserTurn(_stamped(BRANCH_HEADER, summary))
+            return UserTurn(_put_header(BRANCH_HEADER, summary))
         case CompactionSummaryMessage(summary=summary):
-            return UserTurn(_stamped(DIGEST_HEADER, summary))
+            return UserTurn(_put_header(DIGEST_HEADER, summary))
         case _:
             assert_never(message)
 

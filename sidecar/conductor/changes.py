@@ -102,7 +102,7 @@ class Changes:
 
     async def restoration(self, uris: Sequence[str] | None, budget_tokens: int | None) -> Restoration:
         """Return the restoration of :meth:`rehydrate`, which never goes beyond the engine's limit."""
-        wanting = await self._files.wanting(uris)
+        wanting = await self._files.find_wanted(uris)
         budget = DEFAULT_BUDGET_TOKENS if budget_tokens is None else budget_tokens
         usage = self._gauge.usage()
         if usage.window:

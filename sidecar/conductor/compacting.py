@@ -150,7 +150,7 @@ class Compactor:
         )
         return describe_plan(plan, replace(found, rehydrate=files), given.history)
 
-    def planned(self, plan_id: str) -> CompactionRequest:
+    def find_planned(self, plan_id: str) -> CompactionRequest:
         """Return the request of an earlier preview. Raises HeadMovedError when the conversation moved on."""
         head, request = self._plans.get(plan_id, ("", None))
         if request is None or head != self._history.head:
@@ -272,7 +272,7 @@ class Compactor:
 
     async def _undo_in_view(self, target: Compaction, *, force: bool) -> Compaction:
         """Show the entries again that a record took out of the view; it must be the newest that stands."""
-        standing = list(self._standing(target.engine))
+        standing = list(self._standing_records(target.engine))
         if standing[:1] != [target]:
             raise NotUndoableError(self._sid, target.compaction_id)
         history = self._history.current
@@ -321,12 +321,12 @@ class Compactor:
 
     def _engine_input(self, engine: str) -> EngineInput:
         """Return the conversation as *engine* is to judge it, with the record that its view rests on."""
-        newest = next(self._standing(engine), None)
+        newest = next(self._standing_records(engine), None)
         return replace(
             self._deps.engine_input(), standing=as_standing(newest) if newest is not None else None
         )
 
-    def _standing(self, engine: str) -> Iterator[Compaction]:
+    def _standing_records(self, engine: str) -> Iterator[Compaction]:
         """Yield the records of *engine* that changed only the view and still hold, the newest first.
 
         A node stands at the same place of every path through it. So the node at the cut shows

@@ -77,7 +77,7 @@ class SessionFiles:
 
     def get(self, path: Path) -> FileRead | None:
         """Return the newest content of the resolved *path* that the model has seen, None for none."""
-        return self._known(str(path))
+        return self._known_read(str(path))
 
     def sync(self) -> None:
         """Track the files as the history now shows them. Costs the new entries while the history grows."""
@@ -108,7 +108,7 @@ class SessionFiles:
         except FileAccessError:
             return False
 
-    async def wanting(self, uris: Sequence[str] | None) -> tuple[tuple[str, FileRead], ...]:
+    async def find_wanted(self, uris: Sequence[str] | None) -> tuple[tuple[str, FileRead], ...]:
         """Return the files that the model should see again, newest first, each under the path it knows.
 
         Args:
@@ -140,7 +140,7 @@ class SessionFiles:
         self._watches.clear()
         self._workspace.drop_tracker(self._sid)
 
-    def _known(self, path: str) -> FileRead | None:
+    def _known_read(self, path: str) -> FileRead | None:
         """Return the newest read of *path*, pending ones included."""
         seen = self._index.of(self._history.current).files.get(path)
         newest = None if seen is None else seen.read
@@ -150,7 +150,7 @@ class SessionFiles:
         return newest
 
     def _track(self, path: str) -> None:
-        read = self._known(path)
+        read = self._known_read(path)
         if read is None:
             self._tracker.forget(Path(path))
         else:

@@ -132,7 +132,7 @@ class Hub:
         )
         session = await self._add(info, await self._open(info))
         session.connect(wanted.servers)
-        self.changed()
+        self.announce_change()
         return session
 
     async def fork(self, wanted: ForkOf) -> Session:
@@ -166,7 +166,7 @@ class Hub:
             session.connect(wanted.servers)
         elif wanted.sid in self._sessions:
             session.connect(self._sessions[wanted.sid].servers.named)
-        self.changed()
+        self.announce_change()
         return session
 
     async def fork_of(self, sid: str) -> str:
@@ -213,7 +213,7 @@ class Hub:
         finally:
             self._releases.pop(sid)()
             self.audience.dismiss(sid)
-        self.changed()
+        self.announce_change()
 
     async def delete(self, sid: str) -> None:
         """Stop a session and delete it from the store.
@@ -226,7 +226,7 @@ class Hub:
             raise SessionNotFound(sid)
         await self._store.delete(sid)
         self._deps.library.forget(sid)
-        self.changed()
+        self.announce_change()
 
     async def amend(self, sid: str, change: Callable[[SessionInfo], SessionInfo]) -> None:
         """Change the ``meta`` record of a session, in memory or stored.
@@ -242,7 +242,7 @@ class Hub:
                 await opened.journal.append_records([to_record("meta", info)])
             finally:
                 opened.release()
-        self.changed()
+        self.announce_change()
 
     async def aclose(self) -> None:
         """Close every session concurrently, then the models."""
@@ -310,7 +310,7 @@ class Hub:
         """Return the clients that follow a session."""
         return self.audience.listeners(sid)
 
-    def changed(self) -> None:
+    def announce_change(self) -> None:
         """Notify every client that the list of sessions changed."""
         for client in self.audience.clients:
             client.sessions_changed()

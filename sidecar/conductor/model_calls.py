@@ -84,7 +84,7 @@ def with_idle_timeout(channel: Channel, timeout_s: float) -> Channel:
     GatewayError. The length of the whole call is not limited.
     """
 
-    async def watched() -> AsyncGenerator[Emission, None]:
+    async def watch_emissions() -> AsyncGenerator[Emission, None]:
         async with emissions_of(channel) as emissions:
             while True:
                 try:
@@ -99,7 +99,7 @@ def with_idle_timeout(channel: Channel, timeout_s: float) -> Channel:
                     raise gateway_error("transport", text, cause=error) from None
                 yield emission
 
-    return channel_of(watched)
+    return channel_of(watch_emissions)
 
 
 class RequestHead:

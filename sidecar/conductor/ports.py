@@ -115,7 +115,7 @@ class SessionHost(Protocol):
         """Return the clients that follow the session, controllers included."""
         ...
 
-    def changed(self) -> None:
+    def announce_change(self) -> None:
         """Notify every client that the list of sessions changed."""
         ...
 

@@ -105,7 +105,7 @@ class Prompts:
 
     def items(self) -> tuple[QueueItem, ...]:
         """Return the prompts that wait, the next one first."""
-        return tuple(job.as_item() for job in self._waiting())
+        return tuple(job.as_item() for job in self._waiting_prompts())
 
     def submit(self, content: Content, **options: Unpack[SubmitOptions]) -> SubmitReceipt:
         """Accept a prompt or a slash command: it runs now, waits, or is steered into the running turn.
@@ -148,7 +148,7 @@ class Prompts:
             if running is None or not self._runner.may_steer:
                 raise NotSteerableError("no turn is running", hint="sidecar/turn/start takes a prompt")
             expect_turn_id = running.turn_id
-        known = (running, *self._waiting())
+        known = (running, *self._waiting_prompts())
         is_over = not any(other is not None and other.turn_id == expect_turn_id for other in known)
         if is_over and self._queue.is_busy:
             hint = "sidecar/turn/start queues a prompt"
@@ -170,12 +170,12 @@ class Prompts:
         running = self.running
         if turn_id is None and self._queue.current is None:
             # A prompt that was submitted a moment ago and has not begun is the current turn too.
-            turn_id = next((job.turn_id for job in self._waiting()), None)
+            turn_id = next((job.turn_id for job in self._waiting_prompts()), None)
         runs = running is not None and turn_id in (None, running.turn_id)
         if runs:
             self._queue.put_back(self._take_back_steered())
             self._runner.stop()
-        waiting = self._waiting()
+        waiting = self._waiting_prompts()
         named = [job for job in waiting if job.turn_id == turn_id]
         if not runs and not named:
             return Interruption(False)
@@ -248,7 +248,7 @@ class Prompts:
         if not busy:
             return _receipt(job, "started")
         self._emit_queue()
-        return _receipt(job, "queued", position=len(self._waiting()))
+        return _receipt(job, "queued", position=len(self._waiting_prompts()))
 
     def _take_back_steered(self) -> list[PromptJob]:
         """Return the steered prompts that have not entered the turn, taken back from the agent."""
@@ -273,11 +273,11 @@ class Prompts:
             author=author,
         )
 
-    def _waiting(self) -> tuple[PromptJob, ...]:
+    def _waiting_prompts(self) -> tuple[PromptJob, ...]:
         return tuple(job for job in self._queue.waiting if isinstance(job, PromptJob))
 
     def _item(self, item_id: str) -> PromptJob:
-        for job in self._waiting():
+        for job in self._waiting_prompts():
             if job.item_id == item_id:
                 return job
         raise ItemNotFound(self._meta.info.sid, item_id)

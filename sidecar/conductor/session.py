@@ -63,7 +63,7 @@ class Session:
     def __init__(self, info: SessionInfo, journal: JournalPort, deps: SessionDeps, host: SessionHost) -> None:
         self._deps = deps
         self._watches: list[Dispose] = []
-        self._queue: JobQueue[Job] = JobQueue(self._run, host.changed)
+        self._queue: JobQueue[Job] = JobQueue(self._run, host.announce_change)
         wired = wire_session(info, journal, deps, host=host, queue=self._queue)
         self._meta = wired.meta
         self._events = wired.events
@@ -216,7 +216,7 @@ class Session:
         is_busy = self.is_busy
         self._meta.check_head(request.expect_head)
         if request.plan_id is not None:
-            resolved = self.compactor.planned(request.plan_id)
+            resolved = self.compactor.find_planned(request.plan_id)
         else:
             resolved = self._engines.resolve(request)
         if is_busy and request.reject_when_busy:

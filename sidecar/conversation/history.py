@@ -60,7 +60,7 @@ class History(Sequence[Entry]):
         """Return the node of the entry at *index*, None behind the end."""
         return self._entries[index].node_id if index < len(self._entries) else None
 
-    def folded_into(self, entry: Entry) -> Iterator[Entry]:
+    def unfold(self, entry: Entry) -> Iterator[Entry]:
         """Yield the entries that *entry*, a summary, stands for, oldest first.
 
         An earlier summary among them is replaced by its own entries. A node that is not stored any more is

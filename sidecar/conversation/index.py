@@ -59,7 +59,7 @@ class Index(Generic[S]):
             self._state, added = self._start(), tuple(history)
         for entry in added:
             if entry.origin and self._reaches_folded:
-                for folded in history.folded_into(entry):
+                for folded in history.unfold(entry):
                     self._state = self._step(self._state, folded, False)
             self._state = self._step(self._state, entry, True)
         self._history = history

@@ -326,7 +326,7 @@ async def test_instructions_reach_the_model(make_stage: Any, engine: str) -> Non
     await compact(session, instructions="keep the port numbers")
     asked = stage.model.calls[-1].conversation
     found = "keep the port numbers" in (asked.system or "") + texts(asked.turns)
-    assert found == (engine != "runtime"), "seed 000 has no words for it"
+    assert found == (engine != "runtime"), "the runtime takes no instructions"
 
 
 RECORD = {

@@ -206,7 +206,7 @@ async def test_the_first_notes_are_taken_when_tier_two_is_crossed(make_stage: An
 
 
 async def test_notes_stand_until_the_window_is_full_again(make_stage: Any) -> None:
-    """One crossing, one call: the place of the cut stands between two summaries (failure B-K3)."""
+    """One crossing, one call: the place of the cut stands between two summaries."""
     stage = await make_stage([[Say(LONG)]], window=16_000, repeat=True)
     session = await talk(stage, "summarizing", 30, policy=NO_TRUNCATION)
     made = session.compactor.compactions

@@ -32,7 +32,7 @@ class Host:
     def terminal(self, sid: str) -> None:
         raise AssertionError("not this room's business")
 
-    def changed(self) -> None:
+    def announce_change(self) -> None:
         raise AssertionError("not this room's business")
 
     async def fork_of(self, sid: str) -> str:

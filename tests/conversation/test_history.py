@@ -42,7 +42,7 @@ def test_a_summary_reaches_the_entries_of_an_earlier_summary_in_their_order() ->
     early = entry("s1", "summary", ("node-a", "node-b"))
     late = entry("s2", "summary", ("node-s1", "node-c", "node-gone"))
     archive = {each.node_id: each for each in (A, B, C, early)}
-    assert list(History([late], archive).folded_into(late)) == [A, B, C]
+    assert list(History([late], archive).unfold(late)) == [A, B, C]
 
 
 def counting_index(*, reaches_folded: bool = False) -> tuple[Index[list[tuple[str, bool]]], list[int]]:

@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import Final
 
 from sidecar.conductor.engines.contract import StandingSummary, View
-from sidecar.conductor.engines.room_view import fitted, view_of
+from sidecar.conductor.engines.room_view import fit_event, view_of
 from sidecar.conductor.room import SessionRoom
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.rooms import AIMessage, EventSource, RoomEvent, TextContent
@@ -82,7 +82,7 @@ class Scene:
         """The newest prompt, or its beginning where it alone takes too much of the room."""
         if self.room.prompt is None:
             return None
-        return self._shown(self.room.prompt)
+        return self._fit_event(self.room.prompt)
 
     @cached_property
     def reading(self) -> RetrievePlan:
@@ -95,7 +95,7 @@ class Scene:
             else SummaryChain((SummaryLink(self.notes, {}, partial=True),))
         )
         return plan_retrieve(
-            MemoryResult(events=[self._shown(each) for each in places]),
+            MemoryResult(events=[self._fit_event(each) for each in places]),
             self.room.context(whole),
             self.prompt or _NOBODY,
             chain,
@@ -164,10 +164,10 @@ class Scene:
     def _behind(self) -> range:
         return range(self.first, len(self.room.events))
 
-    def _shown(self, place: int) -> RoomEvent:
+    def _fit_event(self, place: int) -> RoomEvent:
         most = max(1, self.limits.max_context_tokens // _ITEM_SHARE)
         event = self.room.events[place]
-        return event if self.room.tokens(place, place + 1) <= most else fitted(event, most)
+        return event if self.room.tokens(place, place + 1) <= most else fit_event(event, most)
 
 
 def _as_turns(messages: Sequence[AIMessage]) -> list[UserTurn]:

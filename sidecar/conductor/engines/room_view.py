@@ -57,7 +57,7 @@ def limits_of(given: EngineInput, request: CompactionRequest) -> MemoryLimits | 
     )
 
 
-def fitted(event: RoomEvent, max_tokens: int) -> RoomEvent:
+def fit_event(event: RoomEvent, max_tokens: int) -> RoomEvent:
     """Return *event*, or its beginning with a marker where it alone takes more than *max_tokens*."""
     return fit_items([], [event], max_tokens)[1][0]
 

@@ -17,7 +17,7 @@ from sidecar.conductor.engines.contract import (
     FreshFile,
     View,
 )
-from sidecar.conductor.engines.room_view import fitted, limits_of, setting, view_of
+from sidecar.conductor.engines.room_view import fit_event, limits_of, setting, view_of
 from sidecar.conductor.room import SessionRoom
 from sidecar.rooms import RoomEvent
 from sidecar.rooms.memory import SlidingWindowMemory
@@ -72,7 +72,7 @@ class SlidingWindowEngine:
         window, limits = self._window(given, request), limits_of(given, request)
         room_tokens = limits.max_context_tokens if limits else 0
         if room_tokens and sum(map(event_tokens, window)) > room_tokens:
-            window = self._fitted(window, room_tokens)
+            window = self._fit_window(window, room_tokens)
         elif len(window) == len(self._room.events):
             return View(given.history, is_whole=True)
         prompt = None if self._room.prompt is None else self._room.starts[self._room.prompt]
@@ -92,9 +92,9 @@ class SlidingWindowEngine:
         others = [event for event in recent if event is not prompt]
         return [*memory.window([*others, prompt], prompt.id), prompt]
 
-    def _fitted(self, window: list[RoomEvent], room_tokens: int) -> list[RoomEvent]:
+    def _fit_window(self, window: list[RoomEvent], room_tokens: int) -> list[RoomEvent]:
         """Return the end of *window* that takes at most *room_tokens*, the newest prompt with it."""
-        *others, newest = [fitted(event, max(1, room_tokens // 2)) for event in window]
+        *others, newest = [fit_event(event, max(1, room_tokens // 2)) for event in window]
         left = room_tokens - event_tokens(newest)
         kept = others[tail_cut([event_tokens(event) for event in others], left) :]
         return [*fit_items([], kept, left)[1], newest]

@@ -75,7 +75,7 @@ def read_session(
     except OSError as error:
         raise StoreUnavailable(session_id, error) from error
     graph = SessionGraph(session_id, clock)
-    rewired = reader.rewired()
+    rewired = reader.rewire_parents()
     graph.hydrate(reader.nodes.values(), reader.tip, rewired, reader.entries)
     if reader.tip is None and reader.is_rewound:
         graph.resume(None)
@@ -115,7 +115,7 @@ class _Reader:
             # Whatever a damaged record or a migrator raises, the other records are still good.
             self.missing.append(f"line {line.number}: {type(error).__name__} in its record")
 
-    def rewired(self) -> dict[str, str | None]:
+    def rewire_parents(self) -> dict[str, str | None]:
         """Return new parents for the nodes with a lost parent or a circle of them, and report those."""
         rewired: dict[str, str | None] = {}
         for node in self.nodes.values():
