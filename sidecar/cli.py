@@ -40,7 +40,18 @@ _DEFAULTS: Final[dict[str, dict[str, object]]] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Expected errors are messages, without a stack trace."""
     try:
-        return _run(list(sys.argv[1:] if argv is None else argv))
+        arguments = list(sys.argv[1:] if argv is None else argv)
+        if not arguments or arguments[0] == "--stdio" or arguments[0].startswith("--clientProcessId"):
+            arguments.insert(0, "serve")
+        options = plain_options(arguments)
+        if options is None:
+            from sidecar.commands.arguments import parse
+
+            options = parse(arguments)
+        code = int(import_module(f"sidecar.commands.{choose_module(options)}").run(options))
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here, where a closed pipe does not become a stack trace
+        return code
     except KeyboardInterrupt:
         return _INTERRUPTED
     except RuntimeError as error:
@@ -61,23 +72,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _run(arguments: list[str]) -> int:
-    if not arguments or arguments[0] == "--stdio" or arguments[0].startswith("--clientProcessId"):
-        arguments.insert(0, "serve")
-    options = plain_options(arguments)
-    if options is None:
-        from sidecar.commands.arguments import parse
-
-        options = parse(arguments)
-    module = str(options.command)
-    if module == "acp":
-        module = "serve"
-    elif module == "serve" and options.shared:  # a shim must not even load the modules of a daemon
-        module = "shared" if options.daemon else "shim"
-    code = int(import_module(f"sidecar.commands.{module}").run(options))
-    if sys.stdout is not None:
-        sys.stdout.flush()  # here, where a closed pipe does not become a stack trace
-    return code
+def choose_module(options: Namespace) -> str:
+    """Return the module of a command; a shim must not even load the modules of a daemon."""
+    if options.command == "serve" and options.shared:
+        return "shared" if options.daemon else "shim"
+    return "serve" if options.command == "acp" else str(options.command)
 
 
 def plain_options(arguments: Sequence[str]) -> Namespace | None:

@@ -60,6 +60,21 @@ class Broker:
     def serve(self, connecting: Awaitable[SocketStream], read_preamble: ReadPreamble) -> None:
         """Serve one more client, in a task of its own."""
 
+        async def serve_client() -> None:
+            stream = await connecting
+            try:
+                if not await read_preamble(stream):
+                    return
+                frontend = await self._open_frontend(stream)
+                self._frontends.add(frontend)
+                try:
+                    stream.exit_code = (await frontend.wait_ended()).code
+                finally:
+                    self._frontends.discard(frontend)
+                    await frontend.aclose(self._close_s)
+            finally:
+                stream.close()
+
         def on_done(task: asyncio.Task[None]) -> None:
             self._clients.discard(task)
             if not task.cancelled() and (error := task.exception()) is not None:
@@ -67,7 +82,7 @@ class Broker:
             self._wait_for_clients(self.idle_s)
 
         self._stop_waiting()
-        task = asyncio.ensure_future(self._serve(connecting, read_preamble))
+        task = asyncio.ensure_future(serve_client())
         self._clients.add(task)
         task.add_done_callback(on_done)
 
@@ -90,21 +105,6 @@ class Broker:
         for task in tuple(self._clients):
             task.cancel()
         await asyncio.gather(*self._clients, return_exceptions=True)
-
-    async def _serve(self, connecting: Awaitable[SocketStream], read_preamble: ReadPreamble) -> None:
-        stream = await connecting
-        try:
-            if not await read_preamble(stream):
-                return
-            frontend = await self._open_frontend(stream)
-            self._frontends.add(frontend)
-            try:
-                stream.exit_code = (await frontend.wait_ended()).code
-            finally:
-                self._frontends.discard(frontend)
-                await frontend.aclose(self._close_s)
-        finally:
-            stream.close()
 
     def _wait_for_clients(self, seconds: float) -> None:
         if not self._clients and self._timer is None:

@@ -39,7 +39,7 @@ def pump(daemon: socket.socket, read_fd: int, write_fd: int) -> int:
                 os.set_blocking(fd, True)
     with suppress(ConnectionError):  # likewise
         daemon.sendall(HELLO)
-    threading.Thread(target=_copy_to_daemon, args=(read_fd, daemon), daemon=True).start()
+    threading.Thread(target=copy_to_daemon, args=(read_fd, daemon), daemon=True).start()
     while data := _receive(daemon):
         body, farewell, code = data.partition(FAREWELL)
         view = memoryview(body)
@@ -63,8 +63,8 @@ def leave_after(wait: Callable[[], None]) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _copy_to_daemon(read_fd: int, daemon: socket.socket) -> None:
-    """Copy the input, and its end."""
+def copy_to_daemon(read_fd: int, daemon: socket.socket) -> None:
+    """Copy the input, and its end; an input that cannot be read has ended."""
     with suppress(OSError):  # the daemon is gone: the other direction reports it
         while True:
             try:

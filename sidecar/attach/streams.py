@@ -39,7 +39,7 @@ class SocketStream(TransportStream):
         """Close when process *pid* has ended, or at once when it is gone; None and 0 are ignored."""
 
         async def watch(pid: int) -> None:
-            await _wait_until_gone(pid)
+            await wait_until_gone(pid)
             self.close()
 
         if is_process_id(pid) and self._watch is None:
@@ -88,7 +88,7 @@ async def read_hello(stream: SocketStream) -> bool:
     return True
 
 
-async def _wait_until_gone(pid: int) -> None:
+async def wait_until_gone(pid: int) -> None:
     """Return when there is no process *pid*."""
     if sys.platform == "linux":
         with suppress(OSError):

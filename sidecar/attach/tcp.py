@@ -131,16 +131,12 @@ class TokenAuth:
         is_bearer = given[: len(_PREFIX)].lower() == _PREFIX
         is_right = is_bearer and hmac.compare_digest(given[len(_PREFIX) :].strip(), self._token)
         if not is_right:
-            stream.write(_encode_refusal(line or stream.early_bytes))
+            error = AuthenticationError(
+                "this connection must begin with the daemon's token",
+                hint='begin with the line "Authorization: Bearer TOKEN"; '
+                "tcp.json in the state directory has it",
+            )
+            is_line = is_line_framed(line or stream.early_bytes)
+            frame, code = (frame_with_newline, acp_code) if is_line else (frame_with_header, lsp_code)
+            stream.write(frame(encode_error(None, code(error.kind), error.message, error_data(error))))
         return is_right
-
-
-def _encode_refusal(first: bytes) -> bytes:
-    """Return the error for a client without the token, framed like its *first* bytes."""
-    error = AuthenticationError(
-        "this connection must begin with the daemon's token",
-        hint='begin with the line "Authorization: Bearer TOKEN"; tcp.json in the state directory has it',
-    )
-    if is_line_framed(first):
-        return frame_with_newline(encode_error(None, acp_code(error.kind), error.message, error_data(error)))
-    return frame_with_header(encode_error(None, lsp_code(error.kind), error.message, error_data(error)))

@@ -195,7 +195,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
     """Return *text* as a time. Raises ArgumentTypeError."""
     try:
         seconds = float(text)
@@ -206,7 +206,7 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _tokens(text: str) -> int:
+def parse_tokens(text: str) -> int:
     """Return *text* as a number of tokens. Raises ArgumentTypeError."""
     if not text.isdecimal() or not 1_000 <= int(text) <= 100_000_000:
         raise argparse.ArgumentTypeError(f"{text} is not a number of tokens from 1000 to 100000000")
@@ -284,7 +284,7 @@ _COMMANDS = (
             _arg("file", help="the file"),
             _arg(
                 "--window",
-                type=_tokens,
+                type=parse_tokens,
                 default=32_000,
                 metavar="TOKENS",
                 help="the window that the result must fit (32000)",
@@ -336,7 +336,7 @@ _COMMANDS = (
             _arg("--daemon", action="store_true", help="with --shared: be that daemon, in the foreground"),
             _arg(
                 "--idle-exit",
-                type=_seconds,
+                type=parse_seconds,
                 default=_IDLE_EXIT_S,
                 metavar="SECONDS",
                 help="with --shared: how long a new daemon stays without clients and work (600)",

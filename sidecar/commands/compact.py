@@ -80,7 +80,7 @@ def read_turns(file: Path) -> tuple[Turn, ...]:
             messages = json.loads(text)
         except ValueError as error:
             raise UnreadableConversationError(f"it is not valid JSON: {error}") from None
-        turns = [turn for message in _objects(messages) for turn in _parse_message(message)]
+        turns = [turn for message in _objects(messages) for turn in parse_message(message)]
         if not turns:
             raise UnreadableConversationError("the array has no chat messages with role and content")
         return heal(tuple(turns))
@@ -143,14 +143,14 @@ def _tokens_by_kind(messages: Sequence[Message]) -> dict[str, int]:
     return tokens
 
 
-def _parse_message(message: Mapping[str, Any]) -> list[Turn]:
+def parse_message(message: Mapping[str, Any]) -> list[Turn]:
     """Return a chat message, in the form of the providers' APIs, as turns."""
     content = message.get("content")
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else _objects(content)
     blocks = tuple(block for part in parts if (block := _parse_block(part)) is not None)
     match message.get("role"):
         case "assistant":
-            calls = tuple(_parse_call(call) for call in _objects(message.get("tool_calls")))
+            calls = tuple(parse_call(call) for call in _objects(message.get("tool_calls")))
             return [AssistantTurn((*blocks, *calls))]
         case "tool":
             text = "".join(block.text for block in blocks if isinstance(block, TextBlock))
@@ -177,7 +177,7 @@ def _parse_block(part: Mapping[str, Any]) -> Block | None:
     return None
 
 
-def _parse_call(call: Mapping[str, Any]) -> ToolCallBlock:
+def parse_call(call: Mapping[str, Any]) -> ToolCallBlock:
     """Return an entry of ``tool_calls`` as a block; arguments that are not JSON are kept as text."""
     function = call.get("function") or {}
     raw = function.get("arguments") or "{}"

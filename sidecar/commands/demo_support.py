@@ -50,7 +50,7 @@ class DemoFiles:
 def choose_files(folder: Path) -> DemoFiles | None:
     """Return the files to use in *folder*, None when fewer than three have a suitable size."""
     entries = walk(folder, folder, cap=_LOOK_AT)
-    suitable = [path for entry in entries if _is_suitable(path := Path(entry.path))]
+    suitable = [path for entry in entries if is_suitable(path := Path(entry.path))]
     if len(suitable) < 3:
         return None
     small = _sort_by_size(suitable, _SMALL_BYTES)
@@ -85,7 +85,8 @@ def content_hash(text: str) -> str:
     return "sha256:" + sha256(text.encode()).hexdigest()
 
 
-def _is_suitable(path: Path) -> bool:
+def is_suitable(path: Path) -> bool:
+    """Whether *path* is a text of the size that the demo needs."""
     try:
         if not path.is_file() or not _LEAST_BYTES <= path.stat().st_size <= _MOST_BYTES:
             return False

@@ -29,26 +29,26 @@ class Host:
     """The daemon of *paths* and its clients; it leaves after *idle_s* seconds without clients and work."""
 
     def __init__(self, paths: DaemonPaths, idle_s: float) -> None:
+        async def open_frontend(stream: SocketStream) -> SupervisedConnection:
+            """Return the front end for the protocol of the client's first byte, started."""
+            connection: AcpConnection | LspConnection
+            if is_line_framed(await stream.peek()):
+                connection = AcpConnection(stream, acp)
+            else:
+                connection = LspConnection(stream, replace(lsp, watch_process=stream.close_after_process))
+            connection.start()
+            return connection
+
+        socket = str(paths.socket)
+        lsp = LspOptions(info=server_info(socket), open_backend=self._open_backend)
+        acp = AcpOptions(agent_info(socket), self._open_backend)
         self.daemon = build(paths.home, lifetime="shared")
         self.broker = Broker(
-            self._open_frontend,
+            open_frontend,
             lambda: any(session.is_busy for session in self.daemon.service.hub.sessions),
             idle_s,
             first_s=_FIRST_S,
         )
-        socket = str(paths.socket)
-        self._lsp = LspOptions(info=server_info(socket), open_backend=self._open_backend)
-        self._acp = AcpOptions(agent_info(socket), self._open_backend)
-
-    async def _open_frontend(self, stream: SocketStream) -> SupervisedConnection:
-        """Return the front end for the protocol of the client's first byte, started."""
-        connection: AcpConnection | LspConnection
-        if is_line_framed(await stream.peek()):
-            connection = AcpConnection(stream, self._acp)
-        else:
-            connection = LspConnection(stream, replace(self._lsp, watch_process=stream.close_after_process))
-        connection.start()
-        return connection
 
     def _open_backend(self, options: Mapping[str, Any]) -> Backend:
         """Apply a client's options and return its backend. Raises InvalidInput."""

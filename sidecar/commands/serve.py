@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from sidecar._internal.loading import fast_imports
-from sidecar.transport.stdio import ProtocolFds, take_stdio
+from sidecar.transport.stdio import take_stdio
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -29,31 +29,31 @@ def run(options: Namespace) -> int:
         from sidecar.commands.launch import log_to_stderr
         from sidecar.transport.lifetime import run as run_to_end
 
+    async def serve(lifetime: Lifetime) -> int:
+        with fast_imports():
+            from sidecar.protocol.framing import is_line_framed
+            from sidecar.transport.streams import open_stdio
+
+        lifetime.watch_parent()
+        stream = await open_stdio(fds)
+        if options.command == "acp":
+            return await _serve_agent_panel(stream, lifetime)
+        lifetime.watch_process(options.client_process_id)
+        # Nothing when the client, or this process, ends before the client has sent a byte.
+        peeking, ending = asyncio.ensure_future(stream.peek()), asyncio.ensure_future(lifetime.wait())
+        await asyncio.wait((peeking, ending), return_when=asyncio.FIRST_COMPLETED)
+        ending.cancel()
+        if is_line_framed(peeking.result() if peeking.done() else b""):
+            return await _serve_agent_panel(stream, lifetime)
+        with fast_imports():
+            from sidecar.commands.launch import LazyDaemon, server_info
+            from sidecar.server import LspOptions, serve_lsp
+
+        lsp = LspOptions(info=server_info(), open_backend=LazyDaemon().open)
+        return await serve_lsp(stream, lsp, lifetime)
+
     log_to_stderr(options.log)
-    run_to_end(lambda lifetime: _serve(fds, options, lifetime))
-
-
-async def _serve(fds: ProtocolFds, options: Namespace, lifetime: Lifetime) -> int:
-    with fast_imports():
-        from sidecar.protocol.framing import is_line_framed
-        from sidecar.transport.streams import open_stdio
-
-    lifetime.watch_parent()
-    stream = await open_stdio(fds)
-    if options.command == "acp":
-        return await _serve_agent_panel(stream, lifetime)
-    lifetime.watch_process(options.client_process_id)
-    # Nothing when the client, or this process, ends before the client has sent a byte.
-    peeking, ending = asyncio.ensure_future(stream.peek()), asyncio.ensure_future(lifetime.wait())
-    await asyncio.wait((peeking, ending), return_when=asyncio.FIRST_COMPLETED)
-    ending.cancel()
-    if is_line_framed(peeking.result() if peeking.done() else b""):
-        return await _serve_agent_panel(stream, lifetime)
-    with fast_imports():
-        from sidecar.commands.launch import LazyDaemon, server_info
-        from sidecar.server import LspOptions, serve_lsp
-
-    return await serve_lsp(stream, LspOptions(info=server_info(), open_backend=LazyDaemon().open), lifetime)
+    run_to_end(serve)
 
 
 async def _serve_agent_panel(stream: ByteStream, lifetime: Lifetime) -> int:

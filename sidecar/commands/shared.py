@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import socket
 import sys
 import time
 from typing import Final
@@ -43,19 +42,34 @@ def run(options: argparse.Namespace) -> int:
     paths = DaemonPaths(indusagi_home())
     try:
         paths.make()
-        if not _take_lock(paths):
+        if not take_lock(paths):
             _report_ready(output, paths)
             return 0
         port = bind_loopback(options.listen) if options.listen else None
     except AttachError as error:
         sys.stderr.write(f"sidecar: {error}\n")
         return 1
+
+    async def serve(lifetime: Lifetime) -> int:
+        with fast_imports():  # not before the lock is ours: it loads everything
+            from sidecar.commands.host import Host
+
+        host = Host(paths, options.idle_exit)
+        host.broker.add_listener(open_listener(paths, host.broker))
+        if port is not None:
+            host.broker.add_listener(open_port(port, paths, host.broker))
+        _report_ready(output, paths)
+        try:
+            return await supervise(lifetime, host.broker, host.daemon.service.aclose)
+        finally:
+            paths.tcp.unlink(missing_ok=True)
+
     log_to_stderr(options.log)
     os.chdir(paths.home)  # the folder it was started in may have to be unmounted or removed
-    return run_to_end(lambda lifetime: _serve(paths, port, output, options.idle_exit, lifetime))
+    return run_to_end(serve)
 
 
-def _take_lock(paths: DaemonPaths) -> bool:
+def take_lock(paths: DaemonPaths) -> bool:
     """Take the daemon's lock for good; False when a daemon has it and answers. Raises AttachError."""
     lock = FileLock(paths.lock)
     deadline = time.monotonic() + _LEAVING_S
@@ -68,23 +82,6 @@ def _take_lock(paths: DaemonPaths) -> bool:
         time.sleep(_POLL_S)
     lock.write_holder()
     return True
-
-
-async def _serve(
-    paths: DaemonPaths, port: socket.socket | None, output: int, idle_s: float, lifetime: Lifetime
-) -> int:
-    with fast_imports():  # not before the lock is ours: it loads everything
-        from sidecar.commands.host import Host
-
-    host = Host(paths, idle_s)
-    host.broker.add_listener(open_listener(paths, host.broker))
-    if port is not None:
-        host.broker.add_listener(open_port(port, paths, host.broker))
-    _report_ready(output, paths)
-    try:
-        return await supervise(lifetime, host.broker, host.daemon.service.aclose)
-    finally:
-        paths.tcp.unlink(missing_ok=True)
 
 
 def _report_ready(output: int, paths: DaemonPaths) -> None:

@@ -167,7 +167,7 @@ class Screen:
             self.console.file.flush()
             return
         columns = list(zip(headers, *rows, strict=True))
-        widths = _column_widths(columns, self.console.width, cut, drop)
+        widths = column_widths(columns, self.console.width, cut, drop)
         is_right = [
             all(not cell or cell.replace(",", "").isdecimal() for cell in column[1:]) for column in columns
         ]
@@ -219,7 +219,7 @@ def _open(stream: TextIO | None) -> Console:
     return _Console(file=stream, highlight=False, soft_wrap=True)
 
 
-def _column_widths(
+def column_widths(
     columns: Sequence[Sequence[str]], room: int, cut: Sequence[int], drop: Sequence[int]
 ) -> list[int]:
     """Return the widths of *columns* in *room* cells; 0 for a column without room."""

@@ -57,7 +57,7 @@ async def show_turn(events: AsyncIterator[ClientEvent], screen: Screen) -> Clien
     streamed: set[str] = set()
     screen.wait("thinking, Ctrl-C stops it")
     async for event in events:
-        _show_event(event, screen, streamed)
+        show_event(event, screen, streamed)
         if event.kind == "settled":
             screen.end_line()
             return event
@@ -72,7 +72,7 @@ def display_path(uri: str, folder: Path | None = None) -> str:
     return uri if path is None else short_path(path, (folder or Path.cwd()).absolute())
 
 
-def _show_event(event: ClientEvent, screen: Screen, streamed: set[str]) -> None:
+def show_event(event: ClientEvent, screen: Screen, streamed: set[str]) -> None:
     """Show one event; *streamed* has the ids of messages that were shown as deltas."""
     data = event.data
     match event.kind:

@@ -14,7 +14,6 @@ import inspect
 import itertools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from sidecar._internal.errors import SidecarError, log_fault
@@ -249,9 +248,18 @@ class Peer:
         return self._next is not None
 
     def _handle_frame(self, frame: Frame) -> None:
-        match frame:
-            case bytes():
-                self._handle_message(_decode(frame))
+        match decode_without_collector(frame) if isinstance(frame, bytes) else frame:
+            case jsonrpc.Request() as request:
+                self._handle_request(request)
+            case jsonrpc.Notification(method, params):
+                try:
+                    self._frontend.handle_notification(method, params)
+                except Exception as error:
+                    log_fault(f"notification {method!r}", error)
+            case jsonrpc.Response() as response:
+                self._handle_response(response)
+            case jsonrpc.Malformed(request_id, problem):
+                self._refuse(request_id, problem)
             case Oversized(id=request_id, is_response=True):
                 self._handle_response(jsonrpc.Response(request_id, None, {}))
             case Oversized(size, request_id):
@@ -262,21 +270,16 @@ class Peer:
                 self._refuse(None, RequestRefused(kind, reason, hint=hint))
                 self._is_input_over = True
 
-    def _handle_message(self, message: jsonrpc.Message) -> None:
-        match message:
-            case jsonrpc.Request():
-                self._handle_request(message)
-            case jsonrpc.Notification(method, params):
-                try:
-                    self._frontend.handle_notification(method, params)
-                except Exception as error:
-                    log_fault(f"notification {method!r}", error)
-            case jsonrpc.Response():
-                self._handle_response(message)
-            case jsonrpc.Malformed(request_id, problem):
-                self._refuse(request_id, problem)
-
     def _handle_request(self, request: jsonrpc.Request) -> None:
+        def on_done(task: asyncio.Future[Answer]) -> None:
+            del self._tasks[request.id]
+            if task.cancelled():
+                self._answer_error(request, RequestCancelled(f"{request.method!r} was cancelled"))
+            elif (error := task.exception()) is not None:
+                self._answer_error(request, error)
+            else:
+                self._answer(request, task.result())
+
         try:
             self._in_flight.admit(request.id)
         except RequestRefused as error:
@@ -290,7 +293,7 @@ class Peer:
         if inspect.isawaitable(outcome):
             task = asyncio.ensure_future(outcome)
             self._tasks[request.id] = task
-            task.add_done_callback(partial(self._answer_task, request))
+            task.add_done_callback(on_done)
         else:
             self._answer(request, outcome)
 
@@ -306,15 +309,6 @@ class Peer:
             else:
                 code = response.error.get("code")
                 future.set_exception(PeerRefused(method, code if type(code) is int else _UNKNOWN_CODE))
-
-    def _answer_task(self, request: jsonrpc.Request, task: asyncio.Future[Answer]) -> None:
-        del self._tasks[request.id]
-        if task.cancelled():
-            self._answer_error(request, RequestCancelled(f"{request.method!r} was cancelled"))
-        elif (error := task.exception()) is not None:
-            self._answer_error(request, error)
-        else:
-            self._answer(request, task.result())
 
     def _answer(self, request: jsonrpc.Request, answer: Answer) -> None:
         try:
@@ -358,11 +352,10 @@ class Peer:
                 future.set_exception(PeerGoneError(f"the client is gone and did not answer {method!r}"))
 
 
-def _decode(frame: bytes) -> jsonrpc.Message:
-    """Return the message in *frame*.
+def decode_without_collector(frame: bytes) -> jsonrpc.Message:
+    """Return the message in *frame*, decoded without the garbage collector if it is large.
 
-    A large one is decoded without the garbage collector, which would scan the growing result again and again
-    and make every client wait three times as long.
+    The collector would scan the growing result again and again: every client would wait three times as long.
     """
     if len(frame) < _LARGE_BYTES or not gc.isenabled():
         return jsonrpc.decode(frame)

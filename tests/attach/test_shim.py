@@ -12,7 +12,7 @@ import pytest
 
 from sidecar.attach.connecting import peer_uid
 from sidecar.attach.preamble import HELLO
-from sidecar.attach.shim import DaemonLost, pump
+from sidecar.attach.shim import DaemonLost, copy_to_daemon, pump
 
 
 class Shimmed:
@@ -112,3 +112,13 @@ def test_a_client_that_reads_no_more_ends_the_shim(shimmed: Shimmed) -> None:
 
 def test_the_kernel_knows_the_user_at_the_other_end(shimmed: Shimmed) -> None:
     assert peer_uid(shimmed.daemon) == os.geteuid()
+
+
+def test_an_input_that_cannot_be_read_has_ended() -> None:
+    daemon, ours = socket.socketpair()
+    read_fd, write_fd = os.pipe()
+    os.close(read_fd)
+    with daemon, ours:
+        copy_to_daemon(read_fd, ours)
+        assert daemon.recv(1) == b""
+    os.close(write_fd)

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from sidecar.attach.preamble import HELLO
-from sidecar.attach.streams import SocketStream, over_socket, read_hello
+from sidecar.attach.streams import SocketStream, over_socket, read_hello, wait_until_gone
 
 
 class Taker:
@@ -152,3 +152,15 @@ async def test_no_process_and_a_living_one_end_nothing(wire: Wire, pid: int | No
     wire.stream.close_after_process(pid)
     await asyncio.sleep(0)
     assert not wire.stream.is_lost
+
+
+@pytest.mark.processes
+async def test_waiting_for_a_process_returns_at_its_end() -> None:
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", "input()", stdin=pipe)
+    waiting = asyncio.ensure_future(wait_until_gone(process.pid))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    process.kill()
+    await waiting
+    await process.wait()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+from argparse import ArgumentTypeError
 from pathlib import Path
 
 import pytest
 
 from sidecar.cli import main
-from sidecar.commands.arguments import make_parser
+from sidecar.commands.arguments import make_parser, parse_seconds, parse_tokens
 
 COMMANDS = ("demo", "chat", "run", "sessions", "compact", "doctor", "schema", "serve", "acp")
 
@@ -81,3 +82,17 @@ def test_a_wrong_command_line_is_refused_in_two_lines(
     assert ended.value.code == 2
     assert message in what
     assert where.endswith('--help" lists the arguments')
+
+
+@pytest.mark.parametrize("text", ["-1", "nan", "1e12", "soon", ""])
+def test_a_time_outside_its_range_is_refused(text: str) -> None:
+    assert (parse_seconds("0"), parse_seconds("2.5")) == (0, 2.5)
+    with pytest.raises(ArgumentTypeError, match="number of seconds"):
+        parse_seconds(text)
+
+
+@pytest.mark.parametrize("text", ["999", "100000001", "-5000", "1e6"])
+def test_a_number_of_tokens_outside_its_range_is_refused(text: str) -> None:
+    assert (parse_tokens("1000"), parse_tokens("100000000")) == (1_000, 100_000_000)
+    with pytest.raises(ArgumentTypeError, match="number of tokens"):
+        parse_tokens(text)

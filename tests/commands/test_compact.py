@@ -10,7 +10,13 @@ from typing import Any
 
 import pytest
 
-from sidecar.commands.compact import UnreadableConversationError, read_turns, run
+from sidecar.commands.compact import (
+    UnreadableConversationError,
+    parse_call,
+    parse_message,
+    read_turns,
+    run,
+)
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,
@@ -132,3 +138,17 @@ def test_a_preview_shows_the_same_and_writes_nothing(
     assert preview.err == done.err + (
         "nothing was written; without --preview the condensed turns go to standard output\n"
     )
+
+
+def test_arguments_that_are_not_json_are_kept_as_text() -> None:
+    call = parse_call({"id": "c1", "function": {"name": "read", "arguments": "{path"}})
+    assert call == ToolCallBlock("c1", "read", {"__unparsed": "{path"})
+
+
+def test_a_message_with_results_and_a_prompt_is_two_turns() -> None:
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": [1]}
+    content = [{"type": "text", "text": "go on"}, result, {"type": "image"}]
+    tools, user = parse_message({"role": "user", "content": content})
+    assert tools == ToolTurn((ToolResultBlock("c1", "[1]", False),))
+    assert user == UserTurn((TextBlock("go on"),))
+    assert parse_message({"role": "system", "content": "be brief"}) == []

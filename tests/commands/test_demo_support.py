@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.commands.demo_support import Checks, count_citations, pairs_are_whole
+from sidecar.commands.demo_support import Checks, count_citations, is_suitable, pairs_are_whole
 from sidecar.commands.terminal import Screen
 
 
@@ -46,3 +46,22 @@ def test_a_false_claim_is_shown_with_the_finding() -> None:
     checks.check("it is so", False, "it is not")
     assert checks.close(1.0) == 1
     assert out.getvalue() == "✓ it holds\n✗ it is so; found it is not\n\nNot true: it is so.\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "suits"),
+    [
+        (b"some words\n" * 50, True),
+        (b"some words", False),
+        (b"some words\n" * 5_000, False),
+        (b"some words\0" * 50, False),
+        (b"some words\xff" * 50, False),
+        (b"1 2 3\n" * 100, False),
+    ],
+    ids=["a text", "too small", "too large", "binary", "not utf-8", "no words"],
+)
+def test_the_demo_uses_texts_of_a_suitable_size(tmp_path: Path, content: bytes, suits: bool) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(content.replace(b"words", b"sentences"))
+    assert is_suitable(file) is suits
+    assert not is_suitable(tmp_path)

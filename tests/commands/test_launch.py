@@ -16,7 +16,7 @@ import pytest
 from sidecar._internal.errors import SidecarError
 from sidecar._internal.loading import fast_imports
 from sidecar.boot import build
-from sidecar.cli import plain_options
+from sidecar.cli import choose_module, plain_options
 from sidecar.commands.arguments import parse
 from sidecar.commands.launch import LazyDaemon, agent_info, server_info
 from sidecar.conductor.log import KEEP_EVENTS
@@ -170,3 +170,17 @@ def test_a_log_on_stderr_has_no_secrets() -> None:
     assert "ValueError: [secret] is wrong\n" in said
     assert "not shown" not in said
     assert "0123456789" not in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "module"),
+    [
+        (["serve"], "serve"),
+        (["acp"], "serve"),
+        (["serve", "--shared"], "shim"),
+        (["serve", "--shared", "--daemon"], "shared"),
+        (["sessions"], "sessions"),
+    ],
+)
+def test_each_kind_of_daemon_and_the_shim_have_a_module(arguments: list[str], module: str) -> None:
+    assert choose_module(parse(arguments)) == module

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.commands.terminal import InputLines, Screen, gauge, short_path
+from sidecar.commands.terminal import InputLines, Screen, column_widths, gauge, short_path
 
 USAGE = {"used": 16_000, "window": 32_000, "pct": 50.0, "source": "estimate"}
 
@@ -216,3 +216,12 @@ async def test_a_line_typed_ahead_answers_no_question(is_terminal: bool, next_li
     typist.type(b"yes\n")
     typist.leave()
     assert (await typist.rest())[0] == next_line
+
+
+@pytest.mark.parametrize(
+    ("room", "widths"),
+    [(40, [20, 5, 4]), (25, [12, 5, 4]), (23, [16, 5, 0]), (31, [18, 5, 4]), (5, [12, 0, 0])],
+)
+def test_columns_are_cut_before_one_is_dropped(room: int, widths: list[int]) -> None:
+    columns = [("n" * 20, "a"), ("1,000", "2"), ("note", "x")]
+    assert column_widths(columns, room, (0,), (2, 1)) == widths
