@@ -95,7 +95,7 @@ MOST: dict[str, dict[str, int]] = {
         "sidecar/acp": 5,
         "sidecar/agentcore": 5,
         "sidecar/attach": 1,
-        "sidecar/capabilities": 37,
+        "sidecar/capabilities": 9,
         "sidecar/commands": 7,
         "sidecar/conductor": 48,
         "sidecar/llmgateway": 15,

@@ -25,7 +25,7 @@ from sidecar.capabilities.contract import (
 from sidecar.capabilities.effects import EDITS_FILE, WRITES_FILE
 from sidecar.capabilities.output import number_lines
 from sidecar.capabilities.paths import display_path, require_permission, resolve
-from sidecar.capabilities.text_edit import EditedText, replace_passage, shift_ranges
+from sidecar.capabilities.text_edit import replace_passage, shift_ranges
 from sidecar.capabilities.typed_tool import TypedTool
 from sidecar.conversation import FileRead
 from sidecar.workspace.contract import FileAccessError, FileView
@@ -56,7 +56,7 @@ class WriteArguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def edit_file(arguments: EditArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
-    """Replace a passage of a file, and answer with the lines around it."""
+    """Replace a passage of a file, and answer with the lines around the first place, as they are now."""
     target = await _find_target(context, arguments.path)
     if target.view is None:
         raise FileAccessError("notFound", f"{arguments.path} does not exist", hint="use write for a new file")
@@ -71,11 +71,19 @@ async def edit_file(arguments: EditArguments, context: ToolContext, cancel: Canc
     applied = await _apply_edit(context, "edit", target, edited.text)
     if applied.note is None:
         # The model knows the new text as far as it knew the old one: unread lines stay unread.
-        for first, count in shift_ranges(record.ranges or ((1, None),), edited.replaced):
-            context.reads.record(applied.view, call_id=context.call_id, first_line=first, line_count=count)
+        for line, count in shift_ranges(record.ranges or ((1, None),), edited.replaced):
+            context.reads.record(applied.view, call_id=context.call_id, first_line=line, line_count=count)
+    passage = edited.replaced[0]
+    first = max(1, passage.first_line - _LINES_AROUND)
+    n_lines = min(_LINES_SHOWN, passage.n_lines_after + 2 * _LINES_AROUND)
+    around = [line.rstrip("\r\n") for line in LineText(applied.view.text).lines(first - 1, n_lines)]
+    shown = number_lines(around, first=first, cap_chars=_CHARS_SHOWN).text
+    n_replaced = len(edited.replaced)
+    heading = f"edited {display_path(applied.view.path, context.cwd)}"
+    heading += f" in {n_replaced} places, the first:" if n_replaced > 1 else ":"
     return ToolReply(
-        _summarize(context, applied, edited),
-        locations=(Location(target.path, edited.replaced[0].first_line),),
+        "\n".join(part for part in (heading, shown, applied.note) if part),
+        locations=(Location(target.path, passage.first_line),),
         diffs=(applied.diff,),
     )
 
@@ -171,18 +179,6 @@ async def _apply_edit(context: ToolContext, tool: str, target: _Target, text: st
     view = await context.workspace.write(target.path, text, expected_hash=expected_hash)
     note = None if view.text == text else "[the editor changed the text on the way; read it again]"
     return _AppliedEdit(view, diff, note)
-
-
-def _summarize(context: ToolContext, applied: _AppliedEdit, edited: EditedText) -> str:
-    """Return the answer to an edit: the lines around the first replaced passage, as they are now."""
-    n_replaced = len(edited.replaced)
-    first = max(1, edited.replaced[0].first_line - _LINES_AROUND)
-    n_lines = min(_LINES_SHOWN, edited.replaced[0].n_lines_after + 2 * _LINES_AROUND)
-    around = [line.rstrip("\r\n") for line in LineText(applied.view.text).lines(first - 1, n_lines)]
-    shown = number_lines(around, first=first, cap_chars=_CHARS_SHOWN).text
-    name = display_path(applied.view.path, context.cwd)
-    heading = f"edited {name}" + (f" in {n_replaced} places, the first:" if n_replaced > 1 else ":")
-    return "\n".join(part for part in (heading, shown, applied.note) if part)
 
 
 EDIT = TypedTool(

@@ -83,7 +83,7 @@ async def search_lines(arguments: GrepArguments, context: ToolContext, cancel: C
     search.is_over = True
     if end.reason == "cancelled":
         return error_reply("grep: cancelled")
-    return await asyncio.to_thread(_reply, bytes(output), end, search)
+    return await asyncio.to_thread(search.reply, bytes(output), end)
 
 
 @dataclass(slots=True)
@@ -139,37 +139,41 @@ class _Search:
             if matches(path.relative_to(self.start).as_posix()) and not rules.is_ignored(path):
                 yield str(path)
 
+    def reply(self, output: bytes, end: ChildEnd) -> ToolReply:
+        """Return the child's findings as lines. Its last value is the summary; a killed child sent none."""
+        found = [json.loads(line) for line in output.split(b"\n")[:-1] if line.startswith(b"{")]
+        summary = found.pop() if found and "n_files" in found[-1] else None
+        if summary is None and end.reason == "exited":
+            return error_reply(f"grep: the search failed (exit code {end.exit_code})", "try another pattern")
+        lines = [
+            line
+            for file in found
+            for line in format_matches(
+                display_path(self.paths[file["index"]], self.context.cwd), file["lines"]
+            )
+        ]
+        ends = accumulate(len(line) + 1 for line in lines)
+        cap_chars = self.context.max_output_chars - _NOTES_CHARS
+        kept = [line for line, end in zip(lines, ends, strict=True) if end <= cap_chars]
+        notes = [] if lines else [f"no matches in {len(self.paths)} files"]
+        if summary is None:
+            notes.append(f"[stopped after {_TIMEOUT_S} s: simplify the pattern or narrow the path]")
+        else:
+            notes += [f"[{summary['note']}]"] if summary["note"] else []
+            notes += [f"[{n} {_SKIPPED[reason]}]" for reason, n in summary["skipped"].items() if n]
+        if len(kept) < len(lines) or (summary is not None and summary["is_full"]):
+            notes.append("[cut: there may be more; narrow the pattern, glob or path, or raise max_results]")
+        if self.capped_note:
+            notes.append(self.capped_note)
+        return ToolReply("\n".join(kept + notes), locations=(Location(self.start),))
 
-def _reply(output: bytes, end: ChildEnd, search: _Search) -> ToolReply:
-    """Return the child's findings as lines. Its last value is the summary; a killed child sent none."""
-    found = [json.loads(line) for line in output.split(b"\n")[:-1] if line.startswith(b"{")]
-    summary = found.pop() if found and "n_files" in found[-1] else None
-    if summary is None and end.reason == "exited":
-        return error_reply(f"grep: the search failed (exit code {end.exit_code})", "try another pattern")
-    context = search.context
-    lines = [
-        line
-        for file in found
-        for line in _file_lines(display_path(search.paths[file["index"]], context.cwd), file["lines"])
-    ]
-    ends = accumulate(len(line) + 1 for line in lines)
-    cap_chars = context.max_output_chars - _NOTES_CHARS
-    kept = [line for line, end in zip(lines, ends, strict=True) if end <= cap_chars]
-    notes = [] if lines else [f"no matches in {len(search.paths)} files"]
-    if summary is None:
-        notes.append(f"[stopped after {_TIMEOUT_S} s: simplify the pattern or narrow the path]")
-    else:
-        notes += [f"[{summary['note']}]"] if summary["note"] else []
-        notes += [f"[{n} {_SKIPPED[reason]}]" for reason, n in summary["skipped"].items() if n]
-    if len(kept) < len(lines) or (summary is not None and summary["is_full"]):
-        notes.append("[cut: there may be more; narrow the pattern, glob or path, or raise max_results]")
-    if search.capped_note:
-        notes.append(search.capped_note)
-    return ToolReply("\n".join(kept + notes), locations=(Location(search.start),))
 
+def format_matches(name: str, found: Sequence[tuple[int, bool, str]]) -> list[str]:
+    """Return the lines of one file as ``path:line: text``, those around a match as ``path-line- text``.
 
-def _file_lines(name: str, found: Sequence[tuple[int, bool, str]]) -> list[str]:
-    """Return the lines of one file as ``path:line: text``, those around a match as ``path-line- text``."""
+    >>> format_matches("a.py", [(3, False, "x"), (4, True, "y"), (9, True, "z")])
+    ['a.py-3- x', 'a.py:4: y', '--', 'a.py:9: z']
+    """
     lines: list[str] = []
     has_context = not all(is_match for _, is_match, _ in found)
     previous = found[0][0]

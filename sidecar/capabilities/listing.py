@@ -6,6 +6,7 @@ All of them walk folders by the ignore rules, and so does the grep tool, with :c
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -125,7 +126,15 @@ class _Tree:
         found = self._rules.list_folder(folder)
         self._n_ignored += found.n_ignored
         for entry in found.entries:
-            line = f"{'  ' * (level + 1)}{_describe(entry)}"
+            text = entry.name
+            with contextlib.suppress(OSError):  # gone since it was listed
+                if is_folder(entry):
+                    text += "/"
+                elif entry.is_symlink():
+                    text += f" -> {os.readlink(entry.path)}"
+                else:
+                    text += f" ({entry.stat(follow_symlinks=False).st_size} bytes)"
+            line = f"{'  ' * (level + 1)}{text}"
             self._chars_left -= len(line) + 1
             if self._n_left_out or self._chars_left < 0 or len(self.lines) >= _MAX_TREE_LINES:
                 self._n_left_out += 1
@@ -144,18 +153,6 @@ class _Tree:
         return notes
 
 
-def _describe(entry: os.DirEntry[str]) -> str:
-    """Return the name of *entry* with a slash for a folder, a link's target, or the size in bytes."""
-    if is_folder(entry):
-        return f"{entry.name}/"
-    try:
-        if entry.is_symlink():
-            return f"{entry.name} -> {os.readlink(entry.path)}"
-        return f"{entry.name} ({entry.stat(follow_symlinks=False).st_size} bytes)"
-    except OSError:  # gone since it was listed
-        return entry.name
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Search:
     """A search for entries below *path*.
@@ -172,11 +169,13 @@ class _Search:
 
 
 async def find_by_name(arguments: FindArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
-    """Answer with the files and folders of a name."""
+    """Answer with the files and folders of a name: a glob if it looks like one, else a part in any case."""
+    matches = glob_matcher(arguments.name) if re.search(r"[*?\[{/]", arguments.name) else None
+    sought = arguments.name.casefold()
     search = _Search(
         tool="find",
         path=arguments.path,
-        wants=_name_test(arguments.name),
+        wants=lambda relative, entry: matches(relative) if matches else sought in entry.name.casefold(),
         max_results=arguments.max_results,
         nothing=f"no name matches {arguments.name}",
         newest_first=arguments.newest_first,
@@ -197,24 +196,21 @@ async def find_by_pattern(arguments: GlobArguments, context: ToolContext, cancel
     return await _run_search(search, context, cancel)
 
 
-def _name_test(name: str) -> Callable[[str, os.DirEntry[str]], bool]:
-    """Return the test for *name*: a glob if it looks like one, else a part of a name in any case."""
-    if re.search(r"[*?\[{/]", name):
-        matches = glob_matcher(name)
-        return lambda relative, entry: matches(relative)
-    sought = name.casefold()
-    return lambda relative, entry: sought in entry.name.casefold()
-
-
 async def _run_search(search: _Search, context: ToolContext, cancel: CancelToken) -> ToolReply:
     """Return the reply with the paths that were found, in the order of the walk; folders end in a slash."""
     start = await resolve_readable(context, search.path, search.tool)
+
+    def mtime_ns(entry: os.DirEntry[str]) -> int:
+        try:
+            return entry.stat(follow_symlinks=False).st_mtime_ns
+        except OSError:  # gone since it was listed
+            return 0
 
     def run() -> ToolReply:
         tree = TreeWalk(start, outermost_root(start, context), lambda: cancel.cancelled)
         found = [entry for relative, entry in tree if search.wants(relative, entry)]
         if search.newest_first:
-            found.sort(key=_mtime_ns, reverse=True)
+            found.sort(key=mtime_ns, reverse=True)
         lines: list[str] = []
         left = context.max_output_chars - _NOTES_CHARS
         for entry in found[: search.max_results]:
@@ -232,13 +228,6 @@ async def _run_search(search: _Search, context: ToolContext, cancel: CancelToken
         return ToolReply("\n".join(lines + notes))
 
     return await asyncio.to_thread(run)
-
-
-def _mtime_ns(entry: os.DirEntry[str]) -> int:
-    try:
-        return entry.stat(follow_symlinks=False).st_mtime_ns
-    except OSError:  # gone since it was listed
-        return 0
 
 
 LS = TypedTool(

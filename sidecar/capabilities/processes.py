@@ -123,7 +123,7 @@ async def run_child(
     on_gone = on_start(transport.get_pid())
     drain_s = _GRACE_S
     try:
-        reason = await _wait(spec, transport, child, cancel)
+        reason = await child.wait_for_end(spec, transport, cancel)
         if reason == "exited":
             drain_s = _DRAIN_S
         else:
@@ -170,42 +170,42 @@ class _Child(asyncio.SubprocessProtocol):
         if not self.closed.done():
             self.closed.set_result(None)
 
+    async def wait_for_end(
+        self, spec: ChildSpec, transport: asyncio.SubprocessTransport, cancel: CancelToken
+    ) -> Literal["exited", "timeout", "cancelled"]:
+        """Write the child's input while it runs; return the reason once it is over, or must be ended."""
+        loop = asyncio.get_running_loop()
 
-async def _wait(
-    spec: ChildSpec, transport: asyncio.SubprocessTransport, child: _Child, cancel: CancelToken
-) -> Literal["exited", "timeout", "cancelled"]:
-    writing = asyncio.ensure_future(_write_input(spec, transport))
-    try:
-        with cancel_future(cancel) as cancelled:
-            done, _ = await asyncio.wait(
-                (child.exited, cancelled), timeout=spec.timeout_s, return_when=asyncio.FIRST_COMPLETED
-            )
-    finally:
-        writing.cancel()
-        await asyncio.wait((writing,))
-    if not writing.cancelled():
-        writing.result()
-    if child.exited in done:
-        return "exited"
-    return "cancelled" if cancelled in done else "timeout"
+        async def write_input() -> None:
+            if spec.write_input is None:
+                return
+            stdin = transport.get_pipe_transport(0)
+            assert isinstance(stdin, asyncio.WriteTransport)
 
+            def write(data: bytes) -> None:
+                loop.call_soon_threadsafe(stdin.write, data)
 
-async def _write_input(spec: ChildSpec, transport: asyncio.SubprocessTransport) -> None:
-    if spec.write_input is None:
-        return
-    loop = asyncio.get_running_loop()
-    stdin = transport.get_pipe_transport(0)
-    assert isinstance(stdin, asyncio.WriteTransport)
+            try:
+                # The bytes that a thread has written reach the loop before the end of the thread does.
+                await spec.write_input(write)
+            finally:
+                # Also when there is nothing to write: the child must not wait for it.
+                stdin.close()
 
-    def write(data: bytes) -> None:
-        loop.call_soon_threadsafe(stdin.write, data)
-
-    try:
-        # The bytes that a thread has written reach the loop before the end of the thread does.
-        await spec.write_input(write)
-    finally:
-        # Also when there is nothing to write: the child must not wait for it.
-        stdin.close()
+        writing = asyncio.ensure_future(write_input())
+        try:
+            with cancel_future(cancel) as cancelled:
+                done, _ = await asyncio.wait(
+                    (self.exited, cancelled), timeout=spec.timeout_s, return_when=asyncio.FIRST_COMPLETED
+                )
+        finally:
+            writing.cancel()
+            await asyncio.wait((writing,))
+        if not writing.cancelled():
+            writing.result()
+        if self.exited in done:
+            return "exited"
+        return "cancelled" if cancelled in done else "timeout"
 
 
 def signal_group(transport: asyncio.SubprocessTransport, sent: signal.Signals) -> None:

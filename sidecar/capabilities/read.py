@@ -43,7 +43,7 @@ async def read_file(arguments: ReadArguments, context: ToolContext, cancel: Canc
     except FileAccessError as error:
         image = None
         if error.problem in ("binary", "tooLarge"):
-            image = await asyncio.to_thread(_describe_image, path)
+            image = await asyncio.to_thread(describe_image, path)
         if image is None:
             raise
         return ToolReply(f"[{name} is {image}]", locations=(Location(path),))
@@ -74,7 +74,7 @@ async def read_file(arguments: ReadArguments, context: ToolContext, cancel: Canc
     return ToolReply("\n".join(parts), locations=(Location(view.path, first),))
 
 
-def _describe_image(path: Path) -> str | None:
+def describe_image(path: Path) -> str | None:
     """Return the format and size of the image *path* in words; None for anything else."""
     with path.open("rb") as file:
         head = file.read(12)

@@ -77,7 +77,8 @@ class Search:
         except (re.error, OverflowError, RecursionError) as error:
             self.note = f"the pattern is not a valid regular expression ({error}); searched as plain text"
             self._find = re.compile(re.escape(job.pattern), flags).search
-        self._may_hold = self._prefilter()
+        literal = job.pattern if self.note else find_required_literal(job.pattern)
+        self._may_hold = make_prefilter(literal, ignore_case=job.ignore_case)
 
     @property
     def is_full(self) -> bool:
@@ -88,7 +89,15 @@ class Search:
         """Return the lines of *path* to show: number from 1, whether it matches, text; none for no match."""
         self.n_files += 1
         buffered = self.job.texts.get(path)
-        raw = self._read(path) if buffered is None else buffered.encode("utf-8", "replace")
+        raw = None if buffered is None else buffered.encode("utf-8", "replace")
+        try:
+            raw = read_regular_file(path, self.job.size_cap) if raw is None else raw
+        except OSError:
+            self.skipped["unreadable"] += 1
+            return []
+        if raw is None:
+            self.skipped["large"] += 1
+            return []
         if raw.startswith(_MARKS_16):
             raw = raw.decode("utf-16", "replace").encode("utf-8", "replace")
         if not raw or not self._may_hold(raw) or b"\0" in raw[:_SNIFFED]:
@@ -96,67 +105,23 @@ class Search:
         text = raw.removeprefix(_MARK_8).decode("utf-8", "replace")
         # An empty rest after the last line end is not a line.
         lines = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
-        matches = [index for index, line in enumerate(lines) if self._matches(line)]
-        matches = matches[: self.job.max_matches - self.n_matches]
+        starts: dict[int, int] = {}
+        for index, line in enumerate(lines):
+            if match := self._find(line[:_LINE_CAP]):
+                starts[index] = match.start()
+            self.skipped["long_lines"] += len(line) > _LINE_CAP
+        matches = list(starts)[: self.job.max_matches - self.n_matches]
         self.n_matches += len(matches)
         found = set(matches)
         around = self.job.n_context
-        wanted = sorted({near for index in matches for near in range(index - around, index + around + 1)})
-        return [
-            (index + 1, index in found, self._shorten(lines[index]))
-            for index in wanted
-            if 0 <= index < len(lines)
-        ]
-
-    def _prefilter(self) -> Callable[[bytes], bool]:
-        """Return a quick test of a file's bytes: False is certain, after True the lines must be searched."""
-        literal = self.job.pattern if self.note else find_required_literal(self.job.pattern)
-        needle = literal.encode("utf-8", "replace")
-        if not needle or (self.job.ignore_case and not literal.isascii()):
-            return lambda raw: True
-        if not self.job.ignore_case:
-            return lambda raw: needle in raw
-        lower = needle.lower()
-        # Beyond ASCII there are letters that fold to these, such as the Kelvin sign to k.
-        return lambda raw: not raw.isascii() or lower in raw.lower()
-
-    def _matches(self, line: str) -> bool:
-        if len(line) > _LINE_CAP:
-            self.skipped["long_lines"] += 1
-            line = line[:_LINE_CAP]
-        return self._find(line) is not None
-
-    def _read(self, path: str) -> bytes:
-        try:
-            descriptor = os.open(path, _READ_FLAGS)
-        except OSError:
-            self.skipped["unreadable"] += 1
-            return b""
-        try:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise OSError("not a regular file")
-            raw = bytearray()
-            is_large = status.st_size > self.job.size_cap
-            while not is_large and (chunk := os.read(descriptor, _CHUNK)):
-                raw += chunk
-                is_large = len(raw) > self.job.size_cap
-            self.skipped["large"] += is_large
-            return b"" if is_large else bytes(raw)
-        except OSError:
-            self.skipped["unreadable"] += 1
-            return b""
-        finally:
-            os.close(descriptor)
-
-    def _shorten(self, line: str) -> str:
+        wanted = {near for index in matches for near in range(index - around, index + around + 1)}
+        shown = sorted(wanted.intersection(range(len(lines))))
         cap = self.job.line_chars
-        self.n_chars += min(len(line), cap)
-        if len(line) <= cap:
-            return line
-        match = self._find(line[:_LINE_CAP])
-        start = max(0, match.start() - _BEFORE_MATCH) if match else 0
-        return f"{'...' * (start > 0)}{line[start : start + cap]} [cut: line of {len(line)} characters]"
+        self.n_chars += sum(min(len(lines[index]), cap) for index in shown)
+        return [
+            (index + 1, index in found, cut_around(lines[index], starts.get(index, 0), cap))
+            for index in shown
+        ]
 
 
 def find_required_literal(pattern: str) -> str:
@@ -179,17 +144,54 @@ def find_required_literal(pattern: str) -> str:
     return max([*runs, run], key=len)
 
 
-def _records() -> Iterator[bytes]:
-    """Yield each record of standard input, which ends with NUL, as soon as it is complete."""
+def make_prefilter(literal: str, *, ignore_case: bool) -> Callable[[bytes], bool]:
+    """Return a quick test for *literal* in a file's bytes: False is certain, after True the lines decide."""
+    needle = literal.encode("utf-8", "replace")
+    if not needle or (ignore_case and not literal.isascii()):
+        return lambda raw: True
+    if not ignore_case:
+        return lambda raw: needle in raw
+    lower = needle.lower()
+    # Beyond ASCII there are letters that fold to these, such as the Kelvin sign to k.
+    return lambda raw: not raw.isascii() or lower in raw.lower()
+
+
+def read_regular_file(path: str, size_cap: int) -> bytes | None:
+    """Return the bytes of *path*, None for more than *size_cap*. Raises OSError for anything but a file."""
+    descriptor = os.open(path, _READ_FLAGS)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError("not a regular file")
+        raw = bytearray()
+        is_large = status.st_size > size_cap
+        while not is_large and (chunk := os.read(descriptor, _CHUNK)):
+            raw += chunk
+            is_large = len(raw) > size_cap
+        return None if is_large else bytes(raw)
+    finally:
+        os.close(descriptor)
+
+
+def cut_around(line: str, at: int, cap: int) -> str:
+    """Return *line*, or *cap* characters of it around the index *at* of a match, and marks of the cut."""
+    if len(line) <= cap:
+        return line
+    start = max(0, at - _BEFORE_MATCH)
+    return f"{'...' * (start > 0)}{line[start : start + cap]} [cut: line of {len(line)} characters]"
+
+
+def read_records(descriptor: int) -> Iterator[bytes]:
+    """Yield each record of *descriptor*, which ends with NUL, as soon as it is complete."""
     rest = b""
-    while chunk := os.read(0, _CHUNK):
+    while chunk := os.read(descriptor, _CHUNK):
         *whole, rest = (rest + chunk).split(b"\0")
         yield from whole
 
 
 def main() -> None:
     """Run the job on standard input."""
-    records = _records()
+    records = read_records(0)
     job = Job(**json.loads(next(records)))
     if job.alarm_s and hasattr(signal, "alarm"):
         # Should the daemon be gone that would kill us, the pattern still does not run for ever.

@@ -63,7 +63,7 @@ def replace_passage(text: str, old: str, new: str, *, all_of_them: bool) -> Edit
         starts.append(start)
         start = plain.find(wanted, start + (len(wanted) if all_of_them else 1))
     if not starts:
-        near = _similar_lines(plain, wanted)
+        near = find_similar_lines(plain, wanted)
         resembling = (
             f"; its first line resembles {_name_lines(near)}" if near else ", nor is a line like its first"
         )
@@ -76,7 +76,7 @@ def replace_passage(text: str, old: str, new: str, *, all_of_them: bool) -> Edit
             hint="give more of the lines around it, or set replace_all",
         )
     return EditedText(
-        _splice(text, starts, len(wanted), inserted),
+        splice_passages(text, starts, len(wanted), inserted),
         tuple(
             Replaced(_line_of(plain, start), wanted.count("\n") + 1, inserted.count("\n") + 1)
             for start in starts
@@ -104,7 +104,7 @@ def shift_ranges(
     )
 
 
-def _splice(text: str, starts: Sequence[int], n_wanted: int, inserted: str) -> str:
+def splice_passages(text: str, starts: Sequence[int], n_wanted: int, inserted: str) -> str:
     """Replace the passages of *text* at *starts*, positions that count a CR LF as one character."""
     # The position of each CR LF, counting those before it as one character each.
     ends = accumulate(len(segment) + 1 for segment in text.split("\r\n")[:-1])
@@ -124,7 +124,7 @@ def _line_of(text: str, index: int) -> int:
     return text.count("\n", 0, index) + 1
 
 
-def _similar_lines(text: str, wanted: str) -> list[int]:
+def find_similar_lines(text: str, wanted: str) -> list[int]:
     """Return the lines equal to the first of *wanted* but for blanks, else the lines that hold it."""
     sought = next((squeezed for line in wanted.split("\n") if (squeezed := "".join(line.split()))), "")
     if not sought:

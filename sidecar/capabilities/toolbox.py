@@ -122,7 +122,25 @@ class SessionToolBox:
         self._observe(started)
         reply = _cancel_reply(call.name)
         try:
-            reply = await self._answer(tool, call, started, cancel)
+            arguments = check_arguments(call)
+            if tool is None:
+                hint = f"use one of {', '.join(self._tools)}"
+                reply = error_reply(f"there is no tool {call.name!r}", hint)
+            elif isinstance(arguments, ToolReply):
+                reply = arguments
+            elif not cancel.cancelled:
+                context = self._make_context(call.id)
+
+                async def ask(question: PermissionQuestion) -> bool:
+                    return await unless_cancelled(context.ask(question), cancel) is True
+
+                def progress(text: str) -> None:
+                    self._observe(replace(started, phase="progress", output=text))
+
+                own_context = replace(context, ask=ask, progress=progress)
+                reply = await self._run_to_the_end(
+                    tool.run(arguments, own_context, cancel), call.name, cancel
+                )
             if isinstance(reply.output, str):
                 # Names on disk may hold bytes that are not text; from here on all can be encoded.
                 reply = replace(reply, output=reply.output.encode("utf-8", "replace").decode())
@@ -140,31 +158,6 @@ class SessionToolBox:
                 )
             )
         return ToolOutcome(call.id, reply.output, reply.is_error)
-
-    async def _answer(
-        self, tool: Tool | None, call: ToolCall, started: ToolActivity, cancel: CancelToken
-    ) -> ToolReply:
-        if tool is None:
-            return error_reply(f"there is no tool {call.name!r}", f"use one of {', '.join(self._tools)}")
-        arguments = call.input
-        if not isinstance(arguments, Mapping):
-            message = f"{call.name}: the arguments are {type(arguments).__name__}, not an object"
-            return error_reply(message, "send an object")
-        if _UNPARSED in arguments:
-            message = f"{call.name}: the arguments are not valid JSON, perhaps cut off"
-            return error_reply(message, "send the call again, in smaller parts")
-        if cancel.cancelled:
-            return _cancel_reply(call.name)
-        context = self._make_context(call.id)
-
-        async def ask(question: PermissionQuestion) -> bool:
-            return await unless_cancelled(context.ask(question), cancel) is True
-
-        def progress(text: str) -> None:
-            self._observe(replace(started, phase="progress", output=text))
-
-        own_context = replace(context, ask=ask, progress=progress)
-        return await self._run_to_the_end(tool.run(arguments, own_context, cancel), call.name, cancel)
 
     async def _run_to_the_end(
         self, work: Coroutine[Any, Any, ToolReply], name: str, cancel: CancelToken
@@ -192,6 +185,18 @@ class SessionToolBox:
         _log.debug("tool %s raised", name, exc_info=error)
         text = str(error)[:_ERROR_CHARS]
         return error_reply(f"{name} failed: {type(error).__name__}{': ' if text else ''}{text}")
+
+
+def check_arguments(call: ToolCall) -> Mapping[str, Any] | ToolReply:
+    """Return the arguments of *call*, or the reply that refuses them: not an object, or not valid JSON."""
+    arguments = call.input
+    if not isinstance(arguments, Mapping):
+        message = f"{call.name}: the arguments are {type(arguments).__name__}, not an object"
+        return error_reply(message, "send an object")
+    if _UNPARSED in arguments:
+        message = f"{call.name}: the arguments are not valid JSON, perhaps cut off"
+        return error_reply(message, "send the call again, in smaller parts")
+    return arguments
 
 
 def _cancel_reply(name: str) -> ToolReply:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -9,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.capabilities.search_worker import Job, Search, find_required_literal
+from sidecar.capabilities.search_worker import (
+    Job,
+    Search,
+    cut_around,
+    find_required_literal,
+    make_prefilter,
+    read_records,
+    read_regular_file,
+)
 
 
 @pytest.mark.parametrize(
@@ -149,3 +158,46 @@ def test_what_is_gone_or_no_file_is_counted(tmp_path: Path) -> None:
     search = Search(Job("x"))
     assert search.lines_of(str(tmp_path / "gone")) == search.lines_of(str(tmp_path)) == []
     assert search.skipped["unreadable"] == 2
+
+
+@pytest.mark.parametrize(
+    ("literal", "ignore_case", "raw", "may_hold"),
+    [
+        pytest.param("ab", False, b"xAB", False, id="case counts"),
+        pytest.param("ab", True, b"xAB", True, id="case does not count"),
+        pytest.param("ab", True, b"xy", False, id="it is not there"),
+        pytest.param("k", True, "\u212a".encode(), True, id="the Kelvin sign folds to k"),
+        pytest.param("", False, b"xy", True, id="nothing is required"),
+    ],
+)
+def test_a_prefilter_is_wrong_only_in_favour_of_a_file(
+    literal: str, ignore_case: bool, raw: bytes, may_hold: bool
+) -> None:
+    assert make_prefilter(literal, ignore_case=ignore_case)(raw) is may_hold
+
+
+def test_a_long_line_is_cut_around_its_match() -> None:
+    line = "a" * 500 + "b" * 500
+    assert cut_around(line, 500, 1000) == line
+    assert cut_around(line, 0, 4) == "aaaa [cut: line of 1000 characters]"
+    assert cut_around(line, 500, 102) == f"...{'a' * 100}bb [cut: line of 1000 characters]"
+
+
+def test_only_regular_files_up_to_a_size_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"12345")
+    assert read_regular_file(str(tmp_path / "a"), 5) == b"12345"
+    assert read_regular_file(str(tmp_path / "a"), 4) is None
+    with pytest.raises(OSError, match="not a regular file"):
+        read_regular_file(os.devnull, 5)
+
+
+def test_a_record_is_read_as_soon_as_it_ends() -> None:
+    reading, writing = os.pipe()
+    records = read_records(reading)
+    os.write(writing, b"one\0tw")
+    assert next(records) == b"one"
+    os.write(writing, b"o\0")
+    assert next(records) == b"two"
+    os.close(writing)
+    assert list(records) == []
+    os.close(reading)

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.capabilities.text_edit import EditedText, Replaced, replace_passage, shift_ranges
+from sidecar.capabilities.text_edit import (
+    EditedText,
+    Replaced,
+    find_similar_lines,
+    replace_passage,
+    shift_ranges,
+    splice_passages,
+)
 
 
 def check(text: str, old: str, new: str, becomes: str, *, all_of_them: bool = False) -> None:
@@ -100,3 +107,13 @@ def test_agrees_with_replacing_on_lf(text: str, old: str, new: str) -> None:
 )
 def test_ranges_shift(ranges: list[tuple[int, int | None]], shifted: list[tuple[int, int | None]]) -> None:
     assert shift_ranges(ranges, [Replaced(10, 1, 3)]) == tuple(shifted)
+
+
+def test_positions_count_a_crlf_as_one_character() -> None:
+    assert splice_passages("a\r\nb\r\nb", [2, 4], 1, "c\nd") == "a\r\nc\r\nd\r\nc\r\nd"
+
+
+def test_lines_equal_but_for_blanks_are_more_similar_than_those_that_hold_the_passage() -> None:
+    assert find_similar_lines("xab\n a  b\n", "\na b\nc") == [2]
+    assert find_similar_lines("xab\n", "ab") == [1]
+    assert find_similar_lines("xab\n", " \n") == []

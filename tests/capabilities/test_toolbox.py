@@ -17,7 +17,7 @@ from sidecar.capabilities import toolbox as toolbox_module
 from sidecar.capabilities.bash import BASH
 from sidecar.capabilities.contract import Location, PermissionQuestion, ToolActivity, ToolContext, ToolReply
 from sidecar.capabilities.read import READ
-from sidecar.capabilities.toolbox import SessionToolBox
+from sidecar.capabilities.toolbox import SessionToolBox, check_arguments
 from sidecar.runtime.contract import ToolBox, ToolCall, ToolOutcome
 from sidecar.workspace.contract import FileAccessError
 
@@ -259,3 +259,11 @@ async def test_a_real_tool_through_the_box(desk: Desk) -> None:
     assert [each.title for each in bench.reported] == ["Read a", "Read a"]
     problem = await bench.run({"path": "none"}, name="read")
     assert (problem.is_error, FileAccessError.__name__ in problem.output) == (True, False)
+
+
+@pytest.mark.parametrize("arguments", [[1], "a", {"__unparsed": "{"}])
+def test_arguments_must_be_a_whole_object(arguments: Any) -> None:
+    refused = check_arguments(ToolCall("1", "read", arguments))
+    assert isinstance(refused, ToolReply)
+    assert refused.is_error
+    assert check_arguments(ToolCall("1", "read", {"path": "a"})) == {"path": "a"}

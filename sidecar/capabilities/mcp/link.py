@@ -33,6 +33,7 @@ from mcp_types import (
     PaginatedRequestParams,
     TextContent,
     Tool,
+    ToolAnnotations,
     ToolListChangedNotification,
 )
 from pydantic import ValidationError
@@ -90,10 +91,15 @@ class PackageLink:
         self._change = asyncio.Event()
         self._channel = _Channel(channel, self._change)
         self._find_trouble = find_trouble
+
+        async def on_message(message: IncomingMessage) -> None:
+            if isinstance(message, ToolListChangedNotification):
+                self._change.set()
+
         self.session = ClientSession(
             dispatcher=self._channel,
             client_info=Implementation(name="sidecar", version=__version__),
-            message_handler=self._on_message,
+            message_handler=on_message,
         )
 
     async def initialize(self) -> None:
@@ -108,21 +114,32 @@ class PackageLink:
 
     async def tools(self) -> tuple[ListedTool, ...]:
         """Return the server's tools. Raises ServerFailed."""
-        tools: dict[str, ListedTool] = {}
+        tools: dict[str, Tool] = {}
         cursor: str | None = None
         async with self._explain_failures():
             try:
                 for _ in range(_MOST_PAGES):
                     params = PaginatedRequestParams(cursor=cursor) if cursor else None
                     page = await self.session.list_tools(params=params)
-                    tools |= {tool.name: _to_listed_tool(tool) for tool in page.tools}
+                    tools |= {tool.name: tool for tool in page.tools}
                     if page.next_cursor in (None, cursor):
                         break
                     cursor = page.next_cursor
             except MCPError as error:
                 if error.code != METHOD_NOT_FOUND:  # else a server of prompts and resources alone
                     raise
-        return tuple(tools.values())
+        return tuple(
+            ListedTool(
+                name=tool.name,
+                title=tool.title or hints.title or "",
+                description=tool.description or "",
+                schema=tool.input_schema,
+                is_read_only=hints.read_only_hint is True,
+                is_open_world=hints.open_world_hint is True,
+            )
+            for tool in tools.values()
+            for hints in (tool.annotations or ToolAnnotations(),)
+        )
 
     async def call(self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress) -> CallResult:
         """Call a tool; cancelling this cancels the call in the server. Raises ServerFailed."""
@@ -141,10 +158,6 @@ class PackageLink:
     async def why_ended(self) -> str:
         """Return why the connection has ended, in a few words."""
         return await self._find_trouble() or "it closed the connection"
-
-    async def _on_message(self, message: IncomingMessage) -> None:
-        if isinstance(message, ToolListChangedNotification):
-            self._change.set()
 
     @asynccontextmanager
     async def _explain_failures(self) -> AsyncIterator[None]:
@@ -247,18 +260,6 @@ class _BoundedBody(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
-
-
-def _to_listed_tool(tool: Tool) -> ListedTool:
-    hints = tool.annotations
-    return ListedTool(
-        name=tool.name,
-        title=tool.title or (hints.title if hints else None) or "",
-        description=tool.description or "",
-        schema=tool.input_schema,
-        is_read_only=hints is not None and hints.read_only_hint is True,
-        is_open_world=hints is not None and hints.open_world_hint is True,
-    )
 
 
 class _DebugHandler(logging.Handler):

@@ -145,23 +145,22 @@ class ServerProcess:
             try:
                 while data := await self._pipes.stdout.read(_CHUNK):
                     for line in lines.feed(data):
-                        await self._take(line)
+                        message = parse_message(line)
+                        if message is not None:
+                            await self._deliver.send(SessionMessage(message))
+                            continue
+                        self._n_garbage += len(line) + 1
+                        if self._n_garbage > GARBAGE_CAP:
+                            raise _OutputRefused(
+                                "it writes too much to its standard output that is not a message"
+                            )
+                        _log.debug("%s wrote a line that is not a message: %s", self._name, _decode(line))
             except _OutputRefused as error:
                 self._fault = str(error)
             except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
                 pass  # the reader has closed, or the pipe broke: both are the end
             finally:
                 self._is_over = True
-
-    async def _take(self, line: bytes) -> None:
-        message = _message(line)
-        if message is not None:
-            await self._deliver.send(SessionMessage(message))
-            return
-        self._n_garbage += len(line) + 1
-        if self._n_garbage > GARBAGE_CAP:
-            raise _OutputRefused("it writes too much to its standard output that is not a message")
-        _log.debug("%s wrote a line that is not a message: %s", self._name, _decode(line))
 
     async def _write(self) -> None:
         async with self._collect:
@@ -228,7 +227,7 @@ class _Lines:
         return whole
 
 
-def _message(line: bytes) -> JSONRPCMessage | None:
+def parse_message(line: bytes) -> JSONRPCMessage | None:
     """Return *line* as a message, bytes that are not UTF-8 replaced; None for anything else."""
     try:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)

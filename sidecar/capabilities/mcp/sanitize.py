@@ -28,7 +28,7 @@ def sanitize_listing(raw: Mapping[str, Any]) -> dict[str, Any]:
     tools: dict[str, dict[str, Any]] = {}
     for tool in _list(raw.get("tools")):
         if isinstance(tool, dict) and isinstance(tool.get("name"), str) and tool["name"]:
-            tools.setdefault(tool["name"], _sanitize_tool(tool))
+            tools.setdefault(tool["name"], sanitize_tool(tool))
     kept = {key: value for key, value in raw.items() if key != "nextCursor" or isinstance(value, str)}
     return {**kept, "tools": list(tools.values())}
 
@@ -41,7 +41,7 @@ def sanitize_result(raw: Mapping[str, Any]) -> dict[str, Any]:
     """
     if raw.get("resultType") not in _WHOLE:
         return dict(raw)
-    blocks = [_block_text(block) for block in _list(raw.get("content"))]
+    blocks = [describe_block(block) for block in _list(raw.get("content"))]
     if not blocks and raw.get("structuredContent") is not None:
         blocks = [_dump(raw["structuredContent"])]
     kept = {"resultType": raw["resultType"]} if "resultType" in raw else {}
@@ -57,7 +57,7 @@ def sanitize_schema(schema: object) -> dict[str, Any]:
     >>> sanitize_schema({"type": "object", "properties": {"n": {"type": "integer"}}, "oneOf": []})
     {'type': 'object', 'properties': {'n': {'type': 'integer'}}}
     """
-    if not isinstance(schema, dict) or not _is_sendable(schema):
+    if not isinstance(schema, dict) or not is_sendable_schema(schema):
         return {"type": "object", "properties": {}}
     kept = {key: value for key, value in schema.items() if key not in _REFUSED}
     required = [name for name in _list(kept.pop("required", None)) if isinstance(name, str)]
@@ -70,7 +70,8 @@ def sanitize_schema(schema: object) -> dict[str, Any]:
     return kept | {"required": required} if required else kept
 
 
-def _sanitize_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+def sanitize_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *tool*, which has a name, with a sound schema and with its sound texts and hints."""
     annotations = tool.get("annotations")
     hints = annotations if isinstance(annotations, dict) else {}
     sound: dict[str, Any] = {"name": tool["name"], "inputSchema": sanitize_schema(tool.get("inputSchema"))}
@@ -90,7 +91,7 @@ def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _is_sendable(schema: dict[str, Any]) -> bool:
+def is_sendable_schema(schema: dict[str, Any]) -> bool:
     """Whether *schema* can be sent to a provider at all: neither huge nor deep, and with finite numbers."""
     level: list[object] = [schema]
     for _ in range(_SCHEMA_DEPTH):
@@ -104,7 +105,8 @@ def _is_sendable(schema: dict[str, Any]) -> bool:
         return False
 
 
-def _block_text(block: object) -> str:
+def describe_block(block: object) -> str:
+    """Return the text of a block of a result; a block of another kind is described in words."""
     match block:
         case {"type": "text", "text": str(text)}:
             return text

@@ -55,7 +55,7 @@ class ServerTimeouts:
 
 
 @asynccontextmanager
-async def _open_with_package(server: McpServer, host: ServerHost) -> AsyncIterator[ServerLink]:
+async def open_with_package(server: McpServer, host: ServerHost) -> AsyncIterator[ServerLink]:
     """Open a link with the ``mcp`` package. Loading that takes about a second, once, in a thread."""
     module = await asyncio.to_thread(import_module, "sidecar.capabilities.mcp.link")
     async with module.open_link(server, host) as link:
@@ -69,7 +69,7 @@ class SessionToolServers:
         self,
         host: ServerHost,
         *,
-        open_link: OpenLink = _open_with_package,
+        open_link: OpenLink = open_with_package,
         timeouts: ServerTimeouts | None = None,
     ) -> None:
         self._host = host
@@ -189,9 +189,14 @@ class ServerConnection:
             active_at = loop.time()
             await on_progress(progress, total, message)
 
+        def forget(task: asyncio.Task[CallResult]) -> None:
+            self._calls.discard(task)
+            if not task.cancelled():
+                task.exception()  # retrieved here, as a call that was given up has no other reader
+
         work = asyncio.ensure_future(self._link.call(name, arguments, on_activity))
         self._calls.add(work)
-        work.add_done_callback(self._forget_call)
+        work.add_done_callback(forget)
         try:
             with cancel_future(cancel) as cancelled:
                 while not work.done() and not cancelled.done():
@@ -217,12 +222,21 @@ class ServerConnection:
                 task.cancel()
 
     async def _run(self) -> None:
-        """Keep the server connected to its end, then warn the user unless the end was wanted."""
+        """Connect, list the tools whenever they change, and at the end warn the user unless it was wanted."""
         try:
-            reason = await self._connect_and_follow()
+            async with AsyncExitStack() as stack:
+                async with asyncio.timeout(self._timeouts.connect_s):
+                    link = await stack.enter_async_context(self._open_link(self.server, self._host))
+                    self._set_tools(await link.tools())
+                self._link = link
+                self.settled.set()
+                while await link.wait_for_change():
+                    with suppress(ServerFailed):  # a server that cannot list its new tools keeps the old ones
+                        self._set_tools(await link.tools())
+                reason = await link.why_ended()
         except Exception as error:
             _log.debug("the tool server %s is lost", self.server.name, exc_info=error)
-            reason = _reason(error, self._timeouts.connect_s)
+            reason = explain_failure(error, self._timeouts.connect_s)
         finally:
             was_ready, self._link = self._link is not None, None
             self.settled.set()
@@ -233,31 +247,13 @@ class ServerConnection:
             text = mask_secrets(" ".join(reason.split()))[:_REASON_CHARS]
             self._host.warn(f"The tool server {self.server.name!r} {what}", text)
 
-    async def _connect_and_follow(self) -> str:
-        """Connect, list the tools whenever they change, and return why the connection has ended."""
-        async with AsyncExitStack() as stack:
-            async with asyncio.timeout(self._timeouts.connect_s):
-                link = await stack.enter_async_context(self._open_link(self.server, self._host))
-                self._set_tools(await link.tools())
-            self._link = link
-            self.settled.set()
-            while await link.wait_for_change():
-                with suppress(ServerFailed):  # a server that cannot list its new tools keeps the old ones
-                    self._set_tools(await link.tools())
-            return await link.why_ended()
-
     def _set_tools(self, tools: tuple[ListedTool, ...]) -> None:
         if tools != self.tools:
             self.tools = tools
             self._on_change()
 
-    def _forget_call(self, task: asyncio.Task[CallResult]) -> None:
-        self._calls.discard(task)
-        if not task.cancelled():
-            task.exception()  # retrieved here, as a call that was given up has no other reader
 
-
-def _reason(error: Exception, connect_s: float) -> str:
+def explain_failure(error: Exception, connect_s: float) -> str:
     """Return the cause of *error* in words."""
     cause: BaseException = error
     while isinstance(cause, BaseExceptionGroup):

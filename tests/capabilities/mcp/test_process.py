@@ -236,3 +236,18 @@ async def test_a_killed_daemon_takes_its_servers_along(
     assert await asyncio.to_thread(daemon.stdout.readline) == b"up\n"
     daemon.kill()
     await life.ends()
+
+
+@pytest.mark.parametrize(
+    ("line", "method"),
+    [
+        pytest.param(b'{"jsonrpc": "2.0", "method": "a"}', "a", id="a message"),
+        pytest.param(b'{"jsonrpc": "2.0", "method": "\xff"}', "\ufffd", id="bytes that are not UTF-8"),
+        pytest.param(b"starting up", None, id="a log line"),
+        pytest.param(b"{", None, id="half an object"),
+    ],
+)
+def test_a_line_is_a_message_or_nothing(line: bytes, method: str | None) -> None:
+    from sidecar.capabilities.mcp.process import parse_message
+
+    assert getattr(parse_message(line), "method", None) == method

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.capabilities.mcp.sanitize import sanitize_listing, sanitize_result, sanitize_schema
+from sidecar.capabilities.mcp.sanitize import (
+    describe_block,
+    is_sendable_schema,
+    sanitize_listing,
+    sanitize_result,
+    sanitize_schema,
+    sanitize_tool,
+)
 
 mcp_types = pytest.importorskip("mcp_types", reason="the extra `mcp` is not installed")
 
@@ -81,6 +88,7 @@ def check(block: Any, text: str) -> None:
 )
 def test_a_block_becomes_text(block: Any, text: str) -> None:
     check(block, text)
+    assert describe_block(block) == text
 
 
 @pytest.mark.parametrize(
@@ -164,3 +172,22 @@ def test_whatever_is_answered_the_package_takes(raw: dict[str, Any]) -> None:
     mended = sanitize_result({key: value for key, value in raw.items() if key in ("content", "isError")})
     (block,) = mcp_types.CallToolResult.model_validate(mended, by_name=False).content
     assert isinstance(block.text, str)
+
+
+def test_a_schema_is_sent_unless_it_is_huge_or_deep_or_not_finite() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(100):
+        deep = {"a": deep}
+    refused = (deep, {"a": "x" * 70_000}, {"a": float("nan")})
+    assert [is_sendable_schema(each) for each in refused] == [False] * 3
+    assert is_sendable_schema({"type": "object"})
+
+
+def test_a_tool_keeps_its_sound_texts_and_hints() -> None:
+    hints = {"readOnlyHint": True, "openWorldHint": "no", "title": 7}
+    assert sanitize_tool({"name": "a", "title": 7, "description": "d", "annotations": hints}) == {
+        "name": "a",
+        "description": "d",
+        "inputSchema": {"type": "object", "properties": {}},
+        "annotations": {"readOnlyHint": True},
+    }

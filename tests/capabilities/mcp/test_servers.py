@@ -13,7 +13,7 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.loading import install_command
 from sidecar.capabilities.mcp import HttpServer, SessionToolServers, StdioServer
 from sidecar.capabilities.mcp.contract import CallResult, ListedTool, OnProgress, ServerFailed
-from sidecar.capabilities.mcp.servers import ServerTimeouts
+from sidecar.capabilities.mcp.servers import ServerTimeouts, explain_failure
 from sidecar.capabilities.mcp.tool import McpTool
 
 if TYPE_CHECKING:
@@ -247,3 +247,8 @@ def test_what_is_stored_and_shown_of_a_server_holds_no_secret(
 ) -> None:
     assert server.without_secrets() == kept
     assert "s3cret" not in repr(server)
+
+
+def test_a_failure_is_explained_by_its_innermost_cause() -> None:
+    assert explain_failure(TimeoutError(), 2.5) == "it did not answer in 2.5 s"
+    assert explain_failure(ExceptionGroup("many", [OSError(2, "No such file")]), 1) == "No such file"
