@@ -197,7 +197,7 @@ def _budget(given: EngineInput, request: CompactionRequest) -> Budget | None:
 
 
 def _tool_effects(given: EngineInput) -> Mapping[str, ToolEffect]:
-    """Return the effects of the tools on offer, and those of common names besides."""
+    """Return the effects of the offered tools and of some common tool names."""
     common = {name: effect for name, effect in TOOL_EFFECTS.items() if name not in given.tool_effects}
     found = ((name, _EFFECTS.get(each.kind), each.arguments) for name, each in given.tool_effects.items())
     return common | {name: ToolEffect(kind, arguments) for name, kind, arguments in found if kind is not None}
