@@ -88,7 +88,9 @@ def extend_transcript(
     ids = (block.call_id for turn in turns for block in turn.blocks if isinstance(block, ToolResultBlock))
     waiting = ((call_id, transcript.facts.open_call(call_id)) for call_id in ids)
     names = {call_id: call.name for call_id, call in waiting if call is not None}
-    follows_tools = bool(transcript) and _is_tool(transcript[-1])
+    last = transcript[-1] if transcript else None
+    is_tool_turn = isinstance(last, CustomMessage) and last.custom_type == TOOL_TURN
+    follows_tools = is_tool_turn or isinstance(last, ToolResultMessage)
     return transcript.extend(_messages(zip(turns, known, strict=True), names, follows_tools=follows_tools))
 
 
@@ -102,7 +104,8 @@ def turn_starts(turns: Iterable[Turn]) -> tuple[int, ...]:
     starts, follows_tools = [0], False
     for turn in turns:
         is_tool = isinstance(turn, ToolTurn)
-        starts.append(starts[-1] + (_width(turn.blocks, follows_tools=follows_tools) if is_tool else 1))
+        is_split = is_tool and _comes_apart(turn.blocks, follows_tools=follows_tools)
+        starts.append(starts[-1] + (len(turn.blocks) if is_split else 1))
         follows_tools = is_tool
     return tuple(starts)
 
@@ -173,22 +176,14 @@ def _tool_messages(
         return
     for block in blocks:
         if isinstance(block, ToolResultBlock):
-            name = names.get(block.call_id, "")
-            yield ToolResultMessage(block.call_id, name, _result_content(block), block.is_error)
-
-
-def _width(blocks: Sequence[Block], *, follows_tools: bool) -> int:
-    return len(blocks) if _comes_apart(blocks, follows_tools=follows_tools) else 1
+            content = (TextBlock(block.output),) if isinstance(block.output, str) else (block,)
+            yield ToolResultMessage(block.call_id, names.get(block.call_id, ""), content, block.is_error)
 
 
 def _comes_apart(blocks: Sequence[Block], *, follows_tools: bool) -> bool:
     """Whether a tool turn becomes a message for each result, and can be told from its neighbours then."""
     are_results = all(isinstance(block, ToolResultBlock) for block in blocks)
     return not follows_tools and bool(blocks) and are_results
-
-
-def _result_content(block: ToolResultBlock) -> tuple[Block, ...]:
-    return (TextBlock(block.output),) if isinstance(block.output, str) else (block,)
 
 
 def _turns(messages: Iterable[Message]) -> Iterator[Turn]:
@@ -228,9 +223,3 @@ def _result_block(message: ToolResultMessage) -> ToolResultBlock:
     if len(content) == 1 and isinstance(content[0], ToolResultBlock):
         return content[0]
     return ToolResultBlock(message.tool_call_id, text_of(content), message.is_error)
-
-
-def _is_tool(message: Message) -> bool:
-    return isinstance(message, ToolResultMessage) or (
-        isinstance(message, CustomMessage) and message.custom_type == TOOL_TURN
-    )

@@ -124,7 +124,7 @@ class ContextMeter:
             total.cache_read + last.cache_read,
             total.cache_write + last.cache_write,
         )
-        if (cost := _cost(card, last)) is not None:
+        if (cost := cost_of(card, last)) is not None:
             self.cost = round((self.cost or 0.0) + cost, 6)
         request = last.input + last.cache_read + last.cache_write
         return UsageAnchor(request, sent.tokens) if request else None
@@ -185,7 +185,7 @@ def _text_tokens(text: str) -> int:
     return estimate_message_tokens(UserMessage(text, 0)) if text else 0
 
 
-def _cost(card: ModelCard | None, used: TokenCounts) -> float | None:
+def cost_of(card: ModelCard | None, used: TokenCounts) -> float | None:
     """Return the price of *used* in dollars, None without one; a cache without a price costs as any input."""
     if card is None or not (card.cost.input_per_mtok or card.cost.output_per_mtok):
         return None

@@ -19,7 +19,6 @@ from sidecar.conversation import (
     Entry,
     FileRead,
     FilesSeen,
-    SeenFile,
     files_seen_index,
     merge_ranges,
     merge_reads,
@@ -121,17 +120,35 @@ class SessionFiles:
         seen = [*reversed(self._index.of(self._history.current).files.values())]
         reads = {each.read.uri: each.read for each in reversed(seen)}
         if uris is None:
-            uris = [each.read.uri for each in seen if not each.in_view or await self._differs(each.read)]
+            uris = []
+            for each in seen:
+                fresh = (await self._fresh(each.read.path)).read if each.in_view else None
+                if fresh is None or fresh.hash != each.read.hash:
+                    uris.append(each.read.uri)
         unread = [uri for uri in uris if uri not in reads]
         if unread:
             hint = "sidecar/context/files names what was read; to show another file, name it in a prompt"
             raise InvalidInput(f"{unread[0]!r} was not read in this session", hint=hint)
-        return tuple((self._shown_path(reads[uri]), reads[uri]) for uri in dict.fromkeys(uris))
+        chosen = [reads[uri] for uri in dict.fromkeys(uris)]
+        return tuple((shown_path(Path(read.path), self._cwd), read) for read in chosen)
 
     def in_context(self) -> tuple[ContextFile, ...]:
         """Return every file that the model has seen, the least recently shown first."""
         seen = self._index.of(self._history.current)
-        return tuple(self._context_file(each, seen.n_prompts) for each in seen.files.values())
+        return tuple(
+            ContextFile(
+                uri=each.read.uri,
+                hash=each.read.hash,
+                source=each.read.source,
+                read_at_node=each.node_id if each.in_view else None,
+                tokens=each.tokens,
+                stale=self._tracker.is_stale(Path(each.read.path)),
+                in_window=each.in_view,
+                buffer_version=each.read.version,
+                turns_ago=seen.n_prompts - each.n_prompts if each.in_view else None,
+            )
+            for each in seen.files.values()
+        )
 
     def close(self) -> None:
         """Stop watching and tracking."""
@@ -156,10 +173,6 @@ class SessionFiles:
         else:
             self._tracker.expect(Path(path), read.uri, read.hash)
 
-    async def _differs(self, read: FileRead) -> bool:
-        fresh = (await self._fresh(read.path)).read
-        return fresh is None or fresh.hash != read.hash
-
     async def _fresh(self, path: str) -> FreshFile:
         try:
             view = await self._workspace.view(self._resolve(path))
@@ -167,24 +180,10 @@ class SessionFiles:
             return FreshFile(path, problem=problem.problem)
         return FreshFile(view.uri, view.text, as_read(view))
 
-    def _shown_path(self, read: FileRead) -> str:
-        """Return the path of *read* as the model would write it."""
-        path = Path(read.path)
-        return path.relative_to(self._cwd).as_posix() if path.is_relative_to(self._cwd) else read.path
 
-    def _context_file(self, seen: SeenFile, n_prompts: int) -> ContextFile:
-        read = seen.read
-        return ContextFile(
-            uri=read.uri,
-            hash=read.hash,
-            source=read.source,
-            read_at_node=seen.node_id if seen.in_view else None,
-            tokens=seen.tokens,
-            stale=self._tracker.is_stale(Path(read.path)),
-            in_window=seen.in_view,
-            buffer_version=read.version,
-            turns_ago=n_prompts - seen.n_prompts if seen.in_view else None,
-        )
+def shown_path(path: Path, folder: Path) -> str:
+    """Return *path* as a model in *folder* would write it."""
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(path)
 
 
 def as_read(

@@ -72,7 +72,7 @@ class SessionAgent:
             new_id=deps.new_id,
             get_card=deps.models.card,
             get_kinds=history.kinds_of,
-            make_room=self._make_room,
+            make_room=lambda: compactor.compact_between_calls(self._turn_engine, engines.automatic()),
             on_usage=self._on_usage,
             on_compaction=compactor.begin_backstop,
         )
@@ -121,14 +121,14 @@ class SessionAgent:
             compaction=backstop_of(self._engines.own),
         )
 
-    async def _make_room(self) -> None:
-        await self._compactor.compact_between_calls(self._turn_engine, self._engines.automatic())
-
     def _invoke(self, conversation: Conversation, options: StreamOptions) -> Channel:
         self._notices.on_request(conversation.turns, self._history.turns)
 
+        def on_retry(attempt: int, max_attempts: int, delay_ms: int, error: GatewayError) -> None:
+            self._events.emit(Retry(attempt, max_attempts, delay_ms, error.message))
+
         def call(prepared: Conversation) -> Channel:
-            notifying = replace(options, on_retry=self._on_retry, on_repair=self._notices.on_repair)
+            notifying = replace(options, on_retry=on_retry, on_repair=self._notices.on_repair)
             channel = self._models.invoker(self._config.model)(prepared, notifying)
             return with_idle_timeout(channel, self._idle_timeout_s)
 
@@ -148,9 +148,6 @@ class SessionAgent:
         window = card.context_window if card is not None else 0
         found = await self._knowledge.recall(self._history.current, view, window)
         return replace(conversation, turns=with_knowledge(turns, found, view))
-
-    def _on_retry(self, attempt: int, max_attempts: int, delay_ms: int, error: GatewayError) -> None:
-        self._events.emit(Retry(attempt, max_attempts, delay_ms, error.message))
 
     def _on_usage(self, usage: Usage) -> None:
         self._gauge.count(usage, self._models.card(self._config.model))

@@ -188,7 +188,7 @@ class SessionEvents:
         if not self._message_open:
             return
         self._message_open = False
-        answer = _newest_answer(snapshot)
+        answer = newest_answer(snapshot)
         # After a call that failed before its first delta, the newest answer is one that was emitted before.
         if answer is not None and answer is not self._answered and (content := turn_content(answer)):
             self.emit(Message(self._message_id(), content))
@@ -256,7 +256,7 @@ class OneTimeNotices:
         self._has_sent = True
 
 
-def _newest_answer(snapshot: RunSnapshot) -> AssistantTurn | None:
+def newest_answer(snapshot: RunSnapshot) -> AssistantTurn | None:
     """Return the newest answer to the newest prompt, None while that has no answer."""
     for turn in reversed(snapshot.messages[-_MAX_TURNS_AFTER_ANSWER:]):
         if isinstance(turn, AssistantTurn):

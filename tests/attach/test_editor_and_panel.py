@@ -17,6 +17,9 @@ from typing import Any, Final
 
 import pytest
 
+from sidecar._internal.file_lock import FileLock
+from sidecar.attach.paths import DaemonPaths
+
 pytestmark = pytest.mark.e2e
 
 SHIM: Final = (sys.executable, "-P", "-m", "sidecar", "serve", "--shared", "--idle-exit", "0.01")
@@ -200,6 +203,10 @@ def pair(home: Path, tmp_path: Path) -> Iterator[Pair]:
     for talker in (made.panel, made.editor):
         if talker.process.poll() is None:
             talker.leave()
+    # The daemon stays a little longer than its clients, and writes into its folder until it ends.
+    lock = FileLock(DaemonPaths(home).lock)
+    lock.take()
+    lock.release()
 
 
 def test_an_editor_and_its_panel_share_one_live_session(pair: Pair) -> None:

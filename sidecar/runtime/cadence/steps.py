@@ -134,7 +134,7 @@ def on_emission(config: AgentConfig, state: RunSnapshot, signal: EmissionSignal)
         case UsageEmission(usage=usage):
             return Transition(_set_call_usage(state, usage))
         case StopEmission(stop=stop):
-            return Transition(_set_stop(state, stop))
+            return Transition(set_stop(state, stop))
         case DoneEmission() as emission:
             state = _fold_emission(state, emission).state
             reply = emission.reply
@@ -168,7 +168,7 @@ def _set_call_usage(state: RunSnapshot, usage: Usage) -> RunSnapshot:
     return replace(state, usage_total=total, call_usage=usage)
 
 
-def _set_stop(state: RunSnapshot, stop: StopReason) -> RunSnapshot:
+def set_stop(state: RunSnapshot, stop: StopReason) -> RunSnapshot:
     """Return *state* with the reason why the model stopped, and an answer, which may be empty."""
     messages = RunMessages.of(state.messages)
     if state.stop == stop and state.phase == "streaming" and isinstance(messages.open, Draft):

@@ -199,7 +199,7 @@ def plan_live_cut(
     turns = _without_blank_end(messages)
     trigger = int(model.context_window * policy.trigger_ratio)
     room = max(trigger - overhead_tokens, int(model.context_window * _MIN_ROOM_SHARE))
-    prompt_index, prompt = _newest_prompt(turns, kinds)
+    prompt_index, prompt = find_newest_prompt(turns, kinds)
     cut, tail_tokens = _choose_cut(turns, policy.keep_recent, room, prompt_index, _prompt_tokens(prompt))
     kept_prompt = prompt if prompt_index < cut else ()
     freed = before - tail_tokens - _prompt_tokens(kept_prompt)
@@ -275,7 +275,7 @@ def _without_blank_end(messages: Sequence[Turn]) -> tuple[Turn, ...]:
     return turns[:-1] if is_blank else turns
 
 
-def _newest_prompt(turns: Sequence[Turn], kinds: TurnKinds) -> tuple[int, tuple[Block, ...]]:
+def find_newest_prompt(turns: Sequence[Turn], kinds: TurnKinds) -> tuple[int, tuple[Block, ...]]:
     """Return the newest turn that a user wrote and its blocks; -1 and none when there is none.
 
     A prompt that an earlier compaction kept stands behind the summary's text in one turn.
@@ -303,7 +303,7 @@ def _choose_cut(
     """
     earliest = find_cut_point(turns, keep_recent)
     best = (len(turns), 0)
-    for cut, tail_tokens in _legal_cuts(turns):
+    for cut, tail_tokens in find_legal_cuts(turns):
         is_newest = best[0] == len(turns)
         left = room - (prompt_tokens if prompt_index < cut else 0)
         share = left * _TAIL_SHARE
@@ -315,7 +315,7 @@ def _choose_cut(
     return best
 
 
-def _legal_cuts(turns: Sequence[Turn]) -> Iterator[tuple[int, int]]:
+def find_legal_cuts(turns: Sequence[Turn]) -> Iterator[tuple[int, int]]:
     """Yield the cuts that separate no result from its call, and the tokens behind each, newest first."""
     called = {block.id for turn in turns for block in turn.blocks if isinstance(block, ToolCallBlock)}
     open_results: set[str] = set()

@@ -119,7 +119,7 @@ async def distill(
     Raises:
         CancelledByToken: *cancel* fired.
     """
-    reply_tokens, piece_bytes = _prompt_limits(model)
+    reply_tokens, piece_bytes = prompt_limits(model)
     options = StreamOptions(cancel=cancel, max_output_tokens=reply_tokens)
     pieces = list(_split([render_turn(turn) for turn in messages], piece_bytes))
     gists: list[str] = []
@@ -137,7 +137,7 @@ async def distill(
     return await distill(partial, invoke, model=model, cancel=cancel)
 
 
-def _prompt_limits(model: ModelCard | None) -> tuple[int | None, int | None]:
+def prompt_limits(model: ModelCard | None) -> tuple[int | None, int | None]:
     """Return the tokens of a reply and the bytes of a piece at most; None for no limit."""
     if model is None or model.context_window <= 0:
         return None, None
@@ -154,7 +154,7 @@ def _split(rendered: Sequence[str], max_bytes: int | None) -> Iterator[str]:
         return
     batch: list[str] = []
     size = 0
-    for text in (part for turn in rendered for part in _split_turn(turn, max_bytes)):
+    for text in (part for turn in rendered for part in split_turn(turn, max_bytes)):
         n_bytes = len(text.encode("utf-8", "surrogatepass")) + 2
         if batch and size + n_bytes > max_bytes:
             yield "\n\n".join(batch)
@@ -165,7 +165,7 @@ def _split(rendered: Sequence[str], max_bytes: int | None) -> Iterator[str]:
         yield "\n\n".join(batch)
 
 
-def _split_turn(turn: str, max_bytes: int) -> Iterator[str]:
+def split_turn(turn: str, max_bytes: int) -> Iterator[str]:
     """Yield *turn* whole, or in parts of at most *max_bytes* that all begin with its role line."""
     max_chars = (max_bytes - 40) // 4
     if len(turn) <= max_chars or len(turn.encode("utf-8", "surrogatepass")) + 2 <= max_bytes:

@@ -75,7 +75,7 @@ def local_gist(messages: Sequence[Turn], *, max_tokens: int = 1_000, kinds: Turn
         text = " ".join(line[: 4 * _LINE_CHARS].split())
         if text:
             sections[name][text if len(text) <= _LINE_CHARS else f"{text[: _LINE_CHARS - 3]}..."] = None
-    kept = _fit_sections([list(lines) for lines in sections.values()], max_tokens * CHARS_PER_TOKEN)
+    kept = fit_sections([list(lines) for lines in sections.values()], max_tokens * CHARS_PER_TOKEN)
     return "\n\n".join(
         "\n".join((f"# {name}", *(f"- {line}" for line in lines)))
         for name, lines in zip(sections, kept, strict=True)
@@ -111,7 +111,7 @@ def _lines(messages: Sequence[Turn], kinds: TurnKinds) -> Iterator[tuple[str, st
                     yield from _lines_of_call(block, outcomes.get(block.id))
                 case ToolResultBlock(is_error=True):
                     tool = names.get(block.call_id, "tool")
-                    yield "Errors", f"{tool}: {_error_line(serialize(block.output))}"
+                    yield "Errors", f"{tool}: {find_error_line(serialize(block.output))}"
                 case CommandBlock(command=command, args=args):
                     yield "Commands", " ".join((command, *(args or ())))
                 case _:
@@ -149,7 +149,7 @@ def _lines_of_call(call: ToolCallBlock, outcome: ToolResultBlock | None) -> Iter
         yield "Commands", f"`{command}`{f' -> exit {code[1]}' if code else failed and ' -> failed'}"
 
 
-def _error_line(text: str) -> str:
+def find_error_line(text: str) -> str:
     """Return the line that names the error: the last that sounds like one, else the first."""
     lines = [line for line in _keep_ends(text).split("\n") if line.strip()]
     alarming = [line for line in lines if _ALARM.search(line)]
@@ -161,7 +161,7 @@ def _keep_ends(text: str) -> str:
     return text if len(text) <= _MAX_SEARCHED_CHARS else f"{text[:half]}\n{text[-half:]}"
 
 
-def _fit_sections(sections: Sequence[Sequence[str]], max_chars: int) -> list[list[str]]:
+def fit_sections(sections: Sequence[Sequence[str]], max_chars: int) -> list[list[str]]:
     """Return the lines of every section that fit: in rounds, the first line, then from the newest back."""
     picks = [[0, *range(len(lines) - 1, 0, -1)] if lines else [] for lines in sections]
     kept: list[list[int]] = [[] for _ in sections]
