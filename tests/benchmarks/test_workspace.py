@@ -22,6 +22,9 @@ from sidecar.workspace.line_index import LineText
 from sidecar.workspace.paths import path_to_uri
 from sidecar.workspace.workspace import Workspace
 
+pytestmark = pytest.mark.processes
+"""A search runs in a process of its own."""
+
 N_FILES = 10_000
 LINES = "".join(f"    value_{n} = compute(value_{n - 1}, offset={n})  # some comment\n" for n in range(60))
 
