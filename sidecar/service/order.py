@@ -43,7 +43,10 @@ class SessionOrder:
         task = asyncio.ensure_future(_run_after(self._exclusive.get(sid), begin))
         self._exclusive[sid] = task
 
-        def release(_: asyncio.Future[Answer]) -> None:
+        def release(done: asyncio.Future[Answer]) -> None:
+            if not done.cancelled():
+                # A client may cancel its request before the answer is awaited; an error is no fault then.
+                done.exception()
             if self._exclusive.get(sid) is task:
                 del self._exclusive[sid]
 

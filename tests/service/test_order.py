@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -114,3 +115,18 @@ async def test_a_request_that_was_refused_at_once_is_refused_by_its_call(make_de
     with pytest.raises(SidecarError) as raised:
         client.connection.call("sidecar/turn/start", {"sid": "nobody", "input": text("1")})
     assert raised.value.kind == "sessionNotFound"
+
+
+async def test_an_error_that_is_no_longer_awaited_is_no_fault() -> None:
+    """A client may cancel a request before its answer is awaited; the task of it ends unnoticed."""
+    faults: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: faults.append(context))
+
+    def refuse() -> Answer:
+        raise SidecarError("no session 's'")
+
+    dropped = asyncio.ensure_future(SessionOrder().run_exclusive("s", refuse))
+    await asyncio.wait([dropped])
+    del dropped
+    gc.collect()
+    assert faults == []
