@@ -129,19 +129,10 @@ class AcpClient:
         if not isawaitable(outcome):
             return self._introduce(outcome)
 
-        work = asyncio.ensure_future(outcome)
-
         async def introduce_later() -> Answer:
-            return self._introduce(await work)
+            return self._introduce(await outcome)
 
-        def end_work(_: asyncio.Future[Answer]) -> None:
-            # A request that is cancelled before its first step never awaits the work, so it is ended here.
-            if not work.cancel() and not work.cancelled():
-                work.exception()
-
-        introduced = asyncio.ensure_future(introduce_later())
-        introduced.add_done_callback(end_work)
-        return introduced
+        return introduce_later()
 
     def _introduce(self, answer: Answer) -> Answer:
         """Lend the client's files and terminals to a session that *answer* introduces, if it does."""

@@ -138,10 +138,11 @@ class Peer:
         self._stream.open(self)
 
     def cancel(self, request_id: Any) -> None:
-        """Cancel an open request, begun or not; it is answered as cancelled. Unknown ids are ignored."""
+        """Cancel an open request once it has begun; it is answered as cancelled. Unknown ids are ignored."""
         task = self._tasks.get(request_id) if isinstance(request_id, int | str) else None
         if task is not None:
-            task.cancel()
+            # Not at once: a task that never takes its first step would leave the work that it wraps behind.
+            self._loop.call_soon(task.cancel)
 
     def notify(self, method: str, params: Any) -> None:
         """Send a notification."""

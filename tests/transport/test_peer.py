@@ -29,7 +29,7 @@ SUITE = Path(__file__).parents[2].parent / "shared" / "data" / "dev" / "json-tes
 class ObedientFace:
     """Answers by the method's name; ``wait`` until released, ``big`` with as many bytes as asked.
 
-    ``burn`` takes as many seconds.
+    ``burn`` takes as many seconds, ``wrapped`` waits behind a coroutine of its own.
     """
 
     def __init__(self) -> None:
@@ -37,6 +37,7 @@ class ObedientFace:
         self.asked: list[str] = []
         self.told: list[tuple[Id, str | None]] = []
         self.begun: list[Any] = []
+        self.ended: list[Any] = []
         self.has_begun = asyncio.Event()
         self.release = asyncio.Event()
         self.after: Callable[[], None] | None = None
@@ -48,6 +49,8 @@ class ObedientFace:
                 return Answer(params, self.after)
             case "wait":
                 return self._wait(params)
+            case "wrapped":
+                return self._wrap(self._wait(params))
             case "big":
                 return Answer("x" * params)
             case "burn":
@@ -80,8 +83,14 @@ class ObedientFace:
     async def _wait(self, params: Any) -> Answer:
         self.begun.append(params)
         self.has_begun.set()
-        await self.release.wait()
+        try:
+            await self.release.wait()
+        finally:
+            self.ended.append(params)
         return Answer(params)
+
+    async def _wrap(self, work: Awaitable[Answer]) -> Answer:
+        return await work
 
     async def _raise(self, error: Exception) -> Answer:
         raise error
@@ -182,12 +191,12 @@ async def test_cancel_of_a_running_request_answers_cancelled() -> None:
     assert (wire.peer.requests_open, wire.face.told) == (0, [(1, "cancelled")])
 
 
-async def test_cancel_before_the_request_began_keeps_it_from_beginning() -> None:
+async def test_cancel_in_the_tick_of_the_request_ends_the_work_that_it_wraps() -> None:
     wire = Wire()
-    wire.client.ask(1, "wait", "x")
+    wire.client.ask(1, "wrapped", "x")
     wire.peer.cancel(1)
     assert code_and_kind(await wire.client.answer(1)) == (-32800, "cancelled")
-    assert wire.face.begun == []
+    assert (wire.face.begun, wire.face.ended) == (["x"], ["x"])
 
 
 async def test_cancel_of_an_unknown_or_answered_request_is_nothing() -> None:
