@@ -105,6 +105,33 @@ async def test_a_compaction_and_its_record_are_one(make_stage: Any, disk: Disk, 
     assert len(seen) == len(allowed)
 
 
+async def test_an_undo_is_whole_wherever_it_is_cut(make_stage: Any, tmp_path: Path) -> None:
+    """The head never moves before the turns that came after the compaction are there."""
+    store = tmp_path / "store"
+    stage = await make_stage([[Say(LONG)], [Say(DIGEST)], [Say("since")]], repeat=True, store=store)
+    session = await stage.session(title="Parser")
+    for prompt in ("one", "two", "three"):
+        await stage.ask(session, prompt)
+    await session.compact(CompactionRequest(force=True)).outcome
+    await stage.ask(session, "four")
+    file = store / f"{session.sid}.jsonl"
+    before, n_before = states(session), file.stat().st_size
+    await session.undo(None, force=True, expect_head=None)
+    after, data = states(session), file.read_bytes()
+    later = await make_stage(store=tmp_path / "later")
+    copy = tmp_path / "later" / file.name
+    copy.parent.mkdir()
+    seen = []
+    for cut in (*range(n_before, len(data), 23), len(data)):
+        copy.write_bytes(data[:cut])
+        loaded = (await later.hub.load(session.sid)).session
+        seen.append(states(loaded))
+        await later.hub.close(session.sid)
+        copy.with_name(f"{copy.name}.torn").unlink(missing_ok=True)
+    n_unchanged = seen.index(after)
+    assert seen == [before] * n_unchanged + [after] * (len(seen) - n_unchanged)
+
+
 async def test_a_fork_is_whole_or_not_there(make_stage: Any, disk: Disk, tmp_path: Path) -> None:
     stage, session = await a_talk(make_stage)
     disk.moments.clear()

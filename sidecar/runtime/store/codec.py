@@ -6,6 +6,9 @@ that does not fit is refused here; the reader decides how to go on.
 The id of a node is a hash of its canonical JSON, RFC 8785, so that the order of keys does not change an id.
 RFC 8785 refuses integers past 2**53, NaN, the infinities and lone surrogates; those are written in full,
 in one fixed form that no other value shares.
+
+A batch is several records on one line. A crash cuts a line off as a whole, so it leaves all records of a
+batch or none.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -38,6 +41,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.runtime.contract import SessionNode
 from sidecar.runtime.store.jsonable import to_json
+from sidecar.runtime.store.lines import seal
 
 RecogniseKind: TypeAlias = Callable[[Turn], EntryKind]
 """Returns the kind of a turn that was stored without one, by its role and text."""
@@ -214,13 +218,38 @@ def head_record(leaf: str | None) -> dict[str, Any]:
     return {"type": "head", "leaf": leaf}
 
 
-def encode_line(record: Mapping[str, Any]) -> bytes:
-    """Return *record*, a JSON object, as one line of UTF-8 with its newline."""
+def encode_record(record: Mapping[str, Any]) -> bytes:
+    """Return *record* as JSON in UTF-8, without a newline."""
     try:
-        return f"{json.dumps(record, ensure_ascii=False, separators=(',', ':'))}\n".encode()
+        return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
         # A lone surrogate has no UTF-8; escaped it survives.
-        return f"{json.dumps(record, separators=(',', ':'))}\n".encode("ascii")
+        return json.dumps(record, separators=(",", ":")).encode("ascii")
+
+
+def encode_line(record: Mapping[str, Any]) -> bytes:
+    """Return *record* as one line with its checksum."""
+    return seal(encode_record(record))
+
+
+def encode_batch(encoded: Sequence[bytes]) -> bytes:
+    """Return *encoded*, two records or more, as one line that holds all of them, in their order.
+
+    >>> encode_batch([b'{"type":"a"}', b'{"type":"b"}'])
+    b'{"type":"batch","records":[{"type":"a"},{"type":"b"}],"sum":"1de3617b"}\\n'
+    """
+    return seal(b'{"type":"batch","records":[%b]}' % b",".join(encoded))
+
+
+def records_of(record: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the records of a line: *record* itself unless it is a batch.
+
+    Raises:
+        KeyError, TypeError: it is a batch that holds something else than records.
+    """
+    if record.get("type") != "batch":
+        return (record,)
+    return [{**inner} for inner in record["records"]]
 
 
 def canonical_json(value: Any) -> str:

@@ -15,10 +15,10 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.conversation import Entry, History, kind_by_role
 from sidecar.llmgateway.contract import Turn
 from sidecar.runtime.contract import SessionNode
-from sidecar.runtime.store.codec import encode_line, head_record, node_record
+from sidecar.runtime.store.codec import encode_batch, encode_record, head_record, node_record
 from sidecar.runtime.store.dag import Clock, SessionGraph, wall_clock_ms
 from sidecar.runtime.store.jsonable import to_json
-from sidecar.runtime.store.lines import LineWriter, append_nowhere
+from sidecar.runtime.store.lines import LineWriter, append_nowhere, seal
 from sidecar.runtime.store.reading import HEALED, IntegrityReport, StoredSession, heal
 
 _Read: TypeAlias = Callable[[], StoredSession]
@@ -38,7 +38,7 @@ class SessionJournal:
         self._stored: StoredSession | None = None
         self._history = History()
         self._unwritten: list[Turn] = []
-        self._is_held = False
+        self._held: list[bytes] | None = None
         self._is_healed = False
 
     @property
@@ -95,7 +95,7 @@ class SessionJournal:
         healed = heal(turns)
         if healed != turns:
             self._is_healed = True
-            self._writer.hold(self._branch(graph, self._as_entries(healed)))
+            self._hold(self._branch(graph, self._as_entries(healed)))
         return healed
 
     async def record(self, turns: Sequence[Turn]) -> None:
@@ -116,8 +116,8 @@ class SessionJournal:
             stored = graph.append_entry(entry)
             self._history = self._history.extended((stored,))
             self._unwritten.append(entry.turn)
-            line = _node_line(graph.node(stored.node_id), stored)
-            self._writer.hold((line, encode_line(head_record(stored.node_id))))
+            node = _encode_node(graph.node(stored.node_id), stored)
+            self._hold([node, encode_record(head_record(stored.node_id))])
         await self._write()
         return self._history[n_before:]
 
@@ -154,8 +154,8 @@ class SessionJournal:
         graph.hydrate(nodes, leaf, entries=entries)
         graph.resume(leaf)
         self._stand_at(graph)
-        lines = [_node_line(node, entries[node.id]) for node in nodes]
-        await self._write([*lines, encode_line(head_record(leaf))])
+        encoded = [_encode_node(node, entries[node.id]) for node in nodes]
+        await self._write([*encoded, encode_record(head_record(leaf))])
 
     def amend(self, entries: Sequence[Entry]) -> None:
         """Replace the entries of stored nodes in memory only: no line is written."""
@@ -175,7 +175,7 @@ class SessionJournal:
         graph = await self._graph()
         graph.resume(node_id)
         self._stand_at(graph)
-        await self._write([encode_line(head_record(node_id))])
+        await self._write([encode_record(head_record(node_id))])
 
     async def append_records(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Append *records* that are not nodes; each has its own ``type``.
@@ -187,19 +187,20 @@ class SessionJournal:
         for record in records:
             if not isinstance(record.get("type"), str) or record["type"] in ("node", "head"):
                 raise InvalidInput(f"a record of type {record.get('type')!r} cannot be stored as a note")
-        await self._write([encode_line({"type": record["type"], **to_json(record)}) for record in records])
+        await self._write([encode_record({"type": record["type"], **to_json(record)}) for record in records])
 
     def hold(self) -> None:
-        """Keep all lines from now on for :meth:`release`, which writes them in one piece.
+        """Keep all records from now on for :meth:`release`, which writes them as one line.
 
         So a crash leaves all of them or none. The held calls must follow each other without giving way to
         other tasks.
         """
-        self._is_held = True
+        self._held = []
 
     async def release(self) -> None:
-        """Write the held lines. Raises as :meth:`append`."""
-        self._is_held = False
+        """Write the held records. Raises as :meth:`append`."""
+        held, self._held = self._held or [], None
+        self._writer.hold([encode_batch(held)] if len(held) > 1 else map(seal, held))
         await self._write()
 
     def take_records(self) -> Sequence[Mapping[str, Any]]:
@@ -240,18 +241,24 @@ class SessionJournal:
         graph.resume(shared[-1].id if shared else None)
         new = [graph.append_entry(entry) for entry in entries[len(shared) :]]
         self._stand_at(graph)
-        lines = [_node_line(graph.node(entry.node_id), entry) for entry in new]
-        return [*lines, encode_line(head_record(graph.leaf))]
+        encoded = [_encode_node(graph.node(entry.node_id), entry) for entry in new]
+        return [*encoded, encode_record(head_record(graph.leaf))]
 
     def _stand_at(self, graph: SessionGraph) -> None:
         self._history = History(graph.entry_path(graph.leaf), graph.entries)
         self._unwritten = []
 
-    async def _write(self, lines: Sequence[bytes] = ()) -> None:
-        if self._is_held:
-            self._writer.hold(lines)
+    def _hold(self, encoded: Sequence[bytes]) -> None:
+        if self._held is not None:
+            self._held.extend(encoded)
+        else:
+            self._writer.hold(map(seal, encoded))
+
+    async def _write(self, encoded: Sequence[bytes] = ()) -> None:
+        self._hold(encoded)
+        if self._held is not None:
             return
-        await self._writer.write(lines)
+        await self._writer.write()
         if not self._writer.n_waiting:
             self._unwritten = []
 
@@ -262,5 +269,5 @@ def journal_in_memory(session_id: str, clock: Clock = wall_clock_ms) -> SessionJ
     return SessionJournal(LineWriter(session_id, append_nowhere), lambda: empty)
 
 
-def _node_line(node: SessionNode, entry: Entry) -> bytes:
-    return encode_line(node_record(node, entry))
+def _encode_node(node: SessionNode, entry: Entry) -> bytes:
+    return encode_record(node_record(node, entry))

@@ -1,6 +1,7 @@
 """One session file as lines: appended whole or not at all, read as far as they go.
 
-An append is one write and one fsync. A line that a crash cut off is moved aside by the next append, never by
+Each line ends with a checksum of its content, except in files of earlier versions. An append is one write and
+one fsync. A line that a crash cut off is moved aside by the next append, never by
 a reader. The functions block; their callers use a worker thread. ``LineWriter`` writes off the event loop, in
 order: lines that a full disk refused go first with the next write, so none is lost and none overtakes.
 """
@@ -10,7 +11,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +23,8 @@ from typing import Any, Final, TypeAlias
 from sidecar.runtime.store.errors import StoreUnavailable
 
 _BLOCK: Final = 65_536
+_N_SEAL: Final = len(b',"sum":"01234567"}')
+_SEAL: Final = re.compile(rb',"sum":"([0-9a-f]{8})"}\Z')
 _OPEN_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
 
 
@@ -27,12 +32,14 @@ _OPEN_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINAR
 class Line:
     """One line that is not blank: its number from 1, its record, or None when it is not a JSON object.
 
-    *is_torn*: it is the last one, has no end, and cannot be read.
+    *is_torn*: it is the last one, has no end, and cannot be read. *is_sound*: its checksum matches; None for
+    a line without one.
     """
 
     number: int
     record: dict[str, Any] | None
     is_torn: bool = False
+    is_sound: bool | None = None
 
 
 def read_lines(path: Path) -> Iterator[Line]:
@@ -44,7 +51,24 @@ def read_lines(path: Path) -> Iterator[Line]:
     for number, raw in enumerate(raw_lines, start=1):
         if raw.strip():
             record = parse_line(raw)
-            yield Line(number, record, is_torn=record is None and number == len(raw_lines))
+            is_torn = record is None and number == len(raw_lines)
+            has_checksum = record is not None and record.pop("sum", None) is not None
+            yield Line(number, record, is_torn, is_sound(raw) if has_checksum else None)
+
+
+def seal(encoded: bytes) -> bytes:
+    """Return *encoded*, a JSON object that is not empty, as a line that ends with its checksum.
+
+    >>> seal(b'{"type":"head","leaf":null}')
+    b'{"type":"head","leaf":null,"sum":"a6c8d7b3"}\\n'
+    """
+    return b'%b,"sum":"%08x"}\n' % (encoded[:-1], zlib.crc32(encoded))
+
+
+def is_sound(raw: bytes) -> bool:
+    """Whether *raw*, a line without its newline, ends with the checksum of its content."""
+    found = _SEAL.search(raw[-_N_SEAL:])
+    return found is not None and int(found[1], 16) == zlib.crc32(raw[:-_N_SEAL] + b"}")
 
 
 def parse_line(raw: bytes) -> dict[str, Any] | None:
@@ -162,7 +186,7 @@ class LineWriter:
         """The number of lines that are not on disk yet."""
         return len(self._waiting)
 
-    def hold(self, lines: Sequence[bytes]) -> None:
+    def hold(self, lines: Iterable[bytes]) -> None:
         """Keep *lines* for the next write."""
         self._waiting.extend(lines)
 

@@ -14,7 +14,13 @@ from typing import Any, Final
 from sidecar.conversation import Entry, kind_by_role
 from sidecar.llmgateway.contract import AssistantTurn, Turn
 from sidecar.runtime.contract import Migrator, SessionNode
-from sidecar.runtime.store.codec import RecogniseKind, entry_from_record, hash_record, node_from_record
+from sidecar.runtime.store.codec import (
+    RecogniseKind,
+    entry_from_record,
+    hash_record,
+    node_from_record,
+    records_of,
+)
 from sidecar.runtime.store.dag import Clock, SessionGraph
 from sidecar.runtime.store.errors import StoreUnavailable
 from sidecar.runtime.store.lines import Line, read_lines
@@ -61,9 +67,10 @@ def read_session(
 ) -> StoredSession:
     """Return the session in the file *path*, empty when there is no such file.
 
-    Damaged lines are left out and reported. A node with a changed content is used and reported, which its id
-    shows. A node with a lost parent follows the node before it in the file. *recognise* returns the kind of
-    a turn that an earlier version stored without one.
+    Damaged lines are left out and reported. A line with a wrong checksum is reported and only its nodes are
+    used; a node with a changed content is reported too, which its id shows. A node with a lost parent follows
+    the node before it in the file. *recognise* returns the kind of a turn that an earlier version stored
+    without one.
 
     Raises:
         StoreUnavailable: the file is there and cannot be read.
@@ -98,6 +105,7 @@ class _Reader:
     missing: list[str] = field(default_factory=list)
     tip: str | None = None
     is_rewound: bool = False
+    _has_checksums: bool = False
     _stood_before: dict[str, str | None] = field(default_factory=dict)
     _newest: str | None = None
 
@@ -109,8 +117,14 @@ class _Reader:
             else:
                 self.missing.append(f"line {line.number}: it is not a JSON object")
             return
+        if line.is_sound is False:
+            self.missing.append(f"line {line.number}: its checksum does not match")
+        elif line.is_sound is None and self._has_checksums:
+            self.missing.append(f"line {line.number}: it has no checksum, unlike the lines before it")
+        self._has_checksums |= line.is_sound is not None
         try:
-            self._use(line.record)
+            for record in records_of(line.record):
+                self._use(record, is_damaged=line.is_sound is False)
         except Exception as error:
             # Whatever a damaged record or a migrator raises, the other records are still good.
             self.missing.append(f"line {line.number}: {type(error).__name__} in its record")
@@ -132,7 +146,7 @@ class _Reader:
         """Return the report, with long lists cut."""
         return IntegrityReport(_cut(self.repaired), _cut(self.missing))
 
-    def _use(self, raw: Mapping[str, Any]) -> None:
+    def _use(self, raw: Mapping[str, Any], *, is_damaged: bool) -> None:
         record = dict(raw)
         for migrator in self.migrators:
             record = migrator.upgrade(record)
@@ -140,7 +154,12 @@ class _Reader:
             case "node":
                 node = node_from_record(record)
                 self._add(node, raw)
-                self.entries[node.id] = entry_from_record(record, node, self.recognise)
+                readable = {} if is_damaged else record
+                self.entries[node.id] = entry_from_record(readable, node, self.recognise)
+            case _ if is_damaged:
+                # A head, a folder or a compaction that is not as it was written leads astray; without it the
+                # record before it holds.
+                pass
             case "head":
                 leaf = record["leaf"]
                 if not isinstance(leaf, str | None):

@@ -17,11 +17,11 @@ from typing import Any, Final
 
 from sidecar.conversation import kind_by_role
 from sidecar.runtime.contract import Migrator, SessionNode
-from sidecar.runtime.store.codec import RecogniseKind, encode_line, head_record, node_record
+from sidecar.runtime.store.codec import RecogniseKind, encode_line, head_record, node_record, records_of
 from sidecar.runtime.store.dag import Clock, SessionGraph, wall_clock_ms
 from sidecar.runtime.store.errors import StoreUnavailable
 from sidecar.runtime.store.journal import SessionJournal
-from sidecar.runtime.store.lines import LineWriter, append_to, parse_line, torn_path
+from sidecar.runtime.store.lines import LineWriter, append_to, is_sound, parse_line, torn_path
 from sidecar.runtime.store.lock import SessionLock
 from sidecar.runtime.store.names import session_id_of, stem_of
 from sidecar.runtime.store.reading import StoredSession, read_session
@@ -29,7 +29,7 @@ from sidecar.runtime.store.reading import StoredSession, read_session
 _SUFFIX: Final = ".jsonl"
 _FIRST_STEP: Final = 65_536
 _GROWTH: Final = 8
-_META: Final = b'{"type":"meta"'
+_MAY_HOLD_META: Final = (b'{"type":"meta"', b'{"type":"batch"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +187,12 @@ def read_summary(path: Path, session_id: str) -> StoredSummary | None:
 
 def find_newest_meta(data: bytes, *, is_whole: bool) -> Mapping[str, Any] | None:
     """Return the last meta record among the lines of *data*; its first line may lack the beginning."""
-    end = len(data)
-    while (start := data.rfind(_META, 0, end)) >= 0:
-        if (start == 0 and is_whole) or data[start - 1 : start] == b"\n":
-            line_end = data.find(b"\n", start)
-            record = parse_line(data[start : line_end if line_end >= 0 else len(data)])
-            if record is not None:
-                return record
-        end = start
+    lines = data.split(b"\n")
+    for raw in reversed(lines if is_whole else lines[1:]):
+        line = parse_line(raw) if raw.startswith(_MAY_HOLD_META) else None
+        if line is None or ("sum" in line and not is_sound(raw)):
+            continue
+        found = [record for record in records_of(line) if record.get("type") == "meta"]
+        if found:
+            return {name: value for name, value in found[-1].items() if name != "sum"}
     return None

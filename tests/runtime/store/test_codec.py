@@ -67,11 +67,11 @@ def test_each_block_has_its_stored_form(block: Block, record: dict[str, Any]) ->
     assert turn_from_record({"role": "tool", "blocks": [record]}) == turn
 
 
-def test_a_node_line_holds_id_parent_turn_and_time() -> None:
+def test_a_node_line_holds_id_parent_turn_time_and_checksum() -> None:
     node = SessionNode("id", None, UserTurn((TextBlock("é"),)), 7)
     assert encode_line(node_record(node)).decode() == (
         '{"type":"node","node":{"id":"id","parent":null,'
-        '"turn":{"role":"user","blocks":[{"text":"é","kind":"text"}]},"createdAt":7}}\n'
+        '"turn":{"role":"user","blocks":[{"text":"é","kind":"text"}]},"createdAt":7},"sum":"2c15fac2"}\n'
     )
 
 

@@ -61,8 +61,9 @@ async def test_an_append_is_two_lines_of_utf_8(store: SessionStore, tmp_path: Pa
                 "turn": {"role": "user", "blocks": [{"kind": "text", "text": "é"}]},
                 "createdAt": 7,
             },
+            "sum": "74497a6c",
         },
-        {"type": "head", "leaf": node.id},
+        {"type": "head", "leaf": node.id, "sum": "cddc755b"},
     ]
     assert lines[2:] == [b""]
     assert "é".encode() in lines[0]
