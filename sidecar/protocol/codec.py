@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import Field, fields, is_dataclass
 from functools import cache
-from types import GenericAlias, UnionType
+from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from cattrs import Converter, transform_error
-from cattrs.cols import list_structure_factory
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.events import Event
+from sidecar.protocol.items import json_type, limit_wrong_items
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ def event_to_wire(event: Event) -> dict[str, Any]:
 
 def _structure(converter: Converter, kind: type[T], value: Any, path: str) -> T:
     if not isinstance(value, Mapping):
-        raise InvalidInput(f"{path} must be an object, found {_json_type(value)}")
+        raise InvalidInput(f"{path} must be an object, found {json_type(value)}")
 
     def explain(error: BaseException, _kind: Any) -> str:
         if isinstance(error, KeyError):
@@ -104,25 +104,12 @@ def _converter(*, is_open: bool = False) -> Converter:
         }
         return make_dict_unstructure_fn(kind, converter, **overrides)  # type: ignore[arg-type]  # an override is any keyword
 
-    def is_tuple(kind: Any) -> bool:
-        return get_origin(kind) is tuple
-
-    def make_tuple_reader(kind: Any) -> Any:
-        read_items = list_structure_factory(GenericAlias(list, get_args(kind)[0]), converter)  # type: ignore[arg-type]  # made while it runs
-
-        def read(value: Any, _kind: Any) -> Any:
-            if not isinstance(value, list):
-                raise TypeError(f"expected an array, found {_json_type(value)}")
-            return tuple(read_items(value, None))
-
-        return read
-
     def read_choice(value: Any, kind: Any) -> Any:
         is_known = any(_fits(value, arm) for arm in _arms(kind))
         if is_known or (is_open and isinstance(value, str)):
             return value
         wanted = " or ".join(word for arm in _arms(kind) for word in _describe(arm))
-        found = f'"{value[:40]}"' if isinstance(value, str) else _json_type(value)
+        found = f'"{value[:40]}"' if isinstance(value, str) else json_type(value)
         raise TypeError(f"expected {wanted}, found {found}")
 
     converter.register_structure_hook_factory(is_dataclass, make_reader)
@@ -130,7 +117,7 @@ def _converter(*, is_open: bool = False) -> Converter:
     for scalar in _SCALARS:
         converter.register_structure_hook(scalar, read_strictly)
     converter.register_structure_hook_func(_is_choice, read_choice)
-    converter.register_structure_hook_factory(is_tuple, make_tuple_reader)
+    limit_wrong_items(converter)
     return converter
 
 
@@ -142,7 +129,7 @@ def read_strictly(value: Any, kind: type[Any]) -> Any:
     if kind is float and type(value) is int:
         return value
     if type(value) is not kind:
-        raise TypeError(f"expected {_SCALARS[kind]}, found {_json_type(value)}")
+        raise TypeError(f"expected {_SCALARS[kind]}, found {json_type(value)}")
     return value
 
 
@@ -173,8 +160,3 @@ def _describe(arm: Any) -> list[str]:
     if get_origin(arm) is Literal:
         return [f'"{value}"' for value in get_args(arm)]
     return ["an object" if get_origin(arm) is not None else _SCALARS.get(arm, "null")]
-
-
-def _json_type(value: Any) -> str:
-    names = {dict: "an object", list: "an array", str: "a string", bool: "true or false", type(None): "null"}
-    return names.get(type(value), "a number" if isinstance(value, int | float) else type(value).__name__)

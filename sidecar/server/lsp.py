@@ -19,6 +19,7 @@ from pygls.protocol import LanguageServerProtocol, default_converter, lsp_method
 from sidecar._internal.errors import InvalidInput
 from sidecar.protocol.errors import MethodNotFound
 from sidecar.protocol.handshake import ServerInfo
+from sidecar.protocol.items import limit_wrong_items
 from sidecar.server.commands import COMMANDS
 from sidecar.server.profile import ClientProfile
 
@@ -250,8 +251,12 @@ class LspServer(LanguageServer):
             raise InvalidInput(f"the params of {method!r} are not valid at {'.'.join(path)}") from None
 
 
-# Making one takes longer than the whole handshake; it holds no state of a client.
-_converter: Final = cache(default_converter)
+@cache
+def _converter() -> Any:
+    """Return the converter of pygls; making one takes longer than the rest of a handshake."""
+    converter: Any = default_converter()  # type: ignore[no-untyped-call]  # pygls leaves it untyped
+    limit_wrong_items(converter)
+    return converter
 
 
 def run_steps(steps: Generator[Any, Any, Any]) -> Any:

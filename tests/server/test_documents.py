@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -206,3 +207,17 @@ async def test_other_folders_are_registered_anew_and_the_old_let_go() -> None:
     assert new["registerOptions"]["watchers"][0]["globPattern"]["baseUri"] == "file:///c"
     assert gone["params"]["unregisterations"] == [{"id": old["id"], "method": old["method"]}]
     assert editor.workspace.client_folders == [Path("/c")]
+
+
+async def test_a_message_of_countless_wrong_items_costs_no_more_than_the_first_of_them() -> None:
+    """A rename of a million zeros once took gigabytes."""
+    editor = await editor_with("a")
+    tracemalloc.start()
+    try:
+        editor.notify("workspace/didRenameFiles", {"files": [0] * 20_000})
+        change(editor, 2, {"text": "b"})
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert editor.workspace.now(PATH).text == "b"
+    assert peak < 4_000_000
