@@ -1,24 +1,31 @@
 """The JSON-RPC 2.0 envelope: bodies to messages, messages to bodies, and the table of open requests.
 
 Does no I/O and knows no method. Decoding never raises: a body that is not a message becomes a
-:class:`Malformed` with the error to answer. Encoding never fails on text: half a surrogate pair is sent as
-U+FFFD.
+:class:`Malformed` with the error to answer.
+
+Half a surrogate pair, such as ``"\\ud83d"``, is legal JSON: ``JSON.stringify`` writes it for a JavaScript
+string that was cut inside a character. It is decoded as it is. It is sent as U+FFFD, because strict readers
+refuse it; only an id is repeated exactly.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from sidecar._internal.errors import SidecarError
+from sidecar._internal.surrogates import replace_halves_in
 from sidecar.protocol.errors import ParseError, RequestRefused
 
 Id: TypeAlias = int | str
 """The id that an answer repeats; 0 and the empty string are valid ids."""
 
 VERSION: Final = "2.0"
+_SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +77,7 @@ def decode(body: bytes) -> Message:
     Request(id=0, method='sidecar/status', params=None)
     """
     try:
-        value = msgspec.json.decode(body)
+        value = decode_json(body)
     except RecursionError:
         return Malformed(None, ParseError("the body is nested too deeply"))
     except ValueError:  # malformed JSON, invalid UTF-8, NaN, numbers out of range
@@ -100,6 +107,22 @@ def decode(body: bytes) -> Message:
     if message_id is None:
         return _refuse(None, "an id is an integer or a string")
     return Request(message_id, method, value.get("params"))
+
+
+def decode_json(data: bytes) -> Any:
+    """Return the JSON value in *data*, lone surrogates included.
+
+    Raises:
+        ValueError: *data* is not UTF-8 or not JSON; NaN and numbers that are too large are not JSON.
+        RecursionError: the value is nested too deeply.
+    """
+    try:
+        return msgspec.json.decode(data)
+    except ValueError:
+        if not _SURROGATE_ESCAPE.search(data):
+            raise
+        # NaN and the infinities, which Python would take, are no numbers to ``int`` either.
+        return json.loads(data.decode(), parse_constant=int)
 
 
 def _refuse(message_id: Id | None, message: str) -> Malformed:
@@ -135,18 +158,8 @@ def _encode(message: dict[str, Any]) -> bytes:
     try:
         return msgspec.json.encode(message)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_replace_surrogates(message))
-
-
-def _replace_surrogates(value: Any) -> Any:
-    """Return *value* with U+FFFD for each lone surrogate; file names that are not UTF-8 have them."""
-    if isinstance(value, str):
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    if isinstance(value, dict):
-        return {_replace_surrogates(key): _replace_surrogates(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_replace_surrogates(item) for item in value]
-    return value
+        exact = {"id": msgspec.Raw(json.dumps(message["id"]).encode())} if "id" in message else {}
+        return msgspec.json.encode(replace_halves_in(message) | exact)
 
 
 class InFlight:

@@ -14,9 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
-from sidecar.protocol.jsonrpc import Id
+from sidecar.protocol.jsonrpc import Id, decode_json
 
 HEAD_BYTES: Final = 16 * 1024
 TAIL_BYTES: Final = 4 * 1024
@@ -52,7 +50,7 @@ def read_envelope(head: bytes, tail: bytes) -> Envelope:
         token = found[1]
     is_response = b'"method"' not in members and (b'"result"' in members or b'"error"' in members)
     try:
-        found_id = msgspec.json.decode(token) if token else None
+        found_id = decode_json(token) if token else None
     except (ValueError, RecursionError):  # part of a value, or a name without quotes
         found_id = None
     return Envelope(found_id if type(found_id) in (int, str) else None, is_response)

@@ -11,7 +11,9 @@ UTF-32, and a file may have a hundred thousand lines.
   and kept.
 - Invariant: no block ends between CR and LF. A change that puts an LF after a CR takes the block before
   along.
-- A lone half of a surrogate pair is never kept: it becomes U+FFFD, which is as wide in every encoding.
+- Editors that count in UTF-16 may send the two halves of a character one after the other, or delete one of
+  them. A lone half is kept as it came; halves that meet become their character. A change that begins or ends
+  inside a character takes it apart first.
 
 Example: in ``"one\\ntwo\\n"`` the range from line 1, character 0 to line 1, character 3 is the text ``two``.
 """
@@ -21,6 +23,7 @@ from __future__ import annotations
 import io
 import re
 
+from sidecar._internal.surrogates import join_halves
 from sidecar.workspace.contract import PositionEncoding, TextChange
 
 _BLOCK_CHARS = 4_096
@@ -37,15 +40,6 @@ def split_lines(text: str) -> list[str]:
     return io.StringIO(text, newline="").readlines()
 
 
-def well_formed(text: str) -> str:
-    """Return *text* with every lone surrogate replaced by U+FFFD, halves that belong together joined."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
 def index_in_line(line: str, character: int, encoding: PositionEncoding) -> int:
     """Return the index in *line* of the position *character*, counted in units of *encoding*.
 
@@ -60,16 +54,18 @@ def index_in_line(line: str, character: int, encoding: PositionEncoding) -> int:
     if encoding == "utf-32" or body.isascii():
         return min(character, len(body))
     if encoding == "utf-8":
-        raw = body.encode()
+        raw = body.encode("utf-8", "surrogatepass")
         cut = min(character, len(raw))
         while cut < len(raw) and raw[cut] & 0xC0 == 0x80:  # inside of a character
             cut -= 1
-        return len(raw[:cut].decode())
-    raw = body.encode("utf-16-le")
+        return len(raw[:cut].decode("utf-8", "surrogatepass"))
+    raw = body.encode("utf-16-le", "surrogatepass")
     cut = min(2 * character, len(raw))
-    if cut < len(raw) and 0xDC <= raw[cut + 1] <= 0xDF:  # between the halves of a surrogate pair
+    if (
+        cut < len(raw) and raw[cut - 1] & 0xFC == 0xD8 and raw[cut + 1] & 0xFC == 0xDC
+    ):  # inside of a character
         cut -= 2
-    return len(raw[:cut].decode("utf-16-le"))
+    return len(raw[:cut].decode("utf-16-le", "surrogatepass"))
 
 
 class LineText:
@@ -85,7 +81,7 @@ class LineText:
 
     def __init__(self, text: str, *, block_chars: int = _BLOCK_CHARS) -> None:
         self._block_chars = block_chars
-        self._text: str | None = well_formed(text)
+        self._text: str | None = join_halves(text)
         self._blocks: list[str] = []
         self._n_ends: list[int] = []
 
@@ -114,17 +110,16 @@ class LineText:
 
     def apply(self, change: TextChange, encoding: PositionEncoding) -> None:
         """Apply one change of the editor's; positions out of range are moved to the nearest that exists."""
-        new_text = well_formed(change.text)
         if change.range is None:
-            self._text, self._blocks, self._n_ends = new_text, [], []
+            self._text, self._blocks, self._n_ends = join_halves(change.text), [], []
             return
         at = change.range
         self._cut()
-        start = self._locate(at.start_line, at.start_character, encoding)
-        end = self._locate(at.end_line, at.end_character, encoding)
-        (first, start_index), (last, end_index) = min(start, end), max(start, end)
+        start, end = sorted(((at.start_line, at.start_character), (at.end_line, at.end_character)))
+        first, before, _ = self._split_at(*start, encoding)
+        last, _, after = self._split_at(*end, encoding)
         blocks = self._blocks
-        chunk = blocks[first][:start_index] + new_text + blocks[last][end_index:]
+        chunk = join_halves(before + change.text + after)
         if first > 0 and chunk.startswith("\n") and blocks[first - 1].endswith("\r"):
             # What follows a CR now begins with LF: the two are one line end.
             first -= 1
@@ -148,15 +143,25 @@ class LineText:
             line -= n_ends
         return len(self._blocks) - 1, line
 
-    def _locate(self, line: int, character: int, encoding: PositionEncoding) -> tuple[int, int]:
-        """Return the block and the index in it of a position."""
+    def _split_at(self, line: int, character: int, encoding: PositionEncoding) -> tuple[int, str, str]:
+        """Return the block that holds a position, and its text before and after that."""
         if line < 0:
-            return 0, 0
+            return 0, "", self._blocks[0]
         block, line = self._find_block(line)
-        lines = split_lines(self._blocks[block])
-        before = sum(map(len, lines[:line]))
-        # The line after the last line end is there, if empty; what is beyond it is the end as well.
-        return block, before + (index_in_line(lines[line], character, encoding) if line < len(lines) else 0)
+        text = self._blocks[block]
+        lines = split_lines(text)
+        if line >= len(lines):
+            # The line after the last line end is there, if empty; what is beyond it is the end as well.
+            return block, text, ""
+        index = sum(map(len, lines[:line])) + index_in_line(lines[line], character, encoding)
+        before, after = text[:index], text[index:]
+        if encoding == "utf-16" and after[:1] > "\uffff":
+            raw = lines[line].encode("utf-16-le", "surrogatepass")
+            if raw[2 * character + 1] & 0xFC == 0xDC:  # the position is inside of that character
+                halves = after[0].encode("utf-16-le")
+                before += halves[:2].decode("utf-16-le", "surrogatepass")
+                after = halves[2:].decode("utf-16-le", "surrogatepass") + after[1:]
+        return block, before, after
 
 
 def _cut_blocks(text: str, block_chars: int) -> list[str]:

@@ -60,6 +60,11 @@ def check_refused(body: bytes, kind: str, message_id: int | str | None = None) -
             Request(1, "m", {"jsonrpc": "2.0", "id": 9}),
             id="nested jsonrpc key",
         ),
+        pytest.param(
+            b'{"jsonrpc":"2.0","id":"\\ud800","method":"m","params":["\\uD83D \\ude00","\\ud83d\\ude00"]}',
+            Request("\ud800", "m", ["\ud83d \ude00", "😀"]),
+            id="half a surrogate pair",
+        ),
         pytest.param(b'{"jsonrpc":"2.0","id":"s1","result":null}', Response("s1", None, None), id="a result"),
         pytest.param(
             b'{"jsonrpc":"2.0","id":2,"error":{"code":1}}', Response(2, None, {"code": 1}), id="an error"
@@ -90,7 +95,7 @@ def test_decode(body: bytes, expected: Message) -> None:
         pytest.param(b'{"jsonrpc":"2.0","id":1,"method":"m","params":NaN}', "parse", None, id="NaN"),
         pytest.param(b'{"jsonrpc":"2.0","id":1,"method":"\xff"}', "parse", None, id="invalid UTF-8"),
         pytest.param(
-            b'{"jsonrpc":"2.0","id":1,"method":"\\ud800"}', "parse", None, id="half a surrogate pair"
+            b'{"jsonrpc":"2.0","id":1,"method":"\\ud800","params":NaN}', "parse", None, id="NaN beside a half"
         ),
         pytest.param(b"[" * 100_000, "parse", None, id="a hundred thousand open arrays"),
         pytest.param(b"[" * 100_000 + b"]" * 100_000, "parse", None, id="a hundred thousand nested arrays"),
@@ -160,6 +165,14 @@ def test_text_is_utf8_and_never_escaped() -> None:
 def test_half_a_surrogate_pair_goes_out_as_replacement_character() -> None:
     name = b"caf\xe9".decode("utf-8", "surrogateescape")
     assert json.loads(encode_result(1, {name: [(name,)]}))["result"] == {"caf\ufffd": [["caf\ufffd"]]}
+
+
+def test_an_id_with_half_a_surrogate_pair_is_repeated_exactly() -> None:
+    assert json.loads(encode_result("\ud83d", "\ud83d")) == {
+        "jsonrpc": "2.0",
+        "id": "\ud83d",
+        "result": "\ufffd",
+    }
 
 
 def test_nan_goes_out_as_null() -> None:

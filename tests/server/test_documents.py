@@ -44,6 +44,16 @@ async def test_an_edit_counts_in_the_negotiated_units(encoding: str) -> None:
     assert (view.text, view.version, view.source) == ("😀Xb", 2, "buffer")
 
 
+async def test_a_character_that_comes_in_two_halves_is_in_the_buffer() -> None:
+    """Editors that keep UTF-16 send what was typed, also where that is half a character."""
+    editor = await editor_with("line0\nline1")
+    change(editor, 2, edit((0, 0), (0, 0), "\ud83d"))
+    assert editor.workspace.now(PATH).text == "\ud83dline0\nline1"
+    change(editor, 3, edit((0, 1), (0, 1), "\ude00 EMOJI "))
+    change(editor, 4, edit((0, 2), (0, 9), ""))
+    assert editor.workspace.now(PATH).text == "😀line0\nline1"
+
+
 async def test_several_changes_apply_in_order() -> None:
     editor = await editor_with("a\nb\n")
     change(

@@ -49,6 +49,18 @@ async def test_the_events_of_a_new_session_come_after_its_result(make_desk: Any)
     assert client.sink.events[0].seq == new["seq"] + 1
 
 
+async def test_half_a_character_in_a_prompt_survives_a_reload(make_desk: Any) -> None:
+    desk = make_desk([[Say("one")], [Say("two")]])
+    sid = await desk.talk(desk.client(), "half \ud83d here", title="half \ud83d title")
+    await desk.daemon.service.aclose()
+    client = make_desk().client()
+    loaded = await client.call("session/load", sid=sid)
+    assert loaded["integrity"]["ok"]
+    assert loaded["snapshot"]["title"] == "half \ud83d title"
+    read = await client.call("session/read", sid=sid, view="active")
+    assert read["nodes"][0]["blocks"] == [{"kind": "text", "text": "half \ud83d here"}]
+
+
 async def test_a_loaded_session_is_introduced_again(make_desk: Any) -> None:
     desk = make_desk([[Say("one")]])
     client = desk.client()

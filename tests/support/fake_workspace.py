@@ -225,6 +225,6 @@ def file_view(
         hash=text_hash(text),
         source=source,
         version=version,
-        size_bytes=len(text.encode()),
+        size_bytes=len(text.encode("utf-8", "surrogatepass")),
         unsaved=unsaved,
     )

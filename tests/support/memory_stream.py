@@ -7,6 +7,7 @@ end in one object; :class:`MemoryClient` speaks JSON-RPC over it. Nothing here s
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
@@ -131,7 +132,7 @@ class MemoryClient:
 
     def send(self, message: Any) -> None:
         """Send one message as it is."""
-        self.send_body(msgspec.json.encode(message))
+        self.send_body(json.dumps(message).encode())
 
     def notify(self, method: str, params: Any = None) -> None:
         """Send a notification; *params* None is left out."""

@@ -39,6 +39,7 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from sidecar import __version__
+from sidecar._internal.surrogates import replace_halves_in
 from sidecar.capabilities.mcp.contract import (
     CallResult,
     HttpServer,
@@ -143,7 +144,9 @@ class PackageLink:
 
     async def call(self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress) -> CallResult:
         """Call a tool; cancelling this cancels the call in the server. Raises ServerFailed."""
-        request = CallToolRequest(params=CallToolRequestParams(name=name, arguments=dict(arguments)))
+        request = CallToolRequest(
+            params=CallToolRequestParams(name=name, arguments=replace_halves_in(arguments))
+        )
         async with self._explain_failures():
             result = await self.session.send_request(request, CallToolResult, progress_callback=on_progress)
         texts = [block.text for block in result.content if isinstance(block, TextContent)]

@@ -25,6 +25,8 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from datetime import date, time
 from typing import Any, Final
 
+from sidecar._internal.surrogates import join_halves
+
 _MAX_DEPTH: Final = 100
 _MAX_INT_BITS: Final = 13_000
 _CIRCULAR: Final = "[contains itself]"
@@ -51,7 +53,7 @@ def _convert(value: Any, above: tuple[int, ...]) -> Any:
         case int():
             return int(value) if value.bit_length() <= _MAX_INT_BITS else hex(value)
         case str():
-            return _text(str.__str__(value))
+            return join_halves(str.__str__(value))
         case bytes() | bytearray() | memoryview():
             return {"$base64": base64.b64encode(value).decode("ascii")}
         case date() | time():
@@ -76,7 +78,7 @@ def _container(value: Any, above: tuple[int, ...]) -> Any:
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             fields = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
             return {name: _convert(each, within) for name, each in fields}
-        return _text(repr(value))
+        return join_halves(repr(value))
     except Exception:
         # A tool's own object may raise from any of its methods; storing the session must not depend on it.
         return f"<{type(value).__name__}>"
@@ -85,7 +87,7 @@ def _container(value: Any, above: tuple[int, ...]) -> Any:
 def _object(pairs: list[tuple[Any, Any]]) -> Any:
     """Return *pairs* as an object, or as an array of pairs where two keys would fall together."""
     named = {
-        _text(str.__str__(key)) if isinstance(key, str) else _json_text(_convert(key, ())): value
+        join_halves(str.__str__(key)) if isinstance(key, str) else _json_text(_convert(key, ())): value
         for key, value in pairs
     }
     if len(named) == len(pairs):
@@ -95,12 +97,3 @@ def _object(pairs: list[tuple[Any, Any]]) -> Any:
 
 def _json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-
-
-def _text(text: str) -> str:
-    """Return *text* with surrogate pairs joined; a lone surrogate survives as it is."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-    return text

@@ -46,6 +46,7 @@ async def test_a_sound_server(rig: Rig, desk: Desk, monkeypatch: pytest.MonkeyPa
     assert (len(rig.offered), rig.warnings) == (TOOLS, [])
     assert list(rig.children.values()) == ["mcp: plain"]
     assert await output(rig, desk, "echo", text="é\n") == "é\n"
+    assert await output(rig, desk, "echo", text="half \ud83d") == "half \ufffd"
     assert await output(rig, desk, "where") == str(rig.folder.resolve())
     assert await output(rig, desk, "count") == "counted"
     assert desk.progress[0] == "1 of 3 part 1\n"
