@@ -1,11 +1,12 @@
 """Apply an edit in the editor's open buffer, where it can be undone, by ``workspace/applyEdit``.
 
-The edit carries the version of the buffer it was made for, so that the editor refuses a stale one. Only the
-lines that differ are replaced: cursors and marks elsewhere stay where they are.
+The edit carries the version of the buffer it was made for, so that the editor refuses a stale one. The
+change replaces one range, as small as it can be: cursors and marks elsewhere stay where they are.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -29,7 +30,8 @@ def edit_applier(peer: Peer, profile: ClientProfile, encoding: PositionEncoding)
 
     async def apply(before: FileView, new_text: str) -> bool:
         document = {"uri": before.uri, "version": before.version}
-        change = {"textDocument": document, "edits": [line_edit(before.text, new_text, encoding)]}
+        edit = await asyncio.to_thread(minimal_edit, before.text, new_text, encoding)
+        change = {"textDocument": document, "edits": [edit]}
         try:
             reply = await peer.request(method, {"label": "Agent edit", "edit": {"documentChanges": [change]}})
         except (PeerRefused, PeerGoneError):
@@ -39,26 +41,48 @@ def edit_applier(peer: Peer, profile: ClientProfile, encoding: PositionEncoding)
     return apply
 
 
-def line_edit(old: str, new: str, encoding: PositionEncoding) -> dict[str, Any]:
-    """Return the text edit that replaces the lines in which *old* and *new* differ.
+def minimal_edit(old: str, new: str, encoding: PositionEncoding) -> dict[str, Any]:
+    """Return the text edit that makes *new* of *old* and replaces as little as one range can.
 
-    >>> line_edit("a\\nb\\nc\\n", "a\\nx\\nc\\n", "utf-16")["newText"]
-    'x\\n'
+    Where several ranges do, it is the first one: a line that is added at the end of the file is then added
+    after the text of the last line, and not behind the last line end, where Neovim first makes a line of its
+    own and removes it with a second change.
+
+    >>> minimal_edit("a\\nb\\n", "a\\nb\\nc\\n", "utf-16")["newText"]
+    '\\nc'
     """
-    before, after = split_lines(old), split_lines(new)
-    most = min(len(before), len(after))
-    start = next((n for n in range(most) if before[n] != after[n]), most)
-    same = next((n for n in range(most - start) if before[-1 - n] != after[-1 - n]), most - start)
-    last = len(before) - same
-    text = "".join(after[start : len(after) - same])
+    n_same = _common_prefix_length(old[::-1], new[::-1])
+    end, new_end = len(old) - n_same, len(new) - n_same
+    start = _common_prefix_length(old[:end], new[:new_end])
+    # No position in an editor is between CR and LF, nor between the halves of a character.
+    if _is_inside_line_end(old, end):
+        end, new_end = end + 1, new_end + 1
+    if _is_inside_line_end(old, start):
+        start -= 1
     return {
-        "range": {"start": _position(before, start, encoding), "end": _position(before, last, encoding)},
-        "newText": text,
+        "range": {"start": _position(old, start, encoding), "end": _position(old, end, encoding)},
+        "newText": new[start:new_end],
     }
 
 
-def _position(lines: list[str], line: int, encoding: PositionEncoding) -> dict[str, int]:
-    """Return the start of line number *line*; after a last line without line end, the end of its text."""
-    if line < len(lines) or not lines or lines[-1].endswith(("\n", "\r")):
-        return {"line": line, "character": 0}
-    return {"line": line - 1, "character": len(lines[-1].encode(_CODECS[encoding])) // _UNIT_BYTES[encoding]}
+def _common_prefix_length(one: str, other: str) -> int:
+    """Return how many first characters are equal; halves the range, for comparing slices is fast."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _is_inside_line_end(text: str, index: int) -> bool:
+    return text[max(0, index - 1) : index + 1] == "\r\n"
+
+
+def _position(text: str, index: int, encoding: PositionEncoding) -> dict[str, int]:
+    lines = split_lines(text[:index])
+    last = lines.pop() if lines and not lines[-1].endswith(("\n", "\r")) else ""
+    n_units = len(last.encode(_CODECS[encoding], "surrogatepass")) // _UNIT_BYTES[encoding]
+    return {"line": len(lines), "character": n_units}

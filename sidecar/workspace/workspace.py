@@ -6,6 +6,7 @@ Belongs to one event loop. Every read, write and hash happens in a worker thread
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -276,21 +277,27 @@ class Workspace:
         raise _error_of_refusal(before.path)
 
     async def _view_after_edit(self, before: FileView, text: str, moved: asyncio.Event) -> FileView:
-        """Return the view once the editor has reported the edit that it accepted."""
-        try:
+        """Return the view once the buffer has come to *text*, at the latest when the time for that is over.
+
+        One edit may be reported in several changes, with pauses; only the last one shows whether the editor
+        has altered it.
+        """
+        wanted, now = text_hash(text), before
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._edit_settles_s):
                 while True:
                     moved.clear()
                     now = await self.view(before.path)
-                    if now.hash != before.hash or now.hash == text_hash(text):
+                    if now.hash == wanted:
                         return now
                     await moved.wait()
-        except TimeoutError:
+        if now.hash == before.hash:
             raise FileAccessError(
                 "unwritable",
                 f"the state of {before.path} is unknown: the editor took the edit and never reported it",
                 hint="read it again",
-            ) from None
+            )
+        return now
 
 
 def _look(path: Path, limit_bytes: int) -> tuple[Path, DiskText | FileAccessError]:
@@ -325,7 +332,7 @@ def _view_of_text(text: str, path: Path, buffer: Buffer | None, disk_hash: str |
         hash=now_hash,
         source="buffer",
         version=None if buffer is None else buffer.version,
-        size_bytes=len(body.encode()),
+        size_bytes=len(body.encode("utf-8", "surrogatepass")),
         unsaved=now_hash != disk_hash,
     )
 

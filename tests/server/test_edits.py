@@ -1,4 +1,4 @@
-"""Edits land in the editor's buffer: as few lines as can be, for the version they were made for."""
+"""Edits land in the editor's buffer: as little as can be, for the version they were made for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fake_editor import FakeEditor
 from fake_workspace import FakeWorkspace
-from sidecar.server.edits import line_edit
+from sidecar.server.edits import minimal_edit
 from sidecar.workspace.contract import FileAccessError, FileView, PositionEncoding, TextChange, TextRange
 from sidecar.workspace.line_index import LineText
 
@@ -23,32 +23,36 @@ CAN = {"workspace": {"applyEdit": True, "workspaceEdit": {"documentChanges": Tru
 
 def check(old: str, new: str, start: tuple[int, int], end: tuple[int, int], text: str) -> None:
     at = {name: {"line": line, "character": char} for name, (line, char) in (("start", start), ("end", end))}
-    assert line_edit(old, new, "utf-16") == {"range": at, "newText": text}
+    assert minimal_edit(old, new, "utf-16") == {"range": at, "newText": text}
 
 
 @pytest.mark.parametrize(
     ("old", "new", "start", "end", "text"),
     [
-        pytest.param("a\nb\nc\n", "a\nX\nc\n", (1, 0), (2, 0), "X\n", id="one line in the middle"),
-        pytest.param("a\n", "a\nb\n", (1, 0), (1, 0), "b\n", id="a line more at the end"),
+        pytest.param("a\nbc\nd\n", "a\nbX\nd\n", (1, 1), (1, 2), "X", id="one character in the middle"),
+        pytest.param("a\n", "a\nb\n", (0, 1), (0, 1), "\nb", id="a line more stays inside the last line"),
+        pytest.param("a\nb\n", "a\n", (0, 1), (1, 1), "", id="the last line goes with the end before it"),
+        pytest.param("a\nb\n", "a\nc\n", (1, 0), (1, 1), "c", id="a last line that ends"),
         pytest.param("a\nb\n", "b\n", (0, 0), (1, 0), "", id="the first line gone"),
         pytest.param("a\nb", "a\nc", (1, 0), (1, 1), "c", id="a last line without an end"),
         pytest.param("a😀", "b", (0, 0), (0, 3), "b", id="its end counts in units"),
         pytest.param("", "x", (0, 0), (0, 0), "x", id="from nothing"),
         pytest.param("x\n", "", (0, 0), (1, 0), "", id="to nothing"),
-        pytest.param("a\n", "a\n", (1, 0), (1, 0), "", id="nothing to do"),
+        pytest.param("a\n", "a\n", (0, 0), (0, 0), "", id="nothing to do"),
+        pytest.param("a\r\n", "a\n", (0, 1), (1, 0), "\n", id="a line end is replaced whole"),
+        pytest.param("a\r\n", "a\rb\n", (0, 1), (1, 0), "\rb\n", id="nothing goes between CR and LF"),
     ],
 )
-def test_line_edit(old: str, new: str, start: tuple[int, int], end: tuple[int, int], text: str) -> None:
+def test_minimal_edit(old: str, new: str, start: tuple[int, int], end: tuple[int, int], text: str) -> None:
     check(old, new, start, end, text)
 
 
-texts = st.text(alphabet="ab\n\r😀é\u2028", max_size=20)
+texts = st.text(alphabet="ab\n\r😀é\u2028\ud83d", max_size=20)
 
 
 @given(texts, texts, st.sampled_from(get_args(PositionEncoding)))
 def test_an_edit_makes_the_new_text_of_the_old(old: str, new: str, encoding: PositionEncoding) -> None:
-    made = line_edit(old, new, encoding)
+    made = minimal_edit(old, new, encoding)
     start, end = made["range"]["start"], made["range"]["end"]
     where = TextRange(start["line"], start["character"], end["line"], end["character"])
     text = LineText(old)
@@ -81,7 +85,7 @@ async def test_an_edit_is_versioned_and_the_editor_s_word_counts() -> None:
     call = await editor.call("workspace/applyEdit")
     (change,) = call["params"]["edit"]["documentChanges"]
     assert change["textDocument"] == {"uri": NOTE, "version": 7}
-    assert change["edits"] == [line_edit("a\nb\n", "a\nB\n", "utf-16")]
+    assert change["edits"] == [minimal_edit("a\nb\n", "a\nB\n", "utf-16")]
     editor.reply(call["id"], {"applied": True})
     assert (await landing).uri == NOTE
     landing = write(editor, "a\nB\n")

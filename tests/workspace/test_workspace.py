@@ -256,10 +256,25 @@ class TestWriteThroughTheEditor:
         first.editor.close()
         assert await workspace.open_views() == ()
 
-    async def test_what_the_editor_made_of_it_is_the_truth(self, workspace: Workspace, file: Path) -> None:
+    async def test_an_edit_that_is_reported_in_two_changes_is_waited_for(
+        self, workspace: Workspace, file: Path
+    ) -> None:
+        """Neovim sends the lines that it added first, and what it tidied up afterwards."""
+        landing = Landing(workspace, reports="ours and a line").open(file)
+        write = asyncio.ensure_future(workspace.write(file, "ours", expected_hash=text_hash("mine")))
+        is_changed = asyncio.Event()
+        workspace.on_change(lambda _: is_changed.set())
+        await is_changed.wait()
+        assert (await workspace.view(file)).version == 5
+        landing.type(path_to_uri(file), 6, "ours")
+        assert await write == buffer_view(file, "ours", 6)
+
+    async def test_what_the_editor_made_of_it_is_the_truth(self, file: Path) -> None:
+        workspace = Workspace(edit_settles_s=0.01)
         Landing(workspace, reports="ours, formatted").open(file)
         view = await workspace.write(file, "ours", expected_hash=text_hash("mine"))
         assert view.text == "ours, formatted"
+        await workspace.close()
 
     async def test_an_editor_that_refuses(self, workspace: Workspace, file: Path) -> None:
         Landing(workspace, accepts=False, reports=None).open(file)
