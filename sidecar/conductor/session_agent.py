@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, get_args
 
+from sidecar.capabilities.effects import NO_EFFECTS
 from sidecar.conductor.compacting import Compactor, backstop_of
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.events import Retry
@@ -72,6 +73,8 @@ class SessionAgent:
             new_id=deps.new_id,
             get_card=deps.models.card,
             get_kinds=history.kinds_of,
+            # A call of a tool that is gone changes nothing: it is refused.
+            may_change=lambda call: tools.effects().get(call.name, NO_EFFECTS).may_change,
             make_room=lambda: compactor.compact_between_calls(self._turn_engine, engines.automatic()),
             on_usage=self._on_usage,
             on_compaction=compactor.begin_backstop,

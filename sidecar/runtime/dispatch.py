@@ -1,4 +1,9 @@
-"""Rounds of tool calls: bounded, cancellable, each call with exactly one outcome, yielded as it comes.
+"""Rounds of tool calls: ordered, bounded, cancellable, each call with one outcome, yielded as it comes.
+
+A model makes several calls in one message and means them in that order: an edit after an edit of the same
+file, a read after the command that wrote it. Calls that may change something therefore run alone, in order.
+Calls between two such calls only read, and run at the same time. For R reading, C changing calls: R1 R2 C3
+R4 runs R1 and R2 together, then C3, then R4.
 
 The scheduler owns the tasks that it starts: however a round ends, none of them is left behind. A tool that
 raises, returns a wrong value or does not stop spoils nothing but its own outcome.
@@ -17,7 +22,15 @@ from sidecar._internal.async_cancel import end_tasks
 from sidecar._internal.cancel import CancelToken
 from sidecar.runtime.contract import ToolCall, ToolOutcome, ToolRunner, ToolSettledSignal
 
-__all__ = ["DEFAULT_CONCURRENCY", "DEFAULT_GRACE_S", "OnStart", "Scheduler", "create_scheduler"]
+__all__ = [
+    "DEFAULT_CONCURRENCY",
+    "DEFAULT_GRACE_S",
+    "CallOrder",
+    "OnStart",
+    "Scheduler",
+    "create_scheduler",
+    "is_independent",
+]
 
 DEFAULT_CONCURRENCY = 8
 """Calls of one round that run at the same time."""
@@ -30,6 +43,14 @@ _OVERDUE = "the tool did not stop when it was cancelled, and was ended by force"
 OnStart: TypeAlias = Callable[[Sequence[ToolCall]], None]
 """Called with the calls that are being started. Contract: returns soon, never raises."""
 
+CallOrder: TypeAlias = Callable[[ToolCall], bool]
+"""Whether a call may change something, so that it runs alone. Contract: returns soon, never raises."""
+
+
+def is_independent(call: ToolCall) -> bool:
+    """Return False: without the effects of tools, no call waits for another one."""
+    return False
+
 
 def create_scheduler(
     runner: ToolRunner,
@@ -37,6 +58,7 @@ def create_scheduler(
     *,
     grace_s: float = DEFAULT_GRACE_S,
     on_start: OnStart | None = None,
+    may_change: CallOrder = is_independent,
 ) -> Scheduler:
     """Return a scheduler over *runner*.
 
@@ -45,8 +67,9 @@ def create_scheduler(
         concurrency: calls of a round at the same time, rounded down, at least 1.
         grace_s: seconds a cancelled call gets to end by itself, and once more to end by force.
         on_start: called with the calls that are being started.
+        may_change: whether a call runs alone; unless given, all calls of a round run at the same time.
     """
-    return Scheduler(runner, concurrency, grace_s=grace_s, on_start=on_start)
+    return Scheduler(runner, concurrency, grace_s=grace_s, on_start=on_start, may_change=may_change)
 
 
 class Scheduler:
@@ -59,11 +82,13 @@ class Scheduler:
         *,
         grace_s: float = DEFAULT_GRACE_S,
         on_start: OnStart | None = None,
+        may_change: CallOrder = is_independent,
     ) -> None:
         self._runner = runner
         self._limit = max(1, math.floor(concurrency))
         self._grace_s = grace_s
         self._on_start = on_start
+        self._may_change = may_change
         self._live: set[_Round] = set()
 
     async def run(
@@ -75,7 +100,8 @@ class Scheduler:
         those not started yield nothing; those running have the grace to end by themselves, then get an error
         outcome and are ended by force.
         """
-        round_ = _Round(self._runner, calls, cancel.child(), self._grace_s)
+        in_order = [(call, self._may_change(call)) for call in calls]
+        round_ = _Round(self._runner, in_order, cancel.child(), self._grace_s)
         self._live.add(round_)
         try:
             while round_.fill(self._limit, self._on_start):
@@ -95,13 +121,15 @@ class _Round:
     """The calls of one round: the waiting ones, and the tasks of the running ones."""
 
     def __init__(
-        self, runner: ToolRunner, calls: Sequence[ToolCall], token: CancelToken, grace_s: float
+        self, runner: ToolRunner, calls: Sequence[tuple[ToolCall, bool]], token: CancelToken, grace_s: float
     ) -> None:
+        """*calls* are in order, each with whether it runs alone."""
         self.token = token
         self._runner = runner
         self._grace_s = grace_s
         self._waiting = deque(calls)
         self._running: dict[asyncio.Task[ToolOutcome], ToolCall] = {}
+        self._is_alone = False
         self._ended: asyncio.Queue[asyncio.Task[ToolOutcome] | None] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
         self._deadline: float | None = None
@@ -113,7 +141,7 @@ class _Round:
         self._unlisten = token.add_callback(wake)
 
     def fill(self, limit: int, on_start: OnStart | None) -> bool:
-        """Start calls until *limit* of them run, and say whether any runs."""
+        """Start the calls that may run now, at most *limit* at a time. Returns whether any runs."""
 
         async def run(call: ToolCall, cancel: CancelToken) -> ToolOutcome:
             # A runner that raises before it awaits raises inside the task of its call.
@@ -121,7 +149,11 @@ class _Round:
 
         started = []
         while self._waiting and len(self._running) < limit and not self.token.cancelled:
-            call = self._waiting.popleft()
+            call, is_alone = self._waiting[0]
+            if self._running and (is_alone or self._is_alone):
+                break
+            self._waiting.popleft()
+            self._is_alone = is_alone
             task = asyncio.create_task(run(call, self.token.child()))
             task.add_done_callback(self._ended.put_nowait)
             self._running[task] = call

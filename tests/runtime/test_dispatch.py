@@ -98,6 +98,26 @@ async def test_no_more_calls_run_at_once_than_the_limit(concurrency: float, n_li
     assert bench.started == list(ids)
 
 
+@pytest.mark.parametrize(
+    ("ids", "groups"),
+    [
+        pytest.param("abc", ["abc"], id="readers run together"),
+        pytest.param("ABC", ["A", "B", "C"], id="changers run in order"),
+        pytest.param("aBc", ["a", "B", "c"], id="a changer waits for readers, a reader for a changer"),
+        pytest.param("abCdeF", ["ab", "C", "de", "F"], id="readers between changers run together"),
+    ],
+)
+async def test_calls_that_may_change_something_run_alone_and_in_order(ids: str, groups: list[str]) -> None:
+    bench = Bench()
+    scheduler = create_scheduler(bench, may_change=lambda call: call.id.isupper())
+    round_ = asyncio.create_task(collect(scheduler.run(calls(ids), CancelToken())))
+    for group in groups:
+        await bench.until(group)
+        for call_id in reversed(group):
+            bench.end(call_id)
+    assert [signal.id for signal in await round_] == [each for group in groups for each in reversed(group)]
+
+
 async def test_no_calls_end_at_once() -> None:
     assert await collect(create_scheduler(Bench()).run([], CancelToken())) == []
 

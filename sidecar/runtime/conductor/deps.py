@@ -11,7 +11,7 @@ from sidecar.llmgateway.contract import Channel, Conversation, ModelCard, Stream
 from sidecar.runtime.conductor.backstop import CardLookup, CompactionHandler, KindLookup
 from sidecar.runtime.conductor.journal import Journal, JournalStore, StoreErrorHandler
 from sidecar.runtime.contract import ModelInvoker
-from sidecar.runtime.dispatch import DEFAULT_GRACE_S
+from sidecar.runtime.dispatch import DEFAULT_GRACE_S, CallOrder, is_independent
 from sidecar.runtime.ledger import RunLedger
 
 RoomMaker: TypeAlias = Callable[[], Coroutine[object, object, None]]
@@ -53,6 +53,8 @@ class AgentDeps:
         new_id: makes the ids of runs and sessions.
         abort_grace_s: seconds that a tool or stream gets to end by itself after an abort.
         on_usage: called once with the usage of each model call, when the call is over.
+        may_change: whether a tool call may change something, so that the calls after it wait for its end;
+            unless given, all calls of one message run at the same time.
         make_room: shortens the history before a model call in the host's own way; see :data:`RoomMaker`.
         get_kinds: the kinds of the turns of a history; by default the first words of a text decide.
         on_compaction: called after each compaction by the agent itself, where the host had made no room.
@@ -67,6 +69,7 @@ class AgentDeps:
     get_card: CardLookup = catalog_card
     new_id: Callable[[], str] = lambda: uuid4().hex
     abort_grace_s: float = DEFAULT_GRACE_S
+    may_change: CallOrder = is_independent
     make_room: RoomMaker | None = None
     get_kinds: KindLookup = lambda turns: ()
     on_usage: Callable[[Usage], None] | None = None

@@ -87,8 +87,12 @@ class RunLoop:
             def show_started(calls: Sequence[ToolCall]) -> None:
                 self.show(start_tools(self.snapshot, frozenset(call.id for call in calls)))
 
-            grace_s = self._deps.abort_grace_s
-            self._scheduler = create_scheduler(config.tools.runner, grace_s=grace_s, on_start=show_started)
+            self._scheduler = create_scheduler(
+                config.tools.runner,
+                grace_s=self._deps.abort_grace_s,
+                on_start=show_started,
+                may_change=self._deps.may_change,
+            )
 
     def follow_journal(self) -> None:
         """Go on from the journal's turns where the host has moved them while the run was at rest."""
