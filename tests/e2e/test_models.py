@@ -144,3 +144,21 @@ async def test_an_answer_of_odd_types_ends_its_turn_and_no_other(
     assert [each[-1] for each in kinds] == ["faulted", "settled", "settled"]
     assert "thinkingDelta" in kinds[1]
     assert usage.last_turn is not None
+
+
+@pytest.mark.parametrize("depth", [900, 5_000])
+async def test_arguments_of_any_depth_end_their_turn_and_no_other(
+    home: Path, project: Path, monkeypatch: pytest.MonkeyPatch, depth: int
+) -> None:
+    nested = '{"path": ' + "[" * depth + "]" * depth + "}"
+    deep: Scene = (Called("c1", "read", (nested,)), Ended("tool_calls"))
+    async with fake_provider("openai-chat", [deep, SAYS]) as fake:
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{fake.http.url}/v1")
+        async with SidecarClient.spawn(cwd=project) as client, asyncio.timeout(60):
+            session = await client.start_session(project, model="openai:some-model")
+            kinds = [[event.kind async for event in session.stream(prompt)] for prompt in ("1", "2")]
+            await session.close()
+            again = await client.load_session(session.sid)
+            assert (await again.run("3")).text == "It says hi."
+    assert [each[-1] for each in kinds] == ["settled", "settled"]
