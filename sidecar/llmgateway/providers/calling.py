@@ -18,7 +18,7 @@ import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Final, Generic, ParamSpec, TypeVar
 
@@ -40,7 +40,12 @@ from sidecar.llmgateway.credentials import Key, how_to_set
 from sidecar.llmgateway.providers.adapter import Adapter, ModelCall
 from sidecar.llmgateway.providers.assembly import MalformedAnswerError
 from sidecar.llmgateway.providers.clients import ClientPool
-from sidecar.llmgateway.providers.failures import ProviderFailure, is_stale_thinking, to_gateway_error
+from sidecar.llmgateway.providers.failures import (
+    ProviderFailure,
+    is_refused_limit,
+    is_stale_thinking,
+    to_gateway_error,
+)
 from sidecar.llmgateway.providers.sanitize import sanitize
 
 T = TypeVar("T")
@@ -253,6 +258,7 @@ class ProviderModel(Generic[ClientT, ChunkT]):
         if failed is not None:
             # Raised out here: an error of the SDK holds the request, and with it the key and the prompt.
             self._forget_refused_thinking(failed, sent, options)
+            self._forget_refused_limit(failed, options)
             raise failed
         if not reader.is_complete:
             name = self._card.provider
@@ -300,6 +306,13 @@ class ProviderModel(Generic[ClientT, ChunkT]):
             self._report_repair(
                 options, "earlier reasoning was left out, because the turns before it changed"
             )
+
+    def _forget_refused_limit(self, failed: GatewayError, options: StreamOptions) -> None:
+        """Leave the limit of answers to the provider if it refused ours; the call is retried then."""
+        is_ours = options.max_output_tokens is None and self._card.max_output_tokens > 0
+        if is_ours and is_refused_limit(failed):
+            self._card = replace(self._card, max_output_tokens=0)
+            failed.retryable = True
 
     def _report_repair(self, options: StreamOptions, repair: str) -> None:
         # A broken conversation is repaired at every call, and logged once.

@@ -14,34 +14,10 @@ from typing import Final
 
 from sidecar._internal.secrets import MASK, mask_secrets
 from sidecar.llmgateway.contract import GatewayError, GatewayErrorKind
+from sidecar.llmgateway.providers.overflow import is_overflow, window_tokens_in
 
 _MESSAGE_CHARS: Final = 500
-_OVERFLOW_STATUS: Final = frozenset({None, 400, 413, 422, 500})
-_OVERFLOW_CODES: Final = frozenset(
-    {"context_length_exceeded", "exceed_context_size_error", "request_too_large", "string_above_max_length"}
-)
-_OVERFLOW: Final = re.compile(
-    r"""
-    prompt\ (?:is\ )?too\ long | input\ is\ too\ long | request\ too\ large
-  | request\ exceeds\ the\ maximum\ size
-  | exceeds?\ (?:the\ )?(?:available\ |maximum\ |model'?s?\ )*context | maximum\ context\ length
-  | context[ _](?:length|window|size|limit)\ (?:is\ )?exceeded | exceeds?\ context\ limit
-  | exceeds\ the\ context\ window | larger\ than\ the\ (?:model'?s\ )?context | too\ large\ for\ model\ with
-  | input\ token\ count .{0,40} exceeds | maximum\ prompt\ length | max_seq_len | max_model_len
-  | reduce\ the\ length\ of\ the\ messages | too\ many\ tokens\ in\ the\ prompt
-  | greater\ than\ the\ context\ length | n_ctx
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
-_WINDOW: Final = re.compile(
-    r"""
-    maximum\ (?:context|prompt)\ length\ (?:is|of)\ (\d[\d,]{2,9})
-  | context\ (?:size|length|window|limit)\ (?:of\ |is\ )?\(?(\d[\d,]{2,9})
-  | >\ (\d[\d,]{2,9})(?:\ maximum|$) | (\d[\d,]{2,9})\ maximum\ context
-  | maximum\ number\ of\ tokens\ allowed\ \((\d[\d,]{2,9}) | max_seq_len\ \((\d[\d,]{2,9})
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
+_LIMIT: Final = re.compile(r"\bmax_(?:completion_|output_|new_)?tokens\b")
 _QUOTA: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_error"})
 NOT_SET_UP: Final = "not_set_up"
 """The code of a failure on this machine: something is missing before the provider can be called."""
@@ -110,15 +86,13 @@ def to_gateway_error(
         kind = "unsupported"
     else:
         kind = "rate_limit" if status == 429 else "http"
-    is_overflow = failure.status in _OVERFLOW_STATUS and (
-        failure.code in _OVERFLOW_CODES or _OVERFLOW.search(failure.message) is not None
-    )
+    does_not_fit = is_overflow(failure.message, failure.status, failure.code)
     if address is not None and kind in ("transport", "unsupported"):
         place = mask_secrets(f"{provider} ({address})")
     else:
         place = provider
     reason = mask_reason(failure.message, key)
-    if is_overflow:
+    if does_not_fit:
         number = f" {status}" if status is not None else ""
         message = f"the conversation does not fit the model's window ({place}{number}): {reason}"
     else:
@@ -131,21 +105,9 @@ def to_gateway_error(
         provider=provider,
         retryable=False if failure.code in _QUOTA else None,
         retry_after_ms=pause if pause is not None else retry_after_ms(failure.headers, now_s),
-        is_overflow=is_overflow,
-        window_tokens=window_tokens_in(failure.message) if is_overflow else None,
+        is_overflow=does_not_fit,
+        window_tokens=window_tokens_in(failure.message) if does_not_fit else None,
     )
-
-
-def window_tokens_in(message: str) -> int | None:
-    """Return the window in tokens that *message*, the refusal of a long conversation, names, or None.
-
-    >>> window_tokens_in("This model's maximum context length is 8192 tokens. You requested 9000 tokens.")
-    8192
-    >>> window_tokens_in("the request (9000 tokens) exceeds the available context size (4096 tokens)")
-    4096
-    """
-    found = _WINDOW.search(message)
-    return int(next(filter(None, found.groups())).replace(",", "")) if found else None
 
 
 def retry_after_ms(headers: Mapping[str, str], now_s: float) -> int | None:
@@ -177,6 +139,15 @@ def is_stale_thinking(error: GatewayError) -> bool:
         and "thinking" in message
         and ("signature" in message or "cannot be modified" in message)
     )
+
+
+def is_refused_limit(error: GatewayError) -> bool:
+    """Whether the provider refuses the limit of the answer that the call set.
+
+    >>> is_refused_limit(GatewayError("http", "`max_tokens` must be <= 8192", status=400))
+    True
+    """
+    return error.status in (400, 422) and not error.is_overflow and _LIMIT.search(error.message) is not None
 
 
 def mask_reason(message: str, key: str | None) -> str:

@@ -40,6 +40,10 @@ _REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
 _IN_CONTENT: Final = f"{CHAT_MARK}content"
 """The signature of reasoning that came as parts of the content, as Mistral's models stream it."""
 
+_CHARS_PER_TOKEN: Final = 3
+"""Fewer than in most texts, so that the room is not overestimated."""
+_LEAST_ANSWER: Final = 4_096
+
 _STOPS: Final[dict[str, StopReason]] = {
     "stop": "complete",
     "tool_calls": "tool_calls",
@@ -79,10 +83,12 @@ class OpenAIChat:
                 for tool in conversation.tools
             ]
             request |= {"tool_choice": options.tool_choice} if options.tool_choice else {}
-        if options.max_output_tokens:
-            # Other servers know only the older of the two names.
-            name = "max_completion_tokens" if openai_sdk.is_official(call.endpoint) else "max_tokens"
-            request[name] = options.max_output_tokens
+        # Other servers know only the older of the two names.
+        if openai_sdk.is_official(call.endpoint):
+            limit = {"max_completion_tokens": options.max_output_tokens}
+        else:
+            limit = {"max_tokens": options.max_output_tokens or longest_answer(call, request)}
+        request |= {name: tokens for name, tokens in limit.items() if tokens}
         request |= call.sampling_arguments()
         if options.thinking and call.card.reasoning:
             request["reasoning_effort"] = openai_sdk.effort_of(call.card.wire_id, options.thinking)
@@ -106,6 +112,20 @@ class OpenAIChat:
     def failure(self, error: Exception) -> ProviderFailure | None:
         """Return the server's report in *error*."""
         return openai_sdk.failure_of(error)
+
+
+def longest_answer(call: ModelCall, request: SdkArguments) -> int | None:
+    """Return the limit of the answer to *request*; None leaves it to the server.
+
+    Hosted services cut an answer off at defaults of their own, some at 1,024 tokens. They refuse a limit that
+    leaves no room for the conversation. Local servers answer until the window is full.
+    """
+    card = call.card
+    if not call.endpoint.provider.needs_key or not card.max_output_tokens:
+        return None
+    n_chars = len(json_text([request["messages"], request.get("tools")]))
+    room = card.context_window - n_chars // _CHARS_PER_TOKEN
+    return min(card.max_output_tokens, max(room, _LEAST_ANSWER))
 
 
 class _Reader:

@@ -76,6 +76,8 @@ def failure_of(error: Exception) -> ProviderFailure | None:
             message = str(found["message"])
         elif isinstance(found, str):
             message = found
+    if isinstance(body, str) and body.strip():
+        message = body
     code = error.code or error.type
     if isinstance(error, openai.APIStatusError):
         return ProviderFailure(

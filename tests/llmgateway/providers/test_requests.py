@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from provider_fakes import Called, Ended, Said, Scene, Thought
+from provider_fakes import Called, Ended, Refused, Said, Scene, Thought
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Conversation,
+    DoneEmission,
     ImageBlock,
     TextBlock,
     ThinkingBlock,
@@ -363,3 +364,32 @@ async def test_an_image_is_not_sent_to_a_model_that_sees_none(on_stage: Any, api
         await stage.play(talk(asked("what is this?", PIXEL)))
     assert "iVBORw0KGgo=" not in json.dumps(stage.fake.sent[0])
     assert stage.repairs == ["an image was left out: this model sees no images"]
+
+
+@pytest.mark.parametrize(
+    ("card", "prompt", "limit"),
+    [
+        pytest.param({}, "hi", 8_000, id="the model's longest answer"),
+        pytest.param({"context_window": 16_000}, "x" * 30_000, 6_000, id="the room that is left"),
+        pytest.param({"context_window": 16_000}, "x" * 60_000, 4_096, id="a little in any case"),
+        pytest.param({"context_window": 0, "max_output_tokens": 0}, "hi", None, id="an unknown model"),
+    ],
+)
+async def test_a_compatible_service_is_given_the_length_of_the_answer(
+    on_stage: Any, card: dict[str, int], prompt: str, limit: int | None
+) -> None:
+    """Some services cut an answer off after 1,024 tokens when a request sets no limit."""
+    async with on_stage("openai-chat", SAYS_OK, **card) as stage:
+        await stage.play(talk(asked(prompt)))
+        await stage.play(talk(asked(prompt)), max_output_tokens=77)
+    sent = [body.get("max_tokens") for body in stage.fake.sent]
+    assert sent == [pytest.approx(limit, abs=100) if limit else None, 77]
+
+
+async def test_a_limit_that_the_service_refuses_is_left_to_it(on_stage: Any) -> None:
+    refused = Refused(400, "max_tokens must be less than or equal to 4096")
+    async with on_stage("openai-chat", [refused], SAYS_OK) as stage:
+        for _ in range(2):
+            *_, done = await stage.play()
+            assert isinstance(done, DoneEmission)
+    assert [body.get("max_tokens") for body in stage.fake.sent] == [8_000, None, None]
