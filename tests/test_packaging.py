@@ -36,6 +36,12 @@ def test_the_distribution_has_one_name() -> None:
     assert set(PROJECT["scripts"]) == {"sidecar"}
 
 
+@pytest.mark.parametrize("extra", sorted({extra for extra, _ in EXTRAS.values()}))
+def test_every_provider_extra_brings_the_windows_and_prices_of_its_models(extra: str) -> None:
+    extras = PROJECT["optional-dependencies"]
+    assert set(extras["prices"]) < set(extras[extra])
+
+
 @pytest.mark.parametrize("extra", sorted({extra for extra, _ in EXTRAS.values()} | {"mcp", "keyring"}))
 def test_every_extra_that_a_message_names_exists(extra: str) -> None:
     assert extra in PROJECT["optional-dependencies"]

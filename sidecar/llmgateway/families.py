@@ -11,8 +11,10 @@ from typing import Final
 
 _SEPARATORS: Final = "-.:@"
 _RELEASE: Final = re.compile(
-    r"(?:[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|\d{2}-\d{4}|\d{2}-\d{2}|\d{3}|latest|preview|exp|0))*$"
+    r"(?:[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|\d{2}-\d{4}|\d{2}-\d{2}|\d{1,3}|latest|preview|exp"
+    r"|pro|flash|flash-lite|codex|sol|terra|luna|astra))*$"
 )
+"""Dates, later minor versions, and sizes with the limits of their family."""
 
 
 @dataclass(frozen=True, slots=True)

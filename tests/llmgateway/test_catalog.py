@@ -107,6 +107,25 @@ def test_without_the_price_list_the_table_of_families_is_used(monkeypatch: pytes
     assert published_card("grok-4") is None
 
 
+@pytest.mark.parametrize(
+    ("name", "window", "max_output"),
+    [
+        ("anthropic:claude-sonnet-5-5", 1_000_000, 128_000),
+        ("claude-opus-5-5", 1_000_000, 128_000),
+        ("anthropic:claude-haiku-5-5", 1_000_000, 128_000),
+        ("gpt-6-sol", 922_000, 128_000),
+        ("gemini-3.1-flash-lite", 1_048_576, 65_536),
+    ],
+)
+def test_a_new_version_of_a_family_has_its_limits_without_the_price_list(
+    monkeypatch: pytest.MonkeyPatch, name: str, window: int, max_output: int
+) -> None:
+    monkeypatch.setitem(sys.modules, "genai_prices.data_snapshot", None)
+    card = published_card(name)
+    assert card is not None
+    assert (card.context_window, card.max_output_tokens, card.reasoning) == (window, max_output, True)
+
+
 def test_every_family_is_found_by_its_own_name() -> None:
     for family in families._FAMILIES:
         assert family_of(family.prefix) == family

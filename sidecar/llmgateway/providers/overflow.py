@@ -2,7 +2,7 @@
 
 There is no common code for it. Each service has a sentence of its own, and some have several; a few only
 answer with a status. The table has one row for each wording, with the services that use it. A wording must
-name the conversation as what is too long: "max_tokens exceeds the limit of 8192" is about the answer, and
+say that the conversation is too long: "max_tokens exceeds the limit of 8192" is about the answer, and
 "too many tokens per minute" about the rate. A row that is missing costs a user the conversation, because it
 is then never made shorter. A row that is too wide costs one compaction in vain.
 """
