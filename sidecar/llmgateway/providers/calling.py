@@ -257,8 +257,7 @@ class ProviderModel(Generic[ClientT, ChunkT]):
             failed = self._gateway_error(error, key)
         if failed is not None:
             # Raised out here: an error of the SDK holds the request, and with it the key and the prompt.
-            self._forget_refused_thinking(failed, sent, options)
-            self._forget_refused_limit(failed, options)
+            self._adapt_to_refusal(failed, sent, options)
             raise failed
         if not reader.is_complete:
             name = self._card.provider
@@ -290,10 +289,11 @@ class ProviderModel(Generic[ClientT, ChunkT]):
         found = str(error) if isinstance(error, MalformedAnswerError) else type(error).__name__
         return gateway_error("parse", f"the answer of {name} cannot be understood ({found})", provider=name)
 
-    def _forget_refused_thinking(
-        self, failed: GatewayError, sent: Conversation, options: StreamOptions
-    ) -> None:
-        """Send the reasoning of *sent* no more if the provider refused it; the call is retried then."""
+    def _adapt_to_refusal(self, failed: GatewayError, sent: Conversation, options: StreamOptions) -> None:
+        """Leave out of later calls a part that the provider refused; this call is retried then.
+
+        The part is earlier reasoning in *sent*, or a limit of the answer that the call did not ask for.
+        """
         signatures = frozenset(
             block.signature
             for turn in sent.turns
@@ -306,11 +306,8 @@ class ProviderModel(Generic[ClientT, ChunkT]):
             self._report_repair(
                 options, "earlier reasoning was left out, because the turns before it changed"
             )
-
-    def _forget_refused_limit(self, failed: GatewayError, options: StreamOptions) -> None:
-        """Leave the limit of answers to the provider if it refused ours; the call is retried then."""
-        is_ours = options.max_output_tokens is None and self._card.max_output_tokens > 0
-        if is_ours and is_refused_limit(failed):
+        is_own_limit = options.max_output_tokens is None and self._card.max_output_tokens > 0
+        if is_own_limit and is_refused_limit(failed):
             self._card = replace(self._card, max_output_tokens=0)
             failed.retryable = True
 
