@@ -299,7 +299,7 @@ Payload: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One entry of a session's log; *seq* counts from 1 without gaps, *at* is in epoch milliseconds."""
+    """One entry of a session's log; *seq* counts from 1, *at* is in epoch milliseconds."""
 
     sid: str
     seq: int

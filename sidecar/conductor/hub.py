@@ -337,8 +337,11 @@ class Hub:
         if roots is not None:
             folders["roots"] = tuple(map(_folder, roots))
         opened = await self._open_stored(sid)
-        info = replace(self._info_in(sid, opened.records), **folders)
-        return Loaded(await self._add(info, opened), opened.report)
+        info = replace(self._info_in(sid, opened.records).as_loaded(), **folders)
+        session = await self._add(info, opened)
+        # Before the first event: the next process must know that this one may use further numbers.
+        await session.store()
+        return Loaded(session, opened.report)
 
     async def _check_stored(self, sid: str) -> None:
         if not await self._store.exists(sid):

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
 from sidecar.conversation import FileRead
 
 T = TypeVar("T")
+
+SKIPPED_SEQS: Final = 10_000_000
+"""More events than a process emits between two stores of a session: text alone takes 90 hours for them."""
 
 
 def to_record(kind: str, value: Any) -> dict[str, Any]:
@@ -81,6 +84,7 @@ class SessionInfo:
     Attributes:
         policy: overrides of the engine's thresholds, by their wire names.
         seq: the newest number of the event log when this was stored.
+        seq_is_last: whether no event came after *seq*: the session was closed with it.
         messages: the number of turns when this was stored.
         tokens: the size of the conversation when this was stored.
         session_total: the tokens of all model calls, as a ``TokenCounts``.
@@ -104,6 +108,7 @@ class SessionInfo:
     ephemeral: bool = False
     parent: str | None = None
     seq: int = 0
+    seq_is_last: bool = False
     messages: int = 0
     tokens: int = 0
     last_compaction_at: int | None = None
@@ -111,6 +116,13 @@ class SessionInfo:
     cost: float | None = None
     plan: tuple[Mapping[str, Any], ...] = ()
     mcp_servers: tuple[Mapping[str, Any], ...] = ()
+
+    def as_loaded(self) -> SessionInfo:
+        """Return the record for a process that loads the session, with a *seq* that no event has had so far.
+
+        A process that was killed may have emitted events after it stored *seq*, and clients may have them.
+        """
+        return replace(self, seq=self.seq + (0 if self.seq_is_last else SKIPPED_SEQS), seq_is_last=False)
 
     def as_fork(self, sid: str, now_ms: int, n_messages: int) -> SessionInfo:
         """Return the record of a fork *sid* with *n_messages* turns, which has cost nothing yet."""
@@ -122,6 +134,7 @@ class SessionInfo:
             parent=self.sid,
             archived=False,
             seq=0,
+            seq_is_last=False,
             messages=n_messages,
             last_compaction_at=None,
             session_total={},

@@ -108,11 +108,11 @@ class Session:
         finally:
             await self.servers.aclose()
         self._events.flush()
-        await self.store()
         await self._knowledge.aclose()
         self.files.close()
         for dispose in self._watches:
             dispose()
+        await self._meta.store_at_end(self.log.seq)
 
     @property
     def sid(self) -> str:

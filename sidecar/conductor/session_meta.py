@@ -61,10 +61,18 @@ class SessionMeta:
             raise HeadMovedError(self.info.sid, expected, self._history.head)
 
     async def store(self, seq: int) -> None:
-        """Store the values; *seq* is the number of the last event that clients will have received by then."""
+        """Store the values while the newest event is number *seq*."""
+        await self._store(seq, seq_is_last=False)
+
+    async def store_at_end(self, seq: int) -> None:
+        """Store the values of a session that will emit no event after number *seq*."""
+        await self._store(seq, seq_is_last=True)
+
+    async def _store(self, seq: int, *, seq_is_last: bool) -> None:
         self.info = replace(
             self.info,
             seq=seq,
+            seq_is_last=seq_is_last,
             session_total=asdict(self._meter.session_total),
             cost=self._meter.cost,
             plan=tuple(map(asdict, self.todo)),

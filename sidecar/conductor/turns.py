@@ -33,7 +33,6 @@ from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import AssistantTurn, GatewayError, UserTurn
 from sidecar.runtime.contract import RunSnapshot
 
-_EVENTS_AFTER_META = 3
 _MIN_WINDOW = 4_096
 """A refusal of fewer tokens is about something else that was too large, such as an image."""
 
@@ -246,7 +245,7 @@ class TurnRunner:
         self._meta.amend(lambda info: replace(info, title=title))
         self._meta.resize(usage, now)
         self._events.emit(InfoChanged(title, now))
-        await self._meta.store(self._events.seq + _EVENTS_AFTER_META)
+        await self._meta.store(self._events.seq)
 
 
 def resolve(future: asyncio.Future[str | None], value: str | None) -> None:

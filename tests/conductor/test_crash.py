@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -143,3 +144,32 @@ async def test_a_fork_is_whole_or_not_there(make_stage: Any, disk: Disk, tmp_pat
             list(session.history.turns),
             str(stage.folder),
         )
+
+
+async def test_no_number_stands_for_two_events(make_stage: Any, tmp_path: Path) -> None:
+    """A client asks for the events after the last one that it has, also after the daemon was killed."""
+    stage = await make_stage([[Say("one")]], store=tmp_path / "store")
+    session = await stage.session()
+    await stage.ask(session, "one")
+    folder = tmp_path / "store"
+    for process in range(3):
+        session.introduce()
+        last = session.log.seq
+        store = tmp_path / f"after-{process}"
+        shutil.copytree(folder, store)
+        later = await make_stage(store=store)
+        session = (await later.hub.load(session.sid)).session
+        assert session.log.seq >= last
+        folder = store
+
+
+async def test_the_numbers_go_on_after_a_proper_end(make_stage: Any) -> None:
+    stage = await make_stage([[Say("one")]])
+    session = await stage.session()
+    await stage.ask(session, "one")
+    for _ in range(3):
+        session.introduce()
+        last = session.log.seq
+        await stage.hub.close(session.sid)
+        session = (await stage.hub.load(session.sid)).session
+        assert session.log.seq == last

@@ -26,7 +26,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.scripted import Call, Say
 from sidecar.runtime.store import SessionGraph
-from sidecar.runtime.store.codec import encode_line, head_record, node_record
+from sidecar.runtime.store.codec import encode_record, head_record, node_record
 from sidecar.runtime.store.names import stem_of
 from sidecar.workspace.files import text_hash
 from turns import assistant, calling, user
@@ -66,7 +66,7 @@ def write_old_file(
     lines = [to_record("meta", info), *map(node_record, nodes), head_record(graph.leaf), *records]
     store.mkdir()
     file = store / f"{stem_of(SID)}.jsonl"
-    file.write_bytes(b"".join(map(encode_line, lines)))
+    file.write_bytes(b"".join(encode_record(line) + b"\n" for line in lines))
     return file
 
 
@@ -85,7 +85,7 @@ async def test_the_kinds_of_an_old_file_come_from_the_marks_of_the_engines(
     before = file.read_bytes()
     session = await load(stage)
     assert [entry.kind for entry in session.history.current] == [kind, "user", "assistant"]
-    assert file.read_bytes() == before
+    assert file.read_bytes().startswith(before)
 
 
 async def test_an_old_session_is_compacted_undone_and_rewound_and_its_lines_stay(
@@ -131,7 +131,7 @@ async def test_files_read_in_an_old_session_are_known_where_the_conversation_sho
     assert (known.uri, known.in_window, known.stale) == (path.as_uri(), True, False)
     assert known.read_at_node == session.history.current[2].node_id
     assert known.tokens > 0
-    assert file.read_bytes() == before
+    assert file.read_bytes().startswith(before)
     await session.choose("permissions", "allowAll")
     await stage.ask(session, "write it")
     assert stage.workspace.files[path] == "y = 2\n"

@@ -58,8 +58,20 @@ async def test_events_that_are_not_kept_are_a_gap(make_desk: Any) -> None:
     loaded = await client.call("session/load", sid=sid)
     attached = await client.call("attach", sid=sid, fromSeq=3)
     assert attached["gap"] == {"from": 4, "to": loaded["seq"]}
+
+
+async def test_a_number_that_the_log_has_not_reached_is_a_gap(make_desk: Any) -> None:
+    """The client knows another log, and begins again with the snapshot."""
+    desk = make_desk([[Say("one")]])
+    client = desk.client()
+    sid = await desk.talk(client, "1")
     ahead = await client.call("attach", sid=sid, fromSeq=10_000)
-    assert "gap" not in ahead, "a number from another life is as good as the newest"
+    assert ahead["gap"] == {"from": ahead["seq"] + 1, "to": 10_000}
+    await client.call("session/close", sid=sid)
+    client.sink.notices.clear()
+    loaded = await client.call("session/load", sid=sid, replay={"fromSeq": 10_000})
+    gap = {"sid": sid, "from": loaded["seq"] + 1, "to": 10_000, "reason": "notKept"}
+    assert ("sidecar/gap", gap) in client.sink.notices
 
 
 async def test_an_observer_receives_every_event_and_no_question(make_desk: Any) -> None:

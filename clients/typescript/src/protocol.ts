@@ -8,7 +8,7 @@ export interface AttachParams {
   fromSeq?: number;
 }
 
-/** The state of the session; `gap` is the range of requested events that are no longer kept. `controllers` are the names of the clients that may answer its questions, this one included. */
+/** The state of the session; `gap` is the range of requested events that cannot be sent. They are no longer kept; or the client named a number that the log has not reached, so that its events are of another log and `snapshot` replaces them. `controllers` are the names of the clients that may answer its questions, this one included. */
 export interface AttachResult {
   snapshot: SessionSnapshot;
   seq: number;
@@ -289,7 +289,7 @@ export interface EngineView {
   limit: number;
 }
 
-/** One event of a session; `kind` decides the shape of `data`. `seq` counts from 1 without gaps, also across restarts; it is 0 for past events that a load sends again. */
+/** One event of a session; `kind` decides the shape of `data`. `seq` counts from 1 and goes on across restarts. No number is ever used for two events: after a crash the count goes on far above the last one. It is 0 for past events that a load sends again. */
 export interface EventNotification {
   sid: string;
   seq: number;

@@ -148,9 +148,11 @@ class EventRange:
 
 @dataclass(frozen=True, slots=True)
 class AttachResult:
-    """The state of the session; *gap* is the range of requested events that are no longer kept.
+    """The state of the session; *gap* is the range of requested events that cannot be sent.
 
-    *controllers* are the names of the clients that may answer its questions, this one included.
+    They are no longer kept; or the client named a number that the log has not reached, so that its events
+    are of another log and *snapshot* replaces them. *controllers* are the names of the clients that may
+    answer its questions, this one included.
     """
 
     snapshot: SessionSnapshot

@@ -11,7 +11,8 @@ from typing import Any
 class EventNotification:
     """One event of a session; *kind* decides the shape of *data*.
 
-    *seq* counts from 1 without gaps, also across restarts; it is 0 for past events that a load sends again.
+    *seq* counts from 1 and goes on across restarts. No number is ever used for two events: after a crash the
+    count goes on far above the last one. It is 0 for past events that a load sends again.
     """
 
     sid: str

@@ -64,6 +64,8 @@ def attach(connection: Connection, params: m.AttachParams) -> Answer:
     kept = session.log.after(after, 1)
     first_kept = kept[0].seq if kept else seq + 1
     gap = m.EventRange(after + 1, first_kept - 1) if first_kept > after + 1 else None
+    if params.from_seq is not None and params.from_seq > seq:
+        gap = m.EventRange(seq + 1, params.from_seq)
     result = m.AttachResult(session.snapshot(), seq, names, gap)
 
     def follow() -> None:

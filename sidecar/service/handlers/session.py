@@ -14,7 +14,7 @@ from sidecar.conductor.contract import SessionSummary
 from sidecar.conductor.hub import ForkOf, NewSession
 from sidecar.conductor.session import Session
 from sidecar.protocol import messages as m
-from sidecar.protocol.codec import event_to_wire
+from sidecar.protocol.codec import event_to_wire, to_wire
 from sidecar.service.contract import Answer
 from sidecar.service.export import export_text
 from sidecar.service.replay import (
@@ -86,7 +86,11 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
 
     def follow() -> None:
         if isinstance(replay, Mapping) and "fromSeq" in replay:
-            connection.follow(session, min(replay["fromSeq"], seq))
+            known = replay["fromSeq"]
+            if known > seq:
+                gap = m.GapNotification(params.sid, seq + 1, known, "notKept")
+                connection.sink.notify("sidecar/gap", to_wire(gap))
+            connection.follow(session, min(known, seq))
         else:
             for event in past_events(session, replay):
                 connection.sink.notify("sidecar/event", event)
