@@ -324,6 +324,9 @@ _WHOLE_IDS: Final[dict[type[Any], str]] = {
     ToolFinished: "tool_call_id",
     Compaction: "compaction_id",
 }
+_STATES: Final = frozenset(
+    {PlanChanged, ContextUsage, QueueChanged, ConfigChanged, CommandsChanged, InfoChanged}
+)
 
 
 def delta_of(data: Payload) -> str | None:
@@ -350,3 +353,12 @@ def supersedes(data: Payload) -> str | None:
     if name is None or (isinstance(data, Compaction) and data.status == "in_progress"):
         return None
     return str(getattr(data, name))
+
+
+def is_state(data: Payload) -> bool:
+    """Whether *data* holds a whole state of the session, of which only the newest counts.
+
+    >>> is_state(QueueChanged(())), is_state(Message("m", ()))
+    (True, False)
+    """
+    return type(data) in _STATES

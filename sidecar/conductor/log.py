@@ -5,9 +5,10 @@ session would fill the memory, so the log forgets, in sweeps:
 
 * a delta, once a later event holds its whole text and it is 1,000 events old, or after 10,000 events in any
   case;
+* a state, such as the queue or the options, once a later event renews it and it is 1,000 events old;
 * the oldest other events, when more than 50,000 events or 64 million characters are held.
 
-Events of the running turn, except deltas, are never forgotten. A reader sees forgotten events as a gap in
+Other events of the running turn are never forgotten. A reader sees forgotten events as a gap in
 ``seq``. A sweep looks at every event and runs when the log has grown by half, so an append costs O(1) on
 average.
 
@@ -36,6 +37,7 @@ from sidecar.conductor.events import (
     ToolStarted,
     UserMessage,
     delta_of,
+    is_state,
     supersedes,
 )
 
@@ -133,7 +135,7 @@ class EventLog:
 
     def _sweep(self) -> None:
         sizes = dict(zip(self._seqs, self._sizes, strict=True))
-        kept = without_old_deltas(self._events, self._last)
+        kept = without_superseded(self._events, self._last)
         protected = self._running_from if self._running is not None else self._last + 1
         within = first_within([sizes[event.seq] for event in kept], _KEEP_CHARS)
         oldest = max(0, len(kept) - KEEP_EVENTS, within)
@@ -156,17 +158,21 @@ def first_within(sizes: Sequence[int], most: int) -> int:
     return max(0, len(sizes) - 1)
 
 
-def without_old_deltas(events: Sequence[Event], last: int) -> list[Event]:
-    """Return *events* without the deltas that a later event supersedes or that are too old."""
+def without_superseded(events: Sequence[Event], last: int) -> list[Event]:
+    """Return *events* without the deltas and states that a later event supersedes, or deltas too old."""
     fresh, too_old = last - _FRESH, last - _KEEP_DELTAS
     superseded: set[str] = set()
+    renewed: set[str] = set()
     kept: list[Event] = []
     for event in reversed(events):
+        delta = delta_of(event.data)
+        is_too_old = delta is not None and event.seq <= too_old
+        if event.seq > fresh or not (delta in superseded or event.kind in renewed or is_too_old):
+            kept.append(event)
         if (whole := supersedes(event.data)) is not None:
             superseded.add(whole)
-        part = delta_of(event.data) if event.seq <= fresh else None
-        if part is None or (part not in superseded and event.seq > too_old):
-            kept.append(event)
+        if is_state(event.data):
+            renewed.add(event.kind)
     kept.reverse()
     return kept
 

@@ -17,6 +17,7 @@ from sidecar.conductor.events import (
     Notice,
     Payload,
     Phase,
+    QueueChanged,
     Settled,
     TextDelta,
     ThinkingDelta,
@@ -113,6 +114,16 @@ def test_an_earlier_whole_event_does_not_supersede_later_deltas() -> None:
     log.append(TextDelta("m", "x"))
     fill(log, 2 * FRESH)
     assert kept(log)[:2] == [1, 2]
+
+
+def test_a_state_is_forgotten_once_it_is_renewed() -> None:
+    """The options of a session, told 50,000 times, would hold 150 MB."""
+    log = make_log()
+    log.append(QueueChanged(()), "turn")
+    for _ in range(3 * FRESH):
+        log.append(USAGE, "turn")
+    assert kept(log)[0] == 1
+    assert len(kept(log)) <= 2 * FRESH
 
 
 def test_a_reader_that_keeps_up_misses_no_delta() -> None:
