@@ -14,7 +14,7 @@ from sidecar.llmgateway.contract import TextBlock, Turn, Usage, UserTurn
 from sidecar.runtime.cadence import RunMessages, initial_snapshot
 from sidecar.runtime.conductor.deps import AgentDeps
 from sidecar.runtime.conductor.errors import AgentBusyError, AgentIdleError, NothingStoredError
-from sidecar.runtime.conductor.journal import Journal, JournalWriter
+from sidecar.runtime.conductor.journal import Journal, JournalStore, JournalWriter, NodeJournal
 from sidecar.runtime.conductor.run_loop import RunLoop
 from sidecar.runtime.contract import AgentConfig, RunEventHandler, RunSnapshot, SubmitSignal
 from sidecar.runtime.ledger import RunLedger, Unsubscribe
@@ -162,9 +162,12 @@ class Agent:
         return history
 
     def _journal(self, session_id: str) -> Journal | None:
-        if self._deps.journal is not None or self._deps.store is None:
+        store = self._deps.store
+        if self._deps.journal is not None or store is None:
             return self._deps.journal
-        return self._deps.store.journal(session_id)
+        if isinstance(store, JournalStore):
+            return store.journal(session_id)
+        return NodeJournal(store, session_id)
 
     def _must_rest(self, action: str) -> None:
         if self.is_running:

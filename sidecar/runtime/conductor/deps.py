@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from sidecar.llmgateway.contract import Channel, Conversation, ModelCard, StreamOptions, Usage
 from sidecar.runtime.conductor.backstop import CardLookup, CompactionHandler, KindLookup
-from sidecar.runtime.conductor.journal import Journal, JournalStore, StoreErrorHandler
+from sidecar.runtime.conductor.journal import Journal, JournalStore, NodeStore, StoreErrorHandler
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.runtime.dispatch import DEFAULT_GRACE_S, CallOrder, is_independent
 from sidecar.runtime.ledger import RunLedger
@@ -44,7 +44,7 @@ class AgentDeps:
 
     Attributes:
         invoke_model: how to call the model; the gateway unless given.
-        store: where sessions are kept; the agent asks it for the journal of its session.
+        store: where sessions are kept: a store that hands out the journal of a session, or that takes nodes.
         ledger: publishes the events of the run; a ledger of the agent's own unless given.
         journal: where this session is kept; it goes before *store*.
         session_id: the session's id; a new id unless given.
@@ -62,7 +62,7 @@ class AgentDeps:
     """
 
     invoke_model: ModelInvoker | None = None
-    store: JournalStore | None = None
+    store: JournalStore | NodeStore | None = None
     ledger: RunLedger | None = None
     journal: Journal | None = None
     session_id: str | None = None

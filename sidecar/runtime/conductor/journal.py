@@ -6,14 +6,19 @@ journal while its agent is at rest, or between two model calls; the agent then f
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from sidecar.conversation.sequence import AppendOnlySeq
 from sidecar.llmgateway.contract import Turn
 from sidecar.runtime.cadence import RunMessages
+from sidecar.runtime.contract import SessionNode
 from sidecar.runtime.ledger import notify
 from sidecar.runtime.wire import is_blank
+
+if TYPE_CHECKING:
+    from sidecar.runtime.store import SessionGraph
 
 StoreErrorHandler: TypeAlias = Callable[[Exception], None]
 """Called when the journal fails, once until it works again. Contract: an exception of it is swallowed."""
@@ -44,12 +49,78 @@ class Journal(Protocol):
         ...
 
 
+@runtime_checkable
 class JournalStore(Protocol):
     """A store of sessions that hands out their journals."""
 
     def journal(self, session_id: str) -> Journal:
         """Return the journal of *session_id*, which need not exist yet."""
         ...
+
+
+class NodeStore(Protocol):
+    """A store of sessions that takes and returns nodes; a :class:`NodeJournal` writes into it."""
+
+    async def append_node(self, session_id: str, node: SessionNode) -> None:
+        """Store *node* and make it the head; a node that is stored already only becomes the head."""
+        ...
+
+    async def load_session(self, session_id: str) -> SessionGraph:
+        """Return the graph of *session_id*, empty when nothing is stored."""
+        ...
+
+
+class NodeJournal:
+    """The journal of one session in a :class:`NodeStore`.
+
+    Nodes that could not be stored wait and go first with the next call.
+    """
+
+    def __init__(self, store: NodeStore, session_id: str) -> None:
+        self.turns: AppendOnlySeq[Turn] = AppendOnlySeq()
+        self._store = store
+        self._session_id = session_id
+        self._graph: SessionGraph | None = None
+        self._waiting: deque[SessionNode] = deque()
+        self._unstored: list[Turn] = []
+
+    async def record(self, turns: Sequence[Turn]) -> None:
+        """Append *turns* after the head; turns of a call that failed may be among them again."""
+        graph = self._graph or await self._load()
+        n = len(self._unstored)
+        is_retry = len(turns) >= n and all(a is b for a, b in zip(turns, self._unstored, strict=False))
+        new = turns[n:] if is_retry else turns
+        self._waiting.extend(graph.append(turn) for turn in new)
+        self._unstored.extend(new)
+        await self._write()
+        self.turns = self.turns.extended(turns)
+
+    async def branch(self, turns: Sequence[Turn]) -> None:
+        """Begin a branch with *turns*; where a stored path begins like that, its nodes are shared."""
+        graph = self._graph or await self._load()
+        shared = graph.shared_path(turns)
+        graph.resume(shared[-1].id if shared else None)
+        self._waiting.extend(shared[-1:])
+        self._waiting.extend(graph.append(turn) for turn in turns[len(shared) :])
+        self._unstored.clear()
+        await self._write()
+        self.turns = AppendOnlySeq(turns)
+
+    async def load(self) -> Sequence[Turn]:
+        """Return the turns up to the head."""
+        await self._load()
+        return tuple(self.turns)
+
+    async def _load(self) -> SessionGraph:
+        graph = self._graph = await self._store.load_session(self._session_id)
+        self.turns = AppendOnlySeq(graph.path_to(graph.leaf) if graph.leaf is not None else ())
+        return graph
+
+    async def _write(self) -> None:
+        while self._waiting:
+            await self._store.append_node(self._session_id, self._waiting[0])
+            self._waiting.popleft()
+        self._unstored.clear()
 
 
 class MemoryJournal:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from sidecar.llmgateway.contract import AssistantTurn, TextBlock, Turn, UserTurn
+from sidecar.llmgateway.scripted import Say, ScriptedModel
 from sidecar.runtime.cadence import Draft, RunMessages
+from sidecar.runtime.conductor import AgentDeps, create_agent
 from sidecar.runtime.conductor.journal import JournalWriter, MemoryJournal
+from sidecar.runtime.contract import AgentConfig, SessionNode
+from sidecar.runtime.store import SessionGraph, SessionStore
+from turns import assistant, user
 
 A, B, C, D = (UserTurn((TextBlock(text),)) for text in "abcd")
 BLANK = AssistantTurn(())
@@ -126,3 +132,61 @@ async def test_nobody_needs_to_hear_of_errors_or_have_a_journal(journal: Flaky |
     if journal is not None:
         journal.fails = True
     await keep.store((A,))
+
+
+class SeedStore:
+    """A store with the three documented methods and no other."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, list[SessionNode]] = {}
+        self.fails = False
+
+    async def append_node(self, session_id: str, node: SessionNode) -> None:
+        if self.fails:
+            raise OSError("disk full")
+        self.nodes.setdefault(session_id, []).append(node)
+
+    async def load_session(self, session_id: str) -> SessionGraph:
+        graph = SessionGraph(session_id)
+        nodes = self.nodes.get(session_id, [])
+        graph.hydrate(nodes, nodes[-1].id if nodes else None)
+        return graph
+
+    async def list_sessions(self) -> list[str]:
+        return sorted(self.nodes)
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["sound", "fails at first"])
+async def test_an_agent_keeps_its_session_in_a_store_of_the_three_documented_methods(fails: bool) -> None:
+    store, model = SeedStore(), ScriptedModel([[Say("one")], [Say("two")], [Say("three")]])
+    config = AgentConfig(model="m")
+    agent = create_agent(
+        config, AgentDeps(model, store=store, session_id="s", get_card=lambda model_id: None)
+    )
+    store.fails = fails
+    await agent.submit("a")
+    store.fails = False
+    await agent.submit("b")
+    resumed = create_agent(config, AgentDeps(model, store=store, get_card=lambda model_id: None))
+    assert await store.list_sessions() == ["s"]
+    assert (await resumed.resume("s")).messages == (
+        *(user("a"), assistant("one")),
+        *(user("b"), assistant("two")),
+    )
+    resumed.set_history([user("a"), assistant("one")])
+    await resumed.submit("c")
+    assert (await agent.resume("s")).messages == (
+        *(user("a"), assistant("one")),
+        *(user("c"), assistant("three")),
+    )
+    assert len({node.id for node in store.nodes["s"]}) == 6
+
+
+async def test_turns_that_wait_for_a_broken_disk_are_sent_once(tmp_path: Path) -> None:
+    (tmp_path / "blocked").write_text("a file where the folder should be")
+    model = ScriptedModel([[Say("one")], [Say("two")]])
+    deps = AgentDeps(model, store=SessionStore(tmp_path / "blocked"), get_card=lambda model_id: None)
+    agent = create_agent(AgentConfig(model="m"), deps)
+    await agent.submit("a")
+    await agent.submit("b")
+    assert model.calls[1].conversation.turns == (user("a"), assistant("one"), user("b"))
