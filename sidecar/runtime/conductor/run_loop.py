@@ -41,6 +41,7 @@ from sidecar.runtime.contract import (
     SnapshotEvent,
     SubmitSignal,
     ToolCall,
+    ToolRunner,
     ToolSettledSignal,
 )
 from sidecar.runtime.dispatch import Scheduler, create_scheduler
@@ -82,13 +83,14 @@ class RunLoop:
         self._invoke = self._deps.invoke_model or gateway_invoker(config.model)
         self._backstop = Backstop(config, self._invoke, self._deps.get_card, self._deps.get_kinds)
         self._scheduler: Scheduler | None = None
-        if config.tools is not None:
+        runner: ToolRunner | None = None if config.tools is None else config.tools.runner
+        if runner is not None:
 
             def show_started(calls: Sequence[ToolCall]) -> None:
                 self.show(start_tools(self.snapshot, frozenset(call.id for call in calls)))
 
             self._scheduler = create_scheduler(
-                config.tools.runner,
+                runner,
                 grace_s=self._deps.abort_grace_s,
                 on_start=show_started,
                 may_change=self._deps.may_change,
@@ -239,7 +241,8 @@ class RunLoop:
     async def _run_tools(self, calls: tuple[ToolCall, ...]) -> None:
         if self._scheduler is None:
             names = ", ".join(sorted({call.name for call in calls}))
-            self._fault("tool_failed", f"the model asked for {names}, and this agent has no tools")
+            lacks = "tools" if self._config.tools is None else "runner for its tools"
+            self._fault("tool_failed", f"the model asked for {names}, and this agent has no {lacks}")
             return
         late: list[ToolSettledSignal] = []
         async with aclosing(self._scheduler.run(calls, self._token)) as outcomes:

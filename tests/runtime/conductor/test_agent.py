@@ -185,6 +185,15 @@ async def test_a_missing_runner_is_a_tool_failed_fault() -> None:
     assert [block.kind for block in final.messages[-1].blocks] == ["tool_result", "tool_result"]
 
 
+async def test_a_tool_box_without_a_runner_is_a_tool_failed_fault() -> None:
+    class WithoutRunner(FunctionTools):
+        runner = None  # type: ignore[assignment]  # a host that offers tools and runs none
+
+    final = await Stage([Call("ls", {}, "a")], tools=WithoutRunner(ls=None)).agent.submit("hi")
+    text = "the model asked for ls, and this agent has no runner for its tools"
+    assert final.error == RunError("tool_failed", text)
+
+
 async def test_an_unsubscribed_handler_hears_no_more() -> None:
     stage = Stage([Say("x")])
     heard: list[RunEvent] = []
