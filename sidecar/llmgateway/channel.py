@@ -6,7 +6,7 @@ Nothing here knows a model or a provider.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -160,6 +160,30 @@ def parse_arguments(raw: str) -> Any:
         return raw
 
 
+def contain_cancellation(invoke: Invoke) -> Invoke:
+    """Return *invoke* with calls that fail where they would end as cancelled though their task was not.
+
+    A ``CancelledError`` of an SDK passes every ``except Exception`` and would end a run that can go on.
+    """
+    # Imported on first use: this room's contract comes without an event loop.
+    import asyncio
+
+    async def emissions(conversation: Conversation, options: StreamOptions) -> AsyncGenerator[Emission, None]:
+        try:
+            async with emissions_of(invoke(conversation, options)) as inner:
+                async for emission in inner:
+                    yield emission
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise gateway_error(
+                "transport", "the model call cancelled itself; try again", cause=error
+            ) from error
+
+    return lambda conversation, options: channel_of(lambda: emissions(conversation, options))
+
+
 def with_fallback(first: Invoke, second: Invoke) -> Invoke:
     """Return an invoker that calls *second* when *first* fails, unless the call was cancelled.
 
@@ -169,7 +193,7 @@ def with_fallback(first: Invoke, second: Invoke) -> Invoke:
     async def emissions(conversation: Conversation, options: StreamOptions) -> AsyncIterator[Emission]:
         held: list[Emission] = []
         try:
-            held = [emission async for emission in first(conversation, options)]
+            held = [emission async for emission in contain_cancellation(first)(conversation, options)]
         except Exception:
             # A stream that breaks is a failure like any other.
             held = []

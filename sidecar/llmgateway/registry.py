@@ -16,7 +16,7 @@ from typing import Any
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.loading import install_command
 from sidecar.llmgateway.catalog import BUILT_IN, OFFLINE_CARD, Catalog
-from sidecar.llmgateway.channel import Invoke, with_fallback
+from sidecar.llmgateway.channel import Invoke, contain_cancellation, with_fallback
 from sidecar.llmgateway.config import ModelSettings, from_environment, read_folder_settings, read_settings
 from sidecar.llmgateway.contract import Channel, Conversation, CostSheet, ModelCard, StreamOptions
 from sidecar.llmgateway.credentials import Credentials, system_keyring
@@ -143,7 +143,7 @@ class ModelRegistry:
 
         It is the summariser of the settings, with *model_id* itself as its fallback; else *model_id*.
         """
-        own, own_card = self.invoker(model_id), self.card(model_id)
+        own, own_card = contain_cancellation(self.invoker(model_id)), self.card(model_id)
         name = self.settings.summarizer
         if name is None or name == model_id or self.why_not(name) is not None:
             return own, own_card

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -441,3 +442,10 @@ async def test_a_running_compaction_is_listed_with_the_size_of_its_gate_and_name
     assert session.cancel_compaction(snapshot.compaction_id or "")
     assert (await started.outcome).status == "cancelled"
     assert session.snapshot().compaction_id is None
+
+
+async def test_a_summariser_that_ends_as_cancelled_ends_no_session(make_stage: Any) -> None:
+    stage, session = await a_long_talk(make_stage, [Raise(asyncio.CancelledError())], [Say("four")])
+    done = await compact(session)
+    assert (done.status, done.summary_source) == ("completed", "localFallback")
+    assert (await stage.ask(session, "after")).text == "four"

@@ -62,7 +62,7 @@ class Hang:
 class Raise:
     """Break the stream with *error*."""
 
-    error: Exception
+    error: BaseException
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.conversation.sequence import AppendOnlySeq
+from sidecar.llmgateway.channel import contain_cancellation
 from sidecar.llmgateway.contract import Conversation, ModelCard, Turn
 from sidecar.runtime.contract import AgentConfig, ModelInvoker
 from sidecar.runtime.memory import (
@@ -42,7 +43,7 @@ class Backstop:
         self, config: AgentConfig, invoke: ModelInvoker, get_card: CardLookup, get_kinds: KindLookup
     ) -> None:
         self._config = config
-        self._invoke = invoke
+        self._invoke = contain_cancellation(invoke)
         self._get_card = get_card
         self._get_kinds = get_kinds
         self._weighed: AppendOnlySeq[Turn] = AppendOnlySeq()

@@ -246,6 +246,18 @@ async def relief(history: Sequence[Turn], **knobs: Any) -> LiveCompaction | None
     return await backstop.relieve(AppendOnlySeq(history), build_conversation(history, config), CancelToken())
 
 
+async def test_a_distiller_that_ends_as_cancelled_costs_only_its_gist() -> None:
+    class Cancelling(Distiller):
+        async def _speak(self, emission: Emission) -> AsyncIterator[Emission]:
+            if emission is self.gist:
+                raise asyncio.CancelledError
+            yield emission
+
+    told = list[LiveCompaction]()
+    final = await agent_with(chat(20), Cancelling(), on_compaction=told.append).submit("new")
+    assert (final.phase, final.error, [each.source for each in told]) == ("settled", None, ["local"])
+
+
 async def test_system_prompt_and_tools_count() -> None:
     history = chat(14)
     assert await relief(history) is None
