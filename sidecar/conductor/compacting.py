@@ -36,6 +36,7 @@ from sidecar.conductor.engines.contract import (
     SessionEngine,
     SummaryFailedError,
     View,
+    fit_prompt,
 )
 from sidecar.conductor.errors import (
     CompactionNotFound,
@@ -114,8 +115,11 @@ class Compactor:
         return self._deps.engine(engine).gate(self._engine_input(engine), request)
 
     def view(self, engine: str, request: CompactionRequest) -> View:
-        """Return the view of the conversation that the model is sent."""
-        return self._deps.engine(engine).view(self._engine_input(engine), request)
+        """Return the view of the conversation that the model is sent, with a newest prompt that fits."""
+        host, given = self._deps.engine(engine), self._engine_input(engine)
+        view = host.view(given, request)
+        is_unfitted = view.is_whole and host.compacts
+        return fit_prompt(given.history, host.gate(given, request)) if is_unfitted else view
 
     async def preview(self, request: CompactionRequest) -> Plan:
         """Return the effect of a compaction in this session; *request* names its engine."""

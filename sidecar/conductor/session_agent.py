@@ -9,6 +9,7 @@ from typing import Final, get_args
 from sidecar.capabilities.effects import NO_EFFECTS
 from sidecar.conductor.compacting import Compactor, backstop_of
 from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.engines.contract import View
 from sidecar.conductor.events import Retry
 from sidecar.conductor.gauge import ContextGauge
 from sidecar.conductor.history import HistoryWriter
@@ -135,22 +136,26 @@ class SessionAgent:
             channel = self._models.invoker(self._config.model)(prepared, notifying)
             return with_idle_timeout(channel, self._idle_timeout_s)
 
-        if self._engines.get(self._turn_engine).commits_view and not self._knowledge.is_on:
+        is_committed = self._engines.get(self._turn_engine).commits_view
+        if is_committed and not self._knowledge.is_on and self._view().is_whole:
             return call(conversation)
         return call_when_ready(lambda: self._prepare(conversation), call)
 
     async def _prepare(self, conversation: Conversation) -> Conversation:
         """Return the request for *conversation*: the view of the turn's engine, and the knowledge found."""
-        engine, request = self._turn_engine, self._engines.automatic()
-        if not self._engines.get(engine).commits_view:
-            await self._compactor.compact_if_over_limit(engine, request)
-        view, turns = self._compactor.view(engine, request), conversation.turns
+        if not self._engines.get(self._turn_engine).commits_view:
+            await self._compactor.compact_if_over_limit(self._turn_engine, self._engines.automatic())
+        view, turns = self._view(), conversation.turns
         if not view.is_whole:
+            self._notices.on_view(view.entries, self._history.current)
             turns = Outgoing().extend(entry.turn for entry in view.entries).turns()
         card = self._models.card(self._config.model)
         window = card.context_window if card is not None else 0
         found = await self._knowledge.recall(self._history.current, view, window)
         return replace(conversation, turns=with_knowledge(turns, found, view))
+
+    def _view(self) -> View:
+        return self._compactor.view(self._turn_engine, self._engines.automatic())
 
     def _on_usage(self, usage: Usage) -> None:
         self._gauge.count(usage, self._models.card(self._config.model))

@@ -26,7 +26,8 @@ from sidecar.conductor.events import (
 )
 from sidecar.conductor.log import EventLog
 from sidecar.conductor.ports import StoreReport
-from sidecar.llmgateway.contract import AssistantTurn, Turn, UserTurn
+from sidecar.conversation import Entry
+from sidecar.llmgateway.contract import AssistantTurn, TextBlock, Turn, UserTurn
 from sidecar.runtime.contract import (
     FaultedEvent,
     RunEvent,
@@ -246,6 +247,16 @@ class OneTimeNotices:
         if repair not in self._repairs:
             self._repairs.add(repair)
             self._emit(Notice("warning", "The conversation was repaired before it was sent", repair))
+
+    def on_view(self, shown: Sequence[Entry], stored: Sequence[Entry]) -> None:
+        """Emit a notice when the newest prompt of *stored* is not *shown* whole."""
+        whole, sent = (
+            next((entry.turn for entry in reversed(entries) if entry.kind == "user"), None)
+            for entries in (stored, shown)
+        )
+        if whole is not None and sent != whole:
+            n_chars = sum(len(block.text) for block in whole.blocks if isinstance(block, TextBlock))
+            self.on_repair(f"the prompt of {n_chars:,} characters does not fit the window and was cut")
 
     def on_request(self, sent: Sequence[Turn], stored: Sequence[Turn]) -> None:
         """Emit a notice when the first request does not send the turns *stored*: the file was damaged."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sidecar.boot import ENGINES
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.engines.contract import CompactionRequest
@@ -19,11 +20,11 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, ScriptedModel
-from turns import text
+from turns import text, user
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 NOTES = "The stack is in parser.py; the colour was left as it is."
-COMPACTING = ("windowBudget", "runtime", "agentcore", "summarizing")
+COMPACTING = tuple(name for name, make in ENGINES.items() if make().compacts)
 
 every_engine = pytest.mark.parametrize("engine", COMPACTING)
 
@@ -397,3 +398,25 @@ async def test_agentcore_names_the_tools_whose_results_it_condenses(make_stage: 
         session.gauge.usage()
     await compact(session)
     assert "[Tool result" in texts(stage.model.calls[-1].conversation.turns)
+
+
+@pytest.mark.parametrize("engine", [name for name in ENGINES if name != "none"])
+async def test_a_prompt_larger_than_the_window_is_sent_in_part(make_stage: Any, engine: str) -> None:
+    stage = await make_stage([[Say("done")]], window=8_000, repeat=True)
+    session = await stage.session(engine=engine)
+    await stage.ask(session, "first")
+    done = await stage.ask(session, "Sum these up: " + "abc def " * 10_000)
+    assert (done.fault, done.text) == (None, "done")
+    sent = stage.model.calls[-1].conversation.turns
+    assert sum(len(str(turn)) for turn in sent) < 4 * 8_000
+    assert "Sum these up: abc" in str(sent[-1])
+    notices = [event.data for event in session.log.after(0) if event.kind == "notice"]
+    records = [event.data for event in session.log.after(0) if event.kind == "compaction"]
+    assert notices or [each for each in records if each.status == "completed"]
+
+
+async def test_a_prompt_that_was_cut_for_the_model_stays_stored_whole(make_stage: Any) -> None:
+    stage = await make_stage([[Say("one")]], window=8_000)
+    session = await stage.session(engine="runtime")
+    await stage.ask(session, "abc def " * 10_000)
+    assert session.history.turns[0] == user("abc def " * 10_000)

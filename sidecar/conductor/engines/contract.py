@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.effects import ToolEffects
+from sidecar.conductor.context import entry_tokens
 from sidecar.conductor.contract import (
     Gate,
     Microcompact,
@@ -28,8 +29,11 @@ from sidecar.conductor.contract import (
 )
 from sidecar.conductor.room import NO_PARTICIPANTS, Participants
 from sidecar.conversation import Entry, FileRead, History
-from sidecar.llmgateway.contract import ModelCard, ToolResultBlock, Turn
+from sidecar.llmgateway.contract import ModelCard, TextBlock, ToolResultBlock, Turn, UserTurn
 from sidecar.runtime.contract import ModelInvoker
+from sidecar.window_budget.text import cut_middle
+
+_PROMPT_CUT = "[... {} characters of the prompt left out, for the model's window does not hold them ...]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,6 +327,31 @@ def committed_view(
     kept_entries = (*(history[index] for index in pinned), *history[cut:])
     entries += map(entry_with_turn, kept_entries, kept)
     return View(entries, cut, pinned)
+
+
+def fit_prompt(history: History, gate: Gate) -> View:
+    """Return the view of *history* with its newest prompt cut by the tokens beyond the window of *gate*.
+
+    Of its texts the beginning and the end stay, at least a quarter of the limit. The stored prompt stays
+    whole, so a later compaction still summarises all of it.
+    """
+    whole = View(history, is_whole=True)
+    index = next((at for at in range(len(history) - 1, -1, -1) if history[at].kind == "user"), None)
+    if index is None or not 0 < gate.window < gate.tokens:
+        return whole
+    prompt = history[index]
+    tokens = entry_tokens(prompt)
+    keep = max(gate.limit // 4, tokens - (gate.tokens - gate.limit))
+    if keep >= tokens:
+        return whole
+    blocks = tuple(
+        replace(block, text=cut_middle(block.text, len(block.text) * keep // tokens, _PROMPT_CUT))
+        if isinstance(block, TextBlock)
+        else block
+        for block in prompt.turn.blocks
+    )
+    entries = [*history[:index], replace(prompt, turn=UserTurn(blocks)), *history[index + 1 :]]
+    return View(entries)
 
 
 def entry_with_turn(entry: Entry, turn: Turn) -> Entry:
