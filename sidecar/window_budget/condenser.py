@@ -15,7 +15,7 @@ from sidecar.llmgateway.contract import ModelCard
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.window_budget.contract import AUTO_CONDENSE_POLICY, BudgetPolicy, CondenseScope, Summary
 from sidecar.window_budget.cut import plan_slice
-from sidecar.window_budget.estimate import is_over_budget
+from sidecar.window_budget.estimate import estimate_tokens, is_over_budget
 from sidecar.window_budget.local_digest import local_fallback_digest
 from sidecar.window_budget.marks import BRANCH_HEADER, DIGEST_HEADER, digest_text
 from sidecar.window_budget.message import Message, UserMessage
@@ -42,6 +42,8 @@ class CondenserDeps:
 def create_condenser(deps: CondenserDeps | None = None) -> Condenser:
     """Return a condenser: ``[digest, *tail]`` of a transcript over budget, and any other unchanged.
 
+    A digest that is not smaller than the messages it stands for leaves the transcript unchanged as well.
+
     >>> import asyncio
     >>> from sidecar.window_budget.message import UserMessage
     >>> messages = [UserMessage("hi")]
@@ -58,7 +60,8 @@ def create_condenser(deps: CondenserDeps | None = None) -> Condenser:
         if plan.cut == 0:
             return messages
         summary = await condense(plan.dropped, SummarizeDeps(invoke=deps.invoke))
-        return (summary.message, *plan.kept)
+        is_smaller = estimate_tokens([summary.message]) < estimate_tokens(plan.dropped)
+        return (summary.message, *plan.kept) if is_smaller else messages
 
     return condenser
 

@@ -299,3 +299,11 @@ async def test_condense_pins_the_session_scope() -> None:
     assert summary.message == UserMessage(
         f"{DIGEST_HEADER}\n\n# Carryover\n0 earlier messages condensed without a model.", 0
     )
+
+
+async def test_a_digest_that_is_no_smaller_changes_nothing() -> None:
+    """However long the model writes, the transcript never grows."""
+    verbose = Script(done("# Plan\n" + "word " * 20_000))
+    condenser = create_condenser(CondenserDeps(invoke=verbose, card=CARD, policy=POLICY))
+    assert await condenser(LONG) is LONG
+    assert len(verbose.asked) == 1
