@@ -7,7 +7,9 @@ and merged; a bad source costs its own results and nothing else.
 
 Scores are 0 to 1. When a source gives one above 1, all of its scores are divided by its best, so that it does
 not outshout the others: 8, 4 and 2 become 1, 0.5 and 0.25. A source that scores by distance has none above 0:
--0.25 and -3, near and far, become 0.8 and 0.25. The same content is kept once, with its higher score.
+-0.25 and -3, near and far, become 0.8 and 0.25. Beside scores above 0 a negative one counts 0, and of results
+that count alike the one that its source scored higher comes first. The same content is kept once, with its
+higher score.
 
 The memory keeps nothing itself; events of the room are passed on to the sources.
 """
@@ -183,6 +185,7 @@ def merge_results(answers: Sequence[object], current: RoomEvent, max_results: in
         sound = [
             each for each in listed if isinstance(each, KnowledgeResult) and isinstance(each.content, str)
         ]
+        sound.sort(key=lambda result: read_score(result.score), reverse=True)
         scores = scale_scores([result.score for result in sound])
         for result, score in zip(sound, scores, strict=True):
             known = best.get(result.content)
@@ -194,11 +197,20 @@ def merge_results(answers: Sequence[object], current: RoomEvent, max_results: in
 
 def scale_scores(given: Sequence[object]) -> list[float]:
     """Return one source's scores as numbers of 0 to 1; anything but a finite number counts 0."""
-    scores = [float(s) if isinstance(s, int | float) and math.isfinite(s) else 0.0 for s in given]
-    if max(scores, default=0.0) <= 0 > min(scores, default=0.0):
+    scores = [read_score(score) for score in given]
+    if max(scores, default=0.0) <= 0 and any(-math.inf < score < 0 for score in scores):
         return [1 / (1 - score) for score in scores]
     top = max([1.0, *scores])
     return [max(0.0, score) / top for score in scores]
+
+
+def read_score(score: object) -> float:
+    """Return *score* as a number; the lowest one for anything but a finite number.
+
+    >>> read_score(1), read_score(None)
+    (1.0, -inf)
+    """
+    return float(score) if isinstance(score, int | float) and math.isfinite(score) else -math.inf
 
 
 def is_echo(result: KnowledgeResult, current: RoomEvent) -> bool:

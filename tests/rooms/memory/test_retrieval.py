@@ -27,7 +27,7 @@ from sidecar.rooms import (
 )
 from sidecar.rooms.memory import MemoryResult, MockMemoryProvider, RetrievalMemory
 from sidecar.rooms.memory.estimate import message_tokens
-from sidecar.rooms.memory.retrieval import is_echo, knowledge_message, scale_scores
+from sidecar.rooms.memory.retrieval import is_echo, knowledge_message, merge_results, scale_scores
 
 HEADER = "[Relevant context from knowledge sources]"
 
@@ -351,11 +351,19 @@ def test_the_name_tells_the_inner_memory() -> None:
         ([0.5, -1], [0.5, 0]),
         ([-0.25, -3], [0.8, 0.25]),
         ([math.nan, "1", None], [0, 0, 0]),
+        ([-1, None, math.inf], [0.5, 0, 0]),
         ([], []),
     ],
 )
 def test_scores_are_scaled_to_one(given: list[object], scaled: list[float]) -> None:
     assert scale_scores(given) == scaled
+
+
+def test_of_results_that_count_alike_the_nearer_comes_first() -> None:
+    """Beside a score above 0 the negative ones all count 0."""
+    given = [KnowledgeResult("far", -0.9), KnowledgeResult("near", -0.1), KnowledgeResult("hit", 0.4)]
+    found = merge_results([given], make_event("now", "why?"), 5)
+    assert [(each.content, each.score) for each in found] == [("hit", 0.4), ("near", 0), ("far", 0)]
 
 
 @pytest.mark.parametrize(
