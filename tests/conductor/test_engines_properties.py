@@ -93,7 +93,7 @@ def test_a_compaction_by_hand_keeps_the_promises_too(name: str, talk: Talk) -> N
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("name", ["summarizing", "slidingWindow"])
+@pytest.mark.parametrize("name", [name for name, make in ENGINES.items() if not make().commits_view])
 @settings(max_examples=25)
 @given(talk=TALKS)
 def test_a_view_fits_its_window_and_leaves_the_conversation_whole(name: str, talk: Talk) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from model_cards import card
-from sidecar._internal.cancel import CancelToken
+from sidecar._internal.cancel import Callback, CancelToken
 from sidecar.conductor.condense import CondenseOpts, IdentityCondense, WindowBudgetCondense
 from sidecar.conductor.session_ops import (
     FreshReader,
@@ -480,11 +480,25 @@ async def test_a_cancelled_task_passes_through() -> None:
     assert token.cancelled
 
 
-async def test_a_finished_compaction_leaves_no_listener_behind() -> None:
-    """The caller's token is free again."""
-    token = CancelToken()
-    await condense(talk(12), ScriptedModel([[Say(DIGEST)]]), cancel=token)
-    token.cancel()
+async def test_a_finished_compaction_leaves_no_listener_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller's token is free again, and so is the one that the model was given."""
+    waiting: list[Callback] = []
+    add_callback = CancelToken.add_callback
+
+    def add_counted(token: CancelToken, cb: Callback) -> Callback:
+        waiting.append(cb)
+        dispose = add_callback(token, cb)
+
+        def remove() -> None:
+            dispose()
+            if cb in waiting:
+                waiting.remove(cb)
+
+        return remove
+
+    monkeypatch.setattr(CancelToken, "add_callback", add_counted)
+    await condense(talk(12), ScriptedModel([[Say(DIGEST)]]), cancel=CancelToken())
+    assert waiting == []
 
 
 async def test_rules_and_evidence_the_model_dropped_are_put_back() -> None:
