@@ -93,9 +93,15 @@ async def write_file(arguments: WriteArguments, context: ToolContext, cancel: Ca
     target = await _find_target(context, arguments.path)
     name = display_path(target.path, context.cwd)
     if target.view is not None:
-        _require_current(context, target.view)
+        record = _require_current(context, target.view)
         if target.view.text == arguments.content:
             return ToolReply(f"{name} has this content already", locations=(Location(target.path),))
+        n_lines = LineText(target.view.text).n_lines
+        ranges = record.ranges or ((1, None),)
+        n_seen = sum(n_lines + 1 - first if count is None else count for first, count in ranges)
+        if n_seen < n_lines:
+            message = f"write replaces the whole of {name}, and {n_seen} of its {n_lines} lines were read"
+            raise FileAccessError("notReadYet", message, hint="use edit for a part, or read the other lines")
     applied = await _apply_edit(context, "write", target, arguments.content)
     if applied.note is None:
         context.reads.record(applied.view, call_id=context.call_id)

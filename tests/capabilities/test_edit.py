@@ -206,6 +206,19 @@ async def test_the_same_content_asks_nobody(desk: Desk) -> None:
     assert desk.asked == []
 
 
+async def test_a_write_replaces_no_lines_that_were_not_read(desk: Desk) -> None:
+    desk.put("a", "".join(f"line {n}\n" for n in range(1, 41)))
+    await desk.output(READ, path="a", offset=10, limit=3)
+    refusal = await desk.failure(WRITE, path="a", content="y")
+    assert "3 of its 40 lines were read" in refusal
+    await desk.output(READ, path="a", offset=1, limit=12)
+    assert "12 of its 40" in await desk.failure(WRITE, path="a", content="y")
+    await desk.output(EDIT, path="a", old_text="line 12\n", new_text="twelve\n12\n")
+    assert "13 of its 41" in await desk.failure(WRITE, path="a", content="y")
+    await desk.output(READ, path="a", offset=13)
+    assert await desk.output(WRITE, path="a", content="y") == "wrote a, 1 lines"
+
+
 async def test_a_no(desk: Desk) -> None:
     desk.answer = False
     assert "not allowed" in await desk.failure(WRITE, path="a", content="x")
