@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import stat
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ _DEBOUNCE_MS = 800
 _WAKE_UP_MS = 5000
 _POLL_DELAY_MS = 2000
 _RETRY_S = 5.0
+_DELETED = 3
+"""How watchfiles numbers the removal of a path, also of one that was renamed."""
 
 
 class WatchSource(Protocol):
@@ -51,14 +54,24 @@ def watch_with_watchfiles(
     # Imported here because it takes as long as the rest of the room together.
     from watchfiles._rust_notify import RustNotify
 
+    # A watch follows a folder and not its name, and a watch of a missing folder watches nothing.
+    folder = _identify_folder(root)
     with RustNotify([root], False, polling, _POLL_DELAY_MS, True, True) as notify:
-        emit(set())
+        changes: set[tuple[int, str]] = set()
         while not stop.is_set():
-            found = notify.watch(_DEBOUNCE_MS, _STEP_MS, _WAKE_UP_MS, stop)
-            if isinstance(found, set):
-                emit({path for _, path in found})
-            if not os.path.isdir(root):
+            emit({path for _, path in changes})
+            if (_DELETED, root) in changes or _identify_folder(root) != folder:
                 raise FileNotFoundError(root)
+            found = notify.watch(_DEBOUNCE_MS, _STEP_MS, _WAKE_UP_MS, stop)
+            changes = found if isinstance(found, set) else set()
+
+
+def _identify_folder(path: str) -> tuple[int, int]:
+    """Return the device and number of the folder at *path*. Raises FileNotFoundError."""
+    status = os.stat(path)
+    if not stat.S_ISDIR(status.st_mode):
+        raise FileNotFoundError(path)
+    return status.st_dev, status.st_ino
 
 
 @dataclass(slots=True, eq=False)

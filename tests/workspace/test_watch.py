@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.workspace.contract import WatchStatus
-from sidecar.workspace.watch import DiskWatch
+from sidecar.workspace.watch import DiskWatch, watch_with_watchfiles
 
 
 class ScriptedSource:
@@ -202,3 +202,34 @@ async def test_the_real_watcher(root: Path) -> None:
     plant(first)
     await until(reported, lambda paths: first in paths)
     await watch.close()
+
+
+@pytest.mark.parametrize("comes_back", ["the same", "another"])
+async def test_a_folder_that_is_moved_away_is_watched_again_when_it_is_back(
+    root: Path, comes_back: str
+) -> None:
+    tree, aside, file = root / "tree", root / "aside", root / "tree" / "src" / "a.py"
+    plant(file)
+    reported: asyncio.Queue[list[Path]] = asyncio.Queue()
+    watch = DiskWatch(lambda paths: reported.put_nowait(list(paths)), is_read=lambda _: False, retry_s=0.05)
+    watch.add(tree)
+    await until(reported, lambda _: watch.status().roots == (tree,))
+    tree.rename(aside)
+    if comes_back == "the same":
+        await until(reported, lambda _: any("gone" in note for note in watch.status().notes))
+        aside.rename(tree)
+    else:
+        plant(file)
+    await until(reported, lambda _: watch.status() == WatchStatus("watchfiles", (tree,), 1))
+    plant(file)
+    await until(reported, lambda paths: file in paths)
+    await watch.close()
+
+
+def test_a_missing_folder_is_never_reported_as_watched(tmp_path: Path) -> None:
+    emitted: list[set[str]] = []
+    with pytest.raises(FileNotFoundError):
+        watch_with_watchfiles(
+            str(tmp_path / "gone"), polling=False, stop=threading.Event(), emit=emitted.append
+        )
+    assert emitted == []
