@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sidecar.conversation import FileRead, merge_ranges, merge_reads
+from sidecar.conductor.files import as_read
+from sidecar.conversation import FileRead, merge_reads
 from sidecar.workspace.contract import FileTrackerPort, FileView
 
 
@@ -19,7 +20,7 @@ class RecordedReads:
         self, view: FileView, *, call_id: str, first_line: int = 1, line_count: int | None = None
     ) -> None:
         """Record a read; ranges of one content are joined."""
-        read = file_read(view, call_id=call_id, first_line=first_line, line_count=line_count)
+        read = as_read(view, call_id=call_id, first_line=first_line, line_count=line_count)
         before = self._files.get(view.path)
         self._files[view.path] = read if before is None else merge_reads(before, read)
         if self._tracker is not None:
@@ -28,21 +29,6 @@ class RecordedReads:
     def get(self, path: Path) -> FileRead | None:
         """Return the newest read of *path*."""
         return self._files.get(path)
-
-
-def file_read(
-    view: FileView, *, call_id: str = "", first_line: int = 1, line_count: int | None = None
-) -> FileRead:
-    """Return the read that shows a range of *view*."""
-    return FileRead(
-        path=str(view.path),
-        uri=view.uri,
-        hash=view.hash,
-        source=view.source,
-        call_id=call_id,
-        version=view.version,
-        ranges=merge_ranges([(first_line, line_count)]),
-    )
 
 
 def expect(tracker: FileTrackerPort, view: FileView) -> None:
