@@ -68,6 +68,8 @@ async def read_file(arguments: ReadArguments, context: ToolContext, cancel: Canc
     )
     # The marker does not name a version: a client without shared buffers has none.
     parts = [_UNSAVED] if view.unsaved else []
+    if not view.codec.startswith("utf-8"):
+        parts.append(f"[decoded as {view.codec}; an edit keeps that encoding]")
     parts.append(page.text if view.text else "[empty file]")
     if is_cut:
         parts.append(f"[cut: lines {first}-{last} of {n_lines}; read with offset={last + 1} for more]")

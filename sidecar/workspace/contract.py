@@ -49,6 +49,7 @@ class FileView:
         version: the version of the buffer; None on disk and for a text from a :class:`ClientFileSource`.
         size_bytes: the size of the file on disk, or of the text in a buffer.
         unsaved: whether a buffer differs from its file.
+        codec: how the bytes on disk became *text*, by the name of Python's codec; ``utf-8`` in a buffer.
     """
 
     path: Path
@@ -59,6 +60,7 @@ class FileView:
     version: int | None
     size_bytes: int
     unsaved: bool = False
+    codec: str = "utf-8"
 
 
 @dataclass(frozen=True, slots=True)

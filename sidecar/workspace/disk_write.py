@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sidecar.workspace.contract import FileAccessError
-from sidecar.workspace.files import BOM, DiskText, encode_text, read_text, text_hash
+from sidecar.workspace.encodings import encode_text
+from sidecar.workspace.files import BOM, DiskText, read_text, text_hash
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _TOO_LARGE = "too large to be what was read"
@@ -48,21 +49,27 @@ def write_text(path: Path, text: str, expected_hash: str | None, limit_bytes: in
         FileAccessError: ``changedSinceRead``, ``isDirectory``, ``binary``, ``unwritable`` or ``diskFull``.
     """
     body = text.removeprefix(BOM)
+    codec = "utf-8-sig" if text.startswith(BOM) else "utf-8"
     try:
         before = _file_state(path, limit_bytes)
         _refuse_changed(path, before, expected_hash)
         if before.status is not None and not os.access(path, os.W_OK):
             message = f"cannot write {path}: it is read-only"
             raise FileAccessError("unwritable", message, hint="make it writable")
-        codec = before.codec or ("utf-8-sig" if text.startswith(BOM) else "utf-8")
+        codec = before.codec or codec
         raw = encode_text(body, codec)
         path.parent.mkdir(parents=True, exist_ok=True)
         _replace(
             path, raw, before, lambda: _refuse_changed(path, _file_state(path, limit_bytes), expected_hash)
         )
-    except UnicodeError as error:
-        message = f"cannot write {path}: the text holds half a character (a lone surrogate)"
-        raise FileAccessError("unwritable", message, hint="send the whole character") from error
+    except UnicodeEncodeError as error:
+        character = error.object[error.start]
+        message = f"cannot write {path}: its encoding, {codec}, has no {character!r}"
+        hint = "use other characters, or ask the user to convert the file to UTF-8"
+        if "\ud800" <= character <= "\udfff":
+            message = f"cannot write {path}: the text holds half a character (a lone surrogate)"
+            hint = "send the whole character"
+        raise FileAccessError("unwritable", message, hint=hint) from error
     except (OSError, ValueError) as error:
         message = f"cannot write {path}: {error.strerror if isinstance(error, OSError) else error}"
         if isinstance(error, OSError) and error.errno in _NO_SPACE:

@@ -6,8 +6,6 @@ remembers it, so that writing the file again keeps it.
 
 from __future__ import annotations
 
-import codecs
-import contextlib
 import errno
 import hashlib
 import os
@@ -16,15 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sidecar.workspace.contract import FileAccessError
+from sidecar.workspace.encodings import decode_text
 
 READ_LIMIT_BYTES = 10_000_000
 BOM = "\ufeff"
-_SNIFFED = 8192
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
 _OPEN_FLAGS = (
     os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 )
@@ -62,26 +55,17 @@ def text_hash(text: str) -> str:
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def encode_text(text: str, codec: str) -> bytes:
-    """Return the bytes of *text* on disk, its mark included."""
-    mark = next((mark for mark, name in _MARKS if name == codec and codec != "utf-8-sig"), b"")
-    return mark + text.encode(codec)
-
-
 def read_text(path: Path, limit_bytes: int = READ_LIMIT_BYTES, *, follow_links: bool = True) -> DiskText:
     """Return the text of *path*; see :func:`read_bytes`. Raises FileAccessError ``binary`` as well."""
     raw = read_bytes(path, limit_bytes, follow_links=follow_links)
-    codec = next((name for mark, name in _MARKS if raw.startswith(mark)), "utf-8")
-    body = raw[2:] if codec.startswith("utf-16") else raw
-    text: str | None = None
-    with contextlib.suppress(UnicodeDecodeError):
-        text = body.decode(codec)
-    if text is None or "\0" in text[:_SNIFFED]:
+    decoded = decode_text(raw)
+    if decoded is None:
         raise FileAccessError(
             "binary",
-            f"cannot read {path} as text: it holds {len(raw)} bytes that are neither UTF-8 nor marked UTF-16",
+            f"cannot read {path} as text: it holds {len(raw)} bytes in no encoding of text that is known",
             hint="look at it with a tool for its format",
         )
+    text, codec = decoded
     return DiskText(text, text_hash(text), len(raw), codec)
 
 

@@ -318,6 +318,7 @@ def _view_of_disk(path: Path, disk: DiskText) -> FileView:
         source="disk",
         version=None,
         size_bytes=disk.size_bytes,
+        codec=disk.codec,
     )
 
 

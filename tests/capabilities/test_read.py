@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sidecar.capabilities.contract import Location
+from sidecar.capabilities.edit import EDIT
 from sidecar.capabilities.read import READ, describe_image
 from sidecar.workspace.contract import ClientFileSource
 
@@ -105,11 +106,19 @@ async def test_images_are_named_not_shown(desk: Desk, head: bytes, kind: str) ->
     assert await desk.output(READ, path="i") == f"[i is an image ({kind}) of {len(head)} bytes, not text]"
 
 
+async def test_the_encoding_that_was_taken_is_named_and_kept_by_an_edit(desk: Desk) -> None:
+    desk.put("a", "# Größe\nx = 1\n".encode("latin-1"))
+    shown = await desk.output(READ, path="a")
+    assert shown == "[decoded as cp1252; an edit keeps that encoding]\n     1\t# Größe\n     2\tx = 1"
+    await desk.output(EDIT, path="a", old_text="Größe", new_text="Grüße")
+    assert (desk.root / "a").read_bytes() == "# Grüße\nx = 1\n".encode("latin-1")
+
+
 @pytest.mark.parametrize(
     ("raw", "expected"),
     [
-        pytest.param(b"a\0b", "neither UTF-8", id="binary"),
-        pytest.param(b"RIFF\0\0\0\0WAVE", "neither UTF-8", id="a sound is no image"),
+        pytest.param(b"a\0b", "no encoding of text", id="binary"),
+        pytest.param(b"RIFF\0\0\0\0WAVE", "no encoding of text", id="a sound is no image"),
     ],
 )
 async def test_what_is_no_text(desk: Desk, raw: bytes, expected: str) -> None:

@@ -178,3 +178,20 @@ def test_a_read_only_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     path.chmod(0o444)
     monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everything
     check_refused(path, "new", "unwritable", over="old")
+
+
+@pytest.mark.parametrize(("codec", "text"), [("latin-1", "# café\nx = 1\n"), ("gbk", "你好，世界\nx = 1\n")])
+def test_the_encoding_of_a_file_stays(tmp_path: Path, codec: str, text: str) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(text.encode(codec))
+    new = text.replace("1", "2")
+    write_text(path, new, text_hash(text), READ_LIMIT_BYTES)
+    assert path.read_bytes() == new.encode(codec)
+
+
+def test_a_character_that_the_encoding_of_the_file_has_not(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"caf\xe9")
+    with pytest.raises(FileAccessError, match="cp1252, has no '→'"):
+        write_text(path, "café →", text_hash("café"), READ_LIMIT_BYTES)
+    assert path.read_bytes() == b"caf\xe9"

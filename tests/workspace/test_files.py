@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from sidecar.workspace.contract import FileAccessError
-from sidecar.workspace.files import READ_LIMIT_BYTES, DiskText, encode_text, read_text, text_hash
+from sidecar.workspace.encodings import encode_text
+from sidecar.workspace.files import READ_LIMIT_BYTES, DiskText, read_text, text_hash
 
 posix_only = pytest.mark.skipif(os.name == "nt", reason="POSIX file kinds")
 unprivileged_only = pytest.mark.skipif(
@@ -48,7 +49,8 @@ def test_text(tmp_path: Path, raw: bytes, text: str, codec: str) -> None:
     "raw",
     [
         pytest.param(b"ab\0cd", id="NUL near the start"),
-        pytest.param(b"caf\xe9", id="Latin-1"),
+        pytest.param(b"caf\xe9\x01", id="a control character"),
+        pytest.param(bytes(range(128, 256)) * 9, id="every byte above ASCII"),
         pytest.param(b"\xff\xfea", id="half a UTF-16 unit"),
         pytest.param(b"\xff\xfe\x00\x00a\x00\x00\x00", id="UTF-32"),
     ],
