@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 endif
 READY := $(VENV)/.ready
 
-.PHONY: demo test quick test-typescript reference lint bench fuzz format clean
+.PHONY: demo test quick test-typescript reference lint bench fuzz crash format clean
 
 demo: $(READY)
 	$(BIN)/sidecar demo
@@ -44,6 +44,11 @@ bench: $(READY)
 fuzz: export FUZZ_FRAMES = 100000
 fuzz: $(READY)
 	$(BIN)/python -m pytest -q tests/fuzz --durations=2
+
+# The suite does the same with a few parents, and less in a hurry.
+crash: export KILLED_PARENTS = 1000
+crash: $(READY)
+	$(BIN)/python -m pytest -q tests/e2e/test_killed_parents.py --durations=4
 
 format: $(READY)
 	$(BIN)/ruff format .

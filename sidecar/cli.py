@@ -6,6 +6,8 @@ all other command lines is not loaded for them.
 
 from __future__ import annotations
 
+# The first of all: it looks which process is the parent, as long as there is one.
+import sidecar.transport.processes  # noqa: F401  # isort: skip
 import os
 import sys
 from collections.abc import Sequence

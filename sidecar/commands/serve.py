@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from sidecar._internal.loading import fast_imports
+from sidecar.transport.processes import was_left_behind
 from sidecar.transport.stdio import take_stdio
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 def run(options: Namespace) -> int:
     """Serve until the client leaves; the process ends from within."""
     fds = take_stdio()
+    if was_left_behind(fds.read_fd):
+        return 1
     # Imported when nothing but the protocol can reach the client any more.
     with fast_imports():
         if options.command == "acp":
@@ -53,7 +56,7 @@ def run(options: Namespace) -> int:
         return await serve_lsp(stream, lsp, lifetime)
 
     log_to_stderr(options.log)
-    run_to_end(serve)
+    return run_to_end(serve)
 
 
 async def _serve_agent_panel(stream: ByteStream, lifetime: Lifetime) -> int:

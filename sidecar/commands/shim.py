@@ -5,13 +5,13 @@ An editor waits for it, so it loads nothing of the daemon.
 
 from __future__ import annotations
 
-import os
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
 from sidecar._internal.env import indusagi_home
 from sidecar.attach.paths import AttachError, DaemonPaths
+from sidecar.transport.processes import STARTED_BY, wait_for_parent, wait_for_process, was_left_behind
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -26,16 +26,17 @@ def run(options: Namespace) -> int:
     else:
         from sidecar.attach.connecting import connect_or_start
     from sidecar.attach.shim import DaemonLost, leave_after, pump
-    from sidecar.transport.processes import wait_for_parent, wait_for_process
 
+    if was_left_behind(_STDIN):
+        return 1
     paths = DaemonPaths(indusagi_home())
-    parent = os.getppid()
     settings = ("--log", options.log, "--idle-exit", f"{options.idle_exit:g}")
     command = (sys.executable, "-P", "-m", "sidecar", "serve", "--shared", "--daemon", *settings)
     try:
         daemon = connect_or_start(paths, command)
         # Not before: starting a daemon forks, which needs a process without threads.
-        leave_after(partial(wait_for_parent, parent))
+        if STARTED_BY != 0:
+            leave_after(wait_for_parent)
         if options.client_process_id:
             leave_after(partial(wait_for_process, options.client_process_id))
         return pump(daemon, _STDIN, _STDOUT)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn, Protocol
 
 from sidecar._internal.errors import log_fault
-from sidecar.transport.processes import is_process_id, wait_for_parent, wait_for_process
+from sidecar.transport.processes import STARTED_BY, is_process_id, wait_for_parent, wait_for_process
 
 GRACE_S: Final = 2.0
 _SETTLE_SHARE: Final = 0.7
@@ -79,9 +79,9 @@ class Lifetime:
             self._stop_after(lambda: wait_for_process(pid), f"process {pid} is gone")
 
     def watch_parent(self) -> None:
-        """End when the process that started this one ends."""
-        parent = os.getppid()
-        self._stop_after(lambda: wait_for_parent(parent), "the parent process is gone")
+        """End when the process that started this one ends; the first process of a container has none."""
+        if STARTED_BY != 0:
+            self._stop_after(wait_for_parent, "the parent process is gone")
 
     def handle_signals(self) -> None:
         """End in order at SIGTERM, SIGINT and SIGHUP, except for signals that were inherited as ignored."""

@@ -2,6 +2,11 @@
 
 Waiting blocks the calling thread. On Linux it uses a process descriptor, elsewhere :mod:`psutil`, which is
 imported when it is first needed: every start of a daemon waits for its parent, and must not pay for it.
+
+A parent can be killed before its child has run one line. Another process has adopted the child by then, often
+process 1, and would be taken for the parent. Two facts show it. A process inherits its session, so that a
+parent of another session has adopted it, unless it leads a session of its own. Such a leader cannot be sure:
+in a container the editor itself may be process 1. But a client that is alive soon sends its first byte.
 """
 
 from __future__ import annotations
@@ -11,8 +16,14 @@ import select
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeGuard
+from typing import Final, TypeGuard
 
+STARTED_BY: Final = os.getppid()
+"""The parent when this module was loaded: a command loads it first, as its parent may end at any moment."""
+
+_FIRST_BYTE_S: Final = 1.0
+_ADOPTERS: Final = frozenset({"systemd", "init"})
+"""Programs that adopt orphans, as process 1 does."""
 _LAST_PID = 2**31 - 1
 """The largest id a process can have."""
 
@@ -29,9 +40,36 @@ def is_alive(pid: int) -> bool:
     return psutil.pid_exists(pid)
 
 
-def wait_for_parent(parent: int) -> None:
-    """Return when *parent*, the process that started this one, has ended."""
-    wait_for_process(parent, lambda: os.getppid() == parent)
+def was_left_behind(read_fd: int, parent: int = STARTED_BY) -> bool:
+    """Whether the program that started this one has ended before it could be watched.
+
+    Takes up to a second where the only sign of a living client is its first byte at *read_fd*.
+    """
+    if sys.platform != "win32" and parent != 0:  # nothing is adopted there; the first process has no parent
+        name = ""
+        with suppress(OSError), open(f"/proc/{parent}/comm", encoding="utf-8") as file:
+            name = file.read().strip()
+        with suppress(
+            OSError
+        ):  # of a parent that is gone or may not be asked: the wait for its end will tell
+            if os.getsid(0) not in (os.getpid(), os.getsid(parent)):
+                return True
+            if (parent == 1 or name in _ADOPTERS) and not os.isatty(read_fd):
+                return not select.select([read_fd], [], [], _FIRST_BYTE_S)[0]
+    return False
+
+
+def wait_for_parent() -> None:
+    """Return when the process that started this one has ended."""
+
+    def is_parent() -> bool:
+        if os.name == "nt":  # there the id stays, though another process may have it by now
+            import psutil
+
+            return psutil.Process(STARTED_BY).create_time() <= psutil.Process().create_time()
+        return os.getppid() == STARTED_BY
+
+    wait_for_process(STARTED_BY, is_parent)
 
 
 def wait_for_process(pid: int, is_meant: Callable[[], bool] = lambda: True) -> None:

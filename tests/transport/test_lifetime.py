@@ -243,3 +243,12 @@ def test_the_end_of_the_parent_ends_it_though_stdin_stays_open(has_pidfd: bool) 
     # The end of this output is the end of the daemon, its last holder.
     assert lines.read().decode().split("\n")[:3] == ["ending the parent process is gone", "settled", "closed"]
     middle.communicate()
+
+
+@POSIX
+def test_the_first_process_of_a_container_has_no_parent_to_wait_for() -> None:
+    before = "from sidecar.transport import lifetime; lifetime.STARTED_BY = 0; life.watch_parent()"
+    process = start(before=before)
+    process.send_signal(signal.SIGTERM)
+    said, _ = process.communicate(timeout=20)
+    assert said.startswith(b"ending SIGTERM\n")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sidecar.transport.processes import is_alive, is_process_id, wait_for_process
+from sidecar.transport.processes import is_alive, is_process_id, wait_for_process, was_left_behind
 
 pytestmark = pytest.mark.processes
 
@@ -75,3 +75,45 @@ def test_does_not_wait_for_a_process_that_has_ended(means: str) -> None:
 )
 def test_process_ids_are_positive_and_have_31_bits(pid: int | None, is_one: bool) -> None:
     assert is_process_id(pid) is is_one
+
+
+ADOPTED = """
+import os, sys
+from sidecar.transport.processes import was_left_behind
+if "leader" in sys.argv:
+    os.setsid()
+print(was_left_behind(0, int(sys.argv[1])), flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="nothing is adopted on Windows")
+@pytest.mark.parametrize(
+    ("is_leader", "is_input_there", "is_orphan"),
+    [
+        pytest.param(False, True, True, id="a parent of another session has adopted it"),
+        pytest.param(True, False, True, id="process 1 is its parent, and no client writes"),
+        pytest.param(True, True, False, id="process 1 is its parent and its client"),
+    ],
+)
+def test_an_orphan_is_known_by_its_session_or_by_silence(
+    is_leader: bool, is_input_there: bool, is_orphan: bool
+) -> None:
+    command = [sys.executable, "-c", ADOPTED, "1", *(["leader"] if is_leader else [])]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        if is_input_there:
+            child.stdin.write(b"C")
+            child.stdin.flush()
+        assert child.stdout.readline() == f"{is_orphan}\n".encode()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes cannot be polled on Windows")
+def test_neither_a_living_parent_nor_the_first_process_of_a_container_is_an_adopter() -> None:
+    silent, held = os.pipe()
+    try:
+        assert not was_left_behind(silent)
+        assert not was_left_behind(silent, 0)
+    finally:
+        os.close(silent)
+        os.close(held)
