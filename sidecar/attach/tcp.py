@@ -29,7 +29,10 @@ AUTH_S: Final = 5.0
 """The time for the first line of a connection, in seconds."""
 
 MAX_PENDING: Final = 32
-"""The most connections without a token at a time; more are closed."""
+"""The most connections without a token at a time; of more, the one that has waited longest is closed.
+
+So silent strangers keep no one out: a client sends its token at once, and no stranger that came before it.
+"""
 
 _LINE_BYTES: Final = 256
 _PREFIX: Final = b"authorization: bearer "
@@ -60,7 +63,7 @@ def open_port(port: socket.socket, paths: DaemonPaths, broker: Broker) -> Listen
     async def read_preamble(stream: SocketStream) -> bool:
         return await auth.authenticate(stream) and await read_hello(stream)
 
-    listener = Listener(port, auth.has_room, lambda found: broker.serve(over_socket(found), read_preamble))
+    listener = Listener(port, lambda _: True, lambda found: broker.serve(over_socket(found), read_preamble))
     write_tcp_file(paths.tcp, port, token)
     return listener
 
@@ -112,21 +115,24 @@ class TokenAuth:
     def __init__(self, token: str, *, auth_s: float = AUTH_S) -> None:
         self._token = token.encode()
         self._auth_s = auth_s
-        self._n_pending = 0
-
-    def has_room(self, _connection: socket.socket) -> bool:
-        """Whether one more connection may be authenticated now."""
-        return self._n_pending < MAX_PENDING
+        self._pending: dict[asyncio.Timeout, None] = {}
 
     async def authenticate(self, stream: SocketStream) -> bool:
         """Remove the token from the input and return whether it is right; a wrong one gets an error."""
-        self._n_pending += 1
+        line = None
+        if len(self._pending) >= MAX_PENDING:
+            oldest = next(iter(self._pending))
+            del self._pending[oldest]
+            oldest.reschedule(0)
+        limit = asyncio.timeout(self._auth_s)
         try:
-            line = await asyncio.wait_for(stream.take_line(_LINE_BYTES), self._auth_s)
+            async with limit:
+                self._pending[limit] = None
+                line = await stream.take_line(_LINE_BYTES)
         except TimeoutError:
-            line = None
+            pass
         finally:
-            self._n_pending -= 1
+            self._pending.pop(limit, None)
         given = (line or b"").strip()
         is_bearer = given[: len(_PREFIX)].lower() == _PREFIX
         is_right = is_bearer and hmac.compare_digest(given[len(_PREFIX) :].strip(), self._token)

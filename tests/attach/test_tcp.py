@@ -87,18 +87,20 @@ async def test_silence_is_refused_in_time() -> None:
     assert b"authRequired" in await visitor.received()
 
 
-async def test_only_so_many_are_asked_at_once() -> None:
-    desk, visitors = TokenAuth(TOKEN), [await Visitor.come() for _ in range(MAX_PENDING)]
-    asked = [asyncio.ensure_future(desk.authenticate(visitor.stream)) for visitor in visitors]
+async def test_silent_strangers_make_way_for_a_client_with_the_token() -> None:
+    desk, strangers = TokenAuth(TOKEN), [await Visitor.come() for _ in range(MAX_PENDING)]
+    silent = [asyncio.ensure_future(desk.authenticate(each.stream)) for each in strangers]
     await asyncio.sleep(0)
-    assert not desk.has_room(visitors[0].client)
-    visitors[0].client.sendall(b"Authorization: Bearer open-sesame\n")
-    assert await asked[0]
-    assert desk.has_room(visitors[0].client)
-    for visitor in visitors:
+    owner = await Visitor.come(b"Authorization: Bearer open-sesame\n")
+    assert await desk.authenticate(owner.stream)
+    assert not await silent[0], "it has waited longest"
+    assert not any(each.done() for each in silent[1:])
+    strangers[-1].client.sendall(b"Authorization: Bearer open-sesame\n")
+    assert await silent[-1]
+    for visitor in (owner, *strangers):
         visitor.client.close()
-    await asyncio.gather(*asked)
-    for visitor in visitors:
+    await asyncio.gather(*silent)
+    for visitor in (owner, *strangers):
         visitor.stream.close()
 
 
