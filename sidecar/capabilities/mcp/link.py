@@ -25,6 +25,7 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types import (
     CONNECTION_CLOSED,
     METHOD_NOT_FOUND,
+    PARSE_ERROR,
     UNSUPPORTED_PROTOCOL_VERSION,
     CallToolRequest,
     CallToolRequestParams,
@@ -50,7 +51,7 @@ from sidecar.capabilities.mcp.contract import (
     ServerHost,
     StdioServer,
 )
-from sidecar.capabilities.mcp.process import MESSAGE_CAP, run_server
+from sidecar.capabilities.mcp.process import MESSAGE_CAP, UNDECODABLE, run_server
 from sidecar.capabilities.mcp.sanitize import sanitize_listing, sanitize_result
 
 _log = logging.getLogger(__name__)
@@ -169,6 +170,8 @@ class PackageLink:
             yield
         except MCPError as error:
             reason, trouble = error.message, await self._find_trouble()
+            if error.code == PARSE_ERROR and "validation error" in reason:  # that of a library, in 5 lines
+                reason = UNDECODABLE
             if trouble is not None:
                 reason = trouble if error.code == CONNECTION_CLOSED else f"{reason} ({trouble})"
             raise ServerFailed(reason) from error
@@ -182,13 +185,27 @@ class _Channel(Dispatcher[TransportContext]):
     def __init__(self, inner: JSONRPCDispatcher, change: asyncio.Event) -> None:
         self._inner = inner
         self._change = change
+        self._open: set[anyio.CancelScope] = set()
+
+        async def fail_open_requests(_undecodable: Exception) -> None:
+            # By the older transport such an answer may be that of any of them.
+            for scope in self._open:
+                scope.cancel()
+
+        inner.on_stream_exception = fail_open_requests
         self.has_ended = False
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
-        raw = await self._inner.send_raw_request(method, params, opts)
-        return _SANITIZERS[method](raw) if method in _SANITIZERS else raw
+        with anyio.CancelScope() as scope:
+            self._open.add(scope)
+            try:
+                raw = await self._inner.send_raw_request(method, params, opts)
+            finally:
+                self._open.discard(scope)
+            return _SANITIZERS[method](raw) if method in _SANITIZERS else raw
+        raise MCPError(PARSE_ERROR, UNDECODABLE)
 
     async def notify(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None

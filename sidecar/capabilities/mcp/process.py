@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,7 +21,7 @@ from typing import Final
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
+from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
 
 from sidecar._internal.env import copy_environment
 from sidecar._internal.secrets import mask_secrets
@@ -30,8 +31,17 @@ from sidecar.capabilities.processes import KILL, signal_group, with_lifeline_at
 
 MESSAGE_CAP: Final = 16 * 1024 * 1024
 """Bytes of one message; a server that sends a longer one is ended."""
+UNDECODABLE: Final = "the server's answer cannot be decoded"
+"""The error of a call whose answer is too deep, or not an answer at all."""
 GARBAGE_CAP: Final = 1024 * 1024
 """Bytes that a server may write to its standard output in its life that are not messages."""
+
+_ID: Final = rb'"id"\s*:\s*"?(\d{1,15})"?\s*'
+_VERSION: Final = rb'"jsonrpc"\s*:\s*"2\.0"\s*'
+# Of an answer that cannot be decoded the id is found where every library writes it: first or last.
+_ID_FIRST: Final = re.compile(rb"\{\s*(?:%b,\s*)?%b,\s*\"(?:result|error|jsonrpc)\"" % (_VERSION, _ID))
+_ID_LAST: Final = re.compile(rb",\s*%b(?:,\s*%b)?\}\s*\Z" % (_ID, _VERSION))
+_TAIL_BYTES: Final = 200
 
 _log = logging.getLogger(__name__)
 _CHUNK: Final = 65_536
@@ -228,7 +238,11 @@ class _Lines:
 
 
 def parse_message(line: bytes) -> JSONRPCMessage | None:
-    """Return *line* as a message, bytes that are not UTF-8 replaced; None for anything else."""
+    """Return *line* as a message, bytes that are not UTF-8 replaced; None for anything else.
+
+    An answer that cannot be decoded, as one that nests too deep, becomes an error under its id, so that its
+    call does not wait in vain.
+    """
     try:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
@@ -238,7 +252,11 @@ def parse_message(line: bytes) -> JSONRPCMessage | None:
         mended = json.dumps(json.loads(line.decode("utf-8", "replace")), ensure_ascii=False)
         return jsonrpc_message_adapter.validate_json(mended.encode("utf-8", "replace"), by_name=False)
     except (ValueError, RecursionError):
-        return None
+        found = _ID_FIRST.match(line) or _ID_LAST.search(line[-_TAIL_BYTES:])
+        if found is None:
+            return None
+        error = ErrorData(code=PARSE_ERROR, message=UNDECODABLE)
+        return JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error)
 
 
 def _decode(line: bytes) -> str:

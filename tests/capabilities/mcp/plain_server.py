@@ -40,6 +40,12 @@ def answer_text(request: Mapping[str, Any], text: str, **more: Any) -> None:
     answer(request, {"content": [{"type": "text", "text": text}], **more})
 
 
+def send_deep(request: Mapping[str, Any], depth: int) -> None:
+    deep = "[" * depth + "]" * depth
+    sys.stdout.write(f'{{"jsonrpc": "2.0", "id": {request["id"]}, "result": {{"content": {deep}}}}}\n')
+    sys.stdout.flush()
+
+
 def flood(_: Any = None) -> None:
     while True:
         sys.stdout.write("this is a log line, not a message\n" * 100)
@@ -87,6 +93,8 @@ CALLS: Final[dict[str, Callable[[Mapping[str, Any]], None]]] = {
     "refuse": lambda request: send({"id": request["id"], "error": {"code": -32000, "message": "not today"}}),
     "nonsense": lambda request: answer(request, {"content": 7}),
     "bad_text": lambda request: answer_text(request, "lone \ud800 surrogate"),
+    "deep": lambda request: send_deep(request, 100_000),
+    "no_answer": lambda request: send({"result": [], "id": request["id"]}),
     "hang": lambda _: None,
     "stopped": lambda request: answer_text(request, f"{len(STOPPED)} stopped"),
     "die": die,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 
 MiB = 1024 * 1024
+DEEP = "[" * 100_000 + "]" * 100_000
 
 
 class Web:
@@ -66,7 +67,7 @@ class Web:
         }
         result = results.get(message.get("method", ""))
         answer = {"jsonrpc": "2.0", "id": message.get("id"), "result": result}
-        body = b"" if result is None else json.dumps(answer).encode()
+        body = b"" if result is None else json.dumps(answer).replace('"DEEP"', DEEP).encode()
         status = self.status if body else "202 Accepted" if message else "405 Method Not Allowed"
         head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nMcp-Session-Id: s1\r\n"
         return f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
@@ -86,6 +87,48 @@ async def test_an_answer_beyond_all_bounds_is_not_read_to_its_end(rig: Rig, desk
         failed = await desk.failure(rig.offered["mcp__web__page"])
         assert failed.endswith("it is longer than 16 MiB")
         assert rig.warnings == []
+        await rig.made[0].aclose()
+
+
+class OlderWeb(Web):
+    """The same by the older transport: every answer comes as an event on the first connection."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._events: asyncio.StreamWriter | None = None
+
+    @asynccontextmanager
+    async def serve(self) -> AsyncIterator[HttpServer]:
+        async with super().serve() as server:
+            yield HttpServer("web", server.url, is_sse=True)
+            assert self._events is not None
+            self._events.close()
+            await self._events.wait_closed()
+
+    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        if head.startswith("get"):
+            self._events = writer
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+            writer.write(b"event: endpoint\ndata: /post\n\n")
+            return
+        length = head.partition("content-length: ")[2].partition("\r\n")[0]
+        body = self._response(json.loads(await reader.readexactly(int(length)))).partition(b"\r\n\r\n")[2]
+        writer.write(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        writer.close()
+        assert self._events is not None
+        if body:
+            self._events.write(b"event: message\ndata: %b\n\n" % body)
+
+
+@pytest.mark.parametrize("kind", [Web, OlderWeb])
+async def test_an_answer_that_nests_too_deep_fails_its_call_at_once(
+    rig: Rig, desk: Desk, kind: type[Web]
+) -> None:
+    async with asyncio.timeout(30), kind("DEEP").serve() as server:
+        await rig.start(server)
+        failed = await desk.failure(rig.offered["mcp__web__page"])
+        assert failed == "mcp__web__page: the server's answer cannot be decoded"
         await rig.made[0].aclose()
 
 

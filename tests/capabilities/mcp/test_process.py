@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 pytestmark = [pytest.mark.processes, pytest.mark.skipif(os.name == "nt", reason="POSIX process groups")]
 
-TOOLS = 15
+TOOLS = 17
 
 
 async def output(rig: Rig, desk: Desk, tool: str, **arguments: object) -> str:
@@ -61,6 +61,9 @@ async def test_answers_that_are_wrong_or_too_much(rig: Rig, desk: Desk) -> None:
     assert await failure(rig, desk, "fail") == "it went wrong"
     assert await failure(rig, desk, "refuse") == "mcp__plain__refuse: not today"
     assert await output(rig, desk, "nonsense") == ""
+    for tool in ("deep", "no_answer"):
+        refused = f"mcp__plain__{tool}: the server's answer cannot be decoded"
+        assert await asyncio.wait_for(failure(rig, desk, tool), 30) == refused
     assert await output(rig, desk, "bad_text") == "lone ? surrogate"
     huge = await output(rig, desk, "huge")
     assert len(huge.encode()) <= desk.max_output_chars + 100
@@ -246,9 +249,25 @@ async def test_a_killed_daemon_takes_its_servers_along(
         pytest.param(b'{"jsonrpc": "2.0", "method": "\xff"}', "\ufffd", id="bytes that are not UTF-8"),
         pytest.param(b"starting up", None, id="a log line"),
         pytest.param(b"{", None, id="half an object"),
+        pytest.param(b'{"result": {"id": 7}}', None, id="an answer without an id of its own"),
     ],
 )
 def test_a_line_is_a_message_or_nothing(line: bytes, method: str | None) -> None:
     from sidecar.capabilities.mcp.process import parse_message
 
     assert getattr(parse_message(line), "method", None) == method
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(b'{"jsonrpc": "2.0", "id": 7, "result": {"id": 8, "x": [', id="cut off"),
+        pytest.param(b'{"id":"7","error":3,"jsonrpc":"2.0"}', id="an id as text"),
+        pytest.param(b'{"result": [], "jsonrpc": "2.0", "id": 7 }\r', id="the id at the end"),
+        pytest.param(b'{"result": [], "id": 7, "jsonrpc": "2.0"}', id="the version at the end"),
+    ],
+)
+def test_an_answer_that_cannot_be_decoded_is_an_error_for_its_call(line: bytes) -> None:
+    from sidecar.capabilities.mcp.process import parse_message
+
+    assert getattr(parse_message(line), "id", None) == 7
