@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from sidecar.llmgateway.names import PROVIDERS_BY_NAME
 from started_processes import Process, StartProcess, started_processes
 
 os.environ["INDUSAGI_STRICT"] = "1"
@@ -43,9 +44,18 @@ def sleeper(start_process: StartProcess) -> Process:
 
 @pytest.fixture(scope="session", autouse=True)
 def state_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Let daemons that a test names no state directory for keep theirs among the temporary files."""
+    """Let daemons that a test names no state directory for keep theirs among the temporary files.
+
+    They find no key of the user who runs the tests, and no model server on this machine.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("INDUSAGI_HOME", str(tmp_path_factory.mktemp("state")))
+        patch.delenv("INDUSAGI_MODEL", raising=False)
+        for provider in PROVIDERS_BY_NAME.values():
+            for name in (*provider.key_env, *provider.own_env):
+                patch.delenv(name, raising=False)
+            if provider.base_url_env is not None and not provider.needs_key:
+                patch.setenv(provider.base_url_env, "http://127.0.0.1:9/v1")
         yield
 
 

@@ -20,8 +20,9 @@ from sidecar.conductor.clients import Audience, Terminals
 from sidecar.conductor.contract import Compaction, SessionSummary
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.errors import FolderNotFound, ModelNotFound, SessionNotFound
+from sidecar.conductor.events import Notice
 from sidecar.conductor.history import GraphPort
-from sidecar.conductor.ports import ClientPort, OpenedSession, StorePort, StoreReport
+from sidecar.conductor.ports import ClientPort, Models, OpenedSession, StorePort, StoreReport
 from sidecar.conductor.records import SessionInfo, from_record, to_record
 from sidecar.conductor.session import Session
 from sidecar.conductor.session_engines import check_policy
@@ -108,6 +109,8 @@ class Hub:
         cwd = _folder(wanted.cwd)
         roots = tuple(map(_folder, wanted.roots))
         models = await self._deps.models.at(Path(cwd))
+        if wanted.model is None and models.undecided is not None:
+            raise InvalidInput(models.undecided, hint="correct the file, or choose a model with --model")
         model = wanted.model or models.default
         await models.ready(model)
         if (why := models.why_not(model)) is not None:
@@ -130,7 +133,9 @@ class Hub:
             ephemeral=wanted.ephemeral,
             parent=wanted.parent,
         )
-        session = await self._add(info, await self._open(info))
+        session = await self._add(info, await self._open(info), models)
+        if wanted.model is None and models.remark is not None:
+            session.notices.add(Notice("info", "Model", models.remark))
         session.connect(wanted.servers)
         self.announce_change()
         return session
@@ -366,10 +371,11 @@ class Hub:
         home, engine = str(Path.home()), self._default_engine
         return SessionInfo(sid=sid, cwd=home, model=model, engine=engine, created_at=now, updated_at=now)
 
-    async def _add(self, info: SessionInfo, opened: OpenedSession) -> Session:
+    async def _add(self, info: SessionInfo, opened: OpenedSession, models: Models | None = None) -> Session:
         try:
-            models = await self._deps.models.at(Path(info.cwd))
-            await models.ready(info.model)
+            if models is None:
+                models = await self._deps.models.at(Path(info.cwd))
+                await models.ready(info.model)
             session = Session(info, opened.journal, replace(self._deps, models=models), self)
             await session.start(opened.records, opened.report)
         except BaseException:

@@ -63,6 +63,16 @@ class Models(Protocol):
         """One sentence for each setting that is ignored, and why."""
         ...
 
+    @property
+    def remark(self) -> str | None:
+        """One sentence on how the default was found; None when the user has chosen it."""
+        ...
+
+    @property
+    def undecided(self) -> str | None:
+        """Why no model is the default, None when one is."""
+        ...
+
     def card(self, model_id: str) -> ModelCard | None:
         """Return the card of *model_id*, None for an unknown model."""
         ...

@@ -67,7 +67,7 @@ class Session:
         wired = wire_session(info, journal, deps, host=host, queue=self._queue)
         self._meta = wired.meta
         self._events = wired.events
-        self._notices = wired.notices
+        self.notices = wired.notices
         self._knowledge = wired.knowledge
         self._head = wired.head
         self._engines = wired.engines
@@ -90,7 +90,7 @@ class Session:
             records: the store's records that are no nodes.
             report: the defects that the store found in the session's file.
         """
-        self._notices.add_report(report)
+        self.notices.add_report(report)
         await self._head.refresh_rules()
         await self.history.load()
         self.compactor.load([record for record in records if record.get("type") == "compaction"])

@@ -218,7 +218,7 @@ class OneTimeNotices:
     def __init__(self, emit: Callable[[Notice], None], problems: Sequence[str]) -> None:
         """*problems* are sentences about settings that are ignored."""
         self._emit = emit
-        self._pending = [(_UNUSED, problem) for problem in problems]
+        self._pending = [Notice("warning", _UNUSED, problem) for problem in problems]
         self._repairs: set[str] = set()
         self._refused: set[str] = set()
         self._has_sent = False
@@ -227,20 +227,24 @@ class OneTimeNotices:
         """Add a notice about the defects of the session's file, if it had any."""
         if not report.ok:
             text = "; ".join((*report.repaired, *report.missing))
-            self._pending.append(("The stored conversation was repaired", text))
+            self._pending.append(Notice("warning", "The stored conversation was repaired", text))
 
     def add_refused_file(self, name: str, problem: FileAccessError) -> None:
         """Add a notice that the rule file *name* is not used, once for each reason."""
         text = f"{name} is not used: {problem.message}"
         if text not in self._refused:
             self._refused.add(text)
-            self._pending.append((_UNUSED, text))
+            self._pending.append(Notice("warning", _UNUSED, text))
+
+    def add(self, notice: Notice) -> None:
+        """Add *notice* to the next turn."""
+        self._pending.append(notice)
 
     def emit_pending(self) -> None:
         """Emit the notices that wait."""
         pending, self._pending = self._pending, []
-        for title, text in pending:
-            self._emit(Notice("warning", title, text))
+        for notice in pending:
+            self._emit(notice)
 
     def on_repair(self, repair: str) -> None:
         """Emit a notice about a *repair* of a request; the same repair, made for every request, only once."""

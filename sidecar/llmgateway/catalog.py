@@ -9,6 +9,8 @@ event loop looks up in a thread. Nothing here uses the network, and nothing rais
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +23,14 @@ from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, Providers, par
 
 _OUTPUT_SHARE: Final = 4
 _MAX_OUTPUT: Final = 32_768
+
+_MOST_NAMES: Final = 12
+_MOST_OF_MAKER: Final = 3
+_VERSION: Final = re.compile(r"(?<!\d)(\d{1,2})(?:[.-](\d{1,2})(?![\db]))?(?![\db])")
+_OTHER_USES: Final = re.compile(
+    r":|^~|claude-\d-[a-z]|embed|image|audio|voice|tts|live|realtime|transcribe|search|research|cyber|rosalind|safeguard|guard"
+    r"|robotics|whisper|instruct|computer-use|vision|orpheus|omni|nano-banana"
+)
 
 _FREE: Final = CostSheet(input_per_mtok=0.0, output_per_mtok=0.0)
 
@@ -106,6 +116,42 @@ def published_card(name: str, providers: Providers = PROVIDERS_BY_NAME) -> Model
     by_name = (each for each in PROVIDERS_BY_NAME.values() if each.published_as == serving)
     provider = next(by_name, None) if serving is not None else None
     return None if provider is None else _card(name, provider, name, found, family)
+
+
+def published_names(provider: Provider) -> tuple[str, ...]:
+    """Return the models of *provider* for long work with tools, newest first; at most a dozen."""
+    try:
+        from genai_prices.data_snapshot import get_snapshot
+
+        found = next(each for each in get_snapshot().providers if each.id == provider.published_as)
+        models = sorted(found.models, key=lambda model: version_of(model.id), reverse=True)
+        names = [model.id for model in models if model.context_window or family_of(model.id)]
+        retired = {model.id for model in models if model.deprecated}
+    except Exception:
+        # As in a look-up: without the package, or with another version of it, nothing is published.
+        return ()
+    kept: list[str] = []
+    n_of_maker: Counter[str] = Counter()
+    for name in names:
+        family, is_of_router = family_of(name), "/" in name
+        maker = family.vendor if family is not None else provider.published_as
+        if name in retired or _OTHER_USES.search(name) or (is_of_router and family is None):
+            continue
+        # A service for models of many makers shows a few of each maker that is known here.
+        if n_of_maker[str(maker)] < _MOST_OF_MAKER if is_of_router else maker == provider.published_as:
+            n_of_maker[str(maker)] += 1
+            kept.append(name)
+    return tuple(kept[:_MOST_NAMES])
+
+
+def version_of(model: str) -> tuple[int, int]:
+    """Return the version in the name *model*; a size, or the date of a release, is none.
+
+    >>> version_of("claude-sonnet-5-5"), version_of("gpt-6.1-sol"), version_of("gpt-oss-120b")
+    ((5, 5), (6, 1), (0, 0))
+    """
+    found = _VERSION.search(model)
+    return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
 
 
 def output_limit(window: int) -> int:

@@ -105,7 +105,7 @@ class ModelSettings:
     """Settings of one level; None and empty leave a setting to the level below.
 
     *trusted* are the folders with a file that may set addresses of models. *problems* are sentences for the
-    user about files that could not be used.
+    user about files that could not be used; *unreadable* is the one about the user's own file.
     """
 
     model: str | None = None
@@ -116,6 +116,7 @@ class ModelSettings:
     providers: Providers = field(default_factory=dict)
     trusted: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    unreadable: str | None = None
 
     def under(self, upper: ModelSettings) -> ModelSettings:
         """Return these settings, overridden by the settings of *upper*."""
@@ -128,13 +129,15 @@ class ModelSettings:
             providers={**self.providers, **upper.providers},
             trusted=self.trusted,
             problems=(*self.problems, *upper.problems),
+            unreadable=self.unreadable,
         )
 
 
 def read_settings(home: Path) -> ModelSettings:
     """Return the settings in ``config.toml`` of the state directory *home*."""
     path = home / CONFIG_FILE
-    return _read(path, lambda: read_text(path, SETTINGS_LIMIT_BYTES))
+    found = _read(path, lambda: read_text(path, SETTINGS_LIMIT_BYTES))
+    return replace(found, unreadable=next(iter(found.problems), None))
 
 
 def read_folder_settings(folder: Path, trusted: tuple[str, ...]) -> ModelSettings:

@@ -19,7 +19,7 @@ from sidecar.llmgateway.contract import GatewayError
 from sidecar.llmgateway.credentials import AUTH_FILE, Credentials, how_to_set
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, sdk_of
 from sidecar.llmgateway.providers import address_of, is_installed
-from sidecar.llmgateway.providers.windows import is_local, list_models
+from sidecar.llmgateway.providers.windows import is_local
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
 
 _MAIN: Final = ("openai", "anthropic", "google")
@@ -44,16 +44,15 @@ async def diagnose_models(home: Path, folder: Path) -> tuple[Diagnostic, ...]:
     models = await ModelRegistry(setup=setup).at(folder)
     await models.ready(models.default)
     found = await asyncio.to_thread(lambda: list(_setup_diagnostics(models, setup.credentials, home, folder)))
-    known = {**PROVIDERS_BY_NAME, **models.settings.providers}.values()
-    addresses = [(each.id, address_of(each).base_url) for each in known if each.base_url]
+    known = {**PROVIDERS_BY_NAME, **models.settings.providers}
+    addresses = [(name, address_of(each).base_url) for name, each in known.items()]
     local = {name: url for name, url in addresses if url is not None and is_local(url)}
-    lists = await asyncio.gather(*(list_models(url) for url in local.values()))
     answering: list[Diagnostic] = []
-    for (name, url), names in zip(local.items(), lists, strict=True):
-        if names is not None:
-            shown = ", ".join(names[:_MODELS_SHOWN]) + (", ..." if len(names) > _MODELS_SHOWN else "")
-            text = f"answers at {url} with {shown or 'no model'}; use it with {name}:MODEL"
-            answering.append(Diagnostic(name, text))
+    for name, names in models.survey.listed.items():
+        shown = ", ".join(names[:_MODELS_SHOWN]) + (", ..." if len(names) > _MODELS_SHOWN else "")
+        where = address_of(known[name]).base_url
+        text = f"answers at {where} with {shown or 'no model'}; use it with {name}:MODEL"
+        answering.append(Diagnostic(name, text))
     none = Diagnostic("local servers", f"none answers ({', '.join(local)})")
     return (*found, *(answering or (none,)))
 
@@ -61,7 +60,10 @@ async def diagnose_models(home: Path, folder: Path) -> tuple[Diagnostic, ...]:
 def _setup_diagnostics(
     models: ModelRegistry, keys: Credentials, home: Path, folder: Path
 ) -> Iterator[Diagnostic]:
-    yield _model_diagnostic("model", models, keys, models.default)
+    if models.undecided is None:
+        yield _model_diagnostic("model", models, keys, models.default)
+    if models.remark is not None:
+        yield Diagnostic("model", models.remark)
     if models.settings.summarizer is not None:
         yield _model_diagnostic("summarizer", models, keys, models.settings.summarizer)
     for problem in models.problems:

@@ -39,6 +39,7 @@ class Provider:
         api: its wire format.
         base_url: its address; None leaves that to its SDK.
         base_url_env: the variable that moves it to another address.
+        host_env: a variable of the server itself, with its host and perhaps its port.
         other_api: its wire format at another address than its own; None for the same.
         key_env: the variables that may hold its key; the first one that is set counts.
         own_env: the variables by which its SDK finds credentials of its own, which are not keys.
@@ -51,6 +52,7 @@ class Provider:
     base_url: str | None = None
     _: KW_ONLY
     base_url_env: str | None = None
+    host_env: str | None = None
     other_api: ApiKind | None = None
     key_env: tuple[str, ...] = ()
     own_env: tuple[str, ...] = ()
@@ -122,6 +124,7 @@ def _local(provider_id: str, port: int) -> Provider:
         OPENAI_CHAT,
         f"http://localhost:{port}/v1",
         base_url_env=f"{prefix}_BASE_URL",
+        host_env="OLLAMA_HOST" if provider_id == "ollama" else None,
         key_env=(f"{prefix}_API_KEY",),
         needs_key=False,
     )

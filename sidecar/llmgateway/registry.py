@@ -15,9 +15,15 @@ from typing import Any
 
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.loading import install_command
-from sidecar.llmgateway.catalog import BUILT_IN, OFFLINE_CARD, Catalog
+from sidecar.llmgateway.catalog import BUILT_IN, MOCK_CARD, OFFLINE_CARD, Catalog
 from sidecar.llmgateway.channel import Invoke, contain_cancellation, with_fallback
-from sidecar.llmgateway.config import ModelSettings, from_environment, read_folder_settings, read_settings
+from sidecar.llmgateway.config import (
+    CONFIG_FILE,
+    ModelSettings,
+    from_environment,
+    read_folder_settings,
+    read_settings,
+)
 from sidecar.llmgateway.contract import Channel, Conversation, CostSheet, ModelCard, StreamOptions
 from sidecar.llmgateway.credentials import Credentials, system_keyring
 from sidecar.llmgateway.gateway import PROVIDERS, ProviderFactory, stream
@@ -26,6 +32,7 @@ from sidecar.llmgateway.providers import ProviderModels, address_of, is_installe
 from sidecar.llmgateway.providers.windows import fetch_window, is_local
 from sidecar.llmgateway.routing import Route, Routes
 from sidecar.llmgateway.scripted import ScriptedModel, script_from_json
+from sidecar.llmgateway.survey import Proposal, Survey, survey_machine
 
 _WINDOW_TOKENS = 32_000
 _OUTPUT_TOKENS = 4_096
@@ -80,11 +87,32 @@ class ModelRegistry:
         self._last_resort = default
         self.settings = self._setup.base.under(folder or ModelSettings()).under(self._setup.upper)
         self._routes = Routes(self.settings, self._setup.windows)
+        self.survey = Survey()
 
     @property
     def default(self) -> str:
         """The id of the model of a session that chooses none."""
-        return self.settings.model or self._last_resort
+        proposal = self._proposal()
+        return self.settings.model or (proposal.model if proposal is not None else self._last_resort)
+
+    def _proposal(self) -> Proposal | None:
+        return self.survey.proposal() if self._last_resort == OFFLINE_CARD.id else None
+
+    @property
+    def remark(self) -> str | None:
+        """One sentence on how the default was found; None when the user has chosen it."""
+        if self.settings.model is not None:
+            return None
+        proposal = self._proposal()
+        if proposal is None:
+            return self.survey.advice()
+        how = f'choose another with --model, /model, or model = "..." in {CONFIG_FILE}'
+        return f"{proposal.model} answers, because {proposal.reason}; {how}"
+
+    @property
+    def undecided(self) -> str | None:
+        """Why no model is the default: the file that may name one has a mistake; None when one is."""
+        return self.settings.unreadable if self.settings.model is None else None
 
     @property
     def problems(self) -> Sequence[str]:
@@ -154,9 +182,14 @@ class ModelRegistry:
         return with_fallback(self.invoker(name), own), smaller
 
     def names(self) -> Sequence[str]:
-        """Return the ids that are offered, the default first; any ``provider:model`` works as well."""
-        known = (self.default, *(card.id for card in self.catalog.cards), *self.settings.models)
-        return tuple(dict.fromkeys(known))
+        """Return the ids that are offered, the default first; any ``provider:model`` works as well.
+
+        Models of the settings come first, then models of providers and servers, each with its newest first,
+        then the built-in one. The mock model is for tests of clients, and is found by its name alone.
+        """
+        built_in = (card.id for card in self.catalog.cards if card.id != MOCK_CARD.id)
+        found = self.survey.names(self._routes.providers)
+        return tuple(dict.fromkeys((self.default, *self.settings.models, *found, *built_in)))
 
     async def ready(self, model_id: str) -> None:
         """Load the cards of all names, and fetch the window of *model_id* from its server. Never raises."""
@@ -192,11 +225,15 @@ class ModelRegistry:
         return self._routes.find(model_id) if self.catalog.get(model_id) is None else None
 
     async def at(self, folder: Path) -> ModelRegistry:
-        """Return the registry for sessions in *folder*, with the settings of that folder."""
+        """Return the registry for sessions in *folder*, with its settings and a new survey of the machine."""
         found = await asyncio.to_thread(read_folder_settings, folder, self._setup.base.trusted)
-        if found == ModelSettings():
-            return self
-        return ModelRegistry(self.catalog, self.providers, self._last_resort, setup=self._setup, folder=found)
+        registry = self
+        if found != ModelSettings():
+            registry = ModelRegistry(
+                self.catalog, self.providers, self._last_resort, setup=self._setup, folder=found
+            )
+        registry.survey = await survey_machine(registry._routes.providers, self._setup.credentials)
+        return registry
 
     async def aclose(self) -> None:
         """Close the connections to providers."""

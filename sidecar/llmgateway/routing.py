@@ -56,7 +56,7 @@ class Routes:
     ) -> None:
         self._settings = settings or ModelSettings()
         self._windows = windows if windows is not None else {}
-        self._providers = {**PROVIDERS_BY_NAME, **self._settings.providers}
+        self.providers = {**PROVIDERS_BY_NAME, **self._settings.providers}
         # A session looks up its card at every turn; a price list is searched once for each name.
         self._found: dict[str, Route | None] = {}
         self._published: dict[Route, ModelCard | None] = {}
@@ -71,14 +71,14 @@ class Routes:
             return self._found[name]
         parts, found = parse_name(name), None
         entry = self._settings.models.get(name, _NO_ENTRY)
-        provider = self._providers.get(entry.provider or parts.provider or "")
+        provider = self.providers.get(entry.provider or parts.provider or "")
         if provider is not None:
             model = entry.name or (parts.model if parts.provider == provider.id else name)
             found = Route(name, provider, model)
         elif parts.provider is None and entry.provider is None:
             published = published_card(name)
             if published is not None:
-                found = Route(name, self._providers[published.provider], entry.name or published.wire_id)
+                found = Route(name, self.providers[published.provider], entry.name or published.wire_id)
         self._found[name] = found
         return found
 

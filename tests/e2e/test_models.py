@@ -41,7 +41,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A state directory, and an environment that names no provider."""
     for provider in PROVIDERS_BY_NAME.values():
         for name in (*provider.key_env, provider.base_url_env or ""):
-            monkeypatch.delenv(name, raising=False)
+            if provider.needs_key:
+                monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("INDUSAGI_HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir()
     return tmp_path / "home"
@@ -162,3 +163,60 @@ async def test_arguments_of_any_depth_end_their_turn_and_no_other(
             again = await client.load_session(session.sid)
             assert (await again.run("3")).text == "It says hi."
     assert [each[-1] for each in kinds] == ["settled", "settled"]
+
+
+async def test_a_key_alone_is_enough(home: Path, project: Path) -> None:
+    pages = {"/v1/models": {"data": [{"id": "old-1", "created": 1}, {"id": "new-2", "created": 2}]}}
+    async with fake_provider("openai-chat", [SAYS], pages) as fake:
+        where = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{fake.http.url}/v1"}
+        code, out, err = await sidecar("run", "hello", cwd=project, **where)
+    assert (code, out) == (0, "It says hi.\n"), err
+    assert fake.sent[0]["model"] == "new-2"
+    assert "openai:new-2 answers, because OPENAI_API_KEY is set; choose another with --model" in err
+
+
+async def test_a_local_server_alone_is_enough(home: Path, project: Path) -> None:
+    pages = {"/v1/models": {"data": [{"id": "nomic-embed-text"}, {"id": "qwen3:8b"}]}}
+    async with fake_provider("openai-chat", [SAYS], pages) as fake:
+        host = fake.http.url.removeprefix("http://")
+        where = {"OLLAMA_HOST": host, "OLLAMA_BASE_URL": "", "HTTP_PROXY": "http://127.0.0.1:9"}
+        code, out, err = await sidecar("run", "hello", cwd=project, **where)
+    assert (code, out) == (0, "It says hi.\n"), err
+    assert fake.sent[0]["model"] == "qwen3:8b"
+    assert "ollama:qwen3:8b answers, because ollama runs on this machine" in err
+
+
+async def test_without_key_and_server_the_built_in_model_answers(home: Path, project: Path) -> None:
+    code, out, err = await sidecar("run", "hello", cwd=project)
+    assert (code, "answers, because" in err) == (0, False)
+    assert out
+
+
+async def test_a_mistake_in_the_settings_is_an_error_and_not_another_model(home: Path, project: Path) -> None:
+    (home / "config.toml").write_text('modle = "openai:gpt-5"\n')
+    code, out, err = await sidecar("run", "hello", cwd=project)
+    assert (code, out) == (1, "")
+    assert "config.toml is not used" in err
+    assert "modle" in err
+    code, out, _ = await sidecar("run", "--model", "offline-1", "hello", cwd=project)
+    assert code == 0
+    assert out
+
+
+async def test_the_models_on_offer_are_the_newest_first_without_the_mock(
+    home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "config.toml").write_text('[models.mine]\nprovider = "openai"\nname = "gpt-5"\n')
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    pages = {"/v1/models": {"data": [{"id": "qwen3:8b"}]}}
+    async with fake_provider("openai-chat", [SAYS], pages) as fake:
+        monkeypatch.setenv("OLLAMA_BASE_URL", f"{fake.http.url}/v1")
+        async with SidecarClient.spawn(cwd=project) as client, asyncio.timeout(60):
+            session = await client.start_session(project)
+            options = await client.session_set_config_option(session.sid, "permissions", "ask")
+    (model,) = (option for option in options.config_options if option.id == "model")
+    names = [choice.value for choice in model.options]
+    assert model.current_value == names[0] == "anthropic:claude-sonnet-5-5"
+    assert (names[1], names[-2:]) == ("mine", ["ollama:qwen3:8b", "offline-1"])
+    assert names.index("anthropic:claude-opus-5-5") < names.index("anthropic:claude-opus-4-8")
+    assert "mock-1" not in names

@@ -85,7 +85,7 @@ def test_no_file_means_no_settings(tmp_path: Path) -> None:
 def test_a_file_with_a_mistake_is_left_out_and_reported(tmp_path: Path, text: str, problem: str) -> None:
     (tmp_path / "config.toml").write_text(f"{text}\n")
     found = read_settings(tmp_path)
-    assert found == ModelSettings(problems=found.problems)
+    assert found == ModelSettings(problems=found.problems, unreadable=found.problems[0])
     assert len(found.problems) == 1
     assert problem in found.problems[0]
     assert "config.toml is not used" in found.problems[0]

@@ -40,7 +40,7 @@ def test_the_settings_are_complete(tmp_path: Path) -> None:
     """Whatever may be said is said there."""
     (tmp_path / CONFIG_FILE).write_text(block("toml"))
     found = read_settings(tmp_path)
-    said = {spec.name for spec in fields(found)} - {"problems"}
+    said = {spec.name for spec in fields(found)} - {"problems", "unreadable"}
     assert all(getattr(found, name) for name in said)
     entry = found.models["big"]
     assert all(getattr(entry, name) is not None for name in entry.__struct_fields__)
@@ -60,7 +60,7 @@ def test_the_readme_lists_providers_extras_and_variables() -> None:
         known = [PROVIDERS_BY_NAME[name] for name in re.findall(r"`([a-z]+)`", names)]
         assert {f"[{sdk_of(provider)[0]}]" for provider in known} == {extra.strip().strip("`")}
         told = re.findall(r"`([A-Z_]+)`", variables)
-        assert {*told} <= {*known[0].key_env, known[0].base_url_env}
+        assert {*told} <= {*known[0].key_env, known[0].base_url_env, known[0].host_env}
 
 
 def test_tool_servers_are_named_so() -> None:

@@ -48,7 +48,7 @@ def registry(home: Path, config: str = "") -> ModelRegistry:
 
 def test_offline_1_is_the_default_when_nothing_is_set(tmp_path: Path) -> None:
     models = registry(tmp_path)
-    assert (models.default, models.names()) == ("offline-1", ("offline-1", "mock-1"))
+    assert (models.default, models.names()) == ("offline-1", ("offline-1",))
     assert models.why_not("offline-1") is None
 
 
@@ -57,7 +57,7 @@ def test_the_settings_name_the_default_and_the_environment_another(
 ) -> None:
     config = 'model = "openai:gpt-5"\n[models.fast]\nprovider = "openai"\nname = "gpt-5-mini"'
     models = registry(tmp_path, config)
-    assert models.names() == ("openai:gpt-5", "offline-1", "mock-1", "fast")
+    assert models.names() == ("openai:gpt-5", "fast", "offline-1")
     monkeypatch.setenv("INDUSAGI_MODEL", "mock-1")
     assert registry(tmp_path, config).default == "mock-1"
 

@@ -40,6 +40,7 @@ from sidecar.llmgateway.providers.fields import (
     without_mark,
 )
 from sidecar.llmgateway.providers.sanitize import WireRules
+from sidecar.llmgateway.providers.windows import is_local
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -94,11 +95,13 @@ class AnthropicMessages:
     def connect(self, endpoint: Endpoint) -> SdkClient[AsyncAnthropic]:
         """Return the SDK's client; without a key of ours it looks for credentials of its own."""
         # Imported here, in the thread that connects: it takes more than a second.
-        from anthropic import AsyncAnthropic, CredentialsError
+        from anthropic import AsyncAnthropic, CredentialsError, DefaultAsyncHttpxClient
 
         key = endpoint.key.value if endpoint.key is not None else None
         try:
-            client = AsyncAnthropic(api_key=key, base_url=endpoint.base_url, max_retries=0)
+            # A proxy of the environment cannot reach a server on this machine.
+            http = DefaultAsyncHttpxClient(trust_env=False) if is_local(endpoint.base_url) else None
+            client = AsyncAnthropic(api_key=key, base_url=endpoint.base_url, max_retries=0, http_client=http)
             has_credentials = bool(client.api_key or client.auth_token or client.credentials)
         except CredentialsError:
             has_credentials = False

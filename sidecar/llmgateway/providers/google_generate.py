@@ -41,6 +41,7 @@ from sidecar.llmgateway.providers.fields import (
     without_mark,
 )
 from sidecar.llmgateway.providers.sanitize import WireRules
+from sidecar.llmgateway.providers.windows import is_local
 
 if TYPE_CHECKING:
     from google.genai import Client
@@ -88,7 +89,11 @@ class GoogleGenerate:
             base_url=endpoint.base_url,
             timeout=_TIMEOUT_MS,
             retry_options=types.HttpRetryOptions(attempts=1),
-            async_client_args={"event_hooks": {"response": [remember]}},
+            async_client_args={
+                "event_hooks": {"response": [remember]},
+                # A proxy of the environment cannot reach a server on this machine.
+                "trust_env": not is_local(endpoint.base_url),
+            },
         )
         try:
             key = endpoint.key.value if endpoint.key is not None else None

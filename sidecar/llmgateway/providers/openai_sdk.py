@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from sidecar.llmgateway.contract import ThinkingLevel
 from sidecar.llmgateway.providers.adapter import Endpoint, SdkClient
 from sidecar.llmgateway.providers.failures import ProviderFailure
+from sidecar.llmgateway.providers.windows import is_local
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -29,12 +30,18 @@ _UP_TO_HIGH: Final = ("o1", "o3", "o4", "gpt-5-", "gpt-5.1")
 def connect(endpoint: Endpoint) -> SdkClient[AsyncOpenAI]:
     """Return a client that does not retry by itself: the gateway retries, and reports it."""
     # Imported here, in the thread that connects: it takes most of a second.
-    from openai import AsyncOpenAI
+    from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
     if endpoint.key is None and endpoint.provider.needs_key:
         raise endpoint.missing_key_error()
     key = endpoint.key.value if endpoint.key is not None else _NO_KEY
-    client = AsyncOpenAI(api_key=key, base_url=endpoint.base_url, max_retries=0)
+    client = AsyncOpenAI(
+        api_key=key,
+        base_url=endpoint.base_url,
+        max_retries=0,
+        # A proxy of the environment cannot reach a server on this machine.
+        http_client=DefaultAsyncHttpxClient(trust_env=False) if is_local(endpoint.base_url) else None,
+    )
     # Both load their types when first looked at.
     _ = client.chat.completions, client.responses
     return SdkClient(client, client.close)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from sidecar._internal.env import read_raw
 from sidecar.llmgateway.contract import ApiKind, Channel, Conversation, ModelCard, StreamOptions
@@ -36,6 +37,9 @@ ADAPTERS: Final[Mapping[ApiKind, Callable[[], Adapter[Any, Any]]]] = MappingProx
 """The adapter of each wire format."""
 
 
+_OLLAMA_PORT: Final = 11434
+
+
 @dataclass(frozen=True, slots=True)
 class ApiAddress:
     """The present address of a provider and the wire format there; *base_url* None is its own address."""
@@ -47,9 +51,31 @@ class ApiAddress:
 def address_of(provider: Provider) -> ApiAddress:
     """Return the address of *provider*, which an environment variable may move."""
     moved = (read_raw(provider.base_url_env) or "").strip() if provider.base_url_env else ""
+    host = (read_raw(provider.host_env) or "").strip() if provider.host_env else ""
+    moved = moved or (url_of_host(host) if host else "")
     is_elsewhere = bool(moved) and "api.openai.com" not in moved
     api = provider.other_api if is_elsewhere and provider.other_api else provider.api
     return ApiAddress(moved or provider.base_url, api)
+
+
+def url_of_host(host: str) -> str:
+    """Return the address of the Ollama server at *host*, in the forms that Ollama itself takes.
+
+    >>> url_of_host("0.0.0.0"), url_of_host("box:1234"), url_of_host("https://models.example.com")
+    ('http://127.0.0.1:11434/v1', 'http://box:1234/v1', 'https://models.example.com:443/v1')
+    """
+    scheme, found, rest = host.rpartition("://")
+    parts = urlsplit(f"//{rest}")
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+    port = port or ({"http": 80, "https": 443}.get(scheme, _OLLAMA_PORT) if found else _OLLAMA_PORT)
+    # A server that listens everywhere is reached on this machine.
+    name = parts.hostname if parts.hostname not in (None, "0.0.0.0", "::") else "127.0.0.1"
+    return (
+        f"{scheme or 'http'}://{f'[{name}]' if ':' in str(name) else name}:{port}{parts.path.rstrip('/')}/v1"
+    )
 
 
 class ProviderModels:

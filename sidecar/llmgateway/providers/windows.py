@@ -60,12 +60,14 @@ async def fetch_window(base_url: str, model: str, key: str | None = None) -> int
 
 
 async def list_models(base_url: str, key: str | None = None) -> tuple[str, ...] | None:
-    """Return the names of the models at *base_url*, None without an answer. Never raises."""
+    """Return the names of the models at *base_url*, newest first, None without an answer. Never raises."""
     listed = await asyncio.to_thread(_get_json, f"{base_url.rstrip('/')}/models", key)
     entries = listed.get("data") if isinstance(listed, dict) else None
     if not isinstance(entries, list):
         return None
-    return tuple(str(entry["id"]) for entry in entries if isinstance(entry, dict) and "id" in entry)
+    models = [entry for entry in entries if isinstance(entry, dict) and "id" in entry]
+    models.sort(key=lambda entry: _positive(entry.get("created")) or 0, reverse=True)
+    return tuple(str(entry["id"]) for entry in models)
 
 
 def _get_json(url: str, key: str | None, body: Mapping[str, Any] | None = None) -> Any:
@@ -94,7 +96,7 @@ def ollama_window(shown: Any) -> int | None:
             return int(value)
     info = shown.get("model_info")
     lengths = ((name, value) for name, value in info.items()) if isinstance(info, dict) else ()
-    return next((_tokens(value) for name, value in lengths if name.endswith(".context_length")), None)
+    return next((_positive(value) for name, value in lengths if name.endswith(".context_length")), None)
 
 
 def _entry_of(listed: Any, member: str, model: str, *names: str) -> Any:
@@ -111,9 +113,9 @@ def _window_in(entry: Any) -> int | None:
         return None
     meta = entry.get("meta")
     places: Iterable[dict[str, Any]] = (entry, meta) if isinstance(meta, dict) else (entry,)
-    windows = (_tokens(place.get(name)) for name in (*_IN_USE, *_AT_MOST) for place in places)
+    windows = (_positive(place.get(name)) for name in (*_IN_USE, *_AT_MOST) for place in places)
     return next((window for window in windows if window is not None), None)
 
 
-def _tokens(value: Any) -> int | None:
+def _positive(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

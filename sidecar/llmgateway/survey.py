@@ -1,0 +1,143 @@
+"""The survey of a machine: the keys and the local servers that are there, and the models that they offer.
+
+A key or a server is a choice by itself: its models are to be used without naming one. The survey proposes
+one for sessions that name none, and lists the rest for pickers. A proposal is for long work with tools at a
+moderate price; any other model is a choice of the user's. No model is called, and no key leaves the machine
+except to an address that its user has set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from sidecar._internal.env import read_raw
+from sidecar._internal.loading import install_command
+from sidecar.llmgateway.catalog import published_names
+from sidecar.llmgateway.contract import GatewayError
+from sidecar.llmgateway.credentials import Credentials
+from sidecar.llmgateway.names import Providers, sdk_of
+from sidecar.llmgateway.providers import address_of, is_installed
+from sidecar.llmgateway.providers.windows import is_local, list_models
+
+_PROPOSED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "anthropic": "claude-sonnet-5-5",
+        "openai": "gpt-6.1-sol",
+        "google": "gemini-4-argon",
+        "openrouter": "anthropic/claude-sonnet-5.5",
+        "moonshotai": "kimi-k3.1-pro",
+        "xai": "grok-4.7",
+        "deepseek": "deepseek-v4-pro",
+        "together": "moonshotai/Kimi-K3.1-Pro",
+        "fireworks": "accounts/fireworks/models/kimi-k3",
+        "cerebras": "gpt-oss-120b",
+        "groq": "openai/gpt-oss-120b",
+    }
+)
+"""The model that is proposed of each hosted provider; the first provider with a key counts."""
+
+_OTHER_USES: Final = re.compile(
+    r"embed|rerank|whisper|tts|moderat|guard|image|audio|diffusion", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """The model for a session that names none, and the reason in words that complete "because"."""
+
+    model: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """The providers that can be called now.
+
+    Attributes:
+        keys: the source of the key of each provider that needs one, in the order of preference.
+        listed: the models of each server that lists them, newest first: local servers, and those at an
+            address that the user has set.
+        missing: the extra of each provider that has a key and no SDK.
+    """
+
+    keys: Mapping[str, str] = field(default_factory=dict)
+    listed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+    def proposal(self) -> Proposal | None:
+        """Return the best model that is there, None without a key and a server.
+
+        >>> Survey(keys={"google": "GOOGLE_API_KEY"}, listed={"ollama": ("qwen3:8b",)}).proposal()
+        Proposal(model='google:gemini-4-argon', reason='GOOGLE_API_KEY is set')
+        """
+        for provider, source in self.keys.items():
+            names = self.listed.get(provider) or (_PROPOSED.get(provider, ""),)
+            if names[0]:
+                return Proposal(f"{provider}:{names[0]}", f"{source} is set")
+        for provider, names in self.listed.items():
+            if names:
+                return Proposal(f"{provider}:{names[0]}", f"{provider} runs on this machine")
+        return None
+
+    def advice(self) -> str | None:
+        """Return the next step for a key that nothing can use, None without one."""
+        for provider, extra in self.missing.items():
+            return f"there is a key for {provider}; to use it, run: {install_command(extra)}"
+        return None
+
+    def names(self, providers: Providers) -> Iterator[str]:
+        """Yield the models of all *providers* that can be called, newest first for each of them."""
+        for provider in dict.fromkeys((*self.keys, *self.listed)):
+            proposed = [_PROPOSED[provider]] if provider in _PROPOSED else []
+            names = self.listed.get(provider) or (*proposed, *published_names(providers[provider]))
+            yield from (f"{provider}:{name}" for name in names)
+
+
+async def survey_machine(providers: Providers, credentials: Credentials) -> Survey:
+    """Return the survey of *providers*; takes two seconds at most, and never raises."""
+    sources = await asyncio.to_thread(lambda: dict(find_key_sources(providers, credentials)))
+    missing = {name: sdk_of(providers[name])[0] for name in sources if not is_installed(providers[name])}
+    keys = {name: source for name, source in sources.items() if name not in missing}
+    addresses = dict(list_addresses(providers, keys))
+
+    async def ask(name: str, address: str) -> tuple[str, ...] | None:
+        try:
+            key = await asyncio.to_thread(credentials.find, providers[name])
+        except GatewayError:
+            key = None
+        models = await list_models(address, key.value if key is not None else None)
+        return None if models is None else tuple(each for each in models if not _OTHER_USES.search(each))
+
+    lists = await asyncio.gather(*(ask(name, address) for name, address in addresses.items()))
+    listed = {name: names for name, names in zip(addresses, lists, strict=True) if names is not None}
+    return Survey(keys=keys, listed=listed, missing=missing)
+
+
+def list_addresses(providers: Providers, keys: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield the addresses of servers that list their models, by provider."""
+    for name, provider in providers.items():
+        address = address_of(provider).base_url
+        if address is None or sdk_of(provider)[0] != "openai" or not is_installed(provider):
+            continue
+        is_moved = name in keys and address != provider.base_url
+        if is_moved or (is_local(address) and not provider.needs_key):
+            yield name, address
+
+
+def find_key_sources(providers: Providers, credentials: Credentials) -> Iterator[tuple[str, str]]:
+    """Yield the source of each key, by provider and in the order of preference; blocks."""
+    for name in _PROPOSED:
+        provider = providers[name]
+        try:
+            key = credentials.find(provider)
+        except GatewayError:
+            # The call itself, and doctor, report a file of keys that cannot be used.
+            return
+        own = next(filter(read_raw, provider.own_env), None)
+        if key is not None or own is not None:
+            yield name, key.source if key is not None else str(own)

@@ -1,0 +1,61 @@
+"""What is on a machine: keys, servers, their models, and the model for a session that names none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from provider_fakes import fake_provider
+from sidecar.llmgateway import survey as surveying
+from sidecar.llmgateway.catalog import published_names
+from sidecar.llmgateway.credentials import Credentials
+from sidecar.llmgateway.names import PROVIDERS_BY_NAME
+from sidecar.llmgateway.survey import Proposal, Survey, survey_machine
+
+
+@pytest.mark.parametrize(
+    ("keys", "listed", "model"),
+    [
+        ({}, {}, None),
+        ({}, {"ollama": ()}, None),
+        ({"anthropic": "K"}, {}, "anthropic:claude-sonnet-5-5"),
+        ({"google": "K"}, {"ollama": ("qwen3:8b",)}, "google:gemini-4-argon"),
+        ({}, {"ollama": ("qwen3:8b",)}, "ollama:qwen3:8b"),
+        ({"openai": "K"}, {"openai": ("mine-2", "mine-1")}, "openai:mine-2"),
+    ],
+)
+def test_the_model_for_a_session_that_names_none(
+    keys: dict[str, str], listed: dict[str, Any], model: str | None
+) -> None:
+    proposal = Survey(keys=keys, listed=listed).proposal()
+    assert (proposal.model if proposal is not None else None) == model
+
+
+async def test_a_key_without_its_package_is_a_piece_of_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-1")
+    monkeypatch.setattr(surveying, "is_installed", lambda provider: provider.id != "anthropic")
+    found = await survey_machine(PROVIDERS_BY_NAME, Credentials())
+    assert (found.proposal(), found.keys) == (None, {})
+    assert "there is a key for anthropic; to use it, run: " in str(found.advice())
+
+
+@pytest.mark.processes
+async def test_a_local_server_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = [{"id": "bge-embed"}, {"id": "old", "created": 1}, {"id": "new", "created": 2}]
+    async with fake_provider("openai-chat", [], {"/v1/models": {"data": data}}) as fake:
+        monkeypatch.setenv("LMSTUDIO_BASE_URL", f"{fake.http.url}/v1")
+        found = await survey_machine(PROVIDERS_BY_NAME, Credentials())
+    assert found == Survey(listed={"lmstudio": ("new", "old")})
+    assert found.proposal() == Proposal("lmstudio:new", "lmstudio runs on this machine")
+
+
+@pytest.mark.parametrize("name", ["anthropic", "openai", "google", "openrouter", "moonshotai", "xai"])
+def test_the_published_models_are_few_and_the_newest_first(name: str) -> None:
+    names = published_names(PROVIDERS_BY_NAME[name])
+    assert 3 <= len(names) <= 12
+    assert surveying._PROPOSED[name] in names
+
+
+def test_every_proposal_is_of_a_known_provider() -> None:
+    assert set(surveying._PROPOSED) <= set(PROVIDERS_BY_NAME)
