@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from sidecar._internal.env import indusagi_home
 from sidecar._internal.errors import InvalidInput
+from sidecar._internal.state_folder import close_state_folders
 from sidecar.capabilities.mcp import SessionToolServers
 from sidecar.capabilities.toolbox import SessionToolBox, default_tools
 from sidecar.conductor.branching import kind_recogniser
@@ -99,6 +100,7 @@ def build(
         models: the known models; by default the ones that the settings in *home* name.
     """
     home = home or indusagi_home()
+    close_state_folders(home)
     workspace, models = Workspace(), models or ModelRegistry(setup=ModelSetup.of_user(home))
     stats = ProcessStats(workspace, _clock_ms)
     shelf = SessionShelf(SessionStore(home / "sessions", recognise=recognise_kind))

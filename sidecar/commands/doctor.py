@@ -15,6 +15,7 @@ from pathlib import Path
 
 from sidecar import __version__
 from sidecar._internal.env import env_name, indusagi_home
+from sidecar._internal.state_folder import close_state
 from sidecar.attach.paths import AttachError, DaemonPaths
 from sidecar.commands.terminal import Screen
 from sidecar.commands.with_daemon import run_with_daemon
@@ -48,6 +49,16 @@ def run(options: argparse.Namespace) -> int:
     else:
         can_be_written = "can be written" if home == existing else "will be created when needed"
         report.add("state", f"{home}, {can_be_written}")
+        n_closed, still_open = close_state(home)
+        if n_closed:
+            report.add(
+                "privacy", f"others could read or enter {n_closed} files and folders there; now they cannot"
+            )
+        if still_open:
+            text = (
+                f"others can read or enter {still_open[0]}, and {len(still_open) - 1} more; make them yours"
+            )
+            report.add("privacy", text, is_well=False)
     for finding in asyncio.run(diagnose_models(home, Path.cwd())):
         report.add(finding.subject, finding.text, is_well=finding.is_well)
     paths = DaemonPaths(home)

@@ -4,7 +4,7 @@
 
     SidecarError
     ├── SessionNotFound, NodeNotFound, ItemNotFound, CompactionNotFound, ModelNotFound
-    ├── FolderNotFound
+    ├── FolderNotFound, FolderUnknownError
     ├── SessionBusyError, HeadMovedError        the same call may succeed later
     └── NotSteerableError, NotUndoableError, WouldExceedWindowError
 """
@@ -76,6 +76,16 @@ class FolderNotFound(SidecarError):
         super().__init__(
             f"cannot work in {folder!r}: {found}", hint="give an existing folder as an absolute path"
         )
+
+
+class FolderUnknownError(SidecarError):
+    """The file of the session has lost the record of its folder."""
+
+    kind: ClassVar[str] = "invalidParams"
+
+    def __init__(self, sid: str) -> None:
+        hint = "name the folder that it worked in, as cwd of sidecar/session/load"
+        super().__init__(f"the folder of session {sid!r} cannot be read from its file", hint=hint, sid=sid)
 
 
 class SessionBusyError(SidecarError):

@@ -23,7 +23,7 @@ from sidecar.conductor.errors import FolderNotFound, ModelNotFound, SessionNotFo
 from sidecar.conductor.events import Notice
 from sidecar.conductor.history import GraphPort
 from sidecar.conductor.ports import ClientPort, Models, OpenedSession, StorePort, StoreReport
-from sidecar.conductor.records import SessionInfo, from_record, to_record
+from sidecar.conductor.records import SessionInfo, from_record, newest_info, to_record
 from sidecar.conductor.session import Session
 from sidecar.conductor.session_engines import check_policy
 
@@ -144,7 +144,7 @@ class Hub:
         """Start a session with the turns of another, which is not changed.
 
         The fork has cost nothing yet, knows the files that its turns have read, and asks before changes.
-        Raises SessionNotFound, NodeNotFound, FolderNotFound.
+        Raises SessionNotFound, NodeNotFound, FolderNotFound, FolderUnknownError.
         """
         source, graph = await self.info(wanted.sid), await self.graph(wanted.sid)
         leaf = wanted.at_node or graph.leaf
@@ -156,6 +156,7 @@ class Hub:
             roots=source.roots if wanted.roots is None else tuple(map(_folder, wanted.roots)),
             title=wanted.title or source.title,
         )
+        info.check_folder()
         opened = await self._open(info)
         try:
             opened.journal.hold()
@@ -196,6 +197,7 @@ class Hub:
         Raises:
             SessionNotFound: no such session is stored.
             FolderNotFound: a folder does not exist.
+            FolderUnknownError: *cwd* is None, and the stored folder is lost.
         """
         if sid not in self._sessions and sid not in self._loading:
             task = asyncio.ensure_future(self._load(sid, cwd, roots))
@@ -359,20 +361,19 @@ class Hub:
     def _info_in(self, sid: str, records: Sequence[Mapping[str, Any]]) -> SessionInfo:
         """Return the newest ``meta`` record of *records*, or defaults when the file has lost it.
 
-        The file may be a copy under another id, or name an engine of another build: the id is set to *sid*
-        and the engine to one on offer.
+        Then it has no folder, and its events begin at a number that no count has reached. The file may be a
+        copy under another id, or name an engine of another build: the id is set to *sid* and the engine to
+        one on offer.
         """
-        metas = (record for record in reversed(records) if record.get("type") == "meta")
-        found = next(filter(None, (from_record(SessionInfo, record) for record in metas)), None)
-        if found is not None:
-            engine = found.engine if found.engine in self.engines else self._default_engine
-            return replace(found, sid=sid, engine=engine)
         model, now = self._deps.models.default, self._deps.clock_ms()
-        home, engine = str(Path.home()), self._default_engine
-        return SessionInfo(sid=sid, cwd=home, model=model, engine=engine, created_at=now, updated_at=now)
+        lost = SessionInfo(sid=sid, cwd="", model=model, engine="", created_at=now, updated_at=now, seq=now)
+        found = newest_info(records) or lost
+        engine = found.engine if found.engine in self.engines else self._default_engine
+        return replace(found, sid=sid, engine=engine)
 
     async def _add(self, info: SessionInfo, opened: OpenedSession, models: Models | None = None) -> Session:
         try:
+            info.check_folder()
             if models is None:
                 models = await self._deps.models.at(Path(info.cwd))
                 await models.ready(info.model)

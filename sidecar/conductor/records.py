@@ -6,12 +6,13 @@ is validated here, when it is read, and nowhere after. Nothing here touches the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
+from sidecar.conductor.errors import FolderUnknownError
 from sidecar.conversation import FileRead
 
 T = TypeVar("T")
@@ -117,6 +118,11 @@ class SessionInfo:
     plan: tuple[Mapping[str, Any], ...] = ()
     mcp_servers: tuple[Mapping[str, Any], ...] = ()
 
+    def check_folder(self) -> None:
+        """Raise FolderUnknownError unless the session's folder is known."""
+        if not self.cwd:
+            raise FolderUnknownError(self.sid)
+
     def as_loaded(self) -> SessionInfo:
         """Return the record for a process that loads the session, with a *seq* that no event has had so far.
 
@@ -140,3 +146,9 @@ class SessionInfo:
             session_total={},
             cost=None,
         )
+
+
+def newest_info(records: Sequence[Mapping[str, Any]]) -> SessionInfo | None:
+    """Return the newest ``meta`` record of *records* that can be read, None when there is none."""
+    metas = (record for record in reversed(records) if record.get("type") == "meta")
+    return next(filter(None, (from_record(SessionInfo, record) for record in metas)), None)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from sidecar._internal.errors import InvalidInput, SidecarError
+from sidecar._internal.state_folder import make_private_folder
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.log import EventLog
 from sidecar.protocol.codec import event_to_wire, to_wire
@@ -95,7 +96,7 @@ class Tracer:
         path = Path(to_file or self._folder / f"trace-{self._clock_ms()}.jsonl")
 
         def make_file() -> None:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_folder(path.parent)
             path.touch(mode=0o600)
             _append(path, ())
 

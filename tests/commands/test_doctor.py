@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from argparse import Namespace
 from pathlib import Path
 
@@ -60,6 +62,22 @@ def test_a_state_directory_that_cannot_be_is_not_well(
     (home / "a_file").write_text("")
     monkeypatch.setenv("INDUSAGI_HOME", place if place.startswith("~") else str(home / place))
     check(capsys, message, code=1)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
+def test_files_that_others_can_read_are_closed(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "sessions").mkdir(mode=0o755)
+    (home / "sessions" / "s.jsonl").touch(mode=0o644)
+    check(capsys, "privacy\tothers could read or enter 2 files and folders there; now they cannot")
+    assert "privacy" not in check(capsys)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
+def test_files_of_somebody_else_are_not_well(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    check(capsys, f"privacy\tothers can read or enter {home}, and 0 more", code=1)
 
 
 def test_a_daemon_that_does_not_start_is_not_well(

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sidecar.conductor.contract import Compaction
+from sidecar.conductor.engines.contract import CompactionRequest
+from sidecar.conductor.errors import FolderUnknownError
+from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.records import SessionInfo, from_record, to_record
+from sidecar.conductor.session import Session
+from sidecar.llmgateway.scripted import Say
 
 INFO = SessionInfo(
     sid="s1",
@@ -93,6 +99,56 @@ async def test_the_list_leaves_out_a_damaged_session_only(make_stage: Any) -> No
     assert [each.title for each in await stage.hub.list()] == ["Lexer"]
     await stage.hub.delete(sid)
     assert [each.sid for each in await stage.hub.list()] == [other.sid]
+
+
+async def without_meta(make_stage: Any, tmp_path: Path) -> tuple[Any, Session, Path]:
+    """Return a stage, and a stored session of it whose file has lost every record of its folder."""
+    stage = await make_stage([[Say("one")]], store=tmp_path / "store")
+    session = await stage.session(title="Parser")
+    await stage.ask(session, "one")
+    await stage.hub.close(session.sid)
+    file = tmp_path / "store" / f"{session.sid}.jsonl"
+    file.write_bytes(file.read_bytes().replace(str(stage.folder).encode(), b"/"))
+    return stage, session, file
+
+
+async def test_a_session_that_has_lost_its_folder_works_in_none_until_one_is_named(
+    make_stage: Any, tmp_path: Path
+) -> None:
+    """Neither in the home folder, whose files nobody gave it, nor after it was renamed or forked."""
+    stage, session, _ = await without_meta(make_stage, tmp_path)
+    for attempt in (stage.hub.load(session.sid), stage.hub.fork(ForkOf(session.sid))):
+        with pytest.raises(FolderUnknownError, match="cannot be read from its file"):
+            await attempt
+    await stage.hub.amend(session.sid, lambda info: replace(info, title="Renamed"))
+    with pytest.raises(FolderUnknownError):
+        await stage.hub.load(session.sid)
+    loaded = (await stage.hub.load(session.sid, str(stage.folder))).session
+    assert (loaded.info.cwd, loaded.info.title) == (str(stage.folder), "Renamed")
+    assert [turn.role for turn in loaded.history.turns] == ["user", "assistant"]
+    assert loaded.log.seq > session.log.seq
+    await stage.hub.close(session.sid)
+    assert (await stage.hub.load(session.sid)).session.info.cwd == str(stage.folder)
+
+
+async def test_a_file_that_is_removed_while_its_session_is_loaded_is_written_again(
+    make_stage: Any, tmp_path: Path
+) -> None:
+    stage = await make_stage([[Say("long " * 2_000)]], repeat=True, store=tmp_path / "store")
+    session = await stage.session(title="Parser")
+    for prompt in ("one", "two"):
+        await stage.ask(session, prompt)
+    await session.compact(CompactionRequest(force=True)).outcome
+    (tmp_path / "store" / f"{session.sid}.jsonl").unlink()
+    await stage.ask(session, "three")
+    turns, compactions = list(session.history.turns), session.compactor.compactions
+    await stage.hub.close(session.sid)
+    loaded = (await stage.hub.load(session.sid)).session
+    assert (list(loaded.history.turns), loaded.info.title) == (turns, "Parser")
+    assert loaded.compactor.compactions == compactions
+    assert compactions[0].status == "completed"
+    undone = await loaded.undo(None, force=True, expect_head=None)
+    assert undone.status == "undone"
 
 
 async def test_an_engine_that_is_not_on_offer_gives_way_to_the_default(make_stage: Any) -> None:

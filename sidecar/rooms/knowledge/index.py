@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sidecar._internal.errors import InvalidInput
+from sidecar._internal.state_folder import make_private_folder
 from sidecar.rooms.knowledge.words import (
     TextChunk,
     choose_ranking_words,
@@ -293,7 +294,7 @@ def open_index(path: Path | None) -> tuple[TextIndex, bool]:
     """
     if path is None:
         return TextIndex(None), False
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(path.parent)
     try:
         return _open_private(path), False
     except StaleIndexError:

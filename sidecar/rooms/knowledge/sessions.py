@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
+from sidecar._internal.state_folder import make_private_folder
 from sidecar.rooms.content import query_text
 from sidecar.rooms.events import RoomEvent
 from sidecar.rooms.knowledge.index import Document, IndexThread, TextIndex
@@ -248,6 +249,6 @@ class SessionsIndex:
 
     def _write_record(self, indexed_at: Mapping[str, int]) -> None:
         if self._record is not None:
-            self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_folder(self._record.parent)
             self._record.touch(mode=0o600)
             self._record.write_text(json.dumps(indexed_at), "utf-8")

@@ -7,7 +7,7 @@ their way to the file. The journal takes no lock of its own: its owner holds the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -33,11 +33,13 @@ class SessionJournal:
 
     def __init__(self, writer: LineWriter, read: _Read) -> None:
         self._writer = writer
+        self._writer.whole = self.snapshot
         self._read = read
         self._opening = asyncio.Lock()
         self._stored: StoredSession | None = None
         self._history = History()
         self._unwritten: list[Turn] = []
+        self._newest: dict[tuple[str, str], Mapping[str, Any]] = {}
         self._held: list[bytes] | None = None
         self._is_healed = False
 
@@ -187,7 +189,9 @@ class SessionJournal:
         for record in records:
             if not isinstance(record.get("type"), str) or record["type"] in ("node", "head"):
                 raise InvalidInput(f"a record of type {record.get('type')!r} cannot be stored as a note")
-        await self._write([encode_record({"type": record["type"], **to_json(record)}) for record in records])
+        stored = [{"type": record["type"], **to_json(record)} for record in records]
+        self._note_records(stored)
+        await self._write([encode_record(record) for record in stored])
 
     def hold(self) -> None:
         """Keep all records from now on for :meth:`release`, which writes them as one line.
@@ -221,6 +225,19 @@ class SessionJournal:
         graph = self._stored.graph
         return History(graph.entry_path(node_id), graph.entries)
 
+    def snapshot(self) -> Callable[[], bytes]:
+        """Return a function that encodes the session as it is now, which may take some time."""
+        graph, records = self.graph, tuple(self._newest.values())
+        nodes, entries, leaf = graph.nodes, dict(graph.entries), graph.leaf
+
+        def encode() -> bytes:
+            encoded = [_encode_node(node, entries[node.id]) for node in nodes]
+            return b"".join(
+                map(seal, [*encoded, encode_record(head_record(leaf)), *map(encode_record, records)])
+            )
+
+        return encode
+
     async def close(self) -> None:
         """Wait for the running writes, and write the waiting lines. Raises as :meth:`append`."""
         await self._writer.settle()
@@ -230,7 +247,13 @@ class SessionJournal:
             if self._stored is None:
                 self._stored = await asyncio.to_thread(self._read)
                 self._stand_at(self._stored.graph)
+                self._note_records(self._stored.records)
             return self._stored.graph
+
+    def _note_records(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Keep the newest record of each type, and of each compaction."""
+        for record in records:
+            self._newest[str(record.get("type")), str(record.get("compaction_id"))] = record
 
     def _as_entries(self, turns: Sequence[Turn]) -> list[Entry]:
         known = {id(entry.turn): entry for entry in self._history}

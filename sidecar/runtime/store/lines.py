@@ -9,20 +9,23 @@ order: lines that a full disk refused go first with the next write, so none is l
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import re
+import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from sidecar._internal.state_folder import make_private_folder, sync_folder
 from sidecar.runtime.store.errors import StoreUnavailable
 
 _BLOCK: Final = 65_536
+_READ_FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _N_SEAL: Final = len(b',"sum":"01234567"}')
 _SEAL: Final = re.compile(rb',"sum":"([0-9a-f]{8})"}\Z')
 _OPEN_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
@@ -45,7 +48,8 @@ class Line:
 def read_lines(path: Path) -> Iterator[Line]:
     """Yield the lines of *path*; none when there is no such file. Other ``OSError`` get out."""
     try:
-        raw_lines = path.read_bytes().split(b"\n")
+        with os.fdopen(open_file(path), "rb") as file:
+            raw_lines = file.read().split(b"\n")
     except (FileNotFoundError, NotADirectoryError):
         return
     for number, raw in enumerate(raw_lines, start=1):
@@ -54,6 +58,19 @@ def read_lines(path: Path) -> Iterator[Line]:
             is_torn = record is None and number == len(raw_lines)
             has_checksum = record is not None and record.pop("sum", None) is not None
             yield Line(number, record, is_torn, is_sound(raw) if has_checksum else None)
+
+
+def open_file(path: Path, flags: int = _READ_FLAGS) -> int:
+    """Return the descriptor of *path*, opened with *flags*.
+
+    Raises:
+        OSError: it cannot be opened, or is something else than a file: a pipe would block for ever.
+    """
+    fd = os.open(path, flags, 0o600)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    return fd
 
 
 def seal(encoded: bytes) -> bytes:
@@ -91,9 +108,9 @@ def append_lines(path: Path, data: bytes) -> None:
     Raises:
         OSError: the file is as long as it was, as far as the disk lets it.
     """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(path.parent)
     is_new = not path.exists()
-    fd = os.open(path, _OPEN_FLAGS, 0o600)
+    fd = open_file(path, _OPEN_FLAGS)
     try:
         size = mend_end(fd, path)
         try:
@@ -106,13 +123,7 @@ def append_lines(path: Path, data: bytes) -> None:
     finally:
         os.close(fd)
     if is_new:
-        # The new file's name goes to disk too; not every system can do that, and then its own rules hold.
-        with suppress(OSError):
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+        sync_folder(path.parent)
 
 
 def mend_end(fd: int, path: Path) -> int:
@@ -159,12 +170,25 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 Append: TypeAlias = Callable[[bytes], None]
-"""Writes whole lines. Contract: blocks until they are on disk; all or, raising OSError, none of them."""
+"""Writes whole lines. Contract: blocks until they are on disk; all or, raising OSError, none of them.
+
+It raises FileNotFoundError when an earlier call wrote a file that is gone; the next call begins a new one.
+"""
 
 
 def append_to(path: Path) -> Append:
     """Return the append to the file *path*."""
-    return partial(append_lines, path)
+    was_there = False
+
+    def append(data: bytes) -> None:
+        nonlocal was_there
+        is_gone, was_there = was_there and not path.exists(), False
+        if is_gone:
+            raise FileNotFoundError(errno.ENOENT, "the session file was removed")
+        append_lines(path, data)
+        was_there = True
+
+    return append
 
 
 def append_nowhere(data: bytes) -> None:
@@ -172,9 +196,15 @@ def append_nowhere(data: bytes) -> None:
 
 
 class LineWriter:
-    """Writes the lines of one session."""
+    """Writes the lines of one session.
+
+    Attributes:
+        whole: returns a function that blocks and returns all lines of the session, to write a removed file
+            again; None where they are not in memory.
+    """
 
     def __init__(self, session_id: str, append: Append) -> None:
+        self.whole: Callable[[], Callable[[], bytes]] | None = None
         self._session_id = session_id
         self._append = append
         self._waiting: list[bytes] = []
@@ -221,7 +251,13 @@ class LineWriter:
             if not batch:
                 return
             try:
-                await asyncio.to_thread(self._append, b"".join(batch))
+                try:
+                    await asyncio.to_thread(self._append, b"".join(batch))
+                except FileNotFoundError:
+                    if self.whole is None:
+                        raise
+                    encode = self.whole()
+                    await asyncio.to_thread(lambda: self._append(encode()))
             except OSError as error:
                 raise StoreUnavailable(self._session_id, error) from error
             del self._waiting[: len(batch)]

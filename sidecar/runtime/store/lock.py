@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from sidecar._internal.file_lock import FileLock
+from sidecar._internal.state_folder import make_private_folder
 from sidecar.runtime.store.errors import SessionLockedError
 
 
@@ -47,7 +48,7 @@ class SessionLock:
 
 
 def take_lock(path: Path, session_id: str) -> FileLock:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(path.parent)
     while True:
         lock = FileLock(path)
         try:

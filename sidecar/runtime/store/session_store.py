@@ -9,6 +9,7 @@ read 64 KiB deep at most.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from sidecar.runtime.store.codec import RecogniseKind, encode_line, head_record,
 from sidecar.runtime.store.dag import Clock, SessionGraph, wall_clock_ms
 from sidecar.runtime.store.errors import StoreUnavailable
 from sidecar.runtime.store.journal import SessionJournal
-from sidecar.runtime.store.lines import LineWriter, append_to, is_sound, parse_line, torn_path
+from sidecar.runtime.store.lines import LineWriter, append_to, is_sound, open_file, parse_line, torn_path
 from sidecar.runtime.store.lock import SessionLock
 from sidecar.runtime.store.names import session_id_of, stem_of
 from sidecar.runtime.store.reading import StoredSession, read_session
@@ -171,8 +172,8 @@ class SessionStore:
 def read_summary(path: Path, session_id: str) -> StoredSummary | None:
     """Return the summary of the file *path*, or None when it cannot be read."""
     try:
-        with path.open("rb") as file:
-            stat = path.stat()
+        with os.fdopen(open_file(path), "rb") as file:
+            stat = os.fstat(file.fileno())
             step = _FIRST_STEP
             while True:
                 start = max(0, stat.st_size - step)

@@ -255,6 +255,18 @@ async def test_an_unreadable_file_is_a_typed_error_and_not_an_empty_session(
     assert str(tmp_path) not in str(caught.value)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="named pipes have no place among files there")
+async def test_a_pipe_among_the_sessions_blocks_nothing(
+    store: SessionStore, tmp_path: Path, say: Say
+) -> None:
+    await store.append_node("a", SessionGraph("a").append(say("x")))
+    os.mkfifo(tmp_path / "store" / "s.jsonl")
+    assert [found.session_id for found in await store.summaries()] == ["a"]
+    for attempt in (store.open("s"), store.append_node("s", SessionGraph("s").append(say("x")))):
+        with pytest.raises(StoreUnavailable):
+            await attempt
+
+
 async def test_a_store_whose_folder_is_a_file_reads_as_empty_and_says_why_it_cannot_write(
     tmp_path: Path, say: Say
 ) -> None:
