@@ -170,6 +170,8 @@ class _Chat:
     async def undo(self, _rest: str) -> None:
         undone = await self.session.undo()
         self.screen.note(f"· {undone.restored_tokens:,} tokens are restored")
+        for uri in undone.edited_files:
+            self.screen.note(f"· {display_path(uri, self.folder)} was edited since, and stays as it is")
 
     async def context(self, _rest: str) -> None:
         usage = await self.session.usage()

@@ -6,10 +6,12 @@ branch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal
 
+from sidecar.capabilities.effects import NO_EFFECTS, ToolEffects, effects_of_name
 from sidecar.conductor.branching import with_partners
 from sidecar.conductor.compacting import Compactor
 from sidecar.conductor.context import entry_tokens
@@ -24,15 +26,28 @@ from sidecar.conductor.restoring import DEFAULT_BUDGET_TOKENS, Restoration, rest
 from sidecar.conductor.session_events import SessionEvents
 from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conversation import Entry
+from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock
 
 
 @dataclass(frozen=True, slots=True)
 class HeadChange:
-    """A move of the head: the head after it, the nodes that left the conversation, and their tokens."""
+    """A move of the head: the head after it, the nodes that left the conversation, and their tokens.
+
+    *edited_files* are the URIs of the files that those nodes edited; the files stay as they are.
+    """
 
     head: str | None
     removed: tuple[str, ...]
     tokens: int
+    edited_files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UndoneCompaction:
+    """A compaction that was taken back, and the URIs of the files edited since, which stay as they are."""
+
+    compaction: Compaction
+    edited_files: tuple[str, ...]
 
 
 class Changes:
@@ -47,6 +62,7 @@ class Changes:
         files: SessionFiles,
         gauge: ContextGauge,
         clock_ms: Callable[[], int],
+        effects: Callable[[], Mapping[str, ToolEffects]],
     ) -> None:
         self._meta = meta
         self._history = history
@@ -55,6 +71,7 @@ class Changes:
         self._files = files
         self._gauge = gauge
         self._clock_ms = clock_ms
+        self._effects = effects
 
     async def compact(self, compaction_id: str, request: CompactionRequest) -> Compaction:
         """Compact on request of a client; *request* names its engine."""
@@ -63,11 +80,12 @@ class Changes:
             await self._store_size(compacted=True)
         return done
 
-    async def undo(self, compaction_id: str | None, *, force: bool) -> Compaction:
+    async def undo(self, compaction_id: str | None, *, force: bool) -> UndoneCompaction:
         """Take a compaction back, the newest for None; raises as :meth:`Compactor.undo`."""
         undone = await self._compactor.undo(compaction_id, force=force)
         await self._store_size(compacted=True)
-        return undone
+        later = takewhile(lambda entry: entry.node_id != undone.before_head, reversed(self._history.current))
+        return UndoneCompaction(undone, self._edited_files([*later]))
 
     async def rewind(self, to_node: str | None) -> HeadChange:
         """Let the conversation end at *to_node*, on any branch; before everything for None.
@@ -121,9 +139,31 @@ class Changes:
 
     async def _publish_move(self, cause: Literal["rewind", "drop"], removed: Sequence[Entry]) -> HeadChange:
         head, nodes = self._history.head, tuple(entry.node_id for entry in removed)
-        self._events.emit(HeadChanged(head, nodes, cause))
+        edited = self._edited_files(removed)
+        self._events.emit(HeadChanged(head, nodes, cause, edited))
         await self._store_size()
-        return HeadChange(head, nodes, sum(map(entry_tokens, removed)))
+        return HeadChange(head, nodes, sum(map(entry_tokens, removed)), edited)
+
+    def _edited_files(self, entries: Sequence[Entry]) -> tuple[str, ...]:
+        """Return the URIs of the files that *entries* edited, the entries behind a summary included."""
+        effects = self._effects()
+        kept = frozenset(self._history.current.node_ids)
+        known = self._history.graph.entries
+        folded = (
+            known[node] for entry in entries for node in entry.origin if node in known and node not in kept
+        )
+        all_blocks = [block for entry in (*entries, *folded) for block in entry.turn.blocks]
+        failed = {
+            block.call_id for block in all_blocks if isinstance(block, ToolResultBlock) and block.is_error
+        }
+        edited = dict[str, None]()
+        for block in all_blocks:
+            if isinstance(block, ToolCallBlock) and block.id not in failed:
+                effect = effects.get(block.name) or effects_of_name(block.name) or NO_EFFECTS
+                path = effect.path_in(block.input)
+                if path is not None and effect.may_change:
+                    edited[self._files.uri_of(path)] = None
+        return tuple(edited)
 
     async def _store_size(self, *, compacted: bool = False) -> None:
         """Store and publish the new size of the conversation."""

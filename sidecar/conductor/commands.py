@@ -5,7 +5,7 @@ A command is not part of the conversation: the model sees neither the command no
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields
 from typing import Final, TypeAlias
 
@@ -106,8 +106,8 @@ class Commands:
     async def uncompact(self, _rest: str) -> str:
         """Undo the newest compaction."""
         undone = await self._changes.undo(None, force=False)
-        size = f"{undone.post_count} turns, about {undone.post_tokens or 0:,} tokens"
-        return f"The compaction is undone: {size}."
+        size = f"{undone.compaction.post_count} turns, about {undone.compaction.post_tokens or 0:,} tokens"
+        return f"The compaction is undone: {size}.{describe_edited(undone.edited_files)}"
 
     async def context(self, _rest: str) -> str:
         """Describe the fill level of the window, and the origin of its tokens."""
@@ -131,7 +131,8 @@ class Commands:
         if not rest or (rest.isdecimal() and len(rest) <= _MAX_COUNT_DIGITS):
             node = before_prompts(self._history.current, int(rest or 1))
         moved = await self._changes.rewind(node)
-        return f"Removed {len(moved.removed)} turns; {_size(len(self._history.current))}"
+        size = _size(len(self._history.current))
+        return f"Removed {len(moved.removed)} turns; {size}{describe_edited(moved.edited_files)}"
 
     async def choose(self, config_id: str, rest: str) -> str:
         """Set the option *config_id* to *rest*, or show it without an argument."""
@@ -171,6 +172,17 @@ def describe_result(done: Compaction) -> str:
         case "cancelled":
             return "Cancelled; the conversation is unchanged."
     return f"The compaction failed and the conversation is unchanged: {done.error}."
+
+
+def describe_edited(uris: Sequence[str]) -> str:
+    """Return the sentence about files that turns edited which a change took back or went past.
+
+    >>> describe_edited(["file:///p/a.py"])
+    '\\nThe files that these turns edited stay as they are:\\n- file:///p/a.py'
+    """
+    if not uris:
+        return ""
+    return "\n".join(("\nThe files that these turns edited stay as they are:", *(f"- {uri}" for uri in uris)))
 
 
 def describe_plan(plan: Plan) -> str:

@@ -119,7 +119,7 @@ def complete_backstop(begun: Compaction, done: LiveCompaction, kept_from: str | 
 
 def undo(target: Compaction, gate: Gate, n_entries: int, head: str | None) -> Compaction:
     """Return *target* as taken back: *n_entries* are in the conversation again, weighed by *gate*."""
-    undone = replace(target, status="undone", trigger="undo", undoable=False)
+    undone = replace(target, status="undone", undoable=False)
     return replace(undone, post_tokens=gate.tokens, post_count=n_entries, after_head=head)
 
 

@@ -153,12 +153,16 @@ class Rehydrated:
 
 @dataclass(frozen=True, slots=True)
 class HeadChanged:
-    """The head moved by a rewind or a drop; *removed* are the nodes that left the conversation."""
+    """The head moved by a rewind or a drop; *removed* are the nodes that left the conversation.
+
+    *edited_files* are the URIs of the files that those nodes edited; the files stay as they are.
+    """
 
     kind: ClassVar[str] = "headMoved"
     head: str | None
     removed: tuple[str, ...]
     cause: Literal["rewind", "drop"]
+    edited_files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

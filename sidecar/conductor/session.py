@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
 from sidecar.capabilities.mcp.contract import McpServer
-from sidecar.conductor.changes import HeadChange
+from sidecar.conductor.changes import HeadChange, UndoneCompaction
 from sidecar.conductor.content import Content
-from sidecar.conductor.contract import Compaction, Plan, SessionSnapshot
+from sidecar.conductor.contract import Plan, SessionSnapshot
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import SessionBusyError
@@ -241,7 +241,7 @@ class Session:
 
     def undo(
         self, compaction_id: str | None, *, force: bool, expect_head: str | None
-    ) -> Awaitable[Compaction]:
+    ) -> Awaitable[UndoneCompaction]:
         """Take a compaction back, the newest for None. Only between turns."""
         return self._change(lambda: self.changes.undo(compaction_id, force=force), expect_head)
 

@@ -173,7 +173,7 @@ def wire_session(
         events=events,
         notices=notices,
     )
-    changes = Changes(meta, history, events, compactor, files, gauge, deps.clock_ms)
+    changes = Changes(meta, history, events, compactor, files, gauge, deps.clock_ms, tools.effects)
     options = Options(meta, deps.models, engines, deps.library.names, permissions, events, gauge)
     commands = Commands(
         meta,

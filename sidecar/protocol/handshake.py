@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:969cca1fc49b43334fee4dbf16513ea6dd7203dec88660c7b344b2609629a5b1"
+SCHEMA_HASH: Final = "sha256:0b936f657ae6f456dcba712f4da473d02ff8ba6814888d86a0e3cc9c243ea1a0"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from fake_tool import FakeTool
 from sidecar._internal.errors import InvalidInput
+from sidecar.capabilities.edit import EDIT
 from sidecar.capabilities.read import READ
 from sidecar.conductor.content import turn_text
 from sidecar.conductor.context import entry_tokens
@@ -96,6 +98,35 @@ async def test_what_was_read_after_the_rewind_counts_as_never_read(make_stage: A
     assert len(session.files.in_context()) == 1
     await session.rewind(session.history.current.node_ids[1], expect_head=None)
     assert session.files.in_context() == ()
+
+
+async def test_a_rewind_names_the_files_that_it_leaves_edited(make_stage: Any) -> None:
+    script = [
+        [Say("hi")],
+        [
+            Call("write", {"path": "a.py", "content": "x = 1\n"}),
+            Call("write", {"path": "b.py", "content": ""}),
+        ],
+        [Call("edit", {"path": "a.py", "old_text": "no such", "new_text": "y"})],
+        [Say("done")],
+    ]
+    stage = await make_stage(script, tools=[FakeTool("write", kind="edit"), EDIT])
+    session = await stage.session()
+    await stage.ask(session, "hello")
+    await stage.ask(session, "write them")
+    moved = await session.rewind(session.history.current.node_ids[1], expect_head=None)
+    assert moved.edited_files == tuple((stage.folder / name).as_uri() for name in ("a.py", "b.py"))
+    assert told(session, HeadChanged)[-1].edited_files == moved.edited_files
+    assert (await session.rewind(None, expect_head=None)).edited_files == ()
+
+
+async def test_the_command_rewind_says_which_files_stay_edited(make_stage: Any) -> None:
+    script = [[Call("write", {"path": "a.py", "content": "x = 1\n"})], [Say("done")]]
+    stage = await make_stage(script, tools=[FakeTool("write", kind="edit")])
+    session = await stage.session()
+    await stage.ask(session, "write it")
+    answer = (await stage.ask(session, "/rewind")).text
+    assert answer.endswith(f"stay as they are:\n- {(stage.folder / 'a.py').as_uri()}")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from fake_tool import FakeTool
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.engines.contract import CompactionRequest
@@ -76,14 +77,20 @@ async def test_a_compacted_session_loads_as_it_was_left(make_stage: Any) -> None
 
 
 async def test_undo_brings_back_the_conversation_and_what_came_since(make_stage: Any) -> None:
-    stage, session = await a_long_talk(make_stage, [Say(DIGEST)], [Say("four")])
+    writing = [Call("write", {"path": "a.py"})]
+    stage, session = await a_long_talk(
+        make_stage, [Say(DIGEST)], writing, [Say("four")], tools=[FakeTool("write", kind="edit")]
+    )
     full = list(session.history.turns)
     await compact(session)
     await stage.ask(session, "after")
-    undone = await session.undo(None, force=False, expect_head=None)
+    taken_back = await session.undo(None, force=False, expect_head=None)
+    undone = taken_back.compaction
+    assert taken_back.edited_files == ((stage.folder / "a.py").as_uri(),)
     assert undone.status == "undone"
     assert list(session.history.turns)[: len(full)] == full
-    assert [turn.role for turn in session.history.turns[len(full) :]] == ["user", "assistant"]
+    later = [turn.role for turn in session.history.turns[len(full) :]]
+    assert later == ["user", "assistant", "tool", "assistant"]
     with pytest.raises(CompactionNotFound):
         await session.undo(None, force=False, expect_head=None)
     assert (await stage.shelf.graph(session.sid)).leaf == session.history.head
@@ -302,7 +309,7 @@ async def test_an_undo_that_would_not_fit_is_refused_unless_forced(make_stage: A
     with pytest.raises(WouldExceedWindowError):
         await session.undo(None, force=False, expect_head=None)
     assert len(list(session.history.turns)) == 3
-    assert (await session.undo(None, force=True, expect_head=None)).status == "undone"
+    assert (await session.undo(None, force=True, expect_head=None)).compaction.status == "undone"
 
 
 async def test_three_failures_in_a_row_end_automatic_compaction_and_are_told(

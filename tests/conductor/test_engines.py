@@ -141,8 +141,8 @@ async def test_an_undo_brings_everything_back(make_stage: Any, engine: str) -> N
     full = list(session.history.turns)
     await compact(session)
     await stage.ask(session, "4")
-    undone = await session.undo(None, force=False, expect_head=None)
-    assert (undone.status, undone.trigger, undone.undoable) == ("undone", "undo", False)
+    undone = (await session.undo(None, force=False, expect_head=None)).compaction
+    assert (undone.status, undone.trigger, undone.undoable) == ("undone", "manual", False)
     assert list(session.history.turns)[: len(full)] == full
     await stage.ask(session, "5")
     sent = stage.model.calls[-1].conversation.turns
@@ -177,7 +177,7 @@ async def test_an_undo_that_would_not_fit_is_refused_unless_forced(make_stage: A
     stage.smaller_window(2_000)
     with pytest.raises(WouldExceedWindowError):
         await session.undo(None, force=False, expect_head=None)
-    assert (await session.undo(None, force=True, expect_head=None)).status == "undone"
+    assert (await session.undo(None, force=True, expect_head=None)).compaction.status == "undone"
 
 
 @every_engine
@@ -289,7 +289,7 @@ async def test_a_compaction_in_a_run_is_stored_and_can_be_undone(make_stage: Any
     await stage.hub.close(session.sid)
     session = (await stage.hub.load(session.sid)).session
     assert list(session.history.turns) == turns
-    undone = await session.undo(None, force=True, expect_head=None)
+    undone = (await session.undo(None, force=True, expect_head=None)).compaction
     assert undone.status == "undone"
     assert len(list(session.history.turns)) > n_turns
 

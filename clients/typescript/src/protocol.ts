@@ -132,11 +132,12 @@ export interface CompactUndoParams {
   force?: boolean;
 }
 
-/** The new head, and the number of tokens that are back in the conversation. */
+/** The new head, and the number of tokens that are back in the conversation. `editedFiles` are the URIs of the files that turns since the compaction edited; they stay as they are. */
 export interface CompactUndoResult {
   head: string | null;
   restoredTokens: number;
   seq: number;
+  editedFiles: string[];
 }
 
 /** One compaction, from its start to its end. Tokens are counted by the engine. `info` holds the numbers of tokens and turns before and after, whether a turn was split, whether an earlier summary was updated, and the engine's own entries. */
@@ -368,11 +369,12 @@ export interface Gate {
   over: boolean;
 }
 
-/** The head moved by a rewind or a drop; `removed` are the nodes that left the conversation. */
+/** The head moved by a rewind or a drop; `removed` are the nodes that left the conversation. `editedFiles` are the URIs of the files that those nodes edited; the files stay as they are. */
 export interface HeadChanged {
   head: string | null;
   removed: string[];
   cause: "rewind" | "drop";
+  editedFiles: string[];
 }
 
 /** The session's title or place in the list changed. */
@@ -775,11 +777,12 @@ export interface SessionRewindParams {
   expectHead: string | null;
 }
 
-/** The new head and the nodes that left the conversation, which stay stored. The head differs from the requested node when a tool call had to be completed with its result. */
+/** The new head and the nodes that left the conversation, which stay stored. The head differs from the requested node when a tool call had to be completed with its result. `editedFiles` are the URIs of the files that those nodes edited; the files stay as they are. */
 export interface SessionRewindResult {
   head: string | null;
   undone: string[];
   seq: number;
+  editedFiles: string[];
 }
 
 /** A session at one moment: a client shows this, then follows the events after `seq`. `turn_id` and `compaction_id` name the turn and the compaction that run now, null for none. */

@@ -104,11 +104,15 @@ class CompactUndoParams:
 
 @dataclass(frozen=True, slots=True)
 class CompactUndoResult:
-    """The new head, and the number of tokens that are back in the conversation."""
+    """The new head, and the number of tokens that are back in the conversation.
+
+    *edited_files* are the URIs of the files that turns since the compaction edited; they stay as they are.
+    """
 
     head: str | None
     restored_tokens: int
     seq: int
+    edited_files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,11 +211,13 @@ class SessionRewindResult:
     """The new head and the nodes that left the conversation, which stay stored.
 
     The head differs from the requested node when a tool call had to be completed with its result.
+    *edited_files* are the URIs of the files that those nodes edited; the files stay as they are.
     """
 
     head: str | None
     undone: tuple[str, ...]
     seq: int
+    edited_files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

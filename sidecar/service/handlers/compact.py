@@ -67,9 +67,10 @@ def undo(connection: Connection, params: m.CompactUndoParams) -> Awaitable[m.Com
     undoing = session.undo(params.compaction_id, force=params.force, expect_head=params.expect_head)
 
     async def answer() -> m.CompactUndoResult:
-        info = (await undoing).info or {}
+        undone = await undoing
+        info = undone.compaction.info or {}
         restored = max(0, info.get("tokensBefore", 0) - info.get("tokensAfter", 0))
-        return m.CompactUndoResult(session.history.head, restored, session.log.seq)
+        return m.CompactUndoResult(session.history.head, restored, session.log.seq, undone.edited_files)
 
     return answer()
 

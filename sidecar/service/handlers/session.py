@@ -135,7 +135,7 @@ def rewind(connection: Connection, params: m.SessionRewindParams) -> Awaitable[m
 
     async def answer() -> m.SessionRewindResult:
         moved = await rewinding
-        return m.SessionRewindResult(moved.head, moved.removed, session.log.seq)
+        return m.SessionRewindResult(moved.head, moved.removed, session.log.seq, moved.edited_files)
 
     return answer()
 
