@@ -194,7 +194,20 @@ async def test_the_shell_script_gets_an_answer(folder: Path, env: dict[str, str]
 async def test_the_command_of_the_shell_readme_works_as_it_stands(env: dict[str, str]) -> None:
     readme = (CLIENTS / "shell" / "README.md").read_text(encoding="utf-8")
     (command,) = re.findall(r"```sh\n(.*?)```", readme, re.DOTALL)
-    beside_python = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    found = {**env, "PATH": beside_python}
-    output = await asyncio.to_thread(output_of, ["sh", "-c", command], CLIENTS.parent, found)
+    plain_path = {**env, "PATH": os.defpath}  # the install of the README puts no sidecar there
+    if not (CLIENTS.parent / ".venv" / "bin" / "sidecar").exists():
+        pytest.skip("this checkout has no environment of its own")
+    output = await asyncio.to_thread(output_of, ["sh", "-c", command], CLIENTS.parent, plain_path)
     assert '"stopReason":"end_turn"' in output
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no POSIX shell on Windows")
+async def test_the_shell_script_takes_quotes_and_says_when_there_is_no_daemon(
+    folder: Path, env: dict[str, str]
+) -> None:
+    script, named = str(CLIENTS / "shell" / "ask.sh"), {**env, "SIDECAR": " ".join(DAEMON)}
+    quoted = ["sh", script, f'{QUESTION} "as\\is"']
+    assert '"stopReason":"end_turn"' in await asyncio.to_thread(output_of, quoted, folder, named)
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        await asyncio.to_thread(output_of, ["sh", script, "x"], folder, {**env, "SIDECAR": "no-such-daemon"})
+    assert "there is no no-such-daemon" in failed.value.stdout
