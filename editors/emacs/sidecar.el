@@ -159,7 +159,9 @@
 
 (defun sidecar--describe (usage files)
   "Return lines that tell USAGE and FILES."
-  (cons (format "%d of %d tokens (%d%%)" (plist-get usage :used) (plist-get usage :window) (plist-get usage :pct))
+  (cons (if (zerop (plist-get usage :window))
+            (format "%d tokens, window unknown" (plist-get usage :used))
+          (format "%d of %d tokens (%d%%)" (plist-get usage :used) (plist-get usage :window) (plist-get usage :pct)))
         (cl-loop for file across files
                  collect (format "%s: %d tokens%s"
                                  (file-name-nondirectory (eglot-uri-to-path (plist-get file :uri)))

@@ -83,12 +83,17 @@ def config_updates(options: Sequence[Mapping[str, Any]]) -> Iterator[Update]:
         yield make_update("current_mode_update", currentModeId=mode["currentValue"])
 
 
-def usage_update(usage: Mapping[str, Any]) -> Update:
-    """Return the update of how full the window is; the source of the figure is in ``_meta``."""
+def usage_updates(usage: Mapping[str, Any]) -> Iterator[Update]:
+    """Yield the update of how full the window is; none for an unknown window, which a panel would show as 0.
+
+    The source of the figure is in ``_meta``.
+    """
+    if not usage["window"]:
+        return
     cost = usage.get("cost")
     fields = {} if cost is None else {"cost": {"amount": cost, "currency": "USD"}}
     meta = {"sidecar": usage}
-    return make_update("usage_update", used=usage["used"], size=usage["window"], _meta=meta, **fields)
+    yield make_update("usage_update", used=usage["used"], size=usage["window"], _meta=meta, **fields)
 
 
 def commands_update(commands: Sequence[Mapping[str, Any]]) -> Update:

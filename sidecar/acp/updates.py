@@ -19,7 +19,7 @@ from sidecar.acp.shapes import (
     iso_time,
     make_update,
     text_block,
-    usage_update,
+    usage_updates,
 )
 from sidecar.conductor.contract import PermissionRequest
 from sidecar.service.streaming import StreamedText
@@ -168,7 +168,7 @@ _TABLE: Final[dict[str, Callable[[UpdateMapperV1, WireEvent], Iterable[Update]]]
     "toolProgress": lambda mapper, event: (mapper.tools.add_output(event),),
     "toolFinished": lambda mapper, event: (mapper.tools.finish(event),),
     "plan": lambda _, event: (make_update("plan", entries=plan_entries(event)),),
-    "usage": lambda _, event: (usage_update(event["data"]),),
+    "usage": lambda _, event: tuple(usage_updates(event["data"])),
     "compaction": lambda mapper, event: (mapper.compactions.update(event),),
     "compactionSummaryDelta": lambda mapper, event: mapper.compactions.add_summary(event),
     "rehydrated": lambda _, event: (restoration_update(event),),

@@ -53,6 +53,8 @@ def gauge(usage: Mapping[str, Any]) -> str:
     """Return one line about how full the window is."""
     used, window = usage["used"], usage["window"]
     about = "about " if usage["source"] == "estimate" else ""
+    if not window:
+        return f"{about}{used:,} tokens; the size of the model's window is not known"
     return f"{bar(used, window)} {about}{used:,} of {window:,} tokens, {usage['pct']} %"
 
 
@@ -139,7 +141,8 @@ class Screen:
         """Write how full the window is; the colour shows how near its end is."""
         colour = "green" if usage["pct"] < _WARM else "yellow" if usage["pct"] < _HOT else "red"
         text = Text(self._encodable(before + gauge(usage)), "dim")
-        text.stylize(f"not dim {colour}", len(before), len(before) + _GAUGE_CELLS)
+        if usage["window"]:
+            text.stylize(f"not dim {colour}", len(before), len(before) + _GAUGE_CELLS)
         self.end_line()
         self._notes.print(text)
 

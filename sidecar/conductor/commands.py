@@ -113,7 +113,10 @@ class Commands:
         """Describe the fill level of the window, and the origin of its tokens."""
         usage = self._gauge.usage(detail=True)
         source = "as counted by the provider" if usage.source == "provider" else "estimated"
-        lines = [f"{usage.used:,} of {usage.window:,} tokens ({usage.pct:g} %), {source}."]
+        size = f"{usage.used:,} of {usage.window:,} tokens ({usage.pct:g} %)"
+        if not usage.window:
+            size = f"{usage.used:,} tokens of a window whose size is not known"
+        lines = [f"{size}, {source}."]
         if usage.limit:
             lines.append(f"{self._meta.info.engine} compacts at {usage.limit:,} tokens.")
         parts = {spec.name: getattr(usage.by, spec.name) for spec in fields(UsageBy)} if usage.by else {}

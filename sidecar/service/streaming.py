@@ -202,8 +202,8 @@ class _ProgressReport:
                 self._sink.report(title, self._pct)
             case Message():
                 self._tail = ""
-            case ContextUsage(pct=pct):
-                self._pct = min(100, round(pct))
+            case ContextUsage(pct=pct, window=window):
+                self._pct = min(100, round(pct)) if window else None
             case Settled(stop_reason=outcome) | Faulted(message=outcome):
                 pass
             case Compaction(status=status, reason=reason) if status != "in_progress":

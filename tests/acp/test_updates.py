@@ -285,6 +285,11 @@ PLAIN = [
         id="usage is of the window, and says where it comes from",
     ),
     pytest.param(
+        [event("usage", **{**USAGE, "window": 0})],
+        [],
+        id="usage of an unknown window is not shown as a window of nothing",
+    ),
+    pytest.param(
         [event("usage", **USAGE, cost=0.5)],
         [
             {

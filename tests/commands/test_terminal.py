@@ -225,3 +225,8 @@ async def test_a_line_typed_ahead_answers_no_question(is_terminal: bool, next_li
 def test_columns_are_cut_before_one_is_dropped(room: int, widths: list[int]) -> None:
     columns = [("n" * 20, "a"), ("1,000", "2"), ("note", "x")]
     assert column_widths(columns, room, (0,), (2, 1)) == widths
+
+
+def test_an_unknown_window_is_no_window_of_no_tokens() -> None:
+    """A model whose server does not say has 0 as its window."""
+    assert gauge({**USAGE, "window": 0, "pct": 0.0}).startswith("about 16,000 tokens; the size of")

@@ -128,6 +128,15 @@ async def test_an_interrupt_stops_a_compaction_by_command(make_stage: Any) -> No
     assert list(session.history.turns) == turns
 
 
+async def test_context_names_no_size_for_a_window_that_is_not_known(make_stage: Any) -> None:
+    stage = await make_stage([[Say("one")]], window=0)
+    session = await stage.session()
+    await stage.ask(session, "1")
+    told = await say(stage, session, "/context")
+    assert "tokens of a window whose size is not known" in told
+    assert "of 0 tokens" not in told
+
+
 async def test_context_shows_the_fill_level_of_the_window(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage)
     told = await say(stage, session, "/context")

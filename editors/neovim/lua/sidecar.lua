@@ -180,7 +180,8 @@ function M.context()
   with_session(function(client, sid)
     execute(client, "sidecar.context", { sid = sid }, function(usage)
       request(client, "sidecar/context/files", { sid = sid }, function(context)
-        local lines = { ("%d of %d tokens (%d%%)"):format(usage.used, usage.window, usage.pct) }
+        local size = ("%d of %d tokens (%d%%)"):format(usage.used, usage.window, usage.pct)
+        local lines = { usage.window > 0 and size or ("%d tokens, window unknown"):format(usage.used) }
         for _, file in ipairs(context.files) do
           local name = vim.fn.fnamemodify(vim.uri_to_fname(file.uri), ":.")
           local stale = file.stale and ", changed since it was read" or ""

@@ -19,10 +19,10 @@ export class Gauge implements vscode.Disposable {
   }
 
   show(usage: Usage): void {
-    this.item.text = `$(dashboard) ${Math.round(usage.pct)}%`;
+    this.item.text = `$(dashboard) ${usage.window > 0 ? `${Math.round(usage.pct)}%` : "?"}`;
     this.item.tooltip = `Sidecar: ${describe(usage)}`;
     this.item.backgroundColor =
-      usage.used > usage.limit ? new vscode.ThemeColor("statusBarItem.warningBackground") : undefined;
+      usage.window > 0 && usage.used > usage.limit ? new vscode.ThemeColor("statusBarItem.warningBackground") : undefined;
   }
 
   dispose(): void {
@@ -33,5 +33,5 @@ export class Gauge implements vscode.Disposable {
 /** Say how full the window is. */
 export function describe(usage: Usage): string {
   const [used, window] = [usage.used, usage.window].map((tokens) => tokens.toLocaleString());
-  return `${used} of ${window} tokens in the next request`;
+  return `${used}${usage.window > 0 ? ` of ${window}` : ""} tokens in the next request`;
 }

@@ -19,7 +19,7 @@ from sidecar.acp.shapes import (
     text_block,
     text_content,
     tool_kind,
-    usage_update,
+    usage_updates,
 )
 from sidecar.acp.updates import as_meta, info_update, notice_of, plan_entries
 from sidecar.conductor.contract import PermissionRequest
@@ -224,7 +224,7 @@ _TABLE: Final[dict[str, Callable[[WireEvent, Mapping[str, Any]], Iterable[Update
             plan={"type": "items", "planId": f"plan-{event['sid']}", "entries": plan_entries(event)},
         ),
     ),
-    "usage": lambda _, data: (usage_update(data),),
+    "usage": lambda _, data: tuple(usage_updates(data)),
     "compaction": lambda _, data: (compaction_update(data),),
     "compactionSummaryDelta": lambda _, data: (
         make_update(
