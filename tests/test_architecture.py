@@ -234,6 +234,11 @@ def test_the_memory_facade_is_empty() -> None:
             id="and so does an agent",
         ),
         pytest.param(
+            "sidecar.boot, sidecar.server, sidecar.acp, sidecar.commands.serve",
+            ("sqlite3", "mcp", "rich", "watchfiles", "httpx", "openai", "anthropic", "google.genai"),
+            id="a daemon begins without the parts that not every session needs",
+        ),
+        pytest.param(
             "sidecar.attach.connecting, sidecar.attach.shim",
             ("asyncio", "dataclasses", "logging", "subprocess", "msgspec", "psutil"),
             id="a shim is lighter still",

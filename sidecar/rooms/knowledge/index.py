@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import sqlite3
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +26,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.state_folder import make_private_folder
@@ -41,6 +40,9 @@ from sidecar.rooms.knowledge.words import (
     to_storable,
     words_in_names,
 )
+
+if TYPE_CHECKING:
+    import sqlite3
 
 APPLICATION_ID = 0x53434B49
 VERSION = 1
@@ -127,6 +129,9 @@ class TextIndex:
     """
 
     def __init__(self, path: Path | None) -> None:
+        # Imported on first use, here and below: most daemons never search, and some Pythons come without it.
+        import sqlite3
+
         self._connection = sqlite3.connect(path or ":memory:", timeout=BUSY_TIMEOUT_S, isolation_level=None)
         self._n_rows = 0
         self._counted_at = -1
@@ -292,6 +297,8 @@ def open_index(path: Path | None) -> tuple[TextIndex, bool]:
     One of another version is removed. A broken file is kept beside it with the ending ``.broken``, for it may
     not be an index at all. Folder and file are readable by their owner alone: they hold private text.
     """
+    import sqlite3
+
     if path is None:
         return TextIndex(None), False
     make_private_folder(path.parent)
@@ -322,6 +329,8 @@ def set_aside(path: Path) -> None:
 
 def is_broken(error: sqlite3.DatabaseError) -> bool:
     """Return whether *error* means that the file itself is beyond use, not merely locked or out of reach."""
+    import sqlite3
+
     # Errors that Python itself raises, about a closed connection for instance, carry no code.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
     return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -344,6 +353,8 @@ class IndexThread:
 
     async def call(self, work: Callable[[TextIndex], T]) -> T:
         """Do *work* in the index's thread; return its result, or raise its exception."""
+        import sqlite3
+
         loop = asyncio.get_running_loop()
 
         def run() -> T:
