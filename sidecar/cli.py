@@ -63,6 +63,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             "sidecar: ~ has no home folder here; use a whole path, in INDUSAGI_HOME or an argument\n"
         )
         return 2
+    except ImportError as error:
+        from sidecar._internal.loading import reinstall_command
+
+        what = f"sidecar: a part of the installation cannot be loaded: {error}"
+        sys.stderr.write(f"{what}\ninstall it again with: {reinstall_command()}\n")
+        return 1
     except BrokenPipeError:
         _redirect_stdout_to_nothing()
         return _BROKEN_PIPE

@@ -30,11 +30,19 @@ def install_command(extra: str) -> str:
 
     The command names the interpreter, because the first ``pip`` on a user's path may belong to another.
     """
+    return _pip_install(f"{DISTRIBUTION}[{extra}]")
+
+
+def reinstall_command() -> str:
+    """Return the shell command that installs this project and its parts again."""
+    return _pip_install(DISTRIBUTION, "--force-reinstall ")
+
+
+def _pip_install(requirement: str, flags: str = "") -> str:
     import shlex  # not above: only an error message needs it
 
-    requirement = f"{DISTRIBUTION}[{extra}]"
     if sys.platform == "win32":
-        command = f'"{sys.executable}" -m pip install "{requirement}"'
+        command = f'"{sys.executable}" -m pip install {flags}"{requirement}"'
     else:
-        command = f"{shlex.quote(sys.executable)} -m pip install '{requirement}'"
+        command = f"{shlex.quote(sys.executable)} -m pip install {flags}'{requirement}'"
     return command

@@ -10,7 +10,7 @@ import asyncio
 import os
 import platform
 import sys
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from sidecar import __version__
@@ -18,7 +18,7 @@ from sidecar._internal.env import env_name, indusagi_home
 from sidecar._internal.state_folder import close_state
 from sidecar.attach.paths import AttachError, DaemonPaths
 from sidecar.commands.terminal import Screen
-from sidecar.commands.with_daemon import run_with_daemon
+from sidecar.commands.with_daemon import run_to_end
 from sidecar.llmgateway.diagnostics import diagnose_models
 from sidecar.protocol.messages import StatusResult
 from sidecar_client import SidecarClient, SidecarClientError
@@ -36,13 +36,14 @@ def run(options: argparse.Namespace) -> int:
     report = _Report(Screen())
     report.add("sidecar", __version__)
     report.add("python", f"{platform.python_version()}, {sys.executable}")
-    report.add("parts", ", ".join(f"{name} {version(name)}" for name in _PARTS))
+    report.add("parts", ", ".join(map(describe_part, _PARTS)))
     try:
         home = indusagi_home()
     except RuntimeError as error:
         report.add("state", f"{error}; set {env_name('home')} to a folder", is_well=False)
         return 1
-    existing = next(folder for folder in (home, *home.parents) if folder.exists())
+    # Not Path.exists, which raises for a folder inside one that cannot be entered.
+    existing = next(folder for folder in (home, *home.parents) if os.path.exists(folder))
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         hint = f"set {env_name('home')} to a folder that can"
         report.add("state", f"{home} cannot be written; {hint}", is_well=False)
@@ -69,14 +70,29 @@ def run(options: argparse.Namespace) -> int:
     except SidecarClientError:
         report.add("shared", f"none answers at {paths.socket}; sidecar serve --shared replaces it")
 
-    async def check_daemon(client: SidecarClient) -> int:
-        status = await client.status()
-        report.add("daemon", f"starts and answers; {status.rss_bytes / 1_000_000:.0f} MB")
-        return 0
+    async def check_daemon() -> int:
+        try:
+            async with SidecarClient.spawn(cwd=".") as client:
+                status = await client.status()
+        except SidecarClientError as error:
+            report.add("daemon", f"does not start: {error}", is_well=False)
+        else:
+            report.add("daemon", f"starts and answers; {status.rss_bytes / 1_000_000:.0f} MB")
+        return 0 if report.is_well else 1
 
-    if run_with_daemon(check_daemon, ".") != 0:
-        report.add("daemon", "does not start; its error message is above", is_well=False)
-    return 0 if report.is_well else 1
+    return run_to_end(check_daemon)
+
+
+def describe_part(name: str) -> str:
+    """Return the distribution *name* with its version, or that it is missing.
+
+    >>> describe_part("no-such-part")
+    'no-such-part is missing'
+    """
+    try:
+        return f"{name} {version(name)}"
+    except PackageNotFoundError:
+        return f"{name} is missing"
 
 
 class _Report:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sidecar import __version__
 from sidecar._internal.env import speaks_acp_draft
 from sidecar._internal.errors import SidecarError, log_fault
-from sidecar._internal.loading import fast_imports
+from sidecar._internal.loading import fast_imports, reinstall_command
 from sidecar.protocol.handshake import SCHEMA_HASH, ServerInfo, face_names
 from sidecar.service.contract import Backend
 
@@ -88,6 +88,9 @@ class LazyDaemon:
                     self._daemon = build()
             except SidecarError:
                 raise
+            except ImportError as error:
+                problem = f"a part of the installation cannot be loaded: {error}"
+                raise SidecarError(problem, hint=f"install it again with: {reinstall_command()}") from None
             except Exception as error:
                 log_fault("loading the daemon", error)
                 problem = f"the daemon cannot be loaded: {type(error).__name__}, see its log"

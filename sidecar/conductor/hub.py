@@ -7,6 +7,7 @@ loaded.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -392,8 +393,8 @@ def _folder(path: str) -> str:
     given = Path(path).expanduser()
     if not given.is_absolute():
         raise FolderNotFound(path, "it is not absolute")
-    if not given.exists():
-        raise FolderNotFound(path, "there is no such folder")
+    if not os.path.exists(given):  # not Path.exists, which raises inside a folder that cannot be entered
+        raise FolderNotFound(path, "there is no such folder, or it cannot be entered")
     if not given.is_dir():
         raise FolderNotFound(path, "it is not a folder")
     return str(given.resolve())

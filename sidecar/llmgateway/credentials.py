@@ -83,9 +83,14 @@ class Credentials:
     def _stored_keys(self) -> dict[str, object]:
         """Return the keys in ``auth.json`` by provider, none without that file."""
         path = self._home / AUTH_FILE if self._home is not None else None
-        if path is None or not path.is_file():
+        if path is None:
             return {}
-        mode = path.stat().st_mode
+        try:
+            mode = path.stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        except OSError as error:
+            raise gateway_error("auth", f"{AUTH_FILE} cannot be read: {error.strerror}") from None
         if os.name == "posix" and mode & _FOR_OTHERS:
             found = f"{AUTH_FILE} can be read by others (mode {stat.S_IMODE(mode):04o}) and is not used"
             raise gateway_error("auth", f"{found}; run: chmod 600 {path.name} in the state directory")

@@ -6,6 +6,7 @@ They read settings and list the models of local servers; no model is called, and
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,7 +91,7 @@ def _setup_diagnostics(
 
 
 def _with_absence(path: Path) -> str:
-    return f"{path}{'' if path.is_file() else ': there is none'}"
+    return f"{path}{'' if os.path.isfile(path) else ': there is none'}"  # in a closed folder too
 
 
 def _model_diagnostic(subject: str, models: ModelRegistry, keys: Credentials, name: str) -> Diagnostic:

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from argparse import Namespace
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sidecar.commands import doctor
-from sidecar.llmgateway.diagnostics import Diagnostic
+from sidecar.llmgateway.diagnostics import Diagnostic, diagnose_models
+from sidecar_client import ConnectionLost, SidecarClient
+
+
+class FakeDaemon:
+    """A daemon that starts and tells its memory."""
+
+    async def status(self) -> Namespace:
+        return Namespace(rss_bytes=1)
+
+
+@asynccontextmanager
+async def spawn(**_options: object) -> AsyncIterator[FakeDaemon]:
+    yield FakeDaemon()
 
 
 @pytest.fixture
@@ -22,7 +39,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     monkeypatch.setenv("INDUSAGI_HOME", str(tmp_path))
     monkeypatch.setattr(doctor, "diagnose_models", diagnose_models)
-    monkeypatch.setattr(doctor, "run_with_daemon", lambda main, cwd: 0)
+    monkeypatch.setattr(SidecarClient, "spawn", spawn)
     return tmp_path
 
 
@@ -31,7 +48,7 @@ def check(capsys: pytest.CaptureFixture[str], *lines: str, code: int = 0) -> str
     found = doctor.run(Namespace())
     out = capsys.readouterr().out
     assert found == code, out
-    assert [line for line in lines if line not in out] == []
+    assert [line for line in lines if line not in out] == [], out
     return out
 
 
@@ -83,5 +100,41 @@ def test_files_of_somebody_else_are_not_well(
 def test_a_daemon_that_does_not_start_is_not_well(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(doctor, "run_with_daemon", lambda main, cwd: 1)
-    check(capsys, "daemon\tdoes not start", code=1)
+    def fail(**_options: object) -> None:
+        raise ConnectionLost("the process ended", exit_code=1, stderr_tail="No module named 'msgspec'")
+
+    monkeypatch.setattr(SidecarClient, "spawn", fail)
+    out = check(capsys, "daemon\tdoes not start: the process ended", "No module named 'msgspec'", code=1)
+    assert "sidecar doctor" not in out
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs the permissions of POSIX")
+@pytest.mark.parametrize("place", ["closed", "closed/state"])
+def test_a_state_directory_that_cannot_be_entered_is_not_well(
+    place: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    closed = home / "closed"
+    (closed / "state").mkdir(parents=True)
+    real_stat, real_access = os.stat, os.access
+
+    def is_below(path: object) -> bool:
+        return str(path).startswith(f"{closed}{os.sep}")
+
+    def stat(path: Any, **options: Any) -> os.stat_result:
+        if is_below(path):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return real_stat(path, **options)
+
+    # Imitated, for the tests may run as a user who may enter everything.
+    monkeypatch.setattr(os, "stat", stat)
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: not is_below(path) and path != closed and real_access(path, mode)
+    )
+    monkeypatch.setattr(doctor, "diagnose_models", diagnose_models)
+    monkeypatch.setenv("INDUSAGI_HOME", str(home / place))
+    check(
+        capsys,
+        f"{home / place} cannot be written; set INDUSAGI_HOME",
+        "keys\tauth.json cannot be read",
+        code=1,
+    )

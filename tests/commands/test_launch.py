@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from sidecar import cli
 from sidecar._internal.errors import SidecarError
 from sidecar._internal.loading import fast_imports
 from sidecar.boot import build
@@ -184,3 +185,26 @@ def test_a_log_on_stderr_has_no_secrets() -> None:
 )
 def test_each_kind_of_daemon_and_the_shim_have_a_module(arguments: list[str], module: str) -> None:
     assert choose_module(parse(arguments)) == module
+
+
+def test_a_part_that_cannot_be_loaded_is_named_with_the_next_step(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also by the doctor: no command points at another one that fails alike."""
+
+    def fail(_name: str) -> None:
+        raise ModuleNotFoundError("No module named 'rich'", name="rich")
+
+    monkeypatch.setattr(cli, "import_module", fail)
+    assert cli.main(["doctor"]) == 1
+    said = capsys.readouterr().err
+    assert "No module named 'rich'" in said
+    assert "-m pip install --force-reinstall" in said
+    assert "doctor" not in said
+
+
+def test_a_daemon_with_a_missing_part_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sidecar.boot", None)
+    with pytest.raises(SidecarError, match=r"sidecar\.boot") as refused:
+        LazyDaemon().open({})
+    assert "--force-reinstall" in str(refused.value.hint)
