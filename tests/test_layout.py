@@ -42,6 +42,7 @@ TESTED_IN = {
     "conversation.index": "conversation/test_history.py",
     "llmgateway.contract.*": "llmgateway/test_channel.py",
     "llmgateway.offline.*": "llmgateway/test_offline_model.py",
+    "llmgateway.providers.body": "llmgateway/providers/test_wire_failures.py",
     "llmgateway.providers.fields": "llmgateway/providers/test_odd_shapes.py",
     "llmgateway.providers.openai_sdk": "llmgateway/providers/test_requests.py",
     "llmgateway.providers.pydantic_ai_direct": "llmgateway/providers/test_pydantic_ai.py",

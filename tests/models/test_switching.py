@@ -71,9 +71,12 @@ async def test_a_model_without_images_gets_a_note_about_the_picture(on_stage: An
         session = await stage.session()
         await (await session.submit(({"type": "text", "text": "look"}, PICTURE))).outcome
         (sent,) = stage.fake.sent
-    assert "[image left out: this model sees no images]" in str(sent)
+    assert (
+        "[image left out: this model is not known to see images; if it does, set images = true for it]"
+        in str(sent)
+    )
     (notice,) = told(session, "notice")
-    assert notice["data"]["description"] == "an image was left out: this model sees no images"
+    assert notice["data"]["description"].startswith("an image was left out: this model is not known to see")
 
 
 PRICED = """

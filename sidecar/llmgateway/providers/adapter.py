@@ -102,8 +102,8 @@ class Adapter(Protocol[ClientT, ChunkT]):
         """Return the stream of one call; leaving it closes the connection unless it was read to its end."""
         ...
 
-    def reader(self) -> ChunkReader[ChunkT]:
-        """Return a reader for one stream."""
+    def reader(self, call: ModelCall) -> ChunkReader[ChunkT]:
+        """Return a reader for the stream of *call*."""
         ...
 
     def failure(self, error: Exception) -> ProviderFailure | None:

@@ -30,6 +30,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall, SdkArguments, SdkClient
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions
+from sidecar.llmgateway.providers.body import ReportedFailureError, WatchedBody
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     REDACTED_MARK,
@@ -78,7 +79,6 @@ _THINKS_ALWAYS: Final = ("claude-fable-5", "claude-mythos", "claude-opus-5-5")
 _BETWEEN_TOOLS: Final = "claude-sonnet-5-5"
 _SAMPLES: Final = (*_BUDGETED, "claude-3", "claude-opus-4-6", "claude-sonnet-4-6")
 _BUDGETS: Final[Mapping[ThinkingLevel, int]] = {"low": 2_048, "medium": 10_000, "high": 16_384, "max": 32_768}
-_LEAST_ANSWER: Final = 1_024
 _LEAST_BUDGET: Final = 1_024
 
 
@@ -114,7 +114,9 @@ class AnthropicMessages:
     def request(self, call: ModelCall) -> SdkArguments:
         """Return the arguments of ``messages.create``."""
         conversation, options, model = call.conversation, call.options, call.card.wire_id
-        longest = min(call.card.max_output_tokens or _UNKNOWN_MAX_TOKENS, _MAX_TOKENS)
+        # A budget for thinking is a part of the whole, and leaves the answer its usual length.
+        budget = _BUDGETS.get(options.thinking or "off", 0)
+        longest = min(call.card.max_output_tokens or _UNKNOWN_MAX_TOKENS, _MAX_TOKENS + budget)
         max_tokens = options.max_output_tokens or longest
         messages = list(anthropic_messages(conversation.turns))
         for message in [message for message in messages if message["role"] == "user"][-2:]:
@@ -143,19 +145,28 @@ class AnthropicMessages:
     ) -> AsyncIterator[AsyncIterator[RawMessageStreamEvent]]:
         """Stream one message."""
         stream = await client.messages.create(stream=True, **request)
+        body = WatchedBody(stream.response)
+
+        async def events() -> AsyncIterator[RawMessageStreamEvent]:
+            async for event in stream:
+                yield event
+            body.raise_failure()
+
         try:
-            yield stream
+            yield events()
         finally:
             await stream.close()
 
-    def reader(self) -> _Reader:
-        """Return a reader for one stream."""
+    def reader(self, call: ModelCall) -> _Reader:
+        """Return a reader for the stream of *call*."""
         return _Reader()
 
     def failure(self, error: Exception) -> ProviderFailure | None:
         """Return Anthropic's report in *error*."""
         import anthropic
 
+        if isinstance(error, ReportedFailureError):
+            return error.failure
         if isinstance(error, anthropic.APIStatusError):
             # An error in the middle of a stream bears the status of the stream, which was fine.
             status = error.status_code if error.status_code >= 400 else None
@@ -281,7 +292,7 @@ def thinking_arguments(model: str, level: ThinkingLevel, max_tokens: int) -> dic
     {}
     """
     if model.startswith(_BUDGETED) or model in _UNVERSIONED:
-        budget = min(_BUDGETS.get(level, 0), max_tokens - _LEAST_ANSWER)
+        budget = min(_BUDGETS.get(level, 0), max_tokens * 5 // 8)
         if budget < _LEAST_BUDGET:
             return {}
         return {"thinking": {"type": "enabled", "budget_tokens": budget}}

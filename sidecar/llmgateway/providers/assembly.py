@@ -152,6 +152,19 @@ class Assembly:
         call = self._calls.get(key)
         return call is not None and bool(call.deltas)
 
+    def why_empty(self) -> str | None:
+        """Return how an answer without text and calls came to its end; None for any other answer."""
+        if self._calls or any(isinstance(part, _OpenText) for part in self._parts):
+            return None
+        match self.stop:
+            case None | "complete" | "tool_calls" if self._parts:
+                return "ended its answer after the reasoning; ask again, or for its conclusion"
+            case None | "complete" | "tool_calls":
+                return "gave an empty answer; ask again"
+            case "max_output":
+                return "used the whole length of its answer for reasoning; choose a lower level of thinking"
+        return None
+
     def finish(self, model: str) -> Emissions:
         """Return the last emissions: the usage if there is any, the stop reason, the whole reply."""
         stop = self.stop or "complete"

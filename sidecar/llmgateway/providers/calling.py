@@ -227,7 +227,7 @@ class ProviderModel(Generic[ClientT, ChunkT]):
         self, conversation: Conversation, options: StreamOptions, scope: CancelScope
     ) -> AsyncGenerator[Emission, None]:
         """Yield the emissions of one request. Raises GatewayError for any failure, or CallCancelledError."""
-        reader, key, failed, sent = self._adapter.reader(), None, None, conversation
+        key, failed, sent = None, None, conversation
         try:
             sane = sanitize(
                 conversation,
@@ -240,7 +240,8 @@ class ProviderModel(Generic[ClientT, ChunkT]):
                 self._report_repair(options, repair)
             endpoint, connected = await scope.run(self._clients.get(options.api_key))
             key = endpoint.key
-            request = self._adapter.request(ModelCall(sent, options, self._card, endpoint))
+            call = ModelCall(sent, options, self._card, endpoint)
+            request, reader = self._adapter.request(call), self._adapter.reader(call)
             async with AsyncExitStack() as stack:
                 opening = self._adapter.open(connected.client, request)
                 chunks = aiter(await scope.run(stack.enter_async_context(opening)))
@@ -262,7 +263,10 @@ class ProviderModel(Generic[ClientT, ChunkT]):
         if not reader.is_complete:
             name = self._card.provider
             raise gateway_error("transport", f"{name} hung up in the middle of an answer", provider=name)
-        for emission in reader.assembly.finish(self._card.id):
+        *last, done = reader.assembly.finish(self._card.id)
+        if (reason := reader.assembly.why_empty()) is not None:
+            raise GatewayError("http", f"{self._card.provider} {reason}", provider=self._card.provider)
+        for emission in (*last, done):
             yield emission
 
     def _gateway_error(self, error: Exception, key: Key | None) -> GatewayError:

@@ -17,6 +17,10 @@ from sidecar.llmgateway.contract import GatewayError, GatewayErrorKind
 from sidecar.llmgateway.providers.overflow import is_overflow, window_tokens_in
 
 _MESSAGE_CHARS: Final = 500
+_ABOUT_KEY: Final = re.compile(
+    r"\b(?:api|access)?[ _-]?key\b|token|credential|authenticat|authoriz|permission", re.IGNORECASE
+)
+_CERTIFICATE: Final = "CERTIFICATE_VERIFY_FAILED"
 _LIMIT: Final = re.compile(r"\bmax_(?:completion_|output_|new_)?tokens\b")
 _QUOTA: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_error"})
 NOT_SET_UP: Final = "not_set_up"
@@ -80,7 +84,7 @@ def to_gateway_error(
     kind: GatewayErrorKind
     if status is None or status < 400:
         kind, status = _BY_CODE.get(failure.code, ("http" if failure.code else "transport", None))
-    elif status in (401, 403):
+    elif status == 401 or (status == 403 and _ABOUT_KEY.search(failure.message)):
         kind = "auth"
     elif status == 404:
         kind = "unsupported"
@@ -96,14 +100,15 @@ def to_gateway_error(
         number = f" {status}" if status is not None else ""
         message = f"the conversation does not fit the model's window ({place}{number}): {reason}"
     else:
-        message = _message(kind, place, status, reason, hint)
+        message = error_sentence(kind, place, status, reason, hint)
+    is_lasting = failure.code in _QUOTA or _CERTIFICATE in failure.message
     pause = failure.retry_after_ms
     return GatewayError(
         kind,
         message,
         status=status,
         provider=provider,
-        retryable=False if failure.code in _QUOTA else None,
+        retryable=False if is_lasting else None,
         retry_after_ms=pause if pause is not None else retry_after_ms(failure.headers, now_s),
         is_overflow=does_not_fit,
         window_tokens=window_tokens_in(failure.message) if does_not_fit else None,
@@ -157,7 +162,21 @@ def mask_reason(message: str, key: str | None) -> str:
     return reason if len(reason) <= _MESSAGE_CHARS else reason[: _MESSAGE_CHARS - 1] + "…"
 
 
-def _message(kind: GatewayErrorKind, place: str, status: int | None, reason: str, hint: str) -> str:
+def error_sentence(
+    kind: GatewayErrorKind, place: str, status: int | None, reason: str, hint: str = ""
+) -> str:
+    """Return the message of an error.
+
+    Args:
+        kind: its kind.
+        place: the provider, and perhaps its address.
+        status: the HTTP status, None without one.
+        reason: the provider's own sentence.
+        hint: the next step for a key that is missing or refused.
+
+    >>> error_sentence("http", "openai", 403, "not in your country")
+    'openai refuses the request (403): not in your country'
+    """
     match kind:
         case "auth":
             text = f"{place} does not accept the key ({status}): {reason}" if status else reason
@@ -166,7 +185,12 @@ def _message(kind: GatewayErrorKind, place: str, status: int | None, reason: str
             return f"{place} cannot be called: {reason}"
         case "unsupported":
             return f"{place} has no such model or address ({status}): {reason}"
+        case "transport" if _CERTIFICATE in reason:
+            advice = "set SSL_CERT_FILE to a file with the certificates that this network uses"
+            return f"the certificate of {place} is not trusted on this machine; {advice}: {reason}"
         case "transport":
             return f"{place} cannot be reached, or hung up: {reason}"
+        case _ if status == 403:
+            return f"{place} refuses the request (403): {reason}"
         case _:
             return f"{place} answered{f' {status}' if status is not None else ''}: {reason}"

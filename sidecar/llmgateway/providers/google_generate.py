@@ -146,8 +146,8 @@ class GoogleGenerate:
             for response in opened:
                 await response.aclose()
 
-    def reader(self) -> _Reader:
-        """Return a reader for one stream."""
+    def reader(self, call: ModelCall) -> _Reader:
+        """Return a reader for the stream of *call*."""
         return _Reader()
 
     def failure(self, error: Exception) -> ProviderFailure | None:

@@ -6,8 +6,10 @@ that it belongs to is answered.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,9 +29,12 @@ from sidecar.llmgateway.contract import (
 from sidecar.llmgateway.providers import openai_sdk
 from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall, SdkArguments, SdkClient
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions, MalformedAnswerError
+from sidecar.llmgateway.providers.body import ReportedFailureError, WatchedBody
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import CHAT_MARK, encodable, json_text, usage_of, without_mark
+from sidecar.llmgateway.providers.markup import MarkedCall, MarkupReader, Piece, Prose
 from sidecar.llmgateway.providers.sanitize import WireRules
+from sidecar.llmgateway.providers.windows import is_local
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -39,6 +44,11 @@ if TYPE_CHECKING:
 _REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
 _IN_CONTENT: Final = f"{CHAT_MARK}content"
 """The signature of reasoning that came as parts of the content, as Mistral's models stream it."""
+
+_IN_TEXT: Final = f"{CHAT_MARK}text"
+"""The signature of reasoning that stood in the text; it does not go back, as its template says."""
+_KEEPS_REASONING: Final = re.compile(r"(?:^|[/.])(?:kimi|glm|minimax)", re.IGNORECASE)
+_OVERFLOW: Final = "model_context_window_exceeded"
 
 _CHARS_PER_TOKEN: Final = 3
 """Fewer than in most texts, so that the room is not overestimated."""
@@ -51,6 +61,11 @@ _STOPS: Final[dict[str, StopReason]] = {
     "length": "max_output",
     "content_filter": "refusal",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class EndMark:
+    """The mark at the end of a stream."""
 
 
 class OpenAIChat:
@@ -67,7 +82,13 @@ class OpenAIChat:
         conversation, options = call.conversation, call.options
         request: SdkArguments = {
             "model": call.card.wire_id,
-            "messages": list(chat_messages(conversation.system, conversation.turns)),
+            "messages": list(
+                chat_messages(
+                    conversation.system,
+                    conversation.turns,
+                    keeps_reasoning=_KEEPS_REASONING.search(call.card.wire_id) is not None,
+                )
+            ),
             "stream_options": {"include_usage": True},
         }
         if conversation.tools:
@@ -97,17 +118,28 @@ class OpenAIChat:
     @asynccontextmanager
     async def open(
         self, client: AsyncOpenAI, request: SdkArguments
-    ) -> AsyncIterator[AsyncIterator[ChatCompletionChunk]]:
-        """Stream one completion."""
+    ) -> AsyncIterator[AsyncIterator[ChatCompletionChunk | EndMark]]:
+        """Stream one completion; the mark at its end is the last chunk."""
         stream = await client.chat.completions.create(stream=True, **request)
+        body = WatchedBody(stream.response)
+
+        async def chunks() -> AsyncIterator[ChatCompletionChunk | EndMark]:
+            async for chunk in stream:
+                yield chunk
+            body.raise_failure()
+            if body.has_end_mark:
+                yield EndMark()
+
         try:
-            yield stream
+            yield chunks()
         finally:
             await stream.close()
 
-    def reader(self) -> _Reader:
-        """Return a reader for one stream."""
-        return _Reader()
+    def reader(self, call: ModelCall) -> _Reader:
+        """Return a reader for the stream of *call*."""
+        endpoint, tools = call.endpoint, call.conversation.tools or ()
+        has_marks = is_local(endpoint.base_url) or not endpoint.provider.needs_key
+        return _Reader(MarkupReader([tool.name for tool in tools]) if has_marks else None)
 
     def failure(self, error: Exception) -> ProviderFailure | None:
         """Return the server's report in *error*."""
@@ -129,12 +161,18 @@ def longest_answer(call: ModelCall, request: SdkArguments) -> int | None:
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, markup: MarkupReader | None) -> None:
+        """*markup* reads the text of servers that may not know the template of their model."""
         self.assembly = Assembly()
         self.is_complete = False
+        self._markup = markup
         self._open: dict[int, tuple[int, str]] = {}
 
-    def read(self, chunk: ChatCompletionChunk) -> Emissions:
+    def read(self, chunk: ChatCompletionChunk | EndMark) -> Emissions:
+        if isinstance(chunk, EndMark):
+            # Some servers give no reason for the end.
+            self.is_complete = True
+            return self._end_text()
         if (usage := chunk.usage) is not None:
             details = getattr(usage, "prompt_tokens_details", None)
             self.assembly.usage = usage_of(
@@ -149,10 +187,15 @@ class _Reader:
         # The SDK checks nothing: a field that its types call required may be missing.
         delta: ChoiceDelta | None = choice.delta
         emissions = list(self._delta(delta)) if delta is not None else []
-        if choice.finish_reason:
+        reason: str | None = choice.finish_reason
+        if reason == _OVERFLOW:
+            message = "the conversation is longer than the context window"
+            raise ReportedFailureError(ProviderFailure(message, code=_OVERFLOW))
+        if reason:
+            emissions += self._end_text()
             self.is_complete = True
             if self.assembly.stop != "refusal":
-                self.assembly.stop = _STOPS.get(choice.finish_reason, "complete")
+                self.assembly.stop = _STOPS.get(reason, "complete")
         return emissions
 
     def _delta(self, delta: ChoiceDelta) -> Iterator[Emission]:
@@ -162,7 +205,11 @@ class _Reader:
                 yield from assembly.add_thinking(extra[field], f"{CHAT_MARK}{field}")
                 break
         if delta.content:
-            yield from self._content(delta.content, assembly.add_text)
+            markup = self._markup
+            if markup is not None and isinstance(delta.content, str):
+                yield from self._add_pieces(markup.read(delta.content))
+            else:
+                yield from self._content(delta.content, assembly.add_text)
         if delta.refusal:
             assembly.stop = "refusal"
             yield from assembly.add_text(delta.refusal)
@@ -179,6 +226,25 @@ class _Reader:
             yield from assembly.add_arguments(
                 key, json_text(arguments) if isinstance(arguments, dict) else arguments
             )
+
+    def _end_text(self) -> list[Emission]:
+        """Return the emissions of text that was held back; none the second time."""
+        return self._add_pieces(self._markup.finish()) if self._markup is not None else []
+
+    def _add_pieces(self, pieces: Iterable[Piece]) -> list[Emission]:
+        emissions: list[Emission] = []
+        for piece in pieces:
+            match piece:
+                case Prose(text=text, is_thinking=True):
+                    emissions += self.assembly.add_thinking(text, _IN_TEXT)
+                case Prose(text=text):
+                    emissions += self.assembly.add_text(text)
+                case MarkedCall(name=name, arguments=arguments):
+                    key = piece, len(self._open)
+                    self._open[-1 - len(self._open)] = (0, "")
+                    emissions += self.assembly.open_call(key, None, name)
+                    emissions += self.assembly.add_arguments(key, arguments)
+        return emissions
 
     def _content(self, content: object, add: Callable[[object], Emissions]) -> Iterator[Emission]:
         """Add *content* by *add*: text, or a list of parts with thinking among them, as Mistral sends it."""
@@ -199,8 +265,13 @@ class _Reader:
                     raise MalformedAnswerError("a part of the content is of no known type")
 
 
-def chat_messages(system: str | None, turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
-    """Yield the messages of a conversation; reasoning only after the newest prompt."""
+def chat_messages(
+    system: str | None, turns: Sequence[Turn], *, keeps_reasoning: bool = False
+) -> Iterator[dict[str, Any]]:
+    """Yield the messages of a conversation, with reasoning only after the newest prompt.
+
+    With *keeps_reasoning* earlier reasoning goes back as well: some models are trained to see it.
+    """
     if system:
         yield {"role": "system", "content": encodable(system)}
     newest_prompt = max((i for i, turn in enumerate(turns) if isinstance(turn, UserTurn)), default=0)
@@ -209,7 +280,7 @@ def chat_messages(system: str | None, turns: Sequence[Turn]) -> Iterator[dict[st
             case UserTurn(blocks=blocks):
                 yield {"role": "user", "content": user_content(blocks)}
             case AssistantTurn(blocks=blocks):
-                yield assistant_message(blocks, with_reasoning=index > newest_prompt)
+                yield assistant_message(blocks, with_reasoning=keeps_reasoning or index > newest_prompt)
             case _:
                 results = [block for block in turn.blocks if isinstance(block, ToolResultBlock)]
                 for block in results:

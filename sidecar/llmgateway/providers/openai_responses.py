@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from sidecar.llmgateway.contract import (
@@ -23,6 +24,7 @@ from sidecar.llmgateway.contract import (
 from sidecar.llmgateway.providers import openai_sdk
 from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall, SdkArguments, SdkClient
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions
+from sidecar.llmgateway.providers.body import ReportedFailureError, WatchedBody
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     RESPONSES_MARK,
@@ -38,15 +40,37 @@ if TYPE_CHECKING:
     from openai.types.responses import Response, ResponseStreamEvent
 
 _REASONING: Final = "reasoning"
-_SAMPLE_EVENT: Final = {
-    "type": "response.output_text.delta",
-    "content_index": 0,
-    "delta": "",
-    "item_id": "",
-    "logprobs": [],
-    "output_index": 0,
-    "sequence_number": 0,
-}
+_SAMPLE_EVENTS: Final = (
+    {
+        "type": "response.output_text.delta",
+        "content_index": 0,
+        "delta": "",
+        "item_id": "",
+        "logprobs": [],
+        "output_index": 0,
+        "sequence_number": 0,
+    },
+    {
+        "type": "response.completed",
+        "sequence_number": 0,
+        "response": {
+            "id": "",
+            "object": "response",
+            "created_at": 0,
+            "model": "",
+            "status": "completed",
+            "output": [
+                {"type": "message", "id": "", "role": "assistant", "content": [], "status": "completed"},
+                {"type": "function_call", "id": "", "call_id": "", "name": "", "arguments": ""},
+                {"type": "reasoning", "id": "", "summary": []},
+            ],
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [{"type": "function", "name": "", "parameters": {}, "strict": False}],
+        },
+    },
+)
+"""One event of each size; the parsers of their types are built when they read the first one."""
 
 
 class OpenAIResponses:
@@ -63,7 +87,8 @@ class OpenAIResponses:
 
         # The parser of events is built when it reads the first one: here, and not in the event loop.
         warm = create_model("Warm", __base__=BaseModel, event=(ResponseStreamEvent, ...))
-        warm.construct(event=_SAMPLE_EVENT)
+        for event in _SAMPLE_EVENTS:
+            warm.construct(event=event)
         return connected
 
     def request(self, call: ModelCall) -> SdkArguments:
@@ -104,28 +129,25 @@ class OpenAIResponses:
     ) -> AsyncIterator[AsyncIterator[ResponseStreamEvent]]:
         """Stream one response."""
         stream = await client.responses.create(stream=True, **request)
+        body = WatchedBody(stream.response)
+
+        async def events() -> AsyncIterator[ResponseStreamEvent]:
+            async for event in stream:
+                yield event
+            body.raise_failure()
+
         try:
-            yield stream
+            yield events()
         finally:
             await stream.close()
 
-    def reader(self) -> _Reader:
-        """Return a reader for one stream."""
+    def reader(self, call: ModelCall) -> _Reader:
+        """Return a reader for the stream of *call*."""
         return _Reader()
 
     def failure(self, error: Exception) -> ProviderFailure | None:
         """Return OpenAI's report in *error*."""
-        return error.failure if isinstance(error, ResponseFailedError) else openai_sdk.failure_of(error)
-
-
-class ResponseFailedError(Exception):
-    """An event of the stream reports that there will be no answer."""
-
-    def __init__(self, code: object, message: object) -> None:
-        super().__init__(message)
-        self.failure = ProviderFailure(
-            str(message or "no reason was given"), code=str(code or "server_error")
-        )
+        return openai_sdk.failure_of(error)
 
 
 class _Reader:
@@ -151,6 +173,11 @@ class _Reader:
                 return assembly.open_call(chunk.output_index, chunk.item.call_id, chunk.item.name)
             case "response.output_item.added" if chunk.item.type == _REASONING:
                 assembly.open_thinking()
+            case "response.output_item.added" if chunk.item.type == "message":
+                # Whether a message is a comment on the work or the answer; it goes back with the message.
+                if phase := chunk.item.phase:
+                    assembly.open_thinking()
+                    assembly.sign(f"{RESPONSES_MARK}{json.dumps({'phase': phase})}")
             case "response.output_item.done" if chunk.item.type == "function_call":
                 if not assembly.has_arguments(chunk.output_index):
                     return assembly.add_arguments(chunk.output_index, chunk.item.arguments)
@@ -162,14 +189,14 @@ class _Reader:
             case "response.completed" | "response.incomplete" | "response.failed":
                 self._finish(chunk.response)
             case "error":
-                raise ResponseFailedError(chunk.code, chunk.message)
+                raise reported_failure(chunk.code, chunk.message)
         # Events of other kinds repeat these.
         return ()
 
     def _finish(self, response: Response) -> None:
         if response.status == "failed":
             error = response.error
-            raise ResponseFailedError(error.code if error else None, error.message if error else None)
+            raise reported_failure(error.code if error else None, error.message if error else None)
         self.is_complete = True
         reason = response.incomplete_details.reason if response.incomplete_details else None
         if reason == "max_output_tokens":
@@ -186,11 +213,21 @@ class _Reader:
             )
 
 
+def reported_failure(code: object, message: object) -> ReportedFailureError:
+    """Return the error for an event which reports that there will be no answer."""
+    sentence = str(message or "no reason was given")
+    return ReportedFailureError(ProviderFailure(sentence, code=str(code or "server_error")))
+
+
 def response_items(turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
     """Yield the input items of a conversation."""
     for turn in turns:
         if isinstance(turn, AssistantTurn):
             items = [item for block in turn.blocks if (item := assistant_item(block)) is not None]
+            for before, item in pairwise(items):
+                if "phase" in before and "content" in item:
+                    item["phase"] = before["phase"]
+            items = [item for item in items if "role" in item or "type" in item]
             while items and items[-1].get("type") == _REASONING:
                 # Reasoning with no item behind it, since the answer was stopped, is refused.
                 items.pop()
@@ -217,7 +254,10 @@ def response_items(turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
 
 
 def assistant_item(block: Block) -> dict[str, Any] | None:
-    """Return one block of an answer as an input item, None when it does not go back."""
+    """Return one block of an answer as an input item, None when it does not go back.
+
+    The phase of a message is a block of its own before its text, and becomes an item of nothing else.
+    """
     match block:
         case TextBlock(text=text):
             return {"role": "assistant", "content": text}
@@ -227,6 +267,8 @@ def assistant_item(block: Block) -> dict[str, Any] | None:
         case ThinkingBlock(signature=signature) if proof := without_mark(signature, RESPONSES_MARK):
             try:
                 item = json.loads(proof)
+                if "phase" in item:
+                    return {"phase": item["phase"]}
                 summary = [{"type": "summary_text", "text": text} for text in item["summary"]]
             except (ValueError, TypeError, KeyError):
                 # Not as it was stored here: left out whole.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from sidecar.llmgateway.contract import ThinkingLevel
 from sidecar.llmgateway.providers.adapter import Endpoint, SdkClient
+from sidecar.llmgateway.providers.body import ReportedFailureError
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.windows import is_local
 
@@ -73,6 +74,8 @@ def failure_of(error: Exception) -> ProviderFailure | None:
     """
     import openai
 
+    if isinstance(error, ReportedFailureError):
+        return error.failure
     if isinstance(error, openai.APIConnectionError):
         return ProviderFailure(f"{error.message} {error.__cause__ or ''}".strip())
     if not isinstance(error, openai.APIError):

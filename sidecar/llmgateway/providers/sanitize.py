@@ -207,7 +207,7 @@ class _Sanitizer:
         self._surplus_images -= 1
         rules = self._rules
         if not self._sees_images:
-            return "this model sees no images"
+            return "this model is not known to see images; if it does, set images = true for it"
         if image.media_type not in rules.image_types:
             return f"{image.media_type} is not among {', '.join(sorted(rules.image_types))}"
         if len(image.data_base64) > rules.max_image_bytes:

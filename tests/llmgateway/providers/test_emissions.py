@@ -118,7 +118,6 @@ SCENES: list[Any] = [
         [TextEmission("no"), *end((TextBlock("no"),), NONE, "refusal")],
         id="a refusal says so",
     ),
-    pytest.param((Ended(),), end((), NONE, "complete"), id="an answer may be empty"),
     pytest.param(
         (Said(("日本 ", "🙂\u2028\r\n", "\x00")), Ended()),
         [

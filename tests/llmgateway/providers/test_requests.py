@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from provider_fakes import Called, Ended, Refused, Said, Scene, Thought
+from provider_fakes import Called, Ended, Refused, Said, Scene, Thought, frame
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Conversation,
@@ -363,7 +363,9 @@ async def test_an_image_is_not_sent_to_a_model_that_sees_none(on_stage: Any, api
     async with on_stage(api, SAYS_OK, modalities=("text",)) as stage:
         await stage.play(talk(asked("what is this?", PIXEL)))
     assert "iVBORw0KGgo=" not in json.dumps(stage.fake.sent[0])
-    assert stage.repairs == ["an image was left out: this model sees no images"]
+    assert stage.repairs == [
+        "an image was left out: this model is not known to see images; if it does, set images = true for it"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -393,3 +395,52 @@ async def test_a_limit_that_the_service_refuses_is_left_to_it(on_stage: Any) -> 
             *_, done = await stage.play()
             assert isinstance(done, DoneEmission)
     assert [body.get("max_tokens") for body in stage.fake.sent] == [8_000, None, None]
+
+
+@pytest.mark.parametrize("model", ["kimi-k3", "moonshotai/Kimi-K3.1-Pro", "glm-5.2", "MiniMax-M3"])
+async def test_earlier_reasoning_goes_back_to_models_that_are_trained_to_see_it(
+    on_stage: Any, model: str
+) -> None:
+    said = AssistantTurn((ThinkingBlock("hm", "chat:reasoning_content"), TextBlock("so")))
+    turns = talk(asked("hi"), said, asked("go on"))
+    async with on_stage("openai-chat", SAYS_OK, model=model) as stage:
+        await stage.play(turns)
+    assert stage.fake.sent[0]["messages"][1]["reasoning_content"] == "hm"
+
+
+async def test_the_phase_of_a_message_goes_back_with_it(on_stage: Any) -> None:
+    """OpenAI asks for it: without it, answers of later turns get worse."""
+
+    def message(phase: str, text: str) -> list[bytes]:
+        item = {"id": "m1", "type": "message", "role": "assistant", "content": [], "phase": phase}
+        added, said = "response.output_item.added", "response.output_text.delta"
+        delta = {"type": said, "output_index": 0, "delta": text, "logprobs": []}
+        return [frame({"type": added, "output_index": 0, "item": item}, added), frame(delta, said)]
+
+    scene = [*message("commentary", "I look."), *message("final_answer", "So it is."), Ended()]
+    async with on_stage("openai-responses", scene, SAYS_OK) as stage:
+        *_, done = await stage.play(talk(asked("hi")))
+        assert isinstance(done, DoneEmission)
+        await stage.play(talk(asked("hi"), AssistantTurn(done.reply.blocks), asked("go on")))
+    assert stage.fake.sent[1]["input"][1:3] == [
+        {"role": "assistant", "content": "I look.", "phase": "commentary"},
+        {"role": "assistant", "content": "So it is.", "phase": "final_answer"},
+    ]
+
+
+MARKED = """<think>hm</think>I look.
+<tool_call>{"name": "read", "arguments": {"path": "a"}}</tool_call>"""
+
+
+async def test_marks_of_a_template_in_the_text_are_reasoning_and_calls(on_stage: Any) -> None:
+    async with on_stage("openai-chat", [Said((MARKED,)), Ended()], SAYS_OK) as stage:
+        *_, done = await stage.play()
+        assert isinstance(done, DoneEmission)
+        thinking, text, call = done.reply.blocks
+        assert (thinking, text) == (ThinkingBlock("hm", "chat:text"), TextBlock("I look.\n"))
+        assert isinstance(call, ToolCallBlock)
+        assert (call.name, call.input) == ("read", {"path": "a"})
+        result = ToolTurn((ToolResultBlock(call.id, "data"),))
+        await stage.play(talk(asked("hi"), AssistantTurn(done.reply.blocks), result))
+    assert [message["role"] for message in stage.fake.sent[1]["messages"]] == ["user", "assistant", "tool"]
+    assert "hm" not in str(stage.fake.sent[1])

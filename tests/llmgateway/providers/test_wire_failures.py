@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from provider_fakes import Broken, Called, Cut, Ended, Refused, Said, Scene, Until
+from provider_fakes import Broken, Called, Cut, Ended, Page, Refused, Said, Scene, Thought, Until, frame
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Conversation,
@@ -20,6 +20,7 @@ from sidecar.llmgateway.contract import (
     ThinkingBlock,
     UserTurn,
 )
+from sidecar.llmgateway.providers.failures import ProviderFailure, to_gateway_error
 
 pytestmark = pytest.mark.processes
 
@@ -38,7 +39,8 @@ def error_of(emissions: Sequence[Emission]) -> GatewayError:
     ("status", "message", "kind"),
     [
         (401, "invalid key", "auth"),
-        (403, "not for you", "auth"),
+        (403, "your API key has no access", "auth"),
+        (403, "not in your country", "http"),
         (404, "no such model", "unsupported"),
         (400, "bad schema", "http"),
         (422, "bad shape", "http"),
@@ -159,9 +161,69 @@ async def test_garbage_is_a_parse_error(on_stage: Any, api: str, junk: bytes) ->
 
 @pytest.mark.parametrize("api", APIS)
 async def test_a_page_instead_of_a_stream_is_no_answer(on_stage: Any, api: str) -> None:
-    async with on_stage(api, [b"<html>Log in to this network</html>\n\n"]) as stage:
+    async with on_stage(api, [Page("<html>Log in to this network</html>\n\n")]) as stage:
         error = error_of(await stage.play())
-    assert error.kind in ("transport", "parse")
+    assert (error.kind, error.retryable) == ("parse" if api == "google-generate" else "http", False)
+    assert "a web page" in error.message or api == "google-generate"
+
+
+@pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic-messages"])
+@pytest.mark.parametrize(
+    ("body", "kind", "found"),
+    [
+        ('{"error": {"message": "no credit left", "code": 402}}', "http", "answered 402: no credit left"),
+        ('{"error": {"message": "wrong key", "code": 401}}', "auth", "wrong key"),
+        ('{"error": "the model crashed"}', "http", "the model crashed"),
+        ('{"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}', "http", "balance"),
+    ],
+)
+async def test_an_error_that_comes_with_status_200_is_that_error(
+    on_stage: Any, api: str, body: str, kind: str, found: str
+) -> None:
+    async with on_stage(api, [Page(body)]) as stage:
+        error = error_of(await stage.play())
+    assert (error.kind, found in error.message) == (kind, True), error.message
+
+
+async def test_a_window_that_the_server_found_too_small_is_an_overflow(on_stage: Any) -> None:
+    """z.ai sends it as the reason for the end."""
+    choice = {"index": 0, "delta": {}, "finish_reason": "model_context_window_exceeded"}
+    async with on_stage("openai-chat", [frame({"choices": [choice]})]) as stage:
+        error = error_of(await stage.play())
+    assert error.is_overflow
+
+
+@pytest.mark.parametrize(
+    ("scene", "found"),
+    [
+        pytest.param([Ended()], "gave an empty answer", id="nothing"),
+        pytest.param([Thought(("hm",)), Ended()], "ended its answer after the reasoning", id="reasoning"),
+        pytest.param(
+            [Thought(("hm",)), Ended("max_output")], "choose a lower level of thinking", id="cut reasoning"
+        ),
+    ],
+)
+@pytest.mark.parametrize("api", APIS)
+async def test_an_answer_without_text_and_calls_says_so(
+    on_stage: Any, api: str, scene: Scene, found: str
+) -> None:
+    async with on_stage(api, scene) as stage:
+        error = error_of(await stage.play())
+    assert (error.kind, error.retryable, found in error.message) == ("http", False, True), error.message
+
+
+async def test_an_answer_that_ends_with_the_mark_alone_is_whole(on_stage: Any) -> None:
+    async with on_stage("openai-chat", [Said(("it ", "is")), frame("[DONE]")]) as stage:
+        *_, done = await stage.play()
+    assert isinstance(done, DoneEmission)
+    assert done.reply.blocks == (TextBlock("it is"),)
+
+
+async def test_a_certificate_that_is_not_trusted_is_not_tried_again() -> None:
+    cause = "Connection error. [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed"
+    error = to_gateway_error(ProviderFailure(cause), "openai", address="https://proxy.example")
+    assert (error.kind, error.retryable) == ("transport", False)
+    assert "set SSL_CERT_FILE" in error.message
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -46,7 +46,8 @@ class ChatWire:
                     yield frame({"error": {"code": code, "message": message, "type": code}})
                 case _ if is_piece(step):
                     yield step
-        yield frame("[DONE]")
+        if any(isinstance(step, Ended) for step in scene):
+            yield frame("[DONE]")
 
     def refusal(self, refused: Refused) -> Mapping[str, Any]:
         """Return the body of an error."""

@@ -13,7 +13,7 @@ from provider_fakes.google_generate import GenerateWire
 from provider_fakes.http import Answer, Asked, FakeHttp, serve_http
 from provider_fakes.openai_chat import ChatWire
 from provider_fakes.openai_responses import ResponsesWire
-from provider_fakes.scenes import Refused, Scene, Wire
+from provider_fakes.scenes import Page, Refused, Scene, Wire
 from provider_fakes.strictness import objection
 from sidecar.llmgateway.contract import ApiKind
 from sidecar.llmgateway.names import ANTHROPIC, GOOGLE, OPENAI_CHAT, OPENAI_RESPONSES
@@ -64,6 +64,8 @@ class FakeProvider:
         if not _is_call(asked):
             return _json(404, {"error": {"message": f"no page {asked.path}"}})
         scene = self._scenes[min(len(self.calls), len(self._scenes)) - 1]
+        if isinstance(scene[0], Page):
+            return Answer((scene[0].body.encode(),), headers={"content-type": "text/html"})
         reason = objection(self.api, asked.json)
         refused = Refused(400, f"{STRICT}: {reason}") if reason is not None else scene[0]
         if isinstance(refused, Refused):

@@ -71,7 +71,14 @@ class Refused:
     details: tuple[Mapping[str, Any], ...] = ()
 
 
-SceneStep: TypeAlias = Said | Thought | Called | Spent | Ended | Broken | Refused | Piece
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The server answers with *body* and status 200 instead of a stream; must be the only step."""
+
+    body: str
+
+
+SceneStep: TypeAlias = Said | Thought | Called | Spent | Ended | Broken | Refused | Page | Piece
 Scene: TypeAlias = Sequence[SceneStep]
 """One call. A piece of the wire among the steps is sent as it is: junk, silence, a cut."""
 

@@ -1,0 +1,195 @@
+"""Markup in prose: reasoning and tool calls that a server passes on as the text of an answer. Pure.
+
+A server that does not know the template of a model leaves the marks of the template in the text: reasoning in
+``<think>`` at the beginning, calls in ``<tool_call>`` or after ``[TOOL_CALLS]`` at the beginning of a line.
+Shown as text they are noise, and the calls are never run. Only a call of a tool that was offered is one: text
+that quotes such a mark is more often about it.
+
+Text is passed on as it comes; only an end that may be the beginning of a mark is held back, at most as long
+as the longest mark. A call is held back until its end, and is text when it cannot be read.
+
+Example: ``"ok\\n<tool_"``, ``'call>{"name": "ls", "arguments": {}}</tool_call>'`` gives the text ``"ok\\n"``
+with the first piece, and with the second one a call of ``ls``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+_THINK: Final = "<think>"
+_CALL: Final = "<tool_call>"
+_CALLS: Final = "[TOOL_CALLS]"
+_END_OF_THINKING: Final = "</think>"
+_END_OF_CALL: Final = "</tool_call>"
+_MAX_CALL_CHARS: Final = 1_000_000
+_FUNCTION: Final = re.compile(r"<function=([^>\s]+)>(.*?)(?:</function>|\Z)", re.DOTALL)
+_PARAMETER: Final = re.compile(r"<parameter=([^>\s]+)>\n?(.*?)\n?</parameter>", re.DOTALL)
+_NAMED: Final = re.compile(r"\s*([\w.-]+)\s*(?:\[ARGS\])?\s*(\{.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """Text for the user, or with *is_thinking* the reasoning before it."""
+
+    text: str
+    is_thinking: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedCall:
+    """A call in the text; *arguments* is JSON text."""
+
+    name: str
+    arguments: str
+
+
+Piece: TypeAlias = Prose | MarkedCall
+
+
+class MarkupReader:
+    """Takes the text of one answer apart; calls of the *tools* only are calls."""
+
+    def __init__(self, tools: Collection[str]) -> None:
+        self._tools = tools
+        self._marks = (_CALL, _CALLS) if tools else ()
+        self._held = ""
+        self._open: str | None = None
+        self._is_first = True
+        self._skips_blank = False
+        self._at_line_start = True
+
+    def read(self, delta: str) -> Iterator[Piece]:
+        """Yield the pieces that *delta* completes."""
+        self._held += delta
+        before = None
+        while self._held and self._held != before:
+            before = self._held
+            if self._open is None:
+                yield from self._read_text()
+                continue
+            end_mark = _END_OF_THINKING if self._open == _THINK else _END_OF_CALL
+            inside, end, rest = self._held.partition(end_mark)
+            if self._open == _THINK:
+                # Reasoning is passed on, a call is held until its end; a list of calls ends with the answer.
+                if end:
+                    self._open, self._held, self._skips_blank = None, rest, True
+                else:
+                    inside, self._held = split_before_mark(inside, end_mark)
+                if inside:
+                    yield Prose(inside, is_thinking=True)
+            elif self._open == _CALL and end:
+                self._open, self._held, self._at_line_start = None, rest, True
+                yield from self._calls_in(inside) or (Prose(f"{_CALL}{inside}{end}"),)
+            elif len(self._held) > _MAX_CALL_CHARS:
+                text, self._open, self._held = f"{self._open}{self._held}", None, ""
+                yield Prose(text)
+
+    def finish(self) -> Iterator[Piece]:
+        """Yield the pieces that were held back."""
+        held, mark, self._held, self._open = self._held, self._open, "", None
+        if mark is not None and mark != _THINK:
+            yield from self._calls_in(held) or (Prose(f"{mark}{held}"),)
+        elif held:
+            yield Prose(held, is_thinking=mark == _THINK)
+
+    def _read_text(self) -> Iterator[Piece]:
+        """Pass text on up to the next mark, or to the possible beginning of one."""
+        if self._skips_blank:
+            self._held = self._held.lstrip("\n")
+            self._skips_blank = not self._held
+        if self._is_first:
+            start = self._held.lstrip()
+            if not start or (_THINK.startswith(start) and start != _THINK):
+                return
+            self._is_first = False
+            if start.startswith(_THINK):
+                self._open, self._held = _THINK, start.removeprefix(_THINK)
+                return
+        end, mark = find_mark(self._held, self._marks, at_line_start=self._at_line_start)
+        text, rest = self._held[:end], self._held[end:]
+        if text:
+            self._at_line_start = text.rstrip(" \t").endswith("\n")
+            yield Prose(text)
+        self._open, self._held = mark, rest.removeprefix(mark) if mark else rest
+
+    def _calls_in(self, text: str) -> tuple[MarkedCall, ...]:
+        calls = read_calls(text)
+        return calls if all(call.name in self._tools for call in calls) else ()
+
+
+def find_mark(text: str, marks: Sequence[str], *, at_line_start: bool) -> tuple[int, str | None]:
+    """Return the length of *text* before the first of *marks* at the beginning of a line, and that mark.
+
+    The mark is None when there is none, or when the text ends before it is complete.
+
+    >>> find_mark("a <tool_call>", ["<tool_call>"], at_line_start=True)
+    (13, None)
+    >>> find_mark("a\\n<tool_", ["<tool_call>"], at_line_start=False)
+    (2, None)
+    """
+    for found in re.finditer(r"[<\[]", text):
+        at = found.start()
+        _, newline, line = text[:at].rpartition("\n")
+        starts_line = not line.strip() and (bool(newline) or at_line_start)
+        for mark in marks if starts_line else ():
+            if text.startswith(mark, at):
+                return at, mark
+            if mark.startswith(text[at:]):
+                return at, None
+    return len(text), None
+
+
+def split_before_mark(text: str, mark: str) -> tuple[str, str]:
+    """Return *text* in two parts, the second of which may be the beginning of *mark*.
+
+    >>> split_before_mark("so</th", "</think>")
+    ('so', '</th')
+    """
+    n_held = next(n for n in range(len(mark) - 1, -1, -1) if text.endswith(mark[:n]))
+    return text[: len(text) - n_held], text[len(text) - n_held :]
+
+
+def read_calls(text: str) -> tuple[MarkedCall, ...]:
+    """Return the calls in *text*, the inside of a mark; none when it is not written as calls.
+
+    >>> read_calls('{"name": "ls", "arguments": {"path": "."}}')
+    (MarkedCall(name='ls', arguments='{"path": "."}'),)
+    >>> read_calls("<function=ls><parameter=path>\\n.\\n</parameter></function>")
+    (MarkedCall(name='ls', arguments='{"path": "."}'),)
+    """
+    if functions := _FUNCTION.findall(text):
+        return tuple(
+            MarkedCall(name, json.dumps(dict(_PARAMETER.findall(inside)))) for name, inside in functions
+        )
+    calls: list[MarkedCall] = []
+    try:
+        for value in find_calls(text):
+            name, arguments = value["name"], value.get("arguments", value.get("parameters", {}))
+            calls.append(MarkedCall(name, arguments if isinstance(arguments, str) else json.dumps(arguments)))
+    except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
+        return ()
+    return tuple(calls)
+
+
+def find_calls(text: str) -> Iterator[Any]:
+    """Yield the JSON objects of calls: one, a list of them, or each behind its name.
+
+    >>> list(find_calls('ls[ARGS]{"path": "."}'))
+    [{'name': 'ls', 'arguments': {'path': '.'}}]
+    """
+    if text.lstrip().startswith(("{", "[")):
+        value = json.loads(text)
+        yield from value if isinstance(value, list) else (value,)
+        return
+    rest, decoder = text, json.JSONDecoder()
+    while rest.strip():
+        named = _NAMED.match(rest.replace(_CALLS, "", 1))
+        if named is None:
+            raise ValueError("a call begins with its name")
+        arguments, end = decoder.raw_decode(named[2])
+        yield {"name": named[1], "arguments": arguments}
+        rest = named[2][end:]
