@@ -29,6 +29,7 @@ TESTED_IN = {
     "boot": "service/conftest.py",
     "capabilities.mcp.link": "capabilities/mcp/test_real.py",
     "capabilities.paths": "capabilities/test_read.py",
+    "capabilities.supervisor": "capabilities/test_processes.py",
     "cli": "commands/test_arguments.py",
     "commands.*": "commands/test_process.py",
     "conductor.compaction_records": "conductor/test_compacting.py",

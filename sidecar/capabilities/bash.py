@@ -29,7 +29,7 @@ from sidecar.capabilities.contract import (
 from sidecar.capabilities.effects import RUNS_COMMAND
 from sidecar.capabilities.output import HeadTail
 from sidecar.capabilities.paths import display_path, require_permission, resolve_readable
-from sidecar.capabilities.processes import ChildEnd, ChildSpec, run_child, with_lifeline
+from sidecar.capabilities.processes import ChildEnd, ChildSpec, run_child
 from sidecar.capabilities.typed_tool import TypedTool, error_reply
 
 _PROGRESS_EVERY_S = 0.1
@@ -75,7 +75,7 @@ async def run_command(arguments: BashArguments, context: ToolContext, cancel: Ca
         progress.add(data)
 
     spec = ChildSpec(
-        with_lifeline(_shell(arguments.command)),
+        _shell(arguments.command),
         cwd,
         child_environment(copy_environment()),
         arguments.timeout_s,

@@ -1,17 +1,15 @@
 """Child processes that end when they should: with their whole group, and with the daemon.
 
 The problem: a command of a model may start anything, and nothing of it may outlive the call, the session or
-the daemon, however these end. Three means work together:
+the daemon, however these end. So a child runs below a supervisor (:mod:`sidecar.capabilities.supervisor`), a
+small process in a session of its own, which ends everything that the child has started: when the child has
+ended, when it is asked to, and when the daemon is gone. That it sees by a pipe (the *lifeline*) of which only
+the daemon holds the other end.
 
-- A child runs in a session of its own, so that one signal reaches the whole group.
-- Its standard input is a pipe that only the daemon holds open. A watcher in the group reads that pipe and
-  kills the group at its end, so that not even a killed daemon leaves anything running.
-- Before a child is ended by force its descendants are listed, and killed one by one after the group, since
-  some may have left it. A process that leaves the group and loses its parent too (a double fork) is not
-  found.
-
-Output is handed on as it comes, both streams in one. Nothing here waits for a pipe that a runaway grandchild
-holds open. On Windows, where this has never run, psutil ends the tree of descendants instead of the group.
+A child that is given input starts no others, and is signalled with its group. Output is handed on as it
+comes, both streams in one. Nothing here waits for a pipe that a process which cannot be killed holds open. On
+Windows, where this has never run, psutil ends the tree of descendants instead, and a job object ends the
+children of a killed daemon.
 """
 
 from __future__ import annotations
@@ -25,24 +23,18 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from sidecar._internal.async_cancel import cancel_future
 from sidecar._internal.cancel import CancelToken
 
-if TYPE_CHECKING:
-    import psutil
-
 _GRACE_S = 0.04
 _TIMEOUT_GRACE_S = 2.0
 _DRAIN_S = 1.0
+_SUPERVISOR = (sys.executable, "-I", "-S", "-X", "utf8", str(Path(__file__).with_name("supervisor.py")))
 
-_LIFELINE = 'exec 3<&0 </dev/null; (read -r _ <&3; kill -KILL 0) >/dev/null 2>&1 & exec "$@" 3<&-'
-# Shells need not know descriptors of two digits; a system without /dev/fd goes without the watcher.
-_LIFELINE_AT = (
-    'fd=$1; shift; (exec 3<"/dev/fd/$fd" || exit; read -r _ <&3; kill -KILL 0) '
-    '</dev/null >/dev/null 2>&1 & exec "$@"'
-)
+END_REQUEST = b"t"
+"""Written into a lifeline, it asks the child to end."""
 
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 
@@ -73,22 +65,15 @@ class ChildEnd:
     reason: Literal["exited", "timeout", "cancelled"]
 
 
-def with_lifeline(argv: Sequence[str]) -> list[str]:
-    """Return a command that runs *argv* without input and dies when its own standard input is closed."""
-    if os.name == "nt":
-        return list(argv)
-    return ["/bin/sh", "-c", _LIFELINE, "sh", *argv]
+def supervise(argv: Sequence[str], lifeline: int = 0) -> list[str]:
+    """Return a command that runs *argv*, and ends it with everything it has started.
 
-
-def with_lifeline_at(argv: Sequence[str], fd: int) -> list[str]:
-    """Return a command that runs *argv*, its input untouched, and dies when the pipe behind *fd* is closed.
-
-    The descriptor *fd* is the reading end of a pipe, passed on to the child; only the daemon may hold the
-    writing end.
+    Args:
+        argv: the command.
+        lifeline: the descriptor of the reading end of a pipe, passed on to the supervisor. Only the daemon
+            may hold the writing end; closing that ends the command. With 0 the command itself has no input.
     """
-    if os.name == "nt":
-        return list(argv)
-    return ["/bin/sh", "-c", _LIFELINE_AT, "sh", str(fd), *argv]
+    return list(argv) if os.name == "nt" else [*_SUPERVISOR, str(lifeline), *argv]
 
 
 async def run_child(
@@ -109,10 +94,11 @@ async def run_child(
     Raises:
         OSError: the child cannot be started.
     """
+    is_supervised = spec.write_input is None and os.name != "nt"
     transport, child = await asyncio.get_running_loop().subprocess_exec(
         lambda: _Child(on_output),
-        *spec.argv,
-        stdin=subprocess.PIPE if spec.write_input or os.name != "nt" else subprocess.DEVNULL,
+        *(supervise(spec.argv) if is_supervised else spec.argv),
+        stdin=subprocess.PIPE if is_supervised or spec.write_input else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         cwd=spec.cwd,
@@ -121,33 +107,43 @@ async def run_child(
         creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
     )
     on_gone = on_start(transport.get_pid())
+    lifeline = transport.get_pipe_transport(0) if is_supervised else None
+    assert lifeline is None or isinstance(lifeline, asyncio.WriteTransport)
     drain_s = _GRACE_S
     try:
         reason = await child.wait_for_end(spec, transport, cancel)
         if reason == "exited":
             drain_s = _DRAIN_S
         else:
-            started = await asyncio.to_thread(_descendants, transport.get_pid())
-            signal_group(transport, signal.SIGTERM)
+            if lifeline is None:
+                signal_group(transport, signal.SIGTERM)
+            else:
+                lifeline.write(END_REQUEST)
             grace_s = _GRACE_S if reason == "cancelled" else _TIMEOUT_GRACE_S
             await asyncio.wait((child.exited,), timeout=grace_s)
-            signal_group(transport, KILL)
-            _kill(started)
-            await asyncio.wait((child.exited,), timeout=_DRAIN_S)
-        # A process of the group that is about to end may do so by itself.
-        await asyncio.wait((child.closed,), timeout=_GRACE_S)
+        await _end_by_force(transport, child, lifeline)
         return ChildEnd(transport.get_returncode(), reason)
     finally:
-        # Whatever happened, also to us: nothing of the group lives on. Only a process that has left it can
-        # still hold the pipe open then, and is not waited for.
-        signal_group(transport, KILL)
+        # Whatever happened, also to us: nothing lives on. A process that cannot be killed may still hold the
+        # pipe open then, and is not waited for.
         try:
+            await _end_by_force(transport, child, lifeline)
             await asyncio.wait((child.closed,), timeout=drain_s)
-            transport.close()
-            await asyncio.wait((child.closed,), timeout=_DRAIN_S)
         finally:
             transport.close()
             on_gone()
+
+
+async def _end_by_force(
+    transport: asyncio.SubprocessTransport, child: _Child, lifeline: asyncio.BaseTransport | None
+) -> None:
+    """End a child with all that it has started; nothing to do when it has ended."""
+    if lifeline is not None:
+        lifeline.close()
+        await asyncio.wait((child.exited,), timeout=_DRAIN_S)
+    if not child.exited.done():
+        signal_group(transport, KILL)
+        await asyncio.wait((child.exited,), timeout=_DRAIN_S)
 
 
 class _Child(asyncio.SubprocessProtocol):
@@ -209,32 +205,19 @@ class _Child(asyncio.SubprocessProtocol):
 
 
 def signal_group(transport: asyncio.SubprocessTransport, sent: signal.Signals) -> None:
-    """Send a signal to a child and everything in its group; on Windows end all its descendants instead."""
+    """Send a signal to the group that a child leads; on Windows end the child and its descendants instead."""
     pid = transport.get_pid()
     if sys.platform != "win32":
         # The child leads its group, which bears its id. A group that is gone is as it should be.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, sent)
     elif transport.get_returncode() is None:  # else its id may be that of another process by now
-        started = _descendants(pid)
-        transport.kill()
-        _kill(started)
+        import psutil  # not above: elsewhere the system itself does this
 
-
-def _descendants(pid: int) -> list[psutil.Process]:
-    """Return the processes that *pid* and its children started, as far as their parents are alive."""
-    import psutil  # not above: a daemon that ends no command by force starts faster without
-
-    try:
-        return psutil.Process(pid).children(recursive=True)
-    except psutil.Error:
-        return []
-
-
-def _kill(processes: Sequence[psutil.Process]) -> None:
-    """Kill *processes*; one that is gone stays gone, also where its id was given to another."""
-    import psutil
-
-    for process in processes:
+        started = []
         with contextlib.suppress(psutil.Error):
-            process.kill()
+            started = psutil.Process(pid).children(recursive=True)
+        transport.kill()
+        for process in started:  # one that is gone stays gone, also where its id was given to another
+            with contextlib.suppress(psutil.Error):
+                process.kill()

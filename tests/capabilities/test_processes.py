@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sidecar._internal.cancel import CancelToken
-from sidecar.capabilities import processes
-from sidecar.capabilities.processes import ChildEnd, ChildSpec, run_child, with_lifeline
+from sidecar.capabilities.processes import ChildEnd, ChildSpec, run_child
 from started_processes import StartProcess
 
 if TYPE_CHECKING:
@@ -46,9 +45,8 @@ class Child:
     def _end(self) -> None:
         self.gone = True
 
-    async def run(self, script: str, *, timeout_s: float = 60, bare: bool = False) -> ChildEnd:
-        argv = ["/bin/sh", "-c", script]
-        spec = ChildSpec(argv if bare else with_lifeline(argv), self.folder, dict(os.environ), timeout_s)
+    async def run(self, script: str, *, timeout_s: float = 60) -> ChildEnd:
+        spec = ChildSpec(["/bin/sh", "-c", script], self.folder, dict(os.environ), timeout_s)
         end = await run_child(spec, on_output=self._on_output, on_start=self._start, cancel=self.cancel)
         assert self.gone
         return end
@@ -133,32 +131,58 @@ async def test_a_task_that_is_cancelled_takes_its_child_along(child: Child, life
     await life.ends()
 
 
-async def test_who_left_the_group_and_holds_the_pipe_does_not_hang_us(
-    child: Child, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(processes, "_DRAIN_S", 0.1)
-    os.mkfifo(tmp_path / "ready")
-    escape = f"{sys.executable} -c 'import os, time; os.setsid(); print(os.getpid(), flush=True); "
-    escape += 'open("ready", "w").close(); time.sleep(1000)\''
-    try:
-        async with asyncio.timeout(30):
-            end = await child.run(f"{escape} & cat ready; echo left")
-    finally:
-        os.kill(int(child.output.split()[0]), signal.SIGKILL)
-    assert (end, child.output.split()[1:]) == (ChildEnd(0, "exited"), [b"left"])
+DETACHED = """
+import os, sys, time
+for fork in range(2):
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+os.close(1)
+os.close(2)
+os.write(8, b"x\\n")
+time.sleep(1000)
+"""
+"""Forks twice, in sessions of their own: the second is neither in the group of its starter nor below it."""
+
+ESCAPES = [
+    pytest.param("setsid sleep 1000 & echo x >&8", id="another session"),
+    pytest.param("(setsid sleep 1000 &) & sleep 0.05; echo x >&8", id="another session, without a parent"),
+    pytest.param(f"{sys.executable} -c '{DETACHED}' &", id="a double fork"),
+    pytest.param(f"env -i {sys.executable} -c '{DETACHED}' &", id="a double fork without an environment"),
+    pytest.param(
+        "trap '' TERM; (setsid sleep 1000 &); setsid sh -c 'sleep 1000; :' & echo x >&8", id="a tree"
+    ),
+]
 
 
-@pytest.mark.parametrize("timeout_s", [60, 0.5])
-async def test_a_cancel_and_a_timeout_end_also_what_has_left_the_group(
-    child: Child, life: Life, timeout_s: float
-) -> None:
-    left = f"{sys.executable} -c 'import os, time; os.setsid(); print(1, flush=True); time.sleep(1000)'"
-    running = asyncio.ensure_future(child.run(f"exec 9>life; {left} 9>&9 & wait", timeout_s=timeout_s))
-    await child.has_output.wait()
-    if timeout_s == 60:
-        child.cancel.cancel()
-    assert (await running).reason in ("cancelled", "timeout")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process adopt orphans")
+@pytest.mark.parametrize("escape", ESCAPES)
+@pytest.mark.parametrize("end", ["exited", "timeout", "cancelled", "given up"])
+async def test_no_escape_outlives_the_call(child: Child, life: Life, escape: str, end: str) -> None:
+    os.mkfifo(child.folder / "ready")
+    rest = "read -r _ <&8" if end == "exited" else "sleep 1000"
+    script = f"exec 9>life 8<>ready; {escape}\n{rest}; echo up; {rest if end != 'exited' else ':'}"
+    running = asyncio.ensure_future(child.run(script, timeout_s=1 if end == "timeout" else 60))
+    if end in ("cancelled", "given up"):
+        ready = await asyncio.to_thread(os.open, child.folder / "ready", os.O_RDWR)
+        await asyncio.to_thread(os.read, ready, 1)
+        os.close(ready)
+        if end == "cancelled":
+            child.cancel.cancel()
+        else:
+            running.cancel()
+    if end == "given up":
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    else:
+        assert (await running).reason == end
     await life.ends()
+
+
+async def test_the_rest_of_a_pipeline_may_end_by_itself(child: Child) -> None:
+    script = "(trap '' HUP; sleep 0.01; echo rest) & echo first"
+    assert await child.run(script) == ChildEnd(0, "exited")
+    assert child.output == b"first\nrest\n"
 
 
 async def test_input_is_fed_once_the_child_runs(child: Child, tmp_path: Path) -> None:
@@ -187,20 +211,33 @@ async def test_a_feed_that_fails_is_heard_and_ends_the_child(child: Child, tmp_p
 
 
 async def test_a_program_that_is_not_there(child: Child, tmp_path: Path) -> None:
-    spec = ChildSpec(["/nonexistent/program"], tmp_path, dict(os.environ), 60)
+    async def feed(write: Callable[[bytes], None]) -> None:
+        raise AssertionError("there is nothing to feed")
+
+    spec = ChildSpec(["/nonexistent/program"], tmp_path, dict(os.environ), 60, feed)
     with pytest.raises(FileNotFoundError):
         await run_child(spec, on_output=child._on_output, on_start=child._start, cancel=child.cancel)
     assert (child.pid, child.gone) == (0, False)
+
+
+@pytest.mark.parametrize(("program", "code"), [("/nonexistent/program", 127), ("/", 126)])
+async def test_a_supervisor_without_a_program_to_run_says_so_as_a_shell_does(
+    child: Child, tmp_path: Path, program: str, code: int
+) -> None:
+    spec = ChildSpec([program], tmp_path, dict(os.environ), 60)
+    end = await run_child(spec, on_output=child._on_output, on_start=child._start, cancel=child.cancel)
+    assert end == ChildEnd(code, "exited")
+    assert child.output.startswith(f"{program}: ".encode())
 
 
 DAEMON = """
 import asyncio, os, sys
 from pathlib import Path
 from sidecar._internal.cancel import CancelToken
-from sidecar.capabilities.processes import ChildSpec, run_child, with_lifeline
+from sidecar.capabilities.processes import ChildSpec, run_child
 
-script = "exec 9>life; sleep 1000 & sleep 1000 & echo up; sleep 1000"
-spec = ChildSpec(with_lifeline(["/bin/sh", "-c", script]), Path("."), dict(os.environ), 60)
+script = "exec 9>life; sleep 1000 & (setsid sleep 1000 &); echo up; sleep 1000"
+spec = ChildSpec(["/bin/sh", "-c", script], Path("."), dict(os.environ), 60)
 asyncio.run(run_child(
     spec,
     on_output=lambda data: os.write(1, data),

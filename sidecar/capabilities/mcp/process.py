@@ -1,7 +1,7 @@
-"""A tool server as a process: one JSON value a line in and out, in a group that ends with the session.
+"""A tool server as a process: one JSON value a line in and out, that ends with the session.
 
 Lines of its standard output that are not messages are dropped, up to a bound; its standard error goes to the
-log at DEBUG. A watcher in its group ends the group when the daemon is gone, also when it was killed.
+log at DEBUG. A supervisor ends the process, with all that it has started, also when the daemon was killed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import anyio
@@ -27,7 +27,7 @@ from sidecar._internal.env import copy_environment
 from sidecar._internal.secrets import mask_secrets
 from sidecar.capabilities.bash import child_environment
 from sidecar.capabilities.mcp.contract import ServerHost, StdioServer
-from sidecar.capabilities.processes import KILL, signal_group, with_lifeline_at
+from sidecar.capabilities.processes import END_REQUEST, KILL, signal_group, supervise
 
 MESSAGE_CAP: Final = 16 * 1024 * 1024
 """Bytes of one message; a server that sends a longer one is ended."""
@@ -61,7 +61,7 @@ async def run_server(server: StdioServer, host: ServerHost) -> AsyncIterator[Ser
     try:
         transport, pipes = await asyncio.get_running_loop().subprocess_exec(
             _Pipes,
-            *with_lifeline_at([found or server.command, *server.args], theirs),
+            *supervise([found or server.command, *server.args], theirs),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -76,7 +76,7 @@ async def run_server(server: StdioServer, host: ServerHost) -> AsyncIterator[Ser
         raise
     finally:
         os.close(theirs)
-    process = ServerProcess(server.name, transport, pipes)
+    process = ServerProcess(server.name, transport, pipes, ours)
     on_gone = host.child_started(transport.get_pid(), f"mcp: {server.name}")
     try:
         yield process
@@ -84,15 +84,20 @@ async def run_server(server: StdioServer, host: ServerHost) -> AsyncIterator[Ser
         try:
             await process.aclose()
         finally:
-            os.close(ours)
             on_gone()
 
 
 class ServerProcess:
-    """One running server. *incoming* ends with the last message of the server."""
+    """One running server. *incoming* ends with the last message of the server.
 
-    def __init__(self, name: str, transport: asyncio.SubprocessTransport, pipes: _Pipes) -> None:
+    It owns the descriptor *lifeline*; closing it ends the server by force.
+    """
+
+    def __init__(
+        self, name: str, transport: asyncio.SubprocessTransport, pipes: _Pipes, lifeline: int
+    ) -> None:
         self._name = name
+        self._lifeline = lifeline
         self._transport = transport
         self._pipes = pipes
         self.incoming: MemoryObjectReceiveStream[SessionMessage | Exception]
@@ -102,7 +107,6 @@ class ServerProcess:
         self._n_garbage = 0
         self._fault: str | None = None
         self._is_over = False
-        self._is_killed = False
         self._last_error_line = ""
         self._reader = asyncio.ensure_future(self._read())
         self._error_reader = asyncio.ensure_future(self._read_errors())
@@ -119,20 +123,25 @@ class ServerProcess:
         return f"{reason}: {mask_secrets(self._last_error_line)}" if self._last_error_line else reason
 
     async def aclose(self) -> None:
-        """End the process: by the end of its input, then by request, then by force with its whole group."""
+        """End the process: by the end of its input, then by request, then by force with all its children."""
         try:
             self._stdin.close()
             await asyncio.wait((self._pipes.exited,), timeout=_CLOSE_GRACE_S)
             if not self._pipes.exited.done():
-                signal_group(self._transport, signal.SIGTERM)
+                if os.name == "nt":
+                    signal_group(self._transport, signal.SIGTERM)
+                with suppress(OSError):  # it has ended in this moment
+                    os.write(self._lifeline, END_REQUEST)
                 await asyncio.wait((self._pipes.exited,), timeout=_TERM_GRACE_S)
         finally:
-            self._kill_group()
+            os.close(self._lifeline)
             for task in self._tasks:
                 task.cancel()
             try:
                 await asyncio.wait((self._pipes.exited, *self._tasks), timeout=_DRAIN_S)
             finally:
+                if not self._pipes.exited.done():
+                    signal_group(self._transport, KILL)
                 self._transport.close()
                 for stream in (self._deliver, self.incoming, self.outgoing, self._collect):
                     stream.close()
@@ -141,12 +150,6 @@ class ServerProcess:
     def _stdin(self) -> asyncio.StreamWriter:
         assert self._pipes.stdin is not None
         return self._pipes.stdin
-
-    def _kill_group(self) -> None:
-        """Kill the rest of the group. Once: its number may be that of another group afterwards."""
-        if not self._is_killed:
-            self._is_killed = True
-            signal_group(self._transport, KILL)
 
     async def _read(self) -> None:
         assert self._pipes.stdout is not None
@@ -191,10 +194,9 @@ class ServerProcess:
                 _log.debug("%s: %s", self._name, self._last_error_line)
 
     async def _end_after_exit(self) -> None:
-        """Once the process has exited, kill its group, which may hold its output open, and stop reading."""
+        """Once the process has exited, stop reading; one that cannot be killed may hold its output open."""
         # Not awaited directly: a cancellation here must not cancel the future that others wait for.
         await asyncio.wait((self._pipes.exited,))
-        self._kill_group()
         await asyncio.wait((self._reader,), timeout=_DRAIN_S)
         self._reader.cancel()
 

@@ -160,7 +160,7 @@ def serve_behind_a_banner() -> None:
 def hand_over_the_output() -> None:
     """End, while somebody who has left the group holds the output open."""
     code = "import os, time; os.setsid(); time.sleep(1000)"
-    child = subprocess.Popen([sys.executable, "-c", code])
+    child = subprocess.Popen([sys.executable, "-c", code], close_fds=False)
     sys.stderr.write(f"{child.pid}\n")
     sys.stderr.flush()
     os._exit(4)
