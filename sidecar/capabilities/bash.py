@@ -19,6 +19,7 @@ import msgspec
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.env import copy_environment
+from sidecar._internal.secrets import mask_secrets
 from sidecar.capabilities.contract import (
     PermissionQuestion,
     RunInTerminal,
@@ -36,7 +37,13 @@ _PROGRESS_EVERY_S = 0.1
 _PROGRESS_CAP = 8192
 _NOTES_CHARS = 200
 _TERMINAL_BYTES = 1024 * 1024
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"(?:(?:^|[^a-z])keys?|(?:api|access|secret|private|signing|encryption)_?keys?"
+    r"|tokens?|secrets?|password|passwd|passphrase|credentials?)(?![a-z])",
+    re.IGNORECASE,
+)
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+"""The codes by which a command colours its output or moves the cursor."""
 _COMPOUND = re.compile(r"[;&|`$<>(){}\n\\]")
 _RUNS_ANYTHING = frozenset(
     {"sudo", "doas", "env", "sh", "bash", "zsh", "eval", "exec", "xargs", "nohup", "time"}
@@ -121,12 +128,17 @@ async def _run_in_terminal(
 
 
 def _reply(output: HeadTail, end: ChildEnd, arguments: BashArguments) -> ToolReply:
-    text = output.text()
+    text = _ESCAPES.sub("", output.text())
+    variables = copy_environment()
+    hidden = sorted(variables.keys() - child_environment(variables).keys())
+    named = ", ".join(name for name in hidden if name in arguments.command or name in text)
     last = {
         "timeout": f"[timed out after {arguments.timeout_s:g} s and was ended]",
         "cancelled": "[cancelled]",
         "exited": f"[exit {end.exit_code}]",
     }[end.reason]
+    if named:
+        last = f"[not in the environment of commands, because it looks like a secret: {named}]\n{last}"
     separator = "\n" if text and not text.endswith("\n") else ""
     return ToolReply(f"{text}{separator}{last}", is_error=end != ChildEnd(0, "exited"))
 
@@ -147,13 +159,26 @@ def permission_scope(command: str) -> str:
 
 
 def child_environment(variables: dict[str, str]) -> dict[str, str]:
-    """Return *variables* without secrets, by their names, and with Python children writing UTF-8.
+    """Return *variables* without secrets, and with Python children writing UTF-8.
 
-    >>> child_environment({"PATH": "/bin", "GITHUB_TOKEN": "x", "my_password": "y"})
-    {'PATH': '/bin', 'PYTHONIOENCODING': 'utf-8'}
+    >>> child_environment({"PATH": "/bin", "GITHUB_TOKEN": "x", "my_password": "y", "MONKEY": "z"})
+    {'PATH': '/bin', 'MONKEY': 'z', 'PYTHONIOENCODING': 'utf-8'}
     """
-    kept = {name: value for name, value in variables.items() if not _SECRET.search(name)}
+    kept = {name: value for name, value in variables.items() if not is_secret(name, value)}
     return kept | {"PYTHONIOENCODING": "utf-8"}
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether a variable holds a secret, by a word of its name, or a key or a password in its value.
+
+    A proxy stays: without it no command has a network.
+
+    >>> is_secret("DATABASE_URL", "postgres://me:hunter2@db/app"), is_secret("KEYBOARD", "us")
+    (True, False)
+    """
+    if name.lower().endswith("_proxy"):
+        return False
+    return _SECRET_NAME.search(name) is not None or mask_secrets(value) != value
 
 
 def _title(arguments: BashArguments) -> str:
@@ -201,7 +226,7 @@ BASH = TypedTool(
     name="bash",
     description=(
         "Run a command in a shell and return its output and exit code. It has no standard input, and what it "
-        "starts in the background is ended with it."
+        "starts in the background is ended with it. Variables that look like secrets are not set."
     ),
     kind="execute",
     effects=RUNS_COMMAND,

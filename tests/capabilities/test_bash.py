@@ -80,14 +80,48 @@ def test_the_environment_holds_no_secrets() -> None:
         "aws_secret_x": "s",
         "GH_TOKEN": "s",
         "DB_PASSWORD": "s",
+        "PGPASSWORD": "s",
+        "apiKey": "s",
+        "SSH_KEY": "s",
+        "DATABASE_URL": "postgres://me:hunter2@db/app",
+        "CI_JOB": "glpat-0123456789abcdef0123",
         "LANG": "l",
     }
     assert child_environment(variables) == {"PATH": "p", "LANG": "l", "PYTHONIOENCODING": "utf-8"}
 
 
+def test_a_word_that_holds_another_is_no_secret() -> None:
+    kept = {
+        "MONKEY": "m",
+        "KEYBOARD": "us",
+        "XKB_DEFAULT_KEYMAP": "de",
+        "TOKENIZERS_PARALLELISM": "false",
+        "DATABASE_URL": "postgres://db/app",
+        "HTTPS_PROXY": "http://me:pw@proxy:3128",
+    }
+    assert child_environment(kept) == kept | {"PYTHONIOENCODING": "utf-8"}
+
+
+async def test_a_variable_that_is_missing_for_that_reason_is_named(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgres://me:hunter2@db/app")
+    shown = await desk.output(BASH, command='echo "url: $DATABASE_URL"')
+    note = "[not in the environment of commands, because it looks like a secret: DATABASE_URL]"
+    assert shown == f"url: \n{note}\n[exit 0]"
+
+
+@pytest.mark.parametrize(
+    "coded", [r"\033[1;31mred\033[0m", r"\033]0;title\007red", r"\033]8;;http://x\033\\red", r"r\033[2Ked"]
+)
+async def test_codes_for_colours_and_cursors_do_not_reach_the_model(desk: Desk, coded: str) -> None:
+    assert await desk.output(BASH, command=f"printf '{coded}'") == "red\n[exit 0]"
+
+
 async def test_the_child_sees_none_of_them(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "hush")
-    assert await desk.output(BASH, command="echo [$MY_TOKEN] $PYTHONIOENCODING") == "[] utf-8\n[exit 0]"
+    shown = await desk.output(BASH, command="echo [$MY_TOKEN] $PYTHONIOENCODING")
+    assert shown.startswith("[] utf-8\n")
 
 
 async def test_the_folder_it_runs_in(desk: Desk) -> None:
