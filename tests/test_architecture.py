@@ -34,6 +34,7 @@ LAYERS = (
         "capabilities",
         "workspace",
         "rooms.knowledge",
+        "importing",
     ),
     ("runtime.cadence", "runtime.memory", "runtime.wire", "window_budget", "agentcore", "rooms"),
     ("runtime.contract", "capabilities.contract", "capabilities.effects", "workspace.contract"),

@@ -6,6 +6,7 @@ yet. The workspace compares each of those files with its newest content.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.bridge import entry_to_messages
 from sidecar.conductor.contract import ContextFile
 from sidecar.conductor.engines.contract import FreshFile
+from sidecar.conductor.errors import FolderNotFound
 from sidecar.conductor.events import FileFresh, FileStale
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conversation import (
@@ -209,3 +211,15 @@ def _tokens_of_read(entry: Entry, call_id: str) -> int:
         for message in messages
         if not call_id or (isinstance(message, ToolResultMessage) and message.tool_call_id == call_id)
     )
+
+
+def existing_folder(path: str) -> str:
+    """Return the folder *path* resolved. Raises FolderNotFound."""
+    given = Path(path).expanduser()
+    if not given.is_absolute():
+        raise FolderNotFound(path, "it is not absolute")
+    if not os.path.exists(given):  # not Path.exists, which raises inside a folder that cannot be entered
+        raise FolderNotFound(path, "there is no such folder, or it cannot be entered")
+    if not given.is_dir():
+        raise FolderNotFound(path, "it is not a folder")
+    return str(given.resolve())

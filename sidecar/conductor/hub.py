@@ -7,8 +7,7 @@ loaded.
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,19 @@ from sidecar.conductor.branching import nodes_for_fork
 from sidecar.conductor.clients import Audience, Terminals
 from sidecar.conductor.contract import Compaction, SessionSummary
 from sidecar.conductor.deps import SessionDeps
-from sidecar.conductor.errors import FolderNotFound, ModelNotFound, SessionNotFound
+from sidecar.conductor.errors import ModelNotFound, SessionNotFound
 from sidecar.conductor.events import Notice
+from sidecar.conductor.files import existing_folder
 from sidecar.conductor.history import GraphPort
+from sidecar.conductor.imports import describe_import
+from sidecar.conductor.knowledge import check_sources
 from sidecar.conductor.ports import ClientPort, Models, OpenedSession, StorePort, StoreReport
 from sidecar.conductor.records import SessionInfo, from_record, newest_info, to_record
 from sidecar.conductor.session import Session
 from sidecar.conductor.session_engines import check_policy
+from sidecar.conversation import Entry
+from sidecar.importing.contract import ImportedSession
+from sidecar.runtime.contract import SessionNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,39 +112,22 @@ class Hub:
 
         Raises FolderNotFound, ModelNotFound, or InvalidInput for an unknown engine, source or threshold.
         """
-        cwd = _folder(wanted.cwd)
-        roots = tuple(map(_folder, wanted.roots))
-        models = await self._deps.models.at(Path(cwd))
-        if wanted.model is None and models.undecided is not None:
-            raise InvalidInput(models.undecided, hint="correct the file, or choose a model with --model")
-        model = wanted.model or models.default
-        await models.ready(model)
-        if (why := models.why_not(model)) is not None:
-            raise ModelNotFound(model, tuple(models.names()), why)
-        engine = wanted.engine or self._default_engine
-        if engine not in self.engines:
-            raise InvalidInput(f"no engine {engine!r}", hint=f"known engines: {', '.join(self.engines)}")
-        now = self._deps.clock_ms()
-        info = SessionInfo(
-            sid=self._deps.new_id(),
-            cwd=cwd,
-            model=model,
-            engine=engine,
-            created_at=now,
-            updated_at=now,
-            roots=roots,
-            title=wanted.title or "",
-            policy=check_policy(wanted.policy),
-            knowledge=self._sources(wanted.knowledge),
-            ephemeral=wanted.ephemeral,
-            parent=wanted.parent,
-        )
+        info, models = await self._new_info(wanted)
         session = await self._add(info, await self._open(info), models)
         if wanted.model is None and models.remark is not None:
             session.notices.add(Notice("info", "Model", models.remark))
         session.connect(wanted.servers)
         self.announce_change()
         return session
+
+    async def import_session(self, imported: ImportedSession, wanted: NewSession) -> SessionInfo:
+        """Store a session of another agent, which is not loaded; raises as :meth:`new`."""
+        info, _ = await self._new_info(wanted)
+        info, records = await asyncio.to_thread(describe_import, info, imported, self._deps.new_id)
+        opened = await self._adopt(info, records, imported.nodes, imported.entries, imported.leaf)
+        opened.release()
+        self.announce_change()
+        return info
 
     async def fork(self, wanted: ForkOf) -> Session:
         """Start a session with the turns of another, which is not changed.
@@ -153,20 +141,12 @@ class Hub:
         now = self._deps.clock_ms()
         info = replace(
             source.as_fork(self._deps.new_id(), now, n_turns),
-            cwd=source.cwd if wanted.cwd is None else _folder(wanted.cwd),
-            roots=source.roots if wanted.roots is None else tuple(map(_folder, wanted.roots)),
+            cwd=source.cwd if wanted.cwd is None else existing_folder(wanted.cwd),
+            roots=source.roots if wanted.roots is None else tuple(map(existing_folder, wanted.roots)),
             title=wanted.title or source.title,
         )
         info.check_folder()
-        opened = await self._open(info)
-        try:
-            opened.journal.hold()
-            await opened.journal.append_records([to_record("meta", info)])
-            await opened.journal.adopt(nodes, graph.entries, leaf)
-            await opened.journal.release()
-        except BaseException:
-            opened.release()
-            raise
+        opened = await self._adopt(info, (), nodes, graph.entries, leaf)
         session = await self._add(info, replace(opened, records=[]))
         await session.store()
         if wanted.servers is not None:
@@ -268,19 +248,8 @@ class Hub:
         summaries = []
         for info in newest_first:
             loaded = self._sessions.get(info.sid)
-            summaries.append(
-                SessionSummary(
-                    sid=info.sid,
-                    cwd=info.cwd,
-                    title=info.title,
-                    updated_at=info.updated_at,
-                    phase=loaded.snapshot().phase if loaded else "idle",
-                    messages=len(loaded.history.turns) if loaded else info.messages,
-                    tokens=info.tokens,
-                    last_compaction_at=info.last_compaction_at,
-                    archived=info.archived,
-                )
-            )
+            phase = loaded.snapshot().phase if loaded else "idle"
+            summaries.append(info.summary(phase, len(loaded.history.turns) if loaded else info.messages))
         return tuple(summaries)
 
     async def info(self, sid: str) -> SessionInfo:
@@ -323,27 +292,70 @@ class Hub:
         for client in self.audience.clients:
             client.sessions_changed()
 
-    def _sources(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the knowledge sources *wanted*, each once. Raises InvalidInput for an unknown one."""
-        known = self._deps.library.names
-        if unknown := [name for name in wanted if name not in known]:
-            hint = f"known sources: {', '.join(known) or 'none'}"
-            raise InvalidInput(f"no knowledge source {unknown[0]!r}", hint=hint)
-        return tuple(dict.fromkeys(wanted))
+    async def _new_info(self, wanted: NewSession) -> tuple[SessionInfo, Models]:
+        """Return the record of a new session, and the models of its folder; raises as :meth:`new`."""
+        cwd = existing_folder(wanted.cwd)
+        roots = tuple(map(existing_folder, wanted.roots))
+        models = await self._deps.models.at(Path(cwd))
+        if wanted.model is None and models.undecided is not None:
+            raise InvalidInput(models.undecided, hint="correct the file, or choose a model with --model")
+        model = wanted.model or models.default
+        await models.ready(model)
+        if (why := models.why_not(model)) is not None:
+            raise ModelNotFound(model, tuple(models.names()), why)
+        engine = wanted.engine or self._default_engine
+        if engine not in self.engines:
+            raise InvalidInput(f"no engine {engine!r}", hint=f"known engines: {', '.join(self.engines)}")
+        now = self._deps.clock_ms()
+        info = SessionInfo(
+            sid=self._deps.new_id(),
+            cwd=cwd,
+            model=model,
+            engine=engine,
+            created_at=now,
+            updated_at=now,
+            roots=roots,
+            title=wanted.title or "",
+            policy=check_policy(wanted.policy),
+            knowledge=check_sources(wanted.knowledge, self._deps.library.names),
+            ephemeral=wanted.ephemeral,
+            parent=wanted.parent,
+        )
+        return info, models
 
     async def _open(self, info: SessionInfo) -> OpenedSession:
         if info.ephemeral:
             return await self._store.open_in_memory(info.sid)
         return await self._store.open(info.sid, create=True)
 
+    async def _adopt(
+        self,
+        info: SessionInfo,
+        records: Iterable[Mapping[str, Any]],
+        nodes: Sequence[SessionNode],
+        entries: Mapping[str, Entry],
+        leaf: str | None,
+    ) -> OpenedSession:
+        """Store a session with the nodes of another one, and return it opened."""
+        opened = await self._open(info)
+        try:
+            opened.journal.hold()
+            await opened.journal.append_records([*records, to_record("meta", info)])
+            await opened.journal.adopt(nodes, entries, leaf)
+            await opened.journal.release()
+        except BaseException:
+            opened.release()
+            raise
+        return opened
+
     async def _open_stored(self, sid: str) -> OpenedSession:
         await self._check_stored(sid)
         return await self._store.open(sid, create=False)
 
     async def _load(self, sid: str, cwd: str | None, roots: Sequence[str] | None) -> Loaded:
-        folders: dict[str, Any] = {} if cwd is None else {"cwd": _folder(cwd)}
+        folders: dict[str, Any] = {} if cwd is None else {"cwd": existing_folder(cwd)}
         if roots is not None:
-            folders["roots"] = tuple(map(_folder, roots))
+            folders["roots"] = tuple(map(existing_folder, roots))
         opened = await self._open_stored(sid)
         info = replace(self._info_in(sid, opened.records).as_loaded(), **folders)
         session = await self._add(info, opened)
@@ -386,15 +398,3 @@ class Hub:
         self._sessions[info.sid] = session
         self._releases[info.sid] = opened.release
         return session
-
-
-def _folder(path: str) -> str:
-    """Return *path* resolved. Raises FolderNotFound."""
-    given = Path(path).expanduser()
-    if not given.is_absolute():
-        raise FolderNotFound(path, "it is not absolute")
-    if not os.path.exists(given):  # not Path.exists, which raises inside a folder that cannot be entered
-        raise FolderNotFound(path, "there is no such folder, or it cannot be entered")
-    if not given.is_dir():
-        raise FolderNotFound(path, "it is not a folder")
-    return str(given.resolve())

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol
 
+from sidecar._internal.errors import InvalidInput
 from sidecar._internal.secrets import mask_secrets
 from sidecar.conductor.content import prompt_text
 from sidecar.conductor.engines.contract import View
@@ -320,3 +321,11 @@ class StoredSessions:
         graph = await self._store.graph(session_id)
         events = (event_of(session_id, graph.entries[node.id], node.created_at) for node in graph.nodes)
         return [event for event in events if event is not None]
+
+
+def check_sources(wanted: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+    """Return the knowledge sources *wanted*, each once. Raises InvalidInput for one that is not *known*."""
+    if unknown := [name for name in wanted if name not in known]:
+        hint = f"known sources: {', '.join(known) or 'none'}"
+        raise InvalidInput(f"no knowledge source {unknown[0]!r}", hint=hint)
+    return tuple(dict.fromkeys(wanted))

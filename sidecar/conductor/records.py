@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
+from sidecar.conductor.contract import SessionSummary
 from sidecar.conductor.errors import FolderUnknownError
 from sidecar.conversation import FileRead
 
@@ -129,6 +130,20 @@ class SessionInfo:
         A process that was killed may have emitted events after it stored *seq*, and clients may have them.
         """
         return replace(self, seq=self.seq + (0 if self.seq_is_last else SKIPPED_SEQS), seq_is_last=False)
+
+    def summary(self, phase: str, n_messages: int) -> SessionSummary:
+        """Return the session as a list shows it, in *phase* and with *n_messages* turns."""
+        return SessionSummary(
+            sid=self.sid,
+            cwd=self.cwd,
+            title=self.title,
+            updated_at=self.updated_at,
+            phase=phase,
+            messages=n_messages,
+            tokens=self.tokens,
+            last_compaction_at=self.last_compaction_at,
+            archived=self.archived,
+        )
 
     def as_fork(self, sid: str, now_ms: int, n_messages: int) -> SessionInfo:
         """Return the record of a fork *sid* with *n_messages* turns, which has cost nothing yet."""

@@ -40,6 +40,8 @@ METHOD_NAMES: Final = (
     "sidecar/session/delete",
     "sidecar/session/close",
     "sidecar/session/export",
+    "sidecar/import/list",
+    "sidecar/session/import",
     "sidecar/session/setConfigOption",
     "sidecar/turn/start",
     "sidecar/turn/run",

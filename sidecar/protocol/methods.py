@@ -177,6 +177,22 @@ _SESSION: Final = (
         errors=("compactionNotFound", *_STORES),
     ),
     Method(
+        "sidecar/import/list",
+        m.ImportListParams,
+        m.ImportListResult,
+        "daemon",
+        "List the sessions of other agents on this machine.",
+        errors=_STORES,
+    ),
+    Method(
+        "sidecar/session/import",
+        m.SessionImportParams,
+        m.SessionImportResult,
+        "daemon",
+        "Import a session of another agent.",
+        errors=("fileProblem", "modelNotFound", *_STORES),
+    ),
+    Method(
         "sidecar/session/setConfigOption",
         m.SetConfigOptionParams,
         m.SetConfigOptionResult,

@@ -76,6 +76,8 @@ class _Calls:
     session_delete = _Method("sidecar/session/delete", m.SidParams, m.Empty)
     session_close = _Method("sidecar/session/close", m.SidParams, m.Empty)
     session_export = _Method("sidecar/session/export", m.SessionExportParams, m.SessionExportResult)
+    import_list = _Method("sidecar/import/list", m.ImportListParams, m.ImportListResult)
+    session_import = _Method("sidecar/session/import", m.SessionImportParams, m.SessionImportResult)
     session_set_config_option = _Method(
         "sidecar/session/setConfigOption", m.SetConfigOptionParams, m.SetConfigOptionResult
     )

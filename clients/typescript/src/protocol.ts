@@ -377,6 +377,36 @@ export interface HeadChanged {
   editedFiles: string[];
 }
 
+/** The sessions to list: all or only of one `format`, and at most `limit`. Formats are `claude-code`, `codex`, `pi`, `opencode`, `copilot-cli`, `gemini-cli`, `cline` and `aider`. The history of aider is found in `cwd` and in the folders of the stored sessions. */
+export interface ImportListParams {
+  format?: string;
+  cwd?: string;
+  limit?: number;
+}
+
+/** The sessions, newest first. */
+export interface ImportListResult {
+  sessions: ImportableSession[];
+}
+
+/** A repair or an omission: its reason, how often it happened, and a sentence about it. */
+export interface ImportNote {
+  reason: string;
+  count: number;
+  message: string;
+}
+
+/** A session of another agent on this machine. `id` is the agent's own; `cwd` and `title` are empty where they are not known; `updatedAt` is the time of the last change of its file. */
+export interface ImportableSession {
+  format: string;
+  id: string;
+  path: string;
+  cwd: string;
+  title: string;
+  updatedAt: number;
+  sizeBytes: number;
+}
+
 /** The session's title or place in the list changed. */
 export interface InfoChanged {
   title: string;
@@ -692,6 +722,31 @@ export interface SessionForkParams {
   cwd?: string;
   roots?: string[];
   mcpServers?: McpServerConfig[];
+}
+
+/** The session to import: the absolute `path` of its file, or the `id` of a listed one, or its beginning. A database needs both. `format` is recognised where it is absent; besides the listed ones `chat` reads messages with roles. `cwd` is the folder to go on in, by default the recorded one, which must exist. `model` and `engine` are chosen as for a new session. On the LSP face `workDoneToken` gets the progress. */
+export interface SessionImportParams {
+  path?: string;
+  id?: string;
+  format?: string;
+  cwd?: string;
+  title?: string;
+  model?: string;
+  engine?: string;
+  workDoneToken?: string | number;
+}
+
+/** The new session, which is stored and not loaded, and a report. `entries` has the number of entries of each kind, on all branches. `reads` counts the file contents that the model has seen whole, `compactions` the compactions of the other agent. `notes` is empty where nothing was repaired or left out. */
+export interface SessionImportResult {
+  sid: string;
+  format: string;
+  title: string;
+  cwd: string;
+  tokens: number;
+  entries: Record<string, number>;
+  reads: number;
+  compactions: number;
+  notes: ImportNote[];
 }
 
 /** The sessions to list: of folder `cwd`, and with `query` in the title; each is optional. `archived` includes archived sessions; `cursor` asks for the next page. */
@@ -1039,6 +1094,8 @@ export interface Methods {
   "sidecar/session/delete": { params: SidParams; result: Empty };
   "sidecar/session/close": { params: SidParams; result: Empty };
   "sidecar/session/export": { params: SessionExportParams; result: SessionExportResult };
+  "sidecar/import/list": { params: ImportListParams; result: ImportListResult };
+  "sidecar/session/import": { params: SessionImportParams; result: SessionImportResult };
   "sidecar/session/setConfigOption": { params: SetConfigOptionParams; result: SetConfigOptionResult };
   "sidecar/turn/start": { params: TurnParams; result: TurnStartResult };
   "sidecar/turn/run": { params: TurnParams; result: TurnRunResult };

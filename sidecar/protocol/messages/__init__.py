@@ -60,6 +60,14 @@ from sidecar.protocol.messages.daemon import (
     TraceSetResult,
     WatchInfo,
 )
+from sidecar.protocol.messages.importing import (
+    ImportableSession,
+    ImportListParams,
+    ImportListResult,
+    ImportNote,
+    SessionImportParams,
+    SessionImportResult,
+)
 from sidecar.protocol.messages.outgoing import (
     ClosingNotification,
     EditApplyParams,
@@ -144,6 +152,10 @@ __all__ = [
     "FsWatchParams",
     "FsWatchResult",
     "GapNotification",
+    "ImportListParams",
+    "ImportListResult",
+    "ImportNote",
+    "ImportableSession",
     "Integrity",
     "InterruptParams",
     "InterruptResult",
@@ -172,6 +184,8 @@ __all__ = [
     "SessionExportParams",
     "SessionExportResult",
     "SessionForkParams",
+    "SessionImportParams",
+    "SessionImportResult",
     "SessionListParams",
     "SessionListResult",
     "SessionLoadParams",

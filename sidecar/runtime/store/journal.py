@@ -156,7 +156,8 @@ class SessionJournal:
         graph.hydrate(nodes, leaf, entries=entries)
         graph.resume(leaf)
         self._stand_at(graph)
-        encoded = [_encode_node(node, entries[node.id]) for node in nodes]
+        # In a thread: a session that is taken over may have thousands of nodes.
+        encoded = await asyncio.to_thread(lambda: [_encode_node(node, entries[node.id]) for node in nodes])
         await self._write([*encoded, encode_record(head_record(leaf))])
 
     def amend(self, entries: Sequence[Entry]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sidecar.service.handlers import compact, context, daemon, session, turn
+from sidecar.service.handlers import compact, context, daemon, importing, session, turn
 
 if TYPE_CHECKING:
     from sidecar.service.contract import Handler
@@ -13,6 +13,6 @@ __all__ = ["HANDLERS"]
 
 HANDLERS: Final[dict[str, Handler]] = {
     name: handler
-    for module in (daemon, session, turn, context, compact)
+    for module in (daemon, session, importing, turn, context, compact)
     for name, handler in module.HANDLERS.items()
 }

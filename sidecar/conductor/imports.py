@@ -1,0 +1,75 @@
+"""Records of an imported session: its sizes, and the compactions that the other agent made. Pure values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from sidecar.conductor.content import prompt_title
+from sidecar.conductor.context import entry_tokens
+from sidecar.conductor.contract import Compaction
+from sidecar.conductor.records import SessionInfo, to_record
+from sidecar.importing.contract import ImportedCompaction, ImportedSession
+
+
+def describe_import(
+    info: SessionInfo, imported: ImportedSession, new_id: Callable[[], str]
+) -> tuple[SessionInfo, list[dict[str, Any]]]:
+    """Return *info* with the sizes, time and title of *imported*, and a record for each of its compactions.
+
+    Costs the length of the session. *new_id* makes the ids of the compactions.
+    """
+    tokens = {node: entry_tokens(entry) for node, entry in imported.entries.items()}
+    parents = {node.id: node.parent for node in imported.nodes}
+    path: list[str] = []
+    node = imported.leaf
+    while node is not None:
+        path.append(node)
+        node = parents[node]
+    prompts = (imported.entries[node.id] for node in imported.nodes)
+    first = next((entry.turn.blocks for entry in prompts if entry.kind == "user"), ())
+    info = replace(
+        info,
+        title=info.title or imported.title or prompt_title(first),
+        created_at=imported.created_at,
+        messages=len(path),
+        tokens=sum(tokens[node] for node in path),
+    )
+    compactions = (describe_compaction(new_id(), info.engine, each, tokens) for each in imported.compactions)
+    return info, [to_record("compaction", each) for each in compactions]
+
+
+def describe_compaction(
+    compaction_id: str, engine: str, done: ImportedCompaction, tokens: Mapping[str, int]
+) -> Compaction:
+    """Return the record of a compaction that another agent made; it can be undone like any other.
+
+    Args:
+        compaction_id: its new id.
+        engine: the engine of the session, which weighs the conversation at an undo.
+        done: the compaction.
+        tokens: the tokens of each node.
+    """
+    n_before, n_after = len(done.before), len(done.after)
+    cut = n_before if done.kept_from is None else done.before.index(done.kept_from)
+    return Compaction(
+        compaction_id=compaction_id,
+        engine=engine,
+        trigger="auto",
+        status="completed",
+        pre_tokens=sum(tokens[node] for node in done.before),
+        pre_count=n_before,
+        post_tokens=sum(tokens[node] for node in done.after),
+        post_count=n_after,
+        dropped_count=n_before - (n_after - 1),
+        cut=cut,
+        kept_from=done.kept_from,
+        microcompacted=0,
+        before_head=done.before[-1],
+        after_head=done.after[-1],
+        undoable=True,
+        summary_source="model",
+        summary=done.summary,
+        info={"isImported": True},
+    )

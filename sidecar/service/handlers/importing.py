@@ -1,0 +1,140 @@
+"""``sidecar/import/list`` and ``sidecar/session/import``: sessions of other agents, found and imported."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sidecar._internal.cancel import CancelToken
+from sidecar._internal.env import copy_environment
+from sidecar._internal.errors import InvalidInput
+from sidecar.conductor.hub import NewSession
+from sidecar.importing import (
+    FORMATS,
+    NOTES,
+    FoundSession,
+    ImportedSession,
+    find_sessions,
+    read_session,
+    usual_places,
+)
+from sidecar.protocol import messages as m
+
+if TYPE_CHECKING:
+    from sidecar.service.contract import Handler
+    from sidecar.service.service import Connection
+
+_MAX_LISTED: Final = 1000
+
+
+async def list_importable(connection: Connection, params: m.ImportListParams) -> m.ImportListResult:
+    """List the sessions of other agents, the newest first."""
+    _check_format(params.format)
+    limit = max(1, min(params.limit, _MAX_LISTED))
+    found = await _find(connection, params.format, params.cwd, limit)
+    return m.ImportListResult(
+        tuple(
+            m.ImportableSession(
+                format=each.format,
+                id=each.id,
+                path=each.path,
+                cwd=each.cwd,
+                title=each.title,
+                updated_at=each.updated_at,
+                size_bytes=each.size_bytes,
+            )
+            for each in found
+        )
+    )
+
+
+async def import_session(connection: Connection, params: m.SessionImportParams) -> m.SessionImportResult:
+    """Read a session of another agent, and store it as a session of its own."""
+    _check_format(params.format)
+    path, session_id, format_name = await choose_session(connection, params)
+    imported = await read_with_progress(connection, path, session_id, format_name, params.work_done_token)
+    wanted = NewSession(
+        cwd=params.cwd or imported.cwd,
+        title=params.title,
+        model=params.model,
+        engine=params.engine,
+    )
+    info = await connection.hub.import_session(imported, wanted)
+    report = imported.report
+    return m.SessionImportResult(
+        sid=info.sid,
+        format=report.format,
+        title=info.title,
+        cwd=info.cwd,
+        tokens=info.tokens,
+        entries=report.entries,
+        reads=report.n_reads,
+        compactions=report.n_compactions,
+        notes=tuple(m.ImportNote(reason, n, NOTES[reason]) for reason, n in report.notes.items()),
+    )
+
+
+async def read_with_progress(
+    connection: Connection, path: Path, session_id: str, format_name: str, token: str | int | None
+) -> ImportedSession:
+    """Read the session in a thread, with progress; a request that is cancelled ends the reading."""
+    loop, stop = asyncio.get_running_loop(), CancelToken()
+    progress = connection.sink.progress(token)
+    if progress is not None:
+        progress.begin(f"Importing {path.name}", cancellable=False)
+
+    def report(n_bytes: int, size: int) -> None:
+        stop.raise_if_cancelled()
+        if progress is not None:
+            message = f"{n_bytes >> 20} of {size >> 20} MiB"
+            loop.call_soon_threadsafe(progress.report, message, 100 * n_bytes // size)
+
+    try:
+        return await asyncio.to_thread(
+            read_session, path, session_id=session_id, format_name=format_name, on_progress=report
+        )
+    finally:
+        stop.cancel("the request is over")
+        if progress is not None:
+            progress.end(path.name)
+
+
+async def choose_session(connection: Connection, params: m.SessionImportParams) -> tuple[Path, str, str]:
+    """Return the file to read, the id of the session in it, and the format where it is known.
+
+    Raises InvalidInput when nothing or no single session is named.
+    """
+    if params.path is not None:
+        path = Path(params.path)
+        if not path.is_absolute() or "\0" in params.path:
+            raise InvalidInput(f"path {params.path!r} is not an absolute path")
+        return path, params.id or "", params.format or ""
+    if not params.id:
+        raise InvalidInput("neither path nor id is given", hint="sidecar/import/list has both")
+    found = await _find(connection, params.format, params.cwd, _MAX_LISTED)
+    matching = [each for each in found if each.id.startswith(params.id)]
+    if len(matching) != 1:
+        n_found = f"{len(matching)} sessions begin" if matching else "no session begins"
+        hint = "sidecar/import/list names them all; a path works as well"
+        raise InvalidInput(f"{n_found} with the id {params.id!r}", hint=hint)
+    return Path(matching[0].path), matching[0].id, matching[0].format
+
+
+async def _find(
+    connection: Connection, format_name: str | None, cwd: str | None, limit: int
+) -> list[FoundSession]:
+    known = {each.cwd for each in await connection.hub.list()} | ({cwd} if cwd else set())
+    places = usual_places(Path.home(), copy_environment(), map(Path, sorted(known)))
+    return await asyncio.to_thread(find_sessions, places, format_name=format_name or "", limit=limit)
+
+
+def _check_format(name: str | None) -> None:
+    if name is not None and name not in FORMATS:
+        raise InvalidInput(f"no format {name!r}", hint=f"known formats: {', '.join(FORMATS)}")
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "sidecar/import/list": list_importable,
+    "sidecar/session/import": import_session,
+}
