@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import RunInTerminal
@@ -30,8 +30,10 @@ from sidecar.conductor.records import SessionInfo, from_record, newest_info, to_
 from sidecar.conductor.session import Session
 from sidecar.conductor.session_engines import check_policy
 from sidecar.conversation import Entry
-from sidecar.importing.contract import ImportedSession
 from sidecar.runtime.contract import SessionNode
+
+if TYPE_CHECKING:  # a daemon begins without the readers
+    from sidecar.importing.contract import ImportedSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +126,7 @@ class Hub:
         """Store a session of another agent, which is not loaded; raises as :meth:`new`."""
         info, _ = await self._new_info(wanted)
         info, records = await asyncio.to_thread(describe_import, info, imported, self._deps.new_id)
-        opened = await self._adopt(info, records, imported.nodes, imported.entries, imported.leaf)
-        opened.release()
+        (await self._adopt(info, records, imported.nodes, imported.entries, imported.leaf)).release()
         self.announce_change()
         return info
 
@@ -269,8 +270,7 @@ class Hub:
         """Return every compaction of a session, oldest first."""
         if sid in self._sessions:
             return self._sessions[sid].compactor.compactions
-        records = [record for record in await self._records(sid) if record.get("type") == "compaction"]
-        found = [from_record(Compaction, record) for record in records]
+        found = [from_record(Compaction, record) for record in await self._records(sid)]
         return tuple({done.compaction_id: done for done in found if done is not None}.values())
 
     # SessionHost: the hub, as its sessions see it.

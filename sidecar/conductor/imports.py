@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sidecar.conductor.content import prompt_title
 from sidecar.conductor.context import entry_tokens
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.records import SessionInfo, to_record
-from sidecar.importing.contract import ImportedCompaction, ImportedSession
+
+if TYPE_CHECKING:  # a daemon begins without the readers
+    from sidecar.importing.contract import ImportedCompaction, ImportedSession
 
 
 def describe_import(

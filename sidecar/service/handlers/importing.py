@@ -1,4 +1,7 @@
-"""``sidecar/import/list`` and ``sidecar/session/import``: sessions of other agents, found and imported."""
+"""``sidecar/import/list`` and ``sidecar/session/import``: sessions of other agents, found and imported.
+
+The readers are loaded when they are first used: most daemons never import anything.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,10 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.env import copy_environment
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.hub import NewSession
-from sidecar.importing import (
-    FORMATS,
-    NOTES,
-    FoundSession,
-    ImportedSession,
-    find_sessions,
-    read_session,
-    usual_places,
-)
 from sidecar.protocol import messages as m
 
 if TYPE_CHECKING:
+    from sidecar.importing import FoundSession, ImportedSession
     from sidecar.service.contract import Handler
     from sidecar.service.service import Connection
 
@@ -51,6 +46,8 @@ async def list_importable(connection: Connection, params: m.ImportListParams) ->
 
 async def import_session(connection: Connection, params: m.SessionImportParams) -> m.SessionImportResult:
     """Read a session of another agent, and store it as a session of its own."""
+    from sidecar.importing import NOTES
+
     _check_format(params.format)
     path, session_id, format_name = await choose_session(connection, params)
     imported = await read_with_progress(connection, path, session_id, format_name, params.work_done_token)
@@ -79,6 +76,8 @@ async def read_with_progress(
     connection: Connection, path: Path, session_id: str, format_name: str, token: str | int | None
 ) -> ImportedSession:
     """Read the session in a thread, with progress; a request that is cancelled ends the reading."""
+    from sidecar.importing import read_session
+
     loop, stop = asyncio.get_running_loop(), CancelToken()
     progress = connection.sink.progress(token)
     if progress is not None:
@@ -124,12 +123,16 @@ async def choose_session(connection: Connection, params: m.SessionImportParams) 
 async def _find(
     connection: Connection, format_name: str | None, cwd: str | None, limit: int
 ) -> list[FoundSession]:
+    from sidecar.importing import find_sessions, usual_places
+
     known = {each.cwd for each in await connection.hub.list()} | ({cwd} if cwd else set())
     places = usual_places(Path.home(), copy_environment(), map(Path, sorted(known)))
     return await asyncio.to_thread(find_sessions, places, format_name=format_name or "", limit=limit)
 
 
 def _check_format(name: str | None) -> None:
+    from sidecar.importing import FORMATS
+
     if name is not None and name not in FORMATS:
         raise InvalidInput(f"no format {name!r}", hint=f"known formats: {', '.join(FORMATS)}")
 
