@@ -53,6 +53,7 @@ TESTED_IN = {
     "llmgateway.routing": "llmgateway/test_registry.py",
     "llmgateway.scripted.*": "llmgateway/test_scripted.py",
     "memory": "test_architecture.py",
+    "protocol.*method*": "protocol/test_golden.py",
     "protocol.messages.*": "protocol/test_golden.py",
     "protocol.schema_*": "protocol/test_schema.py",
     "rooms.ai": "rooms/memory/test_estimate.py",

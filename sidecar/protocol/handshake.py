@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:0b936f657ae6f456dcba712f4da473d02ff8ba6814888d86a0e3cc9c243ea1a0"
+SCHEMA_HASH: Final = "sha256:4b1c8b1eeb9865ae4d3068c8112afbd4a57fd937fc02c9f2a53d742e1d5897f5"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

@@ -5,53 +5,13 @@ Dispatch, schema, types and the reference are made from it, so that every fact a
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, get_args
 
 from sidecar.conductor.contract import ContextUsage, PermissionAnswer, PermissionRequest, Plan
 from sidecar.conductor.events import Payload
 from sidecar.protocol import messages as m
-
-Scope: TypeAlias = Literal["daemon", "session", "exclusive"]
-"""The order of a request.
-
-A request of the daemon begins at once. Requests of a session begin and take effect in the order of their
-arrival; while an exclusive one is at work, such as a load, later requests of its session wait until it is
-answered.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Method:
-    """One row of the table; *doc* is one sentence, *since* the protocol number that brought the method.
-
-    *capability* is one that the other side must have declared, None for none. *errors* are the kinds of
-    errors besides the common ones and ``sessionNotFound``.
-    """
-
-    name: str
-    params: type[Any]
-    result: type[Any]
-    scope: Scope
-    doc: str
-    _: KW_ONLY
-    capability: str | None = None
-    errors: tuple[str, ...] = ()
-    since: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class ServerNotification:
-    """One notification of the daemon."""
-
-    name: str
-    params: type[Any]
-    doc: str
-    since: int = 1
-
-
-_STORES: Final = ("storeUnavailable",)
-_MOVES: Final = ("headMoved", "busy", *_STORES)
+from sidecar.protocol.method import MOVES, STORES, Method, ServerNotification
+from sidecar.protocol.session_methods import SESSION_METHODS
 
 _DAEMON: Final = (
     Method("sidecar/status", m.Empty, m.StatusResult, "daemon", "Return the state of the daemon."),
@@ -72,136 +32,6 @@ _DAEMON: Final = (
     Method("sidecar/detach", m.SidParams, m.Empty, "session", "Stop following a session."),
 )
 
-_SESSION: Final = (
-    Method(
-        "sidecar/session/new",
-        m.SessionNewParams,
-        m.SessionNewResult,
-        "daemon",
-        "Start a session.",
-        errors=("modelNotFound", *_STORES),
-    ),
-    Method(
-        "sidecar/session/load",
-        m.SessionLoadParams,
-        m.SessionLoadResult,
-        "exclusive",
-        "Load a stored session and follow it.",
-        errors=("busy", "modelNotFound", *_STORES),
-    ),
-    Method(
-        "sidecar/session/list",
-        m.SessionListParams,
-        m.SessionListResult,
-        "daemon",
-        "List the stored sessions.",
-    ),
-    Method(
-        "sidecar/session/read",
-        m.SessionReadParams,
-        m.SessionReadResult,
-        "session",
-        "Read the nodes of a session without loading or locking it.",
-        errors=("compactionNotFound", *_STORES),
-    ),
-    Method(
-        "sidecar/session/tree",
-        m.SidParams,
-        m.SessionTreeResult,
-        "session",
-        "Return all branches of a session without loading or locking it.",
-        errors=_STORES,
-    ),
-    Method(
-        "sidecar/session/fork",
-        m.SessionForkParams,
-        m.SessionNewResult,
-        "session",
-        "Start a session with the turns of another one.",
-        errors=("nodeNotFound", *_STORES),
-    ),
-    Method(
-        "sidecar/session/rewind",
-        m.SessionRewindParams,
-        m.SessionRewindResult,
-        "session",
-        "Move the end of the conversation to another node; nothing is deleted.",
-        errors=("nodeNotFound", *_MOVES),
-    ),
-    Method(
-        "sidecar/session/rename",
-        m.SessionRenameParams,
-        m.Empty,
-        "exclusive",
-        "Give a session a title.",
-        errors=_STORES,
-    ),
-    Method(
-        "sidecar/session/archive",
-        m.SidParams,
-        m.Empty,
-        "exclusive",
-        "Leave a session out of the list.",
-        errors=_STORES,
-    ),
-    Method(
-        "sidecar/session/unarchive",
-        m.SidParams,
-        m.Empty,
-        "exclusive",
-        "Put an archived session into the list again.",
-        errors=_STORES,
-    ),
-    Method(
-        "sidecar/session/delete",
-        m.SidParams,
-        m.Empty,
-        "exclusive",
-        "Delete a session and its files.",
-        errors=("busy", *_STORES),
-    ),
-    Method(
-        "sidecar/session/close",
-        m.SidParams,
-        m.Empty,
-        "exclusive",
-        "Close a session; it stays stored.",
-        errors=_STORES,
-    ),
-    Method(
-        "sidecar/session/export",
-        m.SessionExportParams,
-        m.SessionExportResult,
-        "session",
-        "Return a conversation as text, or write it to a file.",
-        errors=("compactionNotFound", *_STORES),
-    ),
-    Method(
-        "sidecar/import/list",
-        m.ImportListParams,
-        m.ImportListResult,
-        "daemon",
-        "List the sessions of other agents on this machine.",
-        errors=_STORES,
-    ),
-    Method(
-        "sidecar/session/import",
-        m.SessionImportParams,
-        m.SessionImportResult,
-        "daemon",
-        "Import a session of another agent.",
-        errors=("fileProblem", "modelNotFound", *_STORES),
-    ),
-    Method(
-        "sidecar/session/setConfigOption",
-        m.SetConfigOptionParams,
-        m.SetConfigOptionResult,
-        "exclusive",
-        "Set one option of a session.",
-        errors=("modelNotFound", *_STORES),
-    ),
-)
-
 _TURN: Final = (
     Method(
         "sidecar/turn/start",
@@ -209,7 +39,7 @@ _TURN: Final = (
         m.TurnStartResult,
         "session",
         "Send a prompt; events report the rest.",
-        errors=("notSteerable", *_MOVES),
+        errors=("notSteerable", *MOVES),
     ),
     Method(
         "sidecar/turn/run",
@@ -225,7 +55,7 @@ _TURN: Final = (
             "compactionFailed",
             "turnBudget",
             "invalidState",
-            *_MOVES,
+            *MOVES,
         ),
     ),
     Method(
@@ -277,7 +107,7 @@ _CONTEXT: Final = (
         m.ContextDropResult,
         "session",
         "Leave nodes out of the conversation; a rewind brings them back.",
-        errors=("nodeNotFound", *_MOVES),
+        errors=("nodeNotFound", *MOVES),
     ),
     Method(
         "sidecar/rehydrate/preview",
@@ -293,7 +123,7 @@ _CONTEXT: Final = (
         m.RehydrateRunResult,
         "session",
         "Add files to the conversation again, with their present content.",
-        errors=("busy", "fileProblem", *_STORES),
+        errors=("busy", "fileProblem", *STORES),
     ),
     Method(
         "sidecar/fs/watch",
@@ -326,7 +156,7 @@ _COMPACT: Final = (
         m.CompactStartResult,
         "session",
         "Compact the conversation.",
-        errors=_MOVES,
+        errors=MOVES,
     ),
     Method(
         "sidecar/compact/cancel",
@@ -342,7 +172,7 @@ _COMPACT: Final = (
         m.CompactUndoResult,
         "session",
         "Restore the conversation as it was before a compaction.",
-        errors=("compactionNotFound", "wouldExceedWindow", "invalidState", *_MOVES),
+        errors=("compactionNotFound", "wouldExceedWindow", "invalidState", *MOVES),
     ),
     Method(
         "sidecar/compact/list",
@@ -362,7 +192,7 @@ _COMPACT: Final = (
 )
 
 METHODS: Final[dict[str, Method]] = {
-    row.name: row for row in (*_DAEMON, *_SESSION, *_TURN, *_CONTEXT, *_COMPACT)
+    row.name: row for row in (*_DAEMON, *SESSION_METHODS, *_TURN, *_CONTEXT, *_COMPACT)
 }
 """The requests of a client, by method."""
 

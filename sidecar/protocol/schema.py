@@ -16,7 +16,8 @@ from typing import Any, Literal, TypeAlias, assert_never
 
 from sidecar.protocol.errors import ERROR_KINDS
 from sidecar.protocol.handshake import PROTOCOL
-from sidecar.protocol.methods import CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS, Method
+from sidecar.protocol.method import Method
+from sidecar.protocol.methods import CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
 from sidecar.protocol.schema_model import (
     AnyOf,
     Choice,

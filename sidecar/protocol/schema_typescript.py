@@ -8,7 +8,8 @@ from typing import assert_never
 
 from sidecar.protocol.errors import ERROR_KINDS
 from sidecar.protocol.handshake import PROTOCOL
-from sidecar.protocol.methods import CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS, Method
+from sidecar.protocol.method import Method
+from sidecar.protocol.methods import CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
 from sidecar.protocol.schema_model import AnyOf, Choice, ListOf, MapOf, Named, Scalar, Shape, Type
 
 _SCALARS = {"integer": "number", "any": "unknown"}

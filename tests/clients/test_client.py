@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from sidecar.protocol.messages import Empty
-from sidecar.protocol.methods import METHODS, Method
+from sidecar.protocol.method import Method
+from sidecar.protocol.methods import METHODS
 from sidecar_client import (
     ConnectionLost,
     Notification,

@@ -17,7 +17,8 @@ from typing import Any
 
 import lifecycle
 from sidecar.protocol.errors import COMMON_ERRORS, ERROR_KINDS
-from sidecar.protocol.methods import CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS, Method
+from sidecar.protocol.method import Method
+from sidecar.protocol.methods import CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
 from sidecar.protocol.schema import protocol_shapes, schema_text
 from sidecar.protocol.schema_model import Property, Shape
 from sidecar.protocol.schema_typescript import ts_type
