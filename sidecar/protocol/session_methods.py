@@ -112,6 +112,14 @@ SESSION_METHODS: Final = (
         errors=("compactionNotFound", *STORES),
     ),
     Method(
+        "sidecar/session/setConfigOption",
+        m.SetConfigOptionParams,
+        m.SetConfigOptionResult,
+        "exclusive",
+        "Set one option of a session.",
+        errors=("modelNotFound", *STORES),
+    ),
+    Method(
         "sidecar/import/list",
         m.ImportListParams,
         m.ImportListResult,
@@ -126,13 +134,5 @@ SESSION_METHODS: Final = (
         "daemon",
         "Import a session of another agent.",
         errors=("fileProblem", "modelNotFound", *STORES),
-    ),
-    Method(
-        "sidecar/session/setConfigOption",
-        m.SetConfigOptionParams,
-        m.SetConfigOptionResult,
-        "exclusive",
-        "Set one option of a session.",
-        errors=("modelNotFound", *STORES),
     ),
 )

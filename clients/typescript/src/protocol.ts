@@ -1094,9 +1094,9 @@ export interface Methods {
   "sidecar/session/delete": { params: SidParams; result: Empty };
   "sidecar/session/close": { params: SidParams; result: Empty };
   "sidecar/session/export": { params: SessionExportParams; result: SessionExportResult };
+  "sidecar/session/setConfigOption": { params: SetConfigOptionParams; result: SetConfigOptionResult };
   "sidecar/import/list": { params: ImportListParams; result: ImportListResult };
   "sidecar/session/import": { params: SessionImportParams; result: SessionImportResult };
-  "sidecar/session/setConfigOption": { params: SetConfigOptionParams; result: SetConfigOptionResult };
   "sidecar/turn/start": { params: TurnParams; result: TurnStartResult };
   "sidecar/turn/run": { params: TurnParams; result: TurnRunResult };
   "sidecar/turn/steer": { params: TurnSteerParams; result: TurnSteerResult };
