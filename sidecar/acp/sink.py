@@ -121,10 +121,11 @@ class AcpSink:
     def _encode(self, mapper: UpdateMapper, item: FeedItem) -> Iterable[bytes]:
         if not isinstance(item, Gap):
             return [_encode_update(item.sid, update) for update in mapper.updates(event_to_wire(item))]
-        if not self._knows("sidecar/gap"):
-            return ()
         gap = {"sid": item.sid, "from": item.first, "to": item.last, "reason": item.reason}
-        return (encode_notification("_sidecar/gap", gap),)
+        updates = [*mapper.updates({"sid": item.sid, "seq": item.last, "kind": "gap", "data": gap})]
+        if self._knows("sidecar/gap"):
+            return (encode_notification("_sidecar/gap", gap),)
+        return [_encode_update(item.sid, update) for update in updates]
 
     def _knows(self, method: str) -> bool:
         """Return whether the client speaks our protocol too, and wants notifications of *method*."""

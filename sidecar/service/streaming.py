@@ -66,9 +66,14 @@ class StreamedText:
 
     Deltas make up a message, and the ``message`` event repeats it whole. A model that does not stream sends
     no delta, and a client that reads slowly may have lost some: then the end of the message is still missing.
+
+    Attributes:
+        has_gap: events were lost; no delta is sent until the next whole message, because its beginning or its
+            middle may be missing.
     """
 
     def __init__(self) -> None:
+        self.has_gap = False
         self._message_id: str | None = None
         self._sent: dict[str, list[str]] = {}
 

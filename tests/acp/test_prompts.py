@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sidecar.conductor.events import Message, TextDelta
+
 if TYPE_CHECKING:
     from tests.acp.conftest import Stage
 
@@ -50,6 +52,29 @@ async def test_the_answer_has_the_head_of_the_conversation(stage: Stage) -> None
     result = (await stage.run(1, sid))["result"]["_meta"]["sidecar"]
     session = stage.daemon.service.hub.session(sid)
     assert (result["head"], result["usage"]["used"]) == (session.history.head, session.gauge.usage().used)
+
+
+async def test_a_client_far_behind_gets_every_answer_whole(stage: Stage) -> None:
+    """The log has forgotten the middle of both by then; the whole message brings what is missing."""
+    sid = await stage.session()
+    log, stream = stage.log(sid), stage.panel.stream
+    answers = ["".join(f"{n} " for n in range(first, first + 20_000)) for first in (0, 20_000)]
+    log.append(TextDelta("m0", "0 "), "t")
+    await stage.panel.update("agent_message_chunk")
+    stream.stall()
+    for number, answer in enumerate(answers):
+        pieces = answer.split(" ")[number == 0 : -1]
+        for piece in pieces:
+            log.append(TextDelta(f"m{number}", f"{piece} "), "t")
+        log.append(Message(f"m{number}", ({"type": "text", "text": answer},)), "t")
+    assert len(log.after(0, 40_000)) < 30_000, "nothing was forgotten"
+    stream.read_on()
+    await stage.panel.request("mark", "_sidecar/status")
+    chunks = stage.panel.updates("agent_message_chunk")
+    for number, answer in enumerate(answers):
+        assert "".join(e["content"]["text"] for e in chunks if e["messageId"] == f"m{number}") == answer
+    gaps = [each for each in stage.panel.updates("session_info_update") if "gap" in each["_meta"]["sidecar"]]
+    assert gaps[0]["_meta"]["sidecar"]["gap"]["reason"] == "slowClient"
 
 
 @pytest.mark.parametrize(

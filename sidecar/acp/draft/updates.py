@@ -237,6 +237,7 @@ _TABLE: Final[dict[str, Callable[[WireEvent, Mapping[str, Any]], Iterable[Update
     "fileStale": lambda event, _: (make_update("notice", **notice_of(event)),),
     "retry": lambda event, _: (make_update("notice", **notice_of(event)),),
     "notice": lambda event, _: (make_update("notice", **notice_of(event)),),
+    "gap": lambda event, _: (as_meta(event),),
     "queue": lambda event, _: (as_meta(event),),
     "headMoved": lambda event, _: (as_meta(event),),
     "configChanged": lambda _, data: (
