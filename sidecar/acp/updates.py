@@ -1,8 +1,9 @@
 """Map events of a session to ``session/update`` of version 1: one row of a table for each kind of event.
 
 A mapper takes events as the wire has them and translates them; it never invents anything. An event that the
-protocol has no word for becomes ``_meta.sidecar`` of an otherwise empty update. An event with ``seq`` 0 is
-from the past of a session that is being loaded, and is mapped whole.
+protocol has no word for becomes ``_meta.sidecar`` of an otherwise empty update, and so does ``gap``, which
+stands for lost events. An event with ``seq`` 0 is from the past of a session that is being loaded, and is
+mapped whole.
 """
 
 from __future__ import annotations
@@ -85,6 +86,7 @@ class UpdateMapperV1:
                 whole = "".join(block["text"] for block in content if block["type"] == kind)
                 if rest := self.streamed.rest_of(message_id, kind, whole):
                     missing.append({"type": kind, "text": rest})
+            self.streamed.has_gap = False
             content = [*missing, *(block for block in content if block["type"] not in _CHUNKS)]
         for block in content:
             yield _chunk(_CHUNKS.get(block["type"], "agent_message_chunk"), block, message_id)
@@ -140,6 +142,8 @@ def _delta(kind: str) -> Callable[[UpdateMapperV1, WireEvent], tuple[Update, ...
 
     def row(mapper: UpdateMapperV1, event: WireEvent) -> tuple[Update, ...]:
         message_id, delta = event["data"]["messageId"], event["data"]["delta"]
+        if mapper.streamed.has_gap:
+            return ()
         mapper.streamed.add(message_id, kind, delta)
         return (make_update(update, content=text_block(delta), messageId=message_id),)
 
@@ -152,11 +156,30 @@ def _chunk(update: str, block: Mapping[str, Any], message_id: str | None) -> Upd
     return chunk if message_id is None else chunk | {"messageId": message_id}
 
 
-def _notice(mapper: UpdateMapperV1, event: WireEvent) -> tuple[Update, ...]:
-    """Return a notice, or for a client that takes none its ``_meta`` alone."""
-    if mapper.takes_notices:
-        return (make_update("notice", **notice_of(event)),)
+def _gap(mapper: UpdateMapperV1, event: WireEvent) -> tuple[Update, ...]:
+    """Return that events are lost. The whole message brings the rest of an answer in the right order."""
+    mapper.streamed.has_gap = True
     return (as_meta(event),)
+
+
+def _notice(mapper: UpdateMapperV1, event: WireEvent) -> tuple[Update, ...]:
+    """Return a notice, or what a client shows that takes none.
+
+    A problem is written into the conversation, where its user looks. Another try of the model is a thought,
+    and a changed file ``_meta`` alone.
+    """
+    notice = notice_of(event)
+    if mapper.takes_notices:
+        return (make_update("notice", **notice),)
+    if event["kind"] == "fileStale" or notice["severity"] == "info":
+        return (as_meta(event),)
+    update = "agent_thought_chunk" if event["kind"] == "retry" else "agent_message_chunk"
+    text = ": ".join(
+        filter(None, (notice["severity"].capitalize(), notice["title"], notice.get("description")))
+    )
+    # Many clients join all chunks, so that the blank lines alone keep it apart from the answer.
+    chunk = _chunk(update, {"type": "text", "text": f"\n\n{text}\n\n"}, f"notice-{event['seq']}")
+    return (chunk | {"_meta": notice["_meta"]},)
 
 
 _TABLE: Final[dict[str, Callable[[UpdateMapperV1, WireEvent], Iterable[Update]]]] = {
@@ -175,6 +198,7 @@ _TABLE: Final[dict[str, Callable[[UpdateMapperV1, WireEvent], Iterable[Update]]]
     "fileStale": _notice,
     "retry": _notice,
     "notice": _notice,
+    "gap": _gap,
     "queue": lambda _, event: (as_meta(event),),
     "headMoved": lambda _, event: (as_meta(event),),
     "configChanged": lambda _, event: config_updates(event["data"]["configOptions"]),

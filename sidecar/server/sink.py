@@ -13,7 +13,7 @@ from typing import Any, Final
 from lsprotocol.types import MessageType
 
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
-from sidecar.conductor.events import Faulted, Message, Notice
+from sidecar.conductor.events import Faulted, Message, Notice, Retry
 from sidecar.conductor.log import EventLog
 from sidecar.protocol.codec import event_to_wire, to_wire
 from sidecar.protocol.jsonrpc import encode_notification
@@ -25,7 +25,7 @@ from sidecar.service.permission import ask_permission, id_of_selection
 from sidecar.transport.feed import FeedItem, Gap, Projection
 from sidecar.transport.peer import Peer
 
-_PLAIN_KINDS: Final = frozenset((Faulted.kind, Message.kind, Notice.kind))
+_PLAIN_KINDS: Final = frozenset((Faulted.kind, Message.kind, Notice.kind, Retry.kind))
 _SEVERITIES: Final = {"error": MessageType.Error, "warning": MessageType.Warning, "info": MessageType.Info}
 
 
@@ -127,6 +127,10 @@ def message_bodies(item: FeedItem) -> Iterable[bytes]:
             method = "window/logMessage" if severity == "info" else "window/showMessage"
             text = f"{title}: {description}" if description else title
             yield _message(method, _SEVERITIES[severity], text)
+        case Retry(attempt=attempt, max=most, delay_ms=delay_ms, error=error):
+            delay = f"trying again in {delay_ms / 1000:g} s"
+            text = f"The model did not answer; {delay}: {error} ({attempt} of {most})"
+            yield _message("window/logMessage", MessageType.Warning, text)
         case Faulted(message=text):
             yield _message("window/showMessage", MessageType.Error, text)
 

@@ -15,6 +15,7 @@ USAGE: dict[str, Any] = {"used": 10, "window": 100, "limit": 80, "pct": 10.0, "s
 TEXT = {"type": "text", "text": "hello"}
 THINKING = {"type": "thinking", "text": "hm"}
 IMAGE = {"type": "image", "mimeType": "image/png", "data": "AA=="}
+LOST: dict[str, Any] = {"sid": "s", "from": 2, "to": 5, "reason": "slowClient"}
 COMPACTION: dict[str, Any] = {
     "compactionId": "c1",
     "engine": "windowBudget",
@@ -121,6 +122,22 @@ PLAIN = [
         [event("textDelta", messageId="m", delta="lo"), event("message", messageId="m", content=[TEXT])],
         [chunk("agent_message_chunk", {"type": "text", "text": "lo"})],
         id="a client that came in the middle gets no beginning behind the end",
+    ),
+    pytest.param(
+        [
+            event("textDelta", messageId="m", delta="he"),
+            event("gap", **LOST),
+            event("textDelta", messageId="m", delta="o"),
+            event("message", messageId="m", content=[TEXT]),
+            event("textDelta", messageId="n", delta="hello"),
+        ],
+        [
+            chunk("agent_message_chunk", {"type": "text", "text": "he"}),
+            {"sessionUpdate": "session_info_update", "_meta": {"sidecar": {"gap": LOST}}},
+            chunk("agent_message_chunk", {"type": "text", "text": "llo"}),
+            chunk("agent_message_chunk", TEXT, "n"),
+        ],
+        id="deltas behind a lost one wait for the whole message",
     ),
     pytest.param(
         [
@@ -497,16 +514,41 @@ NOTICES = [
 ]
 
 
+SHOWN = [
+    pytest.param("info", None, id="an info stays aside"),
+    pytest.param("warning", "\n\nWarning: No git: not installed\n\n", id="a warning"),
+    pytest.param("error", "\n\nError: No git: not installed\n\n", id="an error"),
+]
+
+
+@pytest.mark.parametrize(("severity", "text"), SHOWN)
+def test_a_problem_is_written_into_the_conversation_of_a_client_without_notices(
+    check_one_update: CheckTold, severity: str, text: str | None
+) -> None:
+    data = {"severity": severity, "title": "No git", "description": "not installed"}
+    meta = {"_meta": {"sidecar": {"notice": data}}}
+    shown = chunk("agent_message_chunk", {"type": "text", "text": text}, "notice-7") | meta
+    quiet = {"sessionUpdate": "session_info_update", **meta}
+    expected = quiet if text is None else shown
+    check(check_one_update, [event("notice", **data)], [expected], notices=False, compactions=True)
+
+
+def test_another_try_is_a_thought_of_a_client_without_notices(check_one_update: CheckTold) -> None:
+    data = {"attempt": 1, "max": 3, "delayMs": 1500, "error": "busy"}
+    text = "\n\nWarning: The model did not answer; trying again in 1.5 s: busy (1 of 3)\n\n"
+    shown = chunk("agent_thought_chunk", {"type": "text", "text": text}, "notice-7")
+    expected = shown | {"_meta": {"sidecar": {"retry": data}}}
+    check(check_one_update, [event("retry", **data)], [expected], notices=False, compactions=True)
+
+
 @pytest.mark.parametrize(("kind", "data", "notice"), NOTICES)
 def test_a_notice_is_for_clients_that_take_them(
     check_one_update: CheckTold, kind: str, data: dict[str, Any], notice: dict[str, Any]
 ) -> None:
-    """The protocol forbids to send it to any other; there it waits in the session's info."""
+    """The protocol forbids to send it to any other."""
     meta = {"_meta": {"sidecar": {kind: data}}}
     updates = {"sessionUpdate": "notice", **notice, **meta}
     check(check_one_update, [event(kind, **data)], [updates], notices=True, compactions=False)
-    quiet = {"sessionUpdate": "session_info_update", **meta}
-    check(check_one_update, [event(kind, **data)], [quiet], notices=False, compactions=True)
 
 
 def update(status: str, mark: dict[str, Any], data: dict[str, Any], **more: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fake_editor import FakeEditor
-from sidecar.conductor.events import Message, Notice, Payload, Phase, TextDelta
+from sidecar.conductor.events import Message, Notice, Payload, Phase, Retry, TextDelta
 from sidecar.conductor.log import EventLog
 
 
@@ -114,6 +114,16 @@ async def test_a_gap_is_sent() -> None:
             Notice("warning", "title"),
             [("window/showMessage", {"type": 2, "message": "title"})],
             id="a warning",
+        ),
+        pytest.param(
+            Retry(1, 3, 1500, "busy"),
+            [
+                (
+                    "window/logMessage",
+                    {"type": 2, "message": "The model did not answer; trying again in 1.5 s: busy (1 of 3)"},
+                )
+            ],
+            id="another try",
         ),
         pytest.param(
             Notice("error", "title"), [("window/showMessage", {"type": 1, "message": "title"})], id="an error"
