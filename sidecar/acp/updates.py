@@ -91,6 +91,11 @@ class UpdateMapperV1:
         for block in content:
             yield _chunk(_CHUNKS.get(block["type"], "agent_message_chunk"), block, message_id)
 
+    def gap_updates(self, event: WireEvent) -> Iterator[Update]:
+        """Yield that events are lost; the next whole message brings all that is missing in order."""
+        self.streamed.has_gap = True
+        yield as_meta(event)
+
 
 def plan_entries(event: WireEvent) -> list[dict[str, Any]]:
     """Return the entries of a plan; unknown priorities and statuses become the protocol's default."""
@@ -156,14 +161,8 @@ def _chunk(update: str, block: Mapping[str, Any], message_id: str | None) -> Upd
     return chunk if message_id is None else chunk | {"messageId": message_id}
 
 
-def _gap(mapper: UpdateMapperV1, event: WireEvent) -> tuple[Update, ...]:
-    """Return that events are lost. The whole message brings the rest of an answer in the right order."""
-    mapper.streamed.has_gap = True
-    return (as_meta(event),)
-
-
 def _notice(mapper: UpdateMapperV1, event: WireEvent) -> tuple[Update, ...]:
-    """Return a notice, or what a client shows that takes none.
+    """Return a notice, or a chunk of the conversation for a client without notices.
 
     A problem is written into the conversation, where its user looks. Another try of the model is a thought,
     and a changed file ``_meta`` alone.
@@ -198,7 +197,7 @@ _TABLE: Final[dict[str, Callable[[UpdateMapperV1, WireEvent], Iterable[Update]]]
     "fileStale": _notice,
     "retry": _notice,
     "notice": _notice,
-    "gap": _gap,
+    "gap": UpdateMapperV1.gap_updates,
     "queue": lambda _, event: (as_meta(event),),
     "headMoved": lambda _, event: (as_meta(event),),
     "configChanged": lambda _, event: config_updates(event["data"]["configOptions"]),

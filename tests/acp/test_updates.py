@@ -525,7 +525,7 @@ SHOWN = [
 def test_a_problem_is_written_into_the_conversation_of_a_client_without_notices(
     check_one_update: CheckTold, severity: str, text: str | None
 ) -> None:
-    data = {"severity": severity, "title": "No git", "description": "not installed"}
+    data: Any = {"severity": severity, "title": "No git", "description": "not installed"}
     meta = {"_meta": {"sidecar": {"notice": data}}}
     shown = chunk("agent_message_chunk", {"type": "text", "text": text}, "notice-7") | meta
     quiet = {"sessionUpdate": "session_info_update", **meta}
@@ -534,7 +534,7 @@ def test_a_problem_is_written_into_the_conversation_of_a_client_without_notices(
 
 
 def test_another_try_is_a_thought_of_a_client_without_notices(check_one_update: CheckTold) -> None:
-    data = {"attempt": 1, "max": 3, "delayMs": 1500, "error": "busy"}
+    data: Any = {"attempt": 1, "max": 3, "delayMs": 1500, "error": "busy"}
     text = "\n\nWarning: The model did not answer; trying again in 1.5 s: busy (1 of 3)\n\n"
     shown = chunk("agent_thought_chunk", {"type": "text", "text": text}, "notice-7")
     expected = shown | {"_meta": {"sidecar": {"retry": data}}}
