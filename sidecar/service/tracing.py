@@ -9,8 +9,10 @@ and a trace that cannot be written ends.
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -24,6 +26,8 @@ from sidecar.service.contract import Answer, ClientSink
 
 TraceLevel: TypeAlias = Literal["off", "messages", "verbose"]
 Direction: TypeAlias = Literal["in", "out"]
+FileNumbers: TypeAlias = tuple[int, int, int]
+"""The device, the number and the size of a file, by which it is known again under its name."""
 
 _log = logging.getLogger(__name__)
 
@@ -78,6 +82,7 @@ class Tracer:
         self._clock_ms = clock_ms
         self._level: TraceLevel = "off"
         self._file: _TraceFile | None = None
+        self._own: dict[Path, _TraceFile] = {}
 
     @property
     def is_on(self) -> bool:
@@ -85,29 +90,31 @@ class Tracer:
         return self._level != "off"
 
     async def start(self, level: TraceLevel, to_file: str | None) -> Path | None:
-        """Trace at *level* from now on, and return the file; None for ``off``. Raises InvalidInput."""
-        old, self._file, self._level = self._file, None, "off"
-        if old is not None:
+        """Trace at *level* from now on, and return the file; None for ``off``.
+
+        The file is new, or one that this daemon has traced to before. A trace that runs goes on until the new
+        one begins.
+
+        Raises:
+            InvalidInput: *to_file* is not absolute, is another file, or cannot be written.
+        """
+        file = None
+        if level != "off":
+            if to_file is not None and (not Path(to_file).is_absolute() or "\0" in to_file):
+                raise InvalidInput(f"toFile {to_file!r} is not an absolute path")
+            path = Path(to_file or self._folder / f"trace-{self._clock_ms()}.jsonl")
+            file = self._own.get(path) or _TraceFile(path, self._stop)
+            try:
+                if file is not self._file:
+                    await asyncio.to_thread(file.open)
+            except OSError as error:
+                hint = "name a file that does not exist, in a folder that can be written"
+                raise InvalidInput(f"cannot write the trace to {path}: {error.strerror}", hint=hint) from None
+            self._own[path] = file
+        old, self._file, self._level = self._file, file, level
+        if old is not None and old is not file:
             await old.drain()
-        if level == "off":
-            return None
-        if to_file is not None and (not Path(to_file).is_absolute() or "\0" in to_file):
-            raise InvalidInput(f"toFile {to_file!r} is not an absolute path")
-        path = Path(to_file or self._folder / f"trace-{self._clock_ms()}.jsonl")
-
-        def make_file() -> None:
-            make_private_folder(path.parent)
-            path.touch(mode=0o600)
-            _append(path, ())
-
-        try:
-            await asyncio.to_thread(make_file)
-        except OSError as error:
-            raise InvalidInput(
-                f"cannot write the trace: {error.strerror}", hint="name another file"
-            ) from None
-        self._file, self._level = _TraceFile(path, self._stop), level
-        return path
+        return None if file is None else file.path
 
     def record(
         self, client_id: str, direction: Direction, message: dict[str, Any], content: Any = None
@@ -145,7 +152,8 @@ class _TraceFile:
     """A file that a thread appends lines to, many in one write."""
 
     def __init__(self, path: Path, on_error: Callable[[OSError], None]) -> None:
-        self._path = path
+        self.path = path
+        self._numbers: FileNumbers | None = None
         self._on_error = on_error
         self._waiting: list[str] = []
         self._writing: asyncio.Task[None] | None = None
@@ -163,15 +171,31 @@ class _TraceFile:
         while self._waiting:
             lines, self._waiting = self._waiting, []
             try:
-                await asyncio.to_thread(_append, self._path, lines)
+                await asyncio.to_thread(self._append, lines)
             except OSError as error:
                 self._on_error(error)
                 return
 
+    def open(self) -> None:
+        """Make the file and its folder, or find it as it was left. Raises OSError."""
+        make_private_folder(self.path.parent)
+        self._append(())
 
-def _append(path: Path, lines: Sequence[str]) -> None:
-    with path.open("a", encoding="utf-8", errors="replace") as file:
-        file.writelines(f"{line}\n" for line in lines)
+    def _append(self, lines: Sequence[str]) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        is_new = self._numbers is None
+        descriptor = os.open(self.path, flags | os.O_CREAT | os.O_EXCL if is_new else flags, 0o600)
+        with open(descriptor, "a", encoding="utf-8", errors="replace") as file:
+            if not is_new and self._numbers != _numbers_of(descriptor):
+                raise FileExistsError(errno.EEXIST, "another file has its name")
+            file.writelines(f"{line}\n" for line in lines)
+            file.flush()
+            self._numbers = _numbers_of(descriptor)
+
+
+def _numbers_of(descriptor: int) -> FileNumbers:
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino, status.st_size
 
 
 class TracedSink:

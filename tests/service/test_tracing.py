@@ -98,6 +98,38 @@ async def test_a_file_that_cannot_be_written_is_refused_and_nothing_is_traced(
     assert not desk.daemon.service.tracer.is_on
 
 
+async def test_a_trace_never_goes_to_a_file_of_somebody_else(make_desk: Any, tmp_path: Path) -> None:
+    """Neither an existing file nor a link; and a refused call leaves the running trace as it is."""
+    theirs, link = tmp_path / "theirs.txt", tmp_path / "link"
+    theirs.write_text("text")
+    link.symlink_to(tmp_path / "made-by-link")
+    desk = make_desk()
+    client = desk.client()
+    running = (await client.call("trace/set", level="messages"))["path"]
+    for to_file in (str(theirs), str(link), "relative"):
+        with pytest.raises(SidecarError) as raised:
+            await client.call("trace/set", level="verbose", toFile=to_file)
+        assert raised.value.kind == "invalidParams"
+    assert (theirs.read_text(), link.exists()) == ("text", False)
+    await client.call("status")
+    await client.call("trace/set", level="off")
+    assert [line["method"] for line in lines(Path(running))].count("sidecar/status") == 2
+
+
+async def test_a_trace_may_go_on_in_its_own_file(make_desk: Any, tmp_path: Path) -> None:
+    client = make_desk().client()
+    path = tmp_path / "trace.jsonl"
+    for level in ("messages", "verbose", "off", "messages"):
+        await client.call("trace/set", level=level, **({} if level == "off" else {"toFile": str(path)}))
+    await client.call("trace/set", level="off")
+    assert {line["method"] for line in lines(path)} == {"sidecar/trace/set"}
+    path.unlink()
+    path.write_text("another file")
+    with pytest.raises(SidecarError):
+        await client.call("trace/set", level="messages", toFile=str(path))
+    assert path.read_text() == "another file"
+
+
 async def test_a_trace_that_cannot_go_on_ends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     tracer = Tracer(tmp_path, lambda: 1)
     path = await tracer.start("messages", str(tmp_path / "sub" / "trace.jsonl"))

@@ -982,7 +982,7 @@ export interface ToolStarted {
   locations: ToolLocation[];
 }
 
-/** The level of the trace for all clients: nothing, the passing messages, or also redacted content. `toFile` is an absolute path; by default a new file is made in the state directory. */
+/** The level of the trace for all clients: nothing, the passing messages, or also redacted content. `toFile` is the absolute path of a new file, or of one that this daemon has traced to. By default a new file is made in the state directory. */
 export interface TraceSetParams {
   level: "off" | "messages" | "verbose";
   toFile?: string;

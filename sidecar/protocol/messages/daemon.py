@@ -112,7 +112,8 @@ class LogTailResult:
 class TraceSetParams:
     """The level of the trace for all clients: nothing, the passing messages, or also redacted content.
 
-    *to_file* is an absolute path; by default a new file is made in the state directory.
+    *to_file* is the absolute path of a new file, or of one that this daemon has traced to. By default a new
+    file is made in the state directory.
     """
 
     level: Literal["off", "messages", "verbose"]
