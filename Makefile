@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 endif
 READY := $(VENV)/.ready
 
-.PHONY: demo test quick test-typescript reference lint bench fuzz crash format clean
+.PHONY: demo test quick test-typescript reference lint bench fidelity fuzz crash format clean
 
 demo: $(READY)
 	$(BIN)/sidecar demo
@@ -39,6 +39,10 @@ reference: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m pytest -q tests/benchmarks -o addopts="" --import-mode=importlib --benchmark-disable-gc -s
+
+# What compactions keep of facts that were planted, by summariser and language; under two minutes.
+fidelity: $(READY)
+	PYTHONPATH=tests/support $(BIN)/python tests/support/yardstick.py
 
 # The suite does the same with a few thousand; FUZZ_SEED=2 throws others.
 fuzz: export FUZZ_FRAMES = 100000

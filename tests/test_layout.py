@@ -69,7 +69,6 @@ TESTED_IN = {
     "service.handlers.*": "service/test_handlers.py",
     "service.permission": "server/test_permission.py",
     "window_budget.contract": "window_budget/test_plan.py",
-    "window_budget.marks": "window_budget/test_condenser.py",
 }
 """Modules below ``sidecar``, and the test below ``tests`` that covers them."""
 

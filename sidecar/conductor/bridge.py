@@ -64,13 +64,13 @@ def turns_to_messages(turns: Iterable[Turn]) -> tuple[Message, ...]:
     return tuple(_messages([(turn, None) for turn in turns], {}, follows_tools=False))
 
 
-def entry_to_messages(entry: Entry) -> tuple[Message, ...]:
-    """Return *entry* as messages that know their kind; its tool results are not named.
+def entries_to_messages(entries: Iterable[Entry]) -> tuple[Message, ...]:
+    """Return *entries* as messages that know their kind; results are named after the calls among them.
 
-    >>> entry_to_messages(Entry(UserTurn((TextBlock("hi"),)), "user"))[0].kind
+    >>> entries_to_messages([Entry(UserTurn((TextBlock("hi"),)), "user")])[0].kind
     'prompt'
     """
-    return tuple(_messages([(entry.turn, entry.kind)], {}, follows_tools=False))
+    return tuple(_messages([(entry.turn, entry.kind) for entry in entries], {}, follows_tools=False))
 
 
 def extend_transcript(

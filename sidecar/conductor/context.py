@@ -13,7 +13,7 @@ from functools import reduce
 
 import msgspec
 
-from sidecar.conductor.bridge import entry_to_messages
+from sidecar.conductor.bridge import entries_to_messages
 from sidecar.conductor.contract import ContextUsage, EngineView, TokenCounts, UsageBy
 from sidecar.conversation import Entry, History, Index, UsageAnchor
 from sidecar.llmgateway.contract import ImageBlock, ModelCard, ThinkingBlock, ToolDescriptor, Turn, Usage
@@ -161,7 +161,7 @@ class ContextMeter:
 
 def entry_tokens(entry: Entry) -> int:
     """Return the tokens of one entry."""
-    return sum(map(estimate_message_tokens, entry_to_messages(entry)))
+    return sum(map(estimate_message_tokens, entries_to_messages((entry,))))
 
 
 def weigh_entry(entry: Entry) -> Weights:

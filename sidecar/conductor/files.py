@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.conductor.bridge import entry_to_messages
+from sidecar.conductor.bridge import entries_to_messages
 from sidecar.conductor.contract import ContextFile
 from sidecar.conductor.engines.contract import FreshFile
 from sidecar.conductor.errors import FolderNotFound
@@ -205,7 +205,7 @@ def as_read(
 
 def _tokens_of_read(entry: Entry, call_id: str) -> int:
     """Return the tokens of one tool result of *entry*, or of all of it for a restored file."""
-    messages = entry_to_messages(entry)
+    messages = entries_to_messages((entry,))
     return sum(
         estimate_message_tokens(message)
         for message in messages

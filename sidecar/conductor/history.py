@@ -224,9 +224,14 @@ class HistoryWriter:
     async def replace(self, entries: Sequence[Entry]) -> None:
         """Replace the conversation by *entries* on a branch of its own; the old one stays stored.
 
-        A provider's figure describes the conversation before that, so no kept entry carries it on.
+        A provider's figure describes the conversation before that, so no kept entry carries it on. Each kept
+        entry names its first node, where it stands as it was said.
         """
-        await self._write(self._journal.replace([replace(entry, anchor=None) for entry in entries]))
+        again = (
+            replace(each, anchor=None, origin=each.origin or ((each.node_id,) if each.node_id else ()))
+            for each in entries
+        )
+        await self._write(self._journal.replace([*again]))
         self._on_change(())
 
     async def move_head(self, node_id: str | None) -> None:

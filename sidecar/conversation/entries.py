@@ -65,8 +65,9 @@ class Entry:
         turn: the turn as the model is sent it.
         kind: the role of the entry in the conversation.
         reads: the files it shows.
-        origin: for a summary, the ids of the nodes that it stands for, oldest first. They stay stored on
-            their own branch, so an index can still reach them.
+        origin: for a summary, the ids of the nodes that it stands for, oldest first; for a file that a
+            compaction restored, the node that showed it; for an entry that was stored again on another
+            branch, its first node. They stay stored on their own branch, so an index can still reach them.
         anchor: for an answer, the size of the call that it answers.
         author: for a prompt, the client it came from, as long as this process runs.
         node_id: the stored node; empty until it is stored.

@@ -76,6 +76,18 @@ class History(Sequence[Entry]):
             else:
                 yield found
 
+    def originals(self) -> tuple[Entry, ...]:
+        """Return the entries of this path as they were first stored, folded ones included.
+
+        Summaries are left out, and files that came back with them, unless their nodes are gone.
+        """
+        found: dict[str, Entry] = {}
+        for entry in self._entries:
+            originals = list(self.unfold(entry)) if entry.origin else []
+            found.update((each.node_id or f"unstored {id(each)}", each) for each in originals or [entry])
+        stored = {node_id: at for at, node_id in enumerate(self._archive)}
+        return tuple(sorted(found.values(), key=lambda entry: stored.get(entry.node_id, len(stored))))
+
     @overload
     def __getitem__(self, index: int) -> Entry: ...
     @overload

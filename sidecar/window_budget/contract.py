@@ -144,7 +144,8 @@ class CallEffect:
         writes: the call changes that file, in "part" or as a "whole"; None when it changes none.
         patches: the arguments hold a patch that names its files (``*** Update File: PATH``).
         runs: the call runs a command line.
-        is_minor: its calls are rarely missed (searches, notes, todo lists); their errors still count.
+        searches: the call searches; its arguments name the object and the place.
+        is_minor: its calls are rarely missed (notes, todo lists); their errors still count.
         is_repeatable: the output can be produced again, so a stale one may be blanked.
         path_arguments: the arguments that may hold the path; the first one with text counts.
         command_arguments: the arguments that may hold the command line; the first one present counts.
@@ -154,6 +155,7 @@ class CallEffect:
     writes: Literal["part", "whole"] | None = None
     patches: bool = False
     runs: bool = False
+    searches: bool = False
     is_minor: bool = False
     is_repeatable: bool = False
     path_arguments: tuple[str, ...] = ("path", "file_path", "filePath", "file")

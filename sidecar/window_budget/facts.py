@@ -1,9 +1,9 @@
 """Facts in prose: requests, rules, decisions, outcomes, errors and names, found without a model.
 
-There are nine kinds of fact, each with the title it stands under in a local digest. They are found by English
+Each kind of fact has the title that it stands under in a local digest. Rules and decisions are found by their
 wording, so that some are missed and some are kept that are none; no fact is ever invented, and no text is
-reworded. For example, the prompt "Fix src/a.py. Never touch the tests." gives a request (all of it), a rule
-(its second sentence) and a name (the path).
+reworded. A prompt in any language is kept as it was typed. For example, "Fix src/a.py. Never touch the
+tests." gives a request (all of it), a rule (its second sentence) and a name (the path).
 
 Every pattern has bounded repetitions and every text is searched at its two ends only, so that the work on one
 message is bounded even for megabytes of pasted text.
@@ -12,16 +12,19 @@ message is bounded even for megabytes of pasted text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from sidecar.window_budget.text import one_line
+from sidecar.window_budget.text import cut_middle, one_line, tidy
+from sidecar.window_budget.wording import sets_rule, states_decision
 
 SCAN_CHARS = 12_000
 """How much of one text is searched: half of it at each end."""
 
-REQUEST_CHARS = 600
+REQUEST_CHARS = 2_000
+"""How much of a prompt is kept word for word; of a longer one the middle goes."""
+
 SENTENCE_CHARS = 400
 NAME_CHARS = 80
 KEY_CHARS = 72
@@ -41,11 +44,13 @@ class FactKind(Enum):
 
     REQUEST = "Requests"
     RULE = "Rules"
+    TODO = "Open todos"
     DECISION = "Decisions"
     OUTCOME = "Outcomes"
     MODIFIED = "Files modified"
     READ = "Files read"
     COMMAND = "Commands"
+    SEARCH = "Searches"
     ERROR = "Errors"
     NAME = "Names and numbers"
 
@@ -60,22 +65,6 @@ class Fact:
     is_minor: bool = False
 
 
-_RULE = re.compile(
-    r"\b(?:always|never|must(?:n't)?|do not|(?<!i )(?<!we )(?<!they )don'?t|should not|shouldn't|shall"
-    r"|may not|cannot be|only use|use only|from now on|make sure|ensure|avoid|prefer|keep in mind"
-    r"|remember (?:to|that)|rule|constraint|convention|require[ds]?|forbidden|not allowed|no more than"
-    r"|at (?:most|least)|without (?:touching|changing|adding|breaking|asking)"
-    r"|leave .{1,40} (?:alone|as it is|untouched)|unless i)\b",
-    re.IGNORECASE,
-)
-_DECISION = re.compile(
-    r"\b(?:decid\w+|decision|chos(?:e|en)|choos(?:e|ing)|go(?:ing)? with|went with|opt(?:ed|ing)? for"
-    r"|settled? on|agreed|instead of|rather than|trade-?off|root cause|turns out"
-    r"|the (?:cause|culprit|fix|problem|bug|issue) (?:is|was)"
-    r"|(?:we|i)(?:'ll| will| should) (?:use|keep|store|switch|stick)|let'?s use|switch(?:ed|ing)? to"
-    r"|revert(?:ed|ing)? (?:to|the))\b",
-    re.IGNORECASE,
-)
 # Every repetition is bounded: these run over whatever a tool or a user pastes, megabytes of base64 included.
 _NAME = re.compile(
     r"https?://[^\s)>\]\"'`]{1,200}"
@@ -92,21 +81,7 @@ _NAME = re.compile(
     r"|\b[a-z][a-z0-9]{0,30}(?:_[a-z0-9]{1,30}){1,6}\b"
     r"|\b[A-Z][a-z0-9]{1,30}(?:[A-Z][a-z0-9]{1,30}){1,6}\b"
 )
-_STRONG_ERROR = re.compile(
-    r"(?<![A-Za-z_.])[A-Za-z_.]{0,60}(?:Error|Exception|Panic)\b.*"
-    r"|\b(?:error|fatal|panic(?:ked)?|FAIL(?:ED|URE)?)\b\s{0,3}[:\[(!].*|CONFLICT .*"
-)
-_WEAK_ERROR = re.compile(
-    r"error|exception|panic|fatal|fail|denied|not found|no such|cannot|can't|unable|undefined|refused"
-    r"|timed? ?out|invalid|missing|rejected|doesn't|does not|must ",
-    re.IGNORECASE,
-)
-_NOISE = re.compile(
-    r"(?:exit code|process exited|chunk id|wall time|original token|output:|script (?:failed|error)"
-    r"|command exited|<\w+>|</\w+>|\[?exit )",
-    re.IGNORECASE,
-)
-_SENTENCE = re.compile(r"[^\n]+?(?:[.!?](?=\s|$)|(?=\n)|$)")
+_SENTENCE = re.compile(r"[^\n]+?(?:[.!?](?=\s|$)|[。！？]|(?=\n)|$)")
 _BULLET = re.compile(r"^\s*(?:[-*•>]|\d+[.)])\s+|^#+\s+")
 _CODE_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _DIGITS = re.compile(r"\b[0-9a-f]{7,}\b|\d+")
@@ -119,13 +94,15 @@ def facts_of_prompt(text: str, index: int = -1) -> Iterator[Fact]:
     >>> [fact.text for fact in facts_of_prompt("Fix the parser. Never touch api.py.")]
     ['Fix the parser. Never touch api.py.', 'Never touch api.py.']
     """
-    if request := one_line(text, REQUEST_CHARS):
+    typed = "\n".join(filter(None, tidy(text).splitlines()))
+    if typed:
+        request = cut_middle(typed, REQUEST_CHARS, "[... {} characters cut ...]")
         yield Fact(FactKind.REQUEST, request, index, is_minor=len(request) < MIN_TELLING_CHARS)
-    prose = _keep_ends(text)
-    for sentence in _sentences(prose, _RULE, MAX_RULES):
+    prose = keep_ends(text)
+    for sentence in _sentences(prose, sets_rule, MAX_RULES):
         if not sentence.endswith("?"):
             yield Fact(FactKind.RULE, sentence, index)
-    for sentence in _sentences(prose, _DECISION, MAX_DECISIONS):
+    for sentence in _sentences(prose, states_decision, MAX_DECISIONS):
         yield Fact(FactKind.DECISION, sentence, index)
     yield from _names(prose, index)
 
@@ -138,27 +115,13 @@ def facts_of_reply(text: str, index: int = -1, *, is_answer: bool = False) -> It
         index: its position in the transcript.
         is_answer: whether it ends a turn; then its first sentence is the outcome.
     """
-    prose = _keep_ends(text)
+    prose = keep_ends(text)
     telling = (sentence for sentence in _clean_sentences(prose) if len(sentence) >= MIN_TELLING_CHARS)
     if is_answer and (outcome := next(telling, "")):
         yield Fact(FactKind.OUTCOME, outcome, index)
-    for sentence in _sentences(prose, _DECISION, MAX_DECISIONS):
+    for sentence in _sentences(prose, states_decision, MAX_DECISIONS):
         yield Fact(FactKind.DECISION, sentence, index)
     yield from _names(prose, index)
-
-
-def error_line(body: str) -> str:
-    """Return the line of *body* that names the error best; empty for an empty body.
-
-    >>> error_line("Exit code 1\\nTraceback (most recent call last):\\n  ...\\nKeyError: 'port'")
-    "KeyError: 'port'"
-    """
-    lines = [
-        line for line in _keep_ends(body).splitlines() if line.strip() and not _NOISE.match(line.strip())
-    ]
-    strong = next((found.group() for line in lines if (found := _STRONG_ERROR.search(line))), None)
-    weak = next((line for line in lines if _WEAK_ERROR.search(line)), None)
-    return one_line(strong or weak or (lines[0] if lines else one_line(body, SENTENCE_CHARS)), SENTENCE_CHARS)
 
 
 def fact_key(kind: FactKind, text: str) -> str:
@@ -183,7 +146,7 @@ def shape_of(key: str) -> str:
     return _DIGITS.sub("0", key[:SENTENCE_CHARS])
 
 
-def _keep_ends(text: str) -> str:
+def keep_ends(text: str) -> str:
     """Return the part of *text* that is searched, without code blocks."""
     if len(text) > SCAN_CHARS:
         text = f"{text[: SCAN_CHARS // 2]}\n{text[-SCAN_CHARS // 2 :]}"
@@ -197,11 +160,11 @@ def _clean_sentences(prose: str) -> Iterator[str]:
             yield sentence
 
 
-def _sentences(prose: str, pattern: re.Pattern[str], limit: int) -> Iterator[str]:
-    if not pattern.search(prose):
+def _sentences(prose: str, is_wanted: Callable[[str], bool], limit: int) -> Iterator[str]:
+    if not is_wanted(prose):
         return
     for sentence in _clean_sentences(prose):
-        if limit and not sentence.endswith(":") and pattern.search(sentence):
+        if limit and not sentence.endswith(":") and is_wanted(sentence):
             limit -= 1
             yield sentence
 

@@ -3,7 +3,7 @@
 Without a model a digest is made of the transcript's own words: paths, commands, error text and rules stand in
 it word for word, and these are the first things that summaries by models lose. It has a heading with the
 number of messages, the prose of earlier digests (half of the room at most), and facts by kind. The user's
-rules have a right to 600 tokens or two fifths of it; the first and the latest request come before them.
+rules have a right to two fifths of it; the first and the latest request and open todos come before them.
 
 A model's digest is checked after the model has answered. A rule of the user that it dropped is put back under
 ``# Guardrails``; files, commands, errors and names that it does not mention are listed under ``# Carryover``.
@@ -19,24 +19,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sidecar.window_budget.estimate import BLOCK_FRAMING_TOKENS, MESSAGE_FRAMING_TOKENS, chars_in
-from sidecar.window_budget.fact_index import FactIndex
 from sidecar.window_budget.facts import Fact, FactKind, fact_key
 from sidecar.window_budget.marks import DIGEST_HEADER
 from sidecar.window_budget.message import Message
 from sidecar.window_budget.selection import (
     CARRYOVER,
     COUNT_LINE,
-    GOAL_PRICE,
-    FactCandidate,
+    Known,
     PreviousDigest,
     list_candidates,
     parse_digest,
+    put_first,
     render_facts,
     select_facts,
 )
 from sidecar.window_budget.text import one_line
+from sidecar.window_budget.transcript import Transcript
 
 LOCAL_DIGEST_TOKENS = 1500
 """How large a local digest grows, in this engine's tokens, its header and framing included."""
@@ -44,9 +45,8 @@ LOCAL_DIGEST_TOKENS = 1500
 PROSE_SHARE = 0.5
 """How much of a digest the prose of earlier digests takes at most."""
 
-REQUIRED_RULES_TOKENS = 600
 RULES_SHARE = 0.4
-"""How much of a digest belongs to the user's rules before anything else; what they leave is for all."""
+"""How much of a model's digest the user's rules take at most."""
 
 EVIDENCE_TOKENS = 600
 """How many tokens of evidence are added to a model's digest at least; a larger digest may have more."""
@@ -55,7 +55,8 @@ MAX_BRANCHES = 4
 BRANCH_CHARS = 300
 """How many digests of abandoned branches are kept, and how much of each."""
 
-_EVIDENCE = (FactKind.MODIFIED, FactKind.READ, FactKind.COMMAND, FactKind.ERROR, FactKind.NAME)
+_PINNED = frozenset({FactKind.RULE, FactKind.OUTCOME})
+"""Kinds that are not added to a model's digest as evidence: rules have a place of their own there."""
 
 _HEADING = re.compile(r"^#\s*guardrails\b.*$", re.IGNORECASE | re.MULTILINE)
 _NEXT_HEADING = re.compile(r"^#\s", re.MULTILINE)
@@ -84,73 +85,64 @@ def local_fallback_digest(
     ## Requests
     - Fix the parser.
     """
-    index = FactIndex().extend(messages)
-    previous = collect_previous(index, len(messages), prior_digest)
-    return write_local_digest(index, len(messages), previous, max_tokens=max_tokens)
+    known = collect_known(Transcript.of(messages), len(messages), prior_digest)
+    return write_local_digest(known, len(messages), max_tokens)
 
 
-def collect_previous(index: FactIndex, before: int, prior_digest: str | None = None) -> PreviousDigest:
-    """Return the earlier digests as one, oldest first.
+def collect_known(transcript: Transcript, cut: int, prior_digest: str | None = None) -> Known:
+    """Return the facts of the messages before *cut*, folded ones included.
 
     Args:
-        index: the facts of the transcript.
-        before: only digests before the message at this index count.
+        transcript: the messages with their facts.
+        cut: the index of the first message that is not digested.
         prior_digest: a digest older than all of them, or None.
     """
+    scrollback = transcript.scrollback
     digests = [parse_digest(prior_digest)] if prior_digest else []
-    digests.extend(parse_digest(digest.text) for digest in index.digests(before)[-MAX_BRANCHES:])
-    facts = tuple(fact for digest in digests for fact in digest.facts)
+    digests.extend(parse_digest(digest.text) for digest in scrollback.digests(cut)[-MAX_BRANCHES:])
+    # Where the index knows what was folded, the facts of a digest are among its own.
+    facts = () if transcript.knows_folded else tuple(fact for digest in digests for fact in digest.facts)
     prose: list[str] = []
     for digest in digests:
         known = set(prose)
         prose.extend(line for line in digest.prose if line not in known or line.startswith("#"))
-    branches = index.branches(before)[-MAX_BRANCHES:]
+    branches = scrollback.branches(cut)[-MAX_BRANCHES:]
     prose += [f"Abandoned branch: {one_line(branch.text, BRANCH_CHARS)}" for branch in branches]
-    return PreviousDigest(facts, tuple(prose))
+    return Known(transcript.facts, transcript.position(cut), PreviousDigest(facts, tuple(prose)))
 
 
-def write_local_digest(
-    index: FactIndex, before: int, previous: PreviousDigest, *, max_tokens: int, count: int | None = None
-) -> str:
-    """Return the local digest of the messages before an index.
+def write_local_digest(known: Known, n_messages: int, max_tokens: int) -> str:
+    """Return the local digest.
 
     Args:
-        index: the facts of the transcript.
-        before: the index of the first message that is not digested.
-        previous: the earlier digests.
+        known: the facts to choose from.
+        n_messages: the number of messages to state.
         max_tokens: the size of the digest as a message, in tokens.
-        count: the number of messages to state; None for *before*.
     """
-    n_messages = before if count is None else count
     head = f"{CARRYOVER}\n{COUNT_LINE.format(n_messages, '' if n_messages == 1 else 's')}"
     chars = chars_in(max_tokens - MESSAGE_FRAMING_TOKENS - BLOCK_FRAMING_TOKENS) - len(DIGEST_HEADER) - 2
     chars -= len(head) + 4
-    prose = previous.fit_prose(int(chars * PROSE_SHARE))
-    candidates = list_candidates(index, before, previous)
-    rules = [candidate for candidate in candidates if candidate.fact.kind is FactKind.RULE]
-    required = set(select_facts(rules, min(chars_in(REQUIRED_RULES_TOKENS), int(chars * RULES_SHARE))))
-
-    def urgency(candidate: FactCandidate) -> int:
-        return 0 if candidate.price == GOAL_PRICE else 1 if candidate.fact in required else 2
-
-    facts = select_facts(sorted(candidates, key=urgency), chars - len(prose))
+    prose = known.previous.fit_prose(int(chars * PROSE_SHARE))
+    candidates = list_candidates(known, chars)
+    facts = select_facts(put_first(candidates, chars), chars - len(prose))
     return "\n\n".join(filter(None, (head, prose, render_facts(facts))))
 
 
-def collect_rules(index: FactIndex, before: int, previous: PreviousDigest) -> tuple[str, ...]:
+def collect_rules(known: Known, digest_tokens: int = LOCAL_DIGEST_TOKENS) -> tuple[str, ...]:
     """Return the rules that a digest must keep, oldest first.
 
     Args:
-        index: the facts of the transcript.
-        before: only messages before this index count.
-        previous: the earlier digests, with the rules that they carry.
+        known: the facts there are, with the rules that earlier digests carry.
+        digest_tokens: the size of the digest.
 
     Returns:
-        Rules of at most :data:`REQUIRED_RULES_TOKENS` together; the newest and the first win.
+        Rules of two fifths of the digest at most; the newest and the first win.
     """
-    rules = tuple(Fact(FactKind.RULE, rule) for rule in dict.fromkeys(previous.rules()))
-    candidates = list_candidates(index, before, PreviousDigest(facts=rules), (FactKind.RULE,))
-    return tuple(fact.text for fact in select_facts(candidates, chars_in(REQUIRED_RULES_TOKENS)))
+    max_chars = int(chars_in(digest_tokens) * RULES_SHARE)
+    carried = tuple(Fact(FactKind.RULE, rule) for rule in dict.fromkeys(known.previous.rules()))
+    with_carried = replace(known, previous=PreviousDigest(facts=carried))
+    candidates = list_candidates(with_carried, max_chars, (FactKind.RULE,))
+    return tuple(fact.text for fact in select_facts(candidates, max_chars))
 
 
 def add_missing_rules(digest: str, rules: tuple[str, ...]) -> str:
@@ -162,8 +154,8 @@ def add_missing_rules(digest: str, rules: tuple[str, ...]) -> str:
     # Plan
     ship
     """
-    known = _words_of(digest)
-    missing = "\n".join(f"- {rule}" for rule in rules if _words_of(rule) not in known)
+    words = _words_of(digest)
+    missing = "\n".join(f"- {rule}" for rule in rules if _words_of(rule) not in words)
     if not missing:
         return digest
     heading = _HEADING.search(digest)
@@ -177,30 +169,23 @@ def add_missing_rules(digest: str, rules: tuple[str, ...]) -> str:
     return f"{digest[: heading.end()]}\n{kept}{missing}" + (f"\n{rest}" if rest else "")
 
 
-def add_missing_facts(
-    digest: str,
-    index: FactIndex,
-    before: int,
-    previous: PreviousDigest,
-    max_tokens: int = EVIDENCE_TOKENS,
-) -> str:
+def add_missing_facts(digest: str, known: Known, max_tokens: int = EVIDENCE_TOKENS) -> str:
     """Return *digest* with the files, commands, errors and names that it does not mention at its end.
 
     Args:
         digest: a model's digest.
-        index: the facts of the transcript.
-        before: only facts of messages before this index count.
-        previous: the earlier digests.
+        known: the facts there are.
         max_tokens: how much may be added, in tokens.
     """
-    known = _words_of(digest)
+    words = _words_of(digest)
     listed = {fact_key(fact.kind, fact.text) for fact in parse_digest(digest).facts}
 
     def is_missing(fact: Fact) -> bool:
         key = fact_key(fact.kind, fact.text)
-        return key not in listed if fact.kind is FactKind.MODIFIED else _words_of(key) not in known
+        return key not in listed if fact.kind is FactKind.MODIFIED else _words_of(key) not in words
 
-    candidates = list_candidates(index, before, previous, _EVIDENCE)
+    kinds = [kind for kind in FactKind if kind not in _PINNED]
+    candidates = list_candidates(known, chars_in(max_tokens), kinds)
     wanted = [each for each in candidates if not each.fact.is_minor and is_missing(each.fact)]
     missing = select_facts(wanted, chars_in(max_tokens))
     if not missing:

@@ -35,8 +35,8 @@ from sidecar.llmgateway.contract import (
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.window_budget.contract import CondenseScope, FallbackReason
 from sidecar.window_budget.estimate import chars_in, tokens_of_chars
-from sidecar.window_budget.fact_index import FactIndex
 from sidecar.window_budget.prompt import CONDENSER_BRIEF, SECTION_TEMPLATE, assemble_prompt
+from sidecar.window_budget.scrollback import Scrollback
 from sidecar.window_budget.text import cut_end, split_bytes
 
 WINDOW_SHARE = 0.8
@@ -162,27 +162,27 @@ def chunk_limits(card: ModelCard | None, instructions: str | None = None) -> tup
 
 
 def split_into_chunks(
-    facts: FactIndex, spans: Sequence[tuple[int, int]], max_bytes: int | None
+    scrollback: Scrollback, spans: Sequence[tuple[int, int]], max_bytes: int | None
 ) -> Iterator[Sequence[str]]:
     """Yield the messages of *spans* as flattened lines, in chunks.
 
     Args:
-        facts: the index of the transcript.
+        scrollback: the text of the transcript.
         spans: ranges of message positions, ``[start, end)``, in order.
         max_bytes: the size of a chunk in UTF-8 bytes, None for one chunk of any size. A single message that
             is larger is itself divided.
     """
-    if max_bytes is None or sum(facts.text_bytes(start, end) for start, end in spans) <= max_bytes:
-        yield [line for start, end in spans for line in facts.scrollback(start, end)]
+    if max_bytes is None or sum(scrollback.n_bytes(start, end) for start, end in spans) <= max_bytes:
+        yield [line for start, end in spans for line in scrollback.text(start, end)]
         return
     for start, end in spans:
         while start < end:
-            stop = facts.end_within(start, end, max_bytes)
+            stop = scrollback.end_within(start, end, max_bytes)
             if stop > start:
-                yield from filter(None, [facts.scrollback(start, stop)])
+                yield from filter(None, [scrollback.text(start, stop)])
             else:
                 stop = start + 1
-                yield from ([part] for part in split_bytes("".join(facts.scrollback(start, stop)), max_bytes))
+                yield from ([part] for part in split_bytes("".join(scrollback.text(start, stop)), max_bytes))
             start = stop
 
 

@@ -25,7 +25,7 @@ from sidecar.window_budget.local_digest import (
     EVIDENCE_TOKENS,
     add_missing_facts,
     add_missing_rules,
-    collect_previous,
+    collect_known,
     collect_rules,
     write_local_digest,
 )
@@ -170,15 +170,15 @@ def _digest_material(
 
     Results without a call follow at the end. The newest prompt is shown even where it is kept.
     """
-    facts = plan.transcript.facts
+    scrollback = plan.transcript.scrollback
     max_bytes, carried_chars = chunk_limits(request.summarizer_card or request.card, request.instructions)
     spans = [(index, index + 1) for index in plan.transcript.meter.orphans_from(plan.cut)]
-    newest = facts.digests(plan.cut)[-1:]
+    newest = scrollback.digests(plan.cut)[-1:]
     if newest:
         spans = [(0, newest[0].index), (newest[0].index + 1, plan.cut), *spans]
     else:
         spans = [(0, plan.cut), *spans]
-    chunks = list(split_into_chunks(facts, spans, max_bytes))
+    chunks = list(split_into_chunks(scrollback, spans, max_bytes))
     return chunks, newest[0].text if newest else None, carried_chars
 
 
@@ -204,21 +204,21 @@ def apply_plan(
         if tokens_of_chars(len(note)) > most:
             note = ""
     failure = digest.failure
-    facts = plan.transcript.facts
-    previous = collect_previous(facts, plan.cut)
+    known = collect_known(plan.transcript, plan.cut)
     restored = restore_planned_files(plan, files)
     kept_tokens = plan.tail.tokens + sum(file.tokens for file in restored)
     text = ""
     if failure is None:
-        text = add_missing_rules(digest.text, collect_rules(facts, plan.cut, previous))
-        spare = plan.digest_tokens - tokens_of_chars(len(text))
-        text = add_missing_facts(text, facts, plan.cut, previous, max(EVIDENCE_TOKENS, spare)) + note
+        rules = collect_rules(known, plan.digest_tokens)
+        text = add_missing_rules(digest.text, rules)
+        evidence = evidence_tokens(plan, kept_tokens, text)
+        text = add_missing_facts(text, known, evidence) + note
         after = kept_tokens + estimate_message_tokens(_digest_message(plan, text))
         if after >= plan.tokens_before or (plan.meter.room is not None and after > plan.meter.room):
             failure = "tooLong"
     if failure is not None:
         max_tokens = plan.digest_tokens - tokens_of_chars(len(note))
-        text = write_local_digest(facts, plan.cut, previous, max_tokens=max_tokens, count=plan.dropped_count)
+        text = write_local_digest(known, plan.dropped_count, max_tokens)
         text += note
     message = _digest_message(plan, text)
     tokens_after = kept_tokens + estimate_message_tokens(message)
@@ -234,6 +234,15 @@ def apply_plan(
         restored=restored,
         gone=gone,
     )
+
+
+def evidence_tokens(plan: BudgetPlan, kept_tokens: int, text: str) -> int:
+    """Return how many tokens of facts may follow a model's digest: at least half of the planned size."""
+    taken = tokens_of_chars(len(text))
+    wanted = max(EVIDENCE_TOKENS, plan.digest_tokens // 2, plan.digest_tokens - taken)
+    if plan.meter.room is None:
+        return wanted
+    return max(0, min(wanted, plan.meter.room - kept_tokens - taken - MIN_DIGEST_TOKENS))
 
 
 def _digest_message(plan: BudgetPlan, text: str) -> UserMessage:

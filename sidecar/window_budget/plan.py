@@ -6,8 +6,8 @@ nothing, and the kept messages leave room for the digest inside the limit.
 
 *Room* is the tokens that messages may take: the limit of the policy less system prompt and tools, scaled down
 where the provider counted more tokens than the estimate. With a window of 200,000, a reserve of 2,048, a
-ratio of 0.75 and an overhead of 8,000 it is 140,464. Of the room the tail takes at most 45 %, digest and
-restored files 15 % each (and no more than their own limits). The steps:
+ratio of 0.75 and an overhead of 8,000 it is 140,464. Of the room the tail takes at most 45 %, the
+digest 22 % and restored files 15 % (and no more than their own limits). The steps:
 
 1. Read the meter. Under the limit, and not forced: nothing to do.
 2. Cut. By tokens (``keep_recent``); a forced compaction cuts at the newest prompt instead, unless its turn
@@ -46,13 +46,14 @@ MIN_ROOM_TOKENS = 160
 MAX_SCALE = 4.0
 """How far a provider's figure may exceed ours before it is taken for wrong."""
 
-DIGEST_SHARE = 0.15
+DIGEST_SHARE = 0.22
 FILES_SHARE = 0.15
 """How much of the room a digest and the restored files take at most; the tail has its own share."""
 
-LARGE_DIGEST_SHARE = 0.05
-MAX_DIGEST_TOKENS = 6_000
-"""In a large room a digest grows beyond ``LOCAL_DIGEST_TOKENS``, to that share and to at most so much."""
+WINDOW_SHARE = 0.1
+LEAST_DIGEST_TOKENS = 2_000
+MOST_DIGEST_TOKENS = 16_000
+"""A digest may take that share of the window, between these bounds, where its share of the room allows it."""
 
 FORCED_TURN_FACTOR = 4
 """A forced condense keeps the newest turn whole up to this many times ``keep_recent``, then cuts inside."""
@@ -242,7 +243,8 @@ def _digest_size(plan: BudgetPlan) -> int:
     """Return the tokens a digest may take: as many as an earlier one, and half as many as new messages."""
     transcript, room = plan.transcript, plan.meter.room
     carried = sum(
-        estimate_message_tokens(transcript[digest.index]) for digest in transcript.facts.digests(plan.cut)
+        estimate_message_tokens(transcript[digest.index])
+        for digest in transcript.scrollback.digests(plan.cut)
     )
     prompt = transcript.meter.last_prompt
     kept_prompt = 0
@@ -251,7 +253,8 @@ def _digest_size(plan: BudgetPlan) -> int:
     new = transcript.meter.before(plan.cut) - carried - kept_prompt
     if room is None:
         return max(MIN_DIGEST_TOKENS, min(LOCAL_DIGEST_TOKENS, carried + new // 2))
-    most = max(LOCAL_DIGEST_TOKENS, min(MAX_DIGEST_TOKENS, int(room * LARGE_DIGEST_SHARE)))
+    share = int(plan.meter.estimate.context_window * WINDOW_SHARE)
+    most = max(LEAST_DIGEST_TOKENS, min(MOST_DIGEST_TOKENS, share))
     return max(MIN_DIGEST_TOKENS, min(most, carried + new // 2, int(room * DIGEST_SHARE)))
 
 

@@ -46,9 +46,10 @@ MIN_FILE_TOKENS = 120
 
 @dataclass(frozen=True, slots=True)
 class FileCandidate:
-    """A file range that could be restored: its read at *index* was dropped.
+    """A file range that could be restored: its read at *index* of the fact index was dropped.
 
-    *tokens* is its cost as it was read; *is_stale* when the file was changed since.
+    *tokens* is its cost as it was read, 0 where that is not in view any more; *is_stale* when the file was
+    changed since.
     """
 
     file: FileRange
@@ -138,25 +139,29 @@ def select_candidates(
     """
     # Each spelling is worked out once: the caller's function may ask the file system.
     key_of = cache(path_key if resolve is None else lambda path: path_key(resolve(path)))
-    facts = transcript.facts
+    facts, start = transcript.facts, transcript.position(cut)
+    hidden = {transcript.position(index) for index in blanked}
     shown = _ShownRanges(key_of)
     for read in _newest_reads(facts, len(facts), opts):
-        if read.index >= cut and read.index not in blanked:
+        if read.index >= start and read.index not in hidden:
             shown.add(read.file)
     newest_writes = list(islice(facts.writes(len(facts)), LOOK_BACK))
     for write in newest_writes:
-        if write.index >= cut and write.is_whole:
+        if write.index >= start and write.is_whole:
             shown.add(FileRange(write.path))
     changed_at = {key_of(write.path): write.index for write in reversed(newest_writes)}
     found: dict[str, list[FileCandidate]] = {}
-    for read in _newest_reads(facts, cut, opts):
-        if shown.covers(read.file) or not _has_body(message := transcript[read.index]):
+    for read in _newest_reads(facts, start, opts):
+        index = transcript.index_of(read.index)
+        message = None if index is None else transcript[index]
+        if shown.covers(read.file) or (message is not None and not _has_body(message)):
             continue
         key = key_of(read.file.path)
         if key not in found and len(found) >= opts.max_files:
             break
         shown.add(read.file)
-        tokens = estimate_message_tokens(_file_message(read.file, _body_of(message)))
+        body = "" if message is None else _body_of(message)
+        tokens = estimate_message_tokens(_file_message(read.file, body))
         is_stale = changed_at.get(key, -1) > read.index
         found.setdefault(key, []).append(FileCandidate(read.file, read.index, tokens, is_stale))
     chosen: list[FileCandidate] = []
@@ -167,20 +172,20 @@ def select_candidates(
 
 
 def fresh_files(
-    candidates: Iterable[FileCandidate], messages: Sequence[Message], fresh: FreshContents
+    candidates: Iterable[FileCandidate], transcript: Transcript, fresh: FreshContents
 ) -> Iterator[tuple[FileRange, FreshText | GoneFile]]:
     """Yield the present text of each of *candidates*, newest first.
 
     Args:
         candidates: the file ranges to restore.
-        messages: the transcript; its own text serves a candidate that is neither stale nor in *fresh*.
+        transcript: its own text serves a candidate that is neither stale nor in *fresh*.
         fresh: the files as they are now.
     """
     for candidate in candidates:
         if candidate.file in fresh:
             yield candidate.file, fresh[candidate.file]
-        elif not candidate.is_stale:
-            yield candidate.file, FreshText(_body_of(messages[candidate.index]), source="transcript")
+        elif not candidate.is_stale and (index := transcript.index_of(candidate.index)) is not None:
+            yield candidate.file, FreshText(_body_of(transcript[index]), source="transcript")
 
 
 def restore_files(

@@ -13,7 +13,7 @@ session neither carries its first hour for ever nor forgets each later one at on
 request come before all else (price -1).
 
 For example, with 160 characters to spend, a rule of 60 characters (weight 8, rank 0: price 60) is taken
-before a command of 60 (weight 5: 96) and before an outcome of 60 (weight 1.5: 320).
+before a command of 60 (weight 5: 96) and before an outcome of 60 (weight 0.8: 600).
 
 The layout is one section per kind. :func:`parse_digest` reads it again, so that carrying a digest on merges
 its facts and never nests one digest in another.
@@ -25,10 +25,10 @@ Invariants: deterministic; no text is reworded; each fact once. Cost: one sort o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from sidecar.window_budget.fact_index import FactIndex
+from sidecar.window_budget.fact_index import NEWEST_GROUPS, FactIndex
 from sidecar.window_budget.facts import Fact, FactKind, fact_key
 from sidecar.window_budget.marks import BRANCH_HEADER, DIGEST_HEADER
 from sidecar.window_budget.text import one_line
@@ -36,7 +36,10 @@ from sidecar.window_budget.text import one_line
 CARRYOVER = "# Carryover"
 COUNT_LINE = "{} earlier message{} condensed without a model."
 JOINT = "; "
-JOINED_KINDS = frozenset({FactKind.READ, FactKind.NAME})
+INDENT = "  "
+"""Begins each further line of a fact of several lines."""
+
+JOINED_KINDS = frozenset({FactKind.READ, FactKind.SEARCH, FactKind.NAME})
 """Kinds that stand on one line, parted by :data:`JOINT`."""
 
 PROSE_LINE_CHARS = 400
@@ -61,8 +64,11 @@ CARRIED_RANK = 4
 """How much later a fact of an earlier digest comes than one as new within its kind."""
 
 GOAL_CHARS = 400
-GOAL_PRICE = -1.0
-"""The first and the latest request come before all else and at length; the others get a line."""
+GOAL_PRICE, TODO_PRICE = -1.0, -0.5
+"""The first and the latest request come before all else and at length, then the open todos."""
+
+CHARS_PER_GROUP = 50
+"""A digest of so many characters more chooses from one more group of each kind of fact."""
 
 _WEIGHTS = {
     FactKind.RULE: 8.0,
@@ -71,10 +77,21 @@ _WEIGHTS = {
     FactKind.ERROR: 4.0,
     FactKind.MODIFIED: 8.0,
     FactKind.COMMAND: 5.0,
-    FactKind.NAME: 3.0,
+    FactKind.SEARCH: 2.0,
+    FactKind.TODO: 8.0,
+    FactKind.NAME: 1.5,
     FactKind.READ: 2.0,
-    FactKind.OUTCOME: 1.5,
+    FactKind.OUTCOME: 0.8,
 }
+_SHARES = {FactKind.RULE: 0.4, FactKind.REQUEST: 0.3}
+"""How much of a digest belongs to rules and to the user's words before anything else."""
+
+WHOLE_PROMPTS_SHARE = 0.15
+"""How much of a digest the newest prompts take, word for word, before other facts have their room."""
+
+LINE_CHARS = 3
+"""The bullet and the line end of a fact."""
+
 _MAX_CHARS = {
     FactKind.REQUEST: 120,
     FactKind.RULE: 400,
@@ -83,11 +100,13 @@ _MAX_CHARS = {
     FactKind.MODIFIED: 220,
     FactKind.READ: 160,
     FactKind.COMMAND: 120,
+    FactKind.SEARCH: 100,
+    FactKind.TODO: 160,
     FactKind.ERROR: 150,
     FactKind.NAME: 80,
 }
-_PROSE_KINDS = frozenset({FactKind.REQUEST, FactKind.RULE, FactKind.DECISION})
-"""Kinds that find the same sentence in a prompt: it is kept once, under the kind that it matters most for."""
+_PROSE_KINDS = frozenset({FactKind.REQUEST, FactKind.RULE, FactKind.DECISION, FactKind.OUTCOME})
+"""Kinds that find the same sentence in a message: it is kept once, under the weightiest kind."""
 
 _COUNTED = re.compile(r"^\d+ earlier messages? condensed without a model\.$")
 _SECTIONS = {f"## {kind.value}": kind for kind in FactKind}
@@ -165,20 +184,35 @@ class PreviousDigest:
         yield from (fact.text for fact in self.facts if fact.kind is FactKind.RULE)
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Everything that a digest may draw on.
+
+    Attributes:
+        index: the facts of the conversation.
+        before: only facts of messages before this position count.
+        previous: the earlier digests; their facts count as older than all of the index.
+    """
+
+    index: FactIndex
+    before: int
+    previous: PreviousDigest = PreviousDigest()
+
+
 def list_candidates(
-    index: FactIndex, before: int, previous: PreviousDigest, kinds: Iterable[FactKind] = FactKind
+    known: Known, max_chars: int, kinds: Iterable[FactKind] = FactKind
 ) -> list[FactCandidate]:
     """Return the facts that a digest could keep, each once, cheapest first.
 
     Args:
-        index: the facts of the transcript.
-        before: only facts of messages before this index count.
-        previous: the earlier digests; their facts count as older than all.
+        known: the facts there are.
+        max_chars: the size of the digest, which decides how far back is looked.
         kinds: the kinds wanted.
     """
+    n_groups = max(NEWEST_GROUPS, max_chars // CHARS_PER_GROUP)
     found: dict[tuple[FactKind, str], FactCandidate] = {}
     for kind in kinds:
-        for candidate in _candidates_of_kind(kind, index, before, previous):
+        for candidate in _candidates_of_kind(kind, known, n_groups):
             key = (kind, fact_key(kind, candidate.fact.text))
             is_newer = key in found and bool(candidate.full_text)
             if (
@@ -190,6 +224,31 @@ def list_candidates(
     return sorted(found.values(), key=lambda candidate: candidate.price)
 
 
+def put_first(candidates: Sequence[FactCandidate], max_chars: int) -> list[FactCandidate]:
+    """Return *candidates* in the order of their claims on a digest.
+
+    The first and the latest request and the open todos come first. Rules follow, then requests, both within
+    their shares of *max_chars*; the newest requests stand there word for word, the others in short.
+    """
+    first = [each for each in candidates if each.price < 0]
+    urgent, rest = list[FactCandidate](), list[FactCandidate]()
+    left = {kind: int(max_chars * share) for kind, share in _SHARES.items()}
+    left_whole = int(max_chars * WHOLE_PROMPTS_SHARE)
+    for candidate in candidates:
+        fact = candidate.fact
+        whole = replace(fact, text=candidate.full_text or fact.text)
+        if fact.kind is FactKind.REQUEST and len(whole.text) <= left_whole:
+            left_whole -= len(whole.text)
+            candidate = replace(candidate, fact=whole)
+        if candidate.price >= 0 and len(candidate.fact.text) <= left.get(fact.kind, 0):
+            left[fact.kind] -= len(candidate.fact.text) + LINE_CHARS
+            urgent.append(candidate)
+        elif candidate.price >= 0:
+            rest.append(candidate)
+    urgent.sort(key=lambda each: each.fact.kind is not FactKind.RULE)
+    return [*first, *urgent, *rest]
+
+
 def select_facts(candidates: Iterable[FactCandidate], max_chars: int) -> list[Fact]:
     """Return the facts of *candidates* that fit *max_chars* once laid out, by kind, then oldest first."""
     chosen: list[FactCandidate] = []
@@ -198,21 +257,24 @@ def select_facts(candidates: Iterable[FactCandidate], max_chars: int) -> list[Fa
     for candidate in candidates:
         fact = candidate.fact
         key = fact_key(fact.kind, fact.text) if fact.kind in _PROSE_KINDS else ""
-        cost = len(fact.text) + 3 + (0 if fact.kind in titled else len(fact.kind.value) + 5)
+        cost = len(_indent(fact.text)) + LINE_CHARS + (0 if fact.kind in titled else len(fact.kind.value) + 5)
         if cost <= max_chars and key not in kept_sentences:
             max_chars -= cost
             titled.add(fact.kind)
             kept_sentences.update(filter(None, [key]))
             chosen.append(candidate)
     facts: list[Fact] = []
-    for candidate in chosen:
-        more = len(candidate.full_text) - len(candidate.fact.text)
-        if 0 < more <= max_chars:
+    # What users typed comes first here as well.
+    for candidate in sorted(chosen, key=lambda each: each.fact.kind is not FactKind.REQUEST):
+        more = len(_indent(candidate.full_text)) - len(candidate.fact.text)
+        if candidate.full_text != candidate.fact.text and 0 < more <= max_chars:
             max_chars -= more
             facts.append(replace(candidate.fact, text=candidate.full_text))
         else:
             facts.append(candidate.fact)
     order = {kind: position for position, kind in enumerate(FactKind)}
+    said = "\n".join(fact.text for fact in facts if fact.kind is not FactKind.NAME)
+    facts = [fact for fact in facts if fact.kind is not FactKind.NAME or fact.text not in said]
     return sorted(facts, key=lambda fact: (order[fact.kind], fact.index))
 
 
@@ -232,7 +294,9 @@ def render_facts(facts: Iterable[Fact]) -> str:
     lines: list[str] = []
     for kind, texts in by_kind.items():
         lines.append(f"## {kind.value}")
-        lines.extend(f"- {text}" for text in ([JOINT.join(texts)] if kind in JOINED_KINDS else texts))
+        lines.extend(
+            f"- {_indent(text)}" for text in ([JOINT.join(texts)] if kind in JOINED_KINDS else texts)
+        )
     return "\n".join(lines)
 
 
@@ -257,6 +321,8 @@ def parse_digest(text: str) -> PreviousDigest:
         elif section is not None and line.startswith("- "):
             items = line[2:].split(JOINT) if section in JOINED_KINDS else [line[2:]]
             facts.extend(Fact(section, item) for item in items if item or section not in JOINED_KINDS)
+        elif section is not None and line.startswith(INDENT) and facts:
+            facts[-1] = replace(facts[-1], text=f"{facts[-1].text}\n{line.removeprefix(INDENT)}")
         elif line or prose[-1:] not in ([], [""]):
             section = None
             prose.append(line)
@@ -265,20 +331,22 @@ def parse_digest(text: str) -> PreviousDigest:
     return PreviousDigest(tuple(facts), tuple(prose))
 
 
-def _candidates_of_kind(
-    kind: FactKind, index: FactIndex, before: int, previous: PreviousDigest
-) -> Iterator[FactCandidate]:
+def _candidates_of_kind(kind: FactKind, known: Known, n_groups: int) -> Iterator[FactCandidate]:
     """Yield the facts of the index, then the facts of earlier digests."""
-    earlier = [fact for fact in previous.facts if fact.kind is kind]
+    index, before = known.index, known.before
+    earlier = [fact for fact in known.previous.facts if fact.kind is kind]
     earlier = [replace(fact, index=position - len(earlier)) for position, fact in enumerate(earlier)]
-    ranked = index.rank(kind, before)
+    ranked = index.rank(kind, before, n_groups)
+    if kind is FactKind.TODO and (todos := index.todos(before)) is not None:
+        yield from (FactCandidate(TODO_PRICE, Fact(kind, item, before)) for item in todos)
+        return
     if kind is FactKind.REQUEST:
-        first = earlier[0] if earlier else index.first(kind, before)
+        first = earlier[0] if earlier else index.oldest(kind, before)
         latest = next((fact for _, fact in ranked if not fact.is_minor), None)
         for fact in filter(None, (first, latest)):
-            yield FactCandidate(GOAL_PRICE, _shorten(fact, GOAL_CHARS))
+            yield FactCandidate(GOAL_PRICE, _shorten(fact, GOAL_CHARS), fact.text)
     for rank, fact in ranked:
-        yield _price(_shorten(fact, _MAX_CHARS[kind]), rank)
+        yield replace(_price(_shorten(fact, _MAX_CHARS[kind]), rank), full_text=fact.text)
     aged = earlier if kind is FactKind.RULE else reversed(earlier)
     for position, fact in enumerate(aged):
         candidate = _price(replace(fact, text=shorten_carried(fact)), CARRIED_RANK + position)
@@ -297,6 +365,10 @@ def shorten_carried(fact: Fact) -> str:
             return one_line(fact.text, AGED_COMMAND_CHARS)
         case _:
             return fact.text
+
+
+def _indent(text: str) -> str:
+    return text.replace("\n", f"\n{INDENT}")
 
 
 def _price(fact: Fact, rank: int) -> FactCandidate:

@@ -9,15 +9,16 @@ with its arguments.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from types import MappingProxyType
 from typing import Any, Final
 
 from sidecar.llmgateway.contract import ToolCallBlock
 from sidecar.window_budget.contract import CallEffect, CallEffects
-from sidecar.window_budget.facts import Fact, FactKind, error_line
+from sidecar.window_budget.facts import Fact, FactKind, keep_ends
+from sidecar.window_budget.failures import error_line, reported_failure
 from sidecar.window_budget.text import compact_json, one_line
 
 COMMAND_CHARS = 160
@@ -32,7 +33,8 @@ _EDITS = CallEffect(writes="part")
 _WRITES = CallEffect(writes="whole")
 _READS_AND_EDITS = CallEffect(reads=True, writes="part")
 _RUNS = CallEffect(runs=True)
-_LOOKS = CallEffect(is_minor=True)
+_SEARCHES = CallEffect(searches=True)
+_NOTES = CallEffect(is_minor=True)
 
 _NAMES: Final = (
     (_READS, "read view read_file readfile open_file fs_read"),
@@ -44,8 +46,8 @@ _NAMES: Final = (
     (CallEffect(patches=True), "apply_patch"),
     (_RUNS, "bash shell exec_command shell_command run_shell_command execute_bash run_in_terminal terminal"),
     (_RUNS, "local_shell_call"),
-    (_LOOKS, "grep find ls glob rg grep_search list_dir find_file websearch"),
-    (_LOOKS, "todo todowrite todoread think wait write_stdin update_plan"),
+    (_SEARCHES, "grep find ls glob rg grep_search list_dir find_file websearch"),
+    (_NOTES, "todo todowrite todoread think wait write_stdin update_plan"),
     (_UNDECLARED, "webfetch"),
 )
 _REPEATABLE: Final = frozenset(
@@ -63,6 +65,11 @@ TOOL_EFFECTS: Final[CallEffects] = MappingProxyType(
 
 _OLD_TEXTS = ("old_string", "oldText", "oldString", "old_str", "old_text", "old")
 _NEW_TEXTS = ("new_string", "newText", "newString", "new_str", "new_text", "new")
+
+_TODO_TEXTS = ("content", "step", "text", "title", "task", "description")
+_DONE = frozenset({"completed", "complete", "done", "cancelled", "canceled"})
+TODO_CHARS = 160
+MAX_TODOS = 40
 
 _PATCHED = re.compile(r"\*\*\* (?:Update|Add|Delete) File: ([^\n\\\"'`]{1,300})")
 _EXIT_CODE = re.compile(
@@ -127,8 +134,7 @@ def path_of(call: ToolCallBlock, effect: CallEffect) -> str | None:
     """Return the path among the arguments of *call*, or None when it names none."""
     if not isinstance(call.input, Mapping):
         return None
-    found = (call.input.get(name) for name in effect.path_arguments)
-    return next((value for value in found if isinstance(value, str) and value.strip()), None)
+    return _first_text(call.input, effect.path_arguments) or None
 
 
 def read_of(call: ToolCallBlock, index: int, tools: CallEffects = TOOL_EFFECTS) -> ReadCall | None:
@@ -193,7 +199,9 @@ def facts_of_call(
         subject = (
             one_line(command, EXCERPT_CHARS) if command else f"{call.name} {path}" if path else call.name
         )
-        yield Fact(FactKind.ERROR, f"{subject}: {error_line(body)}", index, is_looking)
+        yield Fact(FactKind.ERROR, f"{subject}: {error_line(keep_ends(body))}", index, is_looking)
+    elif command is not None and not is_looking and (report := reported_failure(keep_ends(body))):
+        yield Fact(FactKind.ERROR, f"{one_line(command, EXCERPT_CHARS)}: {report}", index)
     if command is not None:
         outcome = f" [exit {code}]" if code is not None else " [failed]" if failed else ""
         yield Fact(FactKind.COMMAND, command + outcome, index, is_minor=not failed and is_looking)
@@ -204,6 +212,8 @@ def facts_of_call(
     for write in writes_of(call, index, tools):
         change = "" if write.is_whole else describe_edit(call.input)
         yield Fact(FactKind.MODIFIED, write.path + change, index)
+    if effect.searches and (wanted := describe_search(call.input)):
+        yield Fact(FactKind.SEARCH, wanted if body.strip() else f"{wanted} (nothing)", index)
     if _is_undeclared(effect):
         line = one_line(f"{call.name} {compact_json(call.input)}", COMMAND_CHARS)
         yield Fact(FactKind.COMMAND, line, index)
@@ -221,7 +231,9 @@ def facts_of_shell(command: str, output: str, exit_code: int | None, index: int)
     line = one_line(command, COMMAND_CHARS)
     yield Fact(FactKind.COMMAND, line + (f" [exit {exit_code}]" if exit_code is not None else ""), index)
     if exit_code:
-        yield Fact(FactKind.ERROR, f"{one_line(command, EXCERPT_CHARS)}: {error_line(output)}", index)
+        yield Fact(
+            FactKind.ERROR, f"{one_line(command, EXCERPT_CHARS)}: {error_line(keep_ends(output))}", index
+        )
 
 
 def _is_view(call: ToolCallBlock) -> bool:
@@ -229,7 +241,8 @@ def _is_view(call: ToolCallBlock) -> bool:
 
 
 def _is_undeclared(effect: CallEffect) -> bool:
-    return not (effect.reads or effect.writes or effect.patches or effect.runs or effect.is_minor)
+    does = (effect.reads, effect.writes, effect.patches, effect.runs, effect.searches, effect.is_minor)
+    return not any(does)
 
 
 def _command_of(call: ToolCallBlock, effect: CallEffect) -> str | None:
@@ -240,6 +253,43 @@ def _command_of(call: ToolCallBlock, effect: CallEffect) -> str | None:
     if isinstance(value, list | tuple):
         value = " ".join(map(str, value))
     return one_line(value, COMMAND_CHARS) if isinstance(value, str) and value.strip() else None
+
+
+def open_todos(call: ToolCallBlock) -> tuple[str, ...] | None:
+    """Return the items of the todo list in the arguments of *call* that are not done; None without a list.
+
+    Such a list holds objects with a text and a status; the name of the tool does not count.
+
+    >>> items = [{"content": "ship", "status": "pending"}, {"content": "plan", "status": "completed"}]
+    >>> open_todos(ToolCallBlock("1", "todo", {"todos": items}))
+    ('ship',)
+    """
+    if not isinstance(call.input, Mapping):
+        return None
+    for value in call.input.values():
+        if isinstance(value, list | tuple) and value and all(isinstance(item, Mapping) for item in value):
+            found = [(_first_text(item, _TODO_TEXTS), str(item.get("status", ""))) for item in value]
+            if all(text and status for text, status in found):
+                undone = (text for text, status in found if status.casefold() not in _DONE)
+                return tuple(one_line(text, TODO_CHARS) for text in islice(undone, MAX_TODOS))
+    return None
+
+
+def describe_search(arguments: Any) -> str:
+    """Return the object and the place of a search: the texts among its arguments.
+
+    >>> describe_search({"pattern": "retry_limit", "path": "src", "limit": 20})
+    'retry_limit in src'
+    """
+    if not isinstance(arguments, Mapping):
+        return ""
+    texts = [value for value in arguments.values() if isinstance(value, str) and value.strip()]
+    return one_line(" in ".join(texts), COMMAND_CHARS)
+
+
+def _first_text(arguments: Mapping[str, Any], names: Iterable[str]) -> str:
+    found = (arguments.get(name) for name in names)
+    return next((value for value in found if isinstance(value, str) and value.strip()), "")
 
 
 def describe_edit(arguments: Any) -> str:

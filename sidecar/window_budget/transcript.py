@@ -1,8 +1,12 @@
-"""A transcript that knows its own weight and facts: messages, meter and fact index, extended together.
+"""A transcript that knows its own weight and facts: messages, meter, scrollback and fact index together.
 
 A transcript is a value and a ``Sequence[Message]``, so it may be passed wherever messages may. Appending to
 the newest version costs only the new messages; therefore a session's gate, plan and digest do not depend on
 its length.
+
+After a compaction the first messages stand for others: a digest, restored files, a prompt that was carried
+over. The fact index goes on all the same, over every message that ever was one of the conversation. A fact
+has its position among those, and :meth:`Transcript.position` maps to it.
 """
 
 from __future__ import annotations
@@ -15,13 +19,17 @@ from sidecar.window_budget.contract import CallEffects
 from sidecar.window_budget.cut import PrefixMeter
 from sidecar.window_budget.fact_index import FactIndex
 from sidecar.window_budget.message import Message
+from sidecar.window_budget.scrollback import Scrollback
 from sidecar.window_budget.tool_use import TOOL_EFFECTS
 
 
 class Transcript(Sequence[Message]):
-    """Messages with their :class:`PrefixMeter` and :class:`FactIndex`.
+    """Messages with their :class:`PrefixMeter`, :class:`Scrollback` and :class:`FactIndex`.
 
     It is equal to any sequence of equal messages. *tools* are the effects of the tools that its calls name.
+
+    Attributes:
+        knows_folded: whether the facts of the messages that its digests stand for are known.
 
     >>> from sidecar.window_budget.message import UserMessage
     >>> one = Transcript.of([UserMessage("a")])
@@ -30,21 +38,58 @@ class Transcript(Sequence[Message]):
     (1, 2, 14)
     """
 
-    __slots__ = ("_messages", "facts", "meter")
+    __slots__ = ("_messages", "_n_front", "facts", "knows_folded", "meter", "scrollback")
 
     _messages: AppendOnlySeq[Message]
+    _n_front: int
     meter: PrefixMeter
+    scrollback: Scrollback
     facts: FactIndex
+    knows_folded: bool
 
     def __init__(self, tools: CallEffects = TOOL_EFFECTS) -> None:
         self._messages = AppendOnlySeq()
         self.meter = PrefixMeter()
+        self.scrollback = Scrollback()
         self.facts = FactIndex(tools)
+        self._n_front = 0
+        self.knows_folded = False
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> Transcript:
         """Return *messages* as a transcript; a transcript is returned as it is."""
         return messages if isinstance(messages, cls) else cls().extend(messages)
+
+    @classmethod
+    def after_compaction(
+        cls, front: Sequence[Message], tail: Sequence[Message], facts: FactIndex, *, knows_folded: bool
+    ) -> Transcript:
+        """Return the transcript after a compaction.
+
+        Args:
+            front: the messages that the compaction put before the kept ones.
+            tail: the messages behind them.
+            facts: the index over all messages, the folded ones first and *tail* last.
+            knows_folded: whether nothing that the digests of *front* stand for is missing there.
+        """
+        transcript = cls(facts.tools)
+        messages = (*front, *tail)
+        transcript._messages = AppendOnlySeq(messages)
+        transcript.meter = transcript.meter.extend(messages)
+        transcript.scrollback = transcript.scrollback.extend(messages)
+        transcript.facts = facts
+        transcript._n_front = len(front)
+        transcript.knows_folded = knows_folded
+        return transcript
+
+    def position(self, index: int) -> int:
+        """Return the number of messages of the fact index before the message at *index*."""
+        return max(index, self._n_front) + len(self.facts) - len(self)
+
+    def index_of(self, position: int) -> int | None:
+        """Return the index of the message at *position* of the fact index, None when it was folded away."""
+        index = position - len(self.facts) + len(self)
+        return index if index >= self._n_front else None
 
     def extend(self, messages: Iterable[Message]) -> Transcript:
         """Return this transcript followed by *messages*; this one stays as it is."""
@@ -52,7 +97,10 @@ class Transcript(Sequence[Message]):
         longer: Transcript = object.__new__(Transcript)
         longer._messages = self._messages.extended(new)
         longer.meter = self.meter.extend(new)
+        longer.scrollback = self.scrollback.extend(new)
         longer.facts = self.facts.extend(new)
+        longer._n_front = self._n_front
+        longer.knows_folded = self.knows_folded
         return longer
 
     def __len__(self) -> int:

@@ -45,10 +45,12 @@ def seen_files(index: Any, given: EngineInput) -> Any:
 
 def transcript(engine: Any, given: EngineInput) -> Any:
     found = engine._messages(given)
-    facts, n = found.facts, len(found)
+    facts, n = found.facts, len(found.facts)
     ranked = [facts.rank(kind, n) for kind in FactKind]
-    reads = (list(facts.reads(n)), list(facts.writes(n)), facts.digests(n), facts.scrollback(0, n))
-    return (list(found), found.meter.total, found.meter.last_prompt, ranked, reads)
+    reads = (list(facts.reads(n)), list(facts.writes(n)), facts.todos(n))
+    text = (found.scrollback.digests(len(found)), found.scrollback.text(0, len(found)))
+    places = ([found.position(index) for index in range(len(found))], found.knows_folded)
+    return (list(found), found.meter.total, found.meter.last_prompt, ranked, reads, text, places)
 
 
 def room(engine: Any, given: EngineInput) -> Any:
@@ -109,7 +111,7 @@ INDEXES = {
         live=engine_of("windowBudget"),
         fresh=WindowBudgetEngine,
         state=transcript,
-        step=lambda engine: (engine._transcript, "_step"),
+        step=lambda engine: (engine._transcript, "take"),
     ),
     "runtime": Probe(
         live=engine_of("runtime"),
@@ -287,7 +289,7 @@ async def test_an_index_awaits_nothing(name: str) -> None:
     index = INDEXES[name]
     thing = index.fresh()
     holder, attribute = index.step(thing)
-    for function in (getattr(holder, attribute), holder.of if isinstance(holder, Index) else holder.sync):
+    for function in (getattr(holder, attribute), getattr(holder, "of", None) or holder.sync):
         assert not inspect.iscoroutinefunction(function)
         assert not inspect.isasyncgenfunction(function)
         assert not inspect.isgeneratorfunction(function)

@@ -25,6 +25,9 @@ def history_of(turns: Iterable[Turn]) -> History:
 
 def committed(history: History, result: CompactionResult) -> History:
     """Return the history after *result* was committed as a branch of *history*."""
-    return History(
-        Entry(each.turn, each.kind, node_id=f"node-{next(_NODES)}") for each in result.view.entries
-    )
+    archive = {**history._archive, **{entry.node_id: entry for entry in history}}
+    entries = [
+        Entry(each.turn, each.kind, origin=each.origin or (each.node_id,), node_id=f"node-{next(_NODES)}")
+        for each in result.view.entries
+    ]
+    return History(entries, archive | {entry.node_id: entry for entry in entries})

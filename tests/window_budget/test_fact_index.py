@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,9 +15,7 @@ from sidecar.window_budget import (
     Message,
     ToolResultMessage,
     UserMessage,
-    flatten_transcript,
 )
-from sidecar.window_budget.fact_index import BLOCK_BYTES
 from sidecar.window_budget.facts import FactKind
 
 words = st.sampled_from(["never push", "I decided to go with b", "see a_1", "v1.2.3", "", "# x", "é" * 9])
@@ -41,14 +38,11 @@ messages = st.lists(
 def view(index: FactIndex, before: int) -> dict[str, Any]:
     """Return everything that a index tells of the messages before *before*."""
     return {
-        "digests": index.digests(before),
-        "branches": index.branches(before),
         "reads": list(index.reads(before)),
         "writes": list(index.writes(before)),
         "facts": {kind: index.rank(kind, before) for kind in FactKind},
-        "first": {kind: index.first(kind, before) for kind in FactKind},
-        "weight": index.text_bytes(0, before),
-        "text": "\n".join(index.scrollback(0, before)),
+        "oldest": {kind: index.oldest(kind, before) for kind in FactKind},
+        "todos": index.todos(before),
     }
 
 
@@ -65,20 +59,17 @@ def test_versions_do_not_disturb_each_other(
             assert view(index, before) == view(whole, before)
 
 
-@pytest.mark.parametrize("at", [0, 3, 700])
-def test_blocks_of_text_change_nothing(at: int) -> None:
-    """However much text there is, and wherever it is cut."""
-    transcript: list[Message] = [UserMessage(f"{number} {'x' * (number % 900)}") for number in range(700)]
-    transcript += [UserMessage("y" * 2 * BLOCK_BYTES), UserMessage("")] * 2
-    index = FactIndex().extend(transcript[:at]).extend(transcript[at:])
-    for start, end in [(0, len(transcript)), (1, 699), (350, 350), (500, 703), (702, 703)]:
-        assert "\n".join(index.scrollback(start, end)) == flatten_transcript(transcript[start:end])
-    fork = index.extend([])
-    index.extend([UserMessage("later")])
-    again = fork.extend([UserMessage("other")])
-    assert "\n".join(again.scrollback(0, len(again))) == flatten_transcript(
-        [*transcript, UserMessage("other")]
-    )
+@given(messages, messages, st.integers(0, 12))
+def test_an_index_that_is_cut_back_equals_one_that_never_went_on(
+    start: list[Message], after: list[Message], count: int
+) -> None:
+    count = min(count, len(start))
+    base = FactIndex().extend(start)
+    again = base.first(count).extend([UserMessage("go on"), *after])
+    # A result behind the cut belongs to no call that is known there.
+    whole = FactIndex().extend(start[:count]).first(count).extend([UserMessage("go on"), *after])
+    assert view(again, len(again)) == view(whole, len(whole))
+    assert view(base, len(base)) == view(FactIndex().extend(start), len(start))
 
 
 def test_an_open_call_is_known_until_it_is_answered() -> None:

@@ -10,24 +10,7 @@ from sidecar.window_budget import (
     FactIndex,
     UserMessage,
 )
-from sidecar.window_budget.facts import FactKind, error_line, fact_key, shape_of
-
-
-@pytest.mark.parametrize(
-    ("body", "line"),
-    [
-        ("", ""),
-        ("\n  \n", ""),
-        ("all quiet", "all quiet"),
-        ("Exit code 1\nerror[E0425]: cannot find value `x`", "error[E0425]: cannot find value `x`"),
-        ("Wall time: 1 s\nls: a: No such file or directory", "ls: a: No such file or directory"),
-        ("warning: failed once\nTypeError: x is not a function", "TypeError: x is not a function"),
-        ("a" * 9000 + "\nfatal: bad revision\n" + "b" * 3000, "fatal: bad revision"),
-    ],
-)
-def test_the_error_line_is_the_error_itself(body: str, line: str) -> None:
-    """The error itself comes before a line that merely mentions one; noise is never taken."""
-    assert error_line(body) == line
+from sidecar.window_budget.facts import FactKind, fact_key, shape_of
 
 
 def test_like_facts_share_a_shape_and_one_fact_has_one_key() -> None:

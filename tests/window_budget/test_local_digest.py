@@ -26,7 +26,7 @@ from sidecar.window_budget import (
     local_fallback_digest,
 )
 from sidecar.window_budget.local_digest import add_missing_facts, add_missing_rules, collect_rules
-from sidecar.window_budget.selection import PreviousDigest, parse_digest
+from sidecar.window_budget.selection import Known, parse_digest
 
 
 def say(text: str) -> list[Message]:
@@ -175,12 +175,49 @@ def test_branches_and_several_digests_are_carried() -> None:
 
 
 def test_the_first_and_the_latest_request_are_kept_at_length() -> None:
-    """The others get a line."""
+    """The others get a line where there is no room for more."""
     long = "detail " * 60
     messages = ask(f"first {long}") + ask(f"middle {long}") + ask(f"latest {long}")
-    digest = local_fallback_digest(messages)
+    digest = local_fallback_digest(messages, max_tokens=330)
     lines = [line for line in digest.splitlines() if line.startswith("- ")]
     assert [len(line) > 300 for line in lines] == [True, False, True]
+
+
+def test_prompts_are_kept_as_they_were_typed() -> None:
+    """With their lines; of a long paste the middle goes. A second pass reads them again as they are."""
+    typed = "Portiere den Import:\n1. CSV lesen\n## Rules\n- Fasse vendor/ nicht an"
+    digest = local_fallback_digest([*ask(typed), *ask("x" * 5_000), *say("Fertig.")])
+    lines = typed.replace("\n", "\n  ")
+    assert f"## Requests\n- {lines}\n- xxx" in digest
+    assert "[... 3000 characters cut ...]" in digest
+    again = local_fallback_digest(ask("weiter"), digest)
+    assert f"- {lines}\n" in again
+    assert again.count("## Rules\n") == digest.count("## Rules\n")
+
+
+def test_open_todos_are_those_of_the_newest_list() -> None:
+    lists = [[("ship", "pending"), ("plan", "completed")], [("ship", "in_progress"), ("tell", "pending")]]
+    messages = [
+        message
+        for items in lists
+        for message in use("plan_tool", todos=[{"content": text, "status": status} for text, status in items])
+    ]
+    assert "## Open todos\n- ship\n- tell" in local_fallback_digest(messages)
+    done = use("plan_tool", todos=[{"content": "ship", "status": "done"}])
+    assert "## Open todos" not in local_fallback_digest([*messages, *done])
+
+
+def test_searches_tell_what_was_looked_for_and_whether_it_was_found() -> None:
+    messages = use("grep", "a.py:1: x", pattern="retry_limit", path="src") + use("glob", "", pattern="*.lua")
+    assert "## Searches\n- retry_limit in src; *.lua (nothing)" in local_fallback_digest(messages)
+
+
+def test_a_failure_that_the_exit_code_hides_is_told() -> None:
+    output = "....\nFAILED tests/test_a.py::test_total - KeyError: 'x'\n1 failed"
+    digest = local_fallback_digest(use("bash", output, command="pytest | tail -5"))
+    assert "## Errors\n- pytest | tail -5: FAILED tests/test_a.py::test_total" in digest
+    read = use("bash", "raise KeyError: x", command="cat notes.txt")
+    assert "## Errors" not in local_fallback_digest(read)
 
 
 def test_a_failed_edit_is_no_modification() -> None:
@@ -234,7 +271,7 @@ def test_a_rule_is_kept_word_for_word() -> None:
     rule = "Never write to " + ", ".join(f"the {name} bucket" for name in "abcdefghijklmnopqr") + "."
     decision = "I decided to go with " + ", then ".join(f"step {name}" for name in "abcdefghijklmnopqr") + "."
     assert len(rule) > 250
-    digest = local_fallback_digest(ask(f"Port it. {rule}") + say(decision))
+    digest = local_fallback_digest(ask(f"Port it. {rule}") + say(decision), max_tokens=260)
     assert f"\n- {rule}\n" in digest
     assert decision not in digest
     assert decision[:150] in digest
@@ -313,13 +350,13 @@ def test_rules_come_from_prompts_and_from_earlier_digests() -> None:
     """Of a model's guardrails, of our own section, and as the user set them since."""
     index = FactIndex().extend([UserMessage("Use tabs? Always use tabs.\nhello"), UserMessage("Never push.")])
     carried = parse_digest("# Guardrails\n- be brief\n- none\n# Plan\n- push\n## Rules\n- stay in src")
-    assert collect_rules(index, 2, carried) == (
+    assert collect_rules(Known(index, 2, carried)) == (
         "be brief",
         "stay in src",
         "Always use tabs.",
         "Never push.",
     )
-    assert collect_rules(index, 1, PreviousDigest()) == ("Always use tabs.",)
+    assert collect_rules(Known(index, 1)) == ("Always use tabs.",)
 
 
 def test_required_rules_are_bounded() -> None:
@@ -327,7 +364,7 @@ def test_required_rules_are_bounded() -> None:
     index = FactIndex().extend(
         [UserMessage(f"Never touch {name}.") for name in map("file{}".format, "abcdefgh" * 99)]
     )
-    rules = collect_rules(index, len(index), PreviousDigest())
+    rules = collect_rules(Known(index, len(index)))
     assert sum(map(len, rules)) < 600 * 3.6
     assert "Never touch fileh." in rules
 
@@ -347,9 +384,9 @@ def test_evidence_a_model_leaves_out_is_listed() -> None:
         ToolResultMessage("2", "bash", (TextBlock("exit code: 2\nValueError: no port"),)),
     ]
     index = FactIndex().extend(messages)
-    digest = add_missing_facts("# Plan\nrun make test again", index, 3, PreviousDigest())
+    digest = add_missing_facts("# Plan\nrun make test again", Known(index, 3))
     assert digest == (
         "# Plan\nrun make test again\n# Carryover\n## Files modified\n- src/a.py: x = 1 -> x = 2\n"
         "## Errors\n- make test: ValueError: no port"
     )
-    assert add_missing_facts(digest, index, 3, parse_digest(digest)) == digest
+    assert add_missing_facts(digest, Known(index, 3, parse_digest(digest))) == digest

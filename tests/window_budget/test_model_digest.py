@@ -20,8 +20,9 @@ from sidecar.llmgateway.contract import (
     StreamOptions,
     TextBlock,
 )
-from sidecar.window_budget import FactIndex, Message, SummarizeDeps, UserMessage, flatten_transcript
+from sidecar.window_budget import Message, SummarizeDeps, UserMessage, flatten_transcript
 from sidecar.window_budget.model_digest import chunk_limits, request_digest_in_chunks, split_into_chunks
+from sidecar.window_budget.scrollback import Scrollback
 
 messages = st.lists(st.text(max_size=40).map(UserMessage), max_size=20)
 
@@ -32,9 +33,10 @@ def test_chunks_hold_everything_in_order_and_fit(
 ) -> None:
     """Nothing is lost or doubled, and no chunk is larger than allowed."""
     low, high = sorted((min(first, len(transcript)), min(second, len(transcript))))
-    index = FactIndex().extend(transcript)
+    scrollback = Scrollback().extend(transcript)
     chunks = [
-        "\n".join(lines) for lines in split_into_chunks(index, [(0, low), (high, len(transcript))], max_bytes)
+        "\n".join(lines)
+        for lines in split_into_chunks(scrollback, [(0, low), (high, len(transcript))], max_bytes)
     ]
     shown = flatten_transcript([*transcript[:low], *transcript[high:]])
     assert "".join(chunks).replace("\n", "") == shown.replace("\n", "")
@@ -45,8 +47,8 @@ def test_chunks_hold_everything_in_order_and_fit(
 def test_without_a_card_everything_is_one_chunk() -> None:
     """Nothing is known of the window."""
     assert chunk_limits(None) == (None, None)
-    index = FactIndex().extend([UserMessage("a"), UserMessage("b")])
-    assert list(split_into_chunks(index, [(0, 1), (1, 2)], None)) == [["» you: a", "» you: b"]]
+    scrollback = Scrollback().extend([UserMessage("a"), UserMessage("b")])
+    assert list(split_into_chunks(scrollback, [(0, 1), (1, 2)], None)) == [["» you: a", "» you: b"]]
 
 
 @pytest.mark.parametrize("window", [4000, 8000, 200_000])

@@ -174,12 +174,12 @@ def test_fresh_text_wins_over_the_transcript() -> None:
     found = candidates(messages)
     now = FreshText("now", "sha256:1", "buffer")
     fresh = {FileRange("c.py"): now, FileRange("x.py"): now}
-    assert list(fresh_files(found, messages, fresh)) == [
+    assert list(fresh_files(found, Transcript.of(messages), fresh)) == [
         (FileRange("c.py"), now),
         (FileRange("b.py"), FreshText("body", source="transcript")),
     ]
     fresh = {FileRange("a.py"): now}
-    assert dict(fresh_files(found, messages, fresh))[FileRange("a.py")] == now
+    assert dict(fresh_files(found, Transcript.of(messages), fresh))[FileRange("a.py")] == now
 
 
 def test_restored_files_stay_inside_the_budget() -> None:

@@ -8,6 +8,7 @@ from sidecar.window_budget import DIGEST_HEADER, FactIndex, UserMessage
 from sidecar.window_budget.facts import Fact, FactKind
 from sidecar.window_budget.selection import (
     FactCandidate,
+    Known,
     PreviousDigest,
     list_candidates,
     parse_digest,
@@ -48,9 +49,8 @@ def test_rules_cost_less_than_commands_and_new_facts_less_than_carried_ones() ->
             Fact(FactKind.COMMAND, "make test of this whole project twice over"),
         )
     )
-    found = [
-        each.fact.text[:12] for each in list_candidates(index, 1, previous, (FactKind.RULE, FactKind.COMMAND))
-    ]
+    candidates = list_candidates(Known(index, 1, previous), 5_000, (FactKind.RULE, FactKind.COMMAND))
+    found = [each.fact.text[:12] for each in candidates]
     assert found == ["Never push t", "Never touch ", "make test of"]
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from sidecar.capabilities.effects import EffectKind, ToolEffects
-from sidecar.conductor.bridge import extend_transcript, messages_to_turns, turn_starts
+from sidecar.conductor.bridge import messages_to_turns, turn_starts
 from sidecar.conductor.contract import Gate, Microcompact, NoOp, RehydrateCandidate, RestoredFile
 from sidecar.conductor.engines.contract import (
     CommittingEngine,
@@ -24,9 +24,10 @@ from sidecar.conductor.engines.contract import (
     FreshFile,
     committed_view,
 )
+from sidecar.conductor.engines.transcripts import SessionTranscript
 from sidecar.conductor.restoring import fresh_text, restored_entry
 from sidecar.conductor.session_ops import compact_messages, preview_prompt
-from sidecar.conversation import Entry, History, Index
+from sidecar.conversation import Entry, History
 from sidecar.window_budget import (
     AUTO_CONDENSE_POLICY,
     BRANCH_HEADER,
@@ -47,6 +48,7 @@ from sidecar.window_budget import (
     restore_planned_files,
 )
 from sidecar.window_budget.contract import CallEffect
+from sidecar.window_budget.rehydrate import RestoredRange
 from sidecar.window_budget.tool_use import TOOL_EFFECTS
 
 _REASONS: Final[dict[str, str]] = {
@@ -66,7 +68,7 @@ _FALLBACKS: Final[dict[str, str]] = {
 _EFFECTS: Final[dict[EffectKind, CallEffect]] = {
     "none": CallEffect(is_minor=True),
     "reads": CallEffect(reads=True, is_repeatable=True),
-    "searches": CallEffect(is_minor=True, is_repeatable=True),
+    "searches": CallEffect(searches=True, is_repeatable=True),
     "edits": CallEffect(writes="part", is_repeatable=True),
     "writes": CallEffect(writes="whole", is_repeatable=True),
     "runs": CallEffect(runs=True, is_repeatable=True),
@@ -85,7 +87,7 @@ class WindowBudgetEngine(CommittingEngine):
 
     def __init__(self) -> None:
         self._effects: Mapping[str, ToolEffects] = {}
-        self._transcript = Index(Transcript, _extend)
+        self._transcript = SessionTranscript(TOOL_EFFECTS)
 
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return whether the estimate, or the live occupancy, is over the limit."""
@@ -150,7 +152,7 @@ class WindowBudgetEngine(CommittingEngine):
             for name, effects in self._effects.items():
                 names = effects.arguments
                 tools[name] = replace(_EFFECTS[effects.kind], path_arguments=names, command_arguments=names)
-            self._transcript = Index(lambda: Transcript(tools), _extend)
+            self._transcript = SessionTranscript(tools)
         return self._transcript.of(given.history)
 
 
@@ -164,10 +166,6 @@ def _plan_files(plan: BudgetPlan, fresh: Mapping[str, FreshFile] | None) -> tupl
     texts = {file: fresh_text(file, fresh[file.path]) for file in stale if file.path in fresh}
     restored = restore_planned_files(plan, tuple(fresh_files(plan.candidates, plan.transcript, texts)))
     return tuple(RehydrateCandidate(each.file.path, each.tokens, stale[each.file]) for each in restored)
-
-
-def _extend(transcript: Transcript, entry: Entry, in_view: bool) -> Transcript:
-    return extend_transcript(transcript, (entry.turn,), (entry.kind,))
 
 
 def _budget_request(given: EngineInput, request: CompactionRequest) -> BudgetRequest:
@@ -199,6 +197,13 @@ def _as_result(given: EngineInput, done: BudgetResult, files: dict[str, FreshFil
     folds = done.summary is not None
     cut, pinned = _entry_at(given.history, done.cut), _find_pinned(given.history, done.prompt_index)
     restored = [(file, files.get(file.file.path)) for file in done.restored]
+    shown_at = {read.path: entry.node_id for entry in given.history[:cut] for read in entry.reads}
+
+    def bring_back(file: RestoredRange, fresh: FreshFile | None) -> Entry:
+        entry = restored_entry(file, fresh)
+        node = shown_at.get(entry.reads[0].path) if entry.reads else None
+        return replace(entry, origin=(node or given.history[0].node_id,))
+
     return CompactionResult(
         view=committed_view(
             given.history,
@@ -206,7 +211,7 @@ def _as_result(given: EngineInput, done: BudgetResult, files: dict[str, FreshFil
             turns[0] if folds else None,
             turns[folds + len(restored) :],
             pinned=pinned,
-            restored=[restored_entry(file, fresh) for file, fresh in restored],
+            restored=[bring_back(file, fresh) for file, fresh in restored],
         ),
         cut=cut,
         dropped_count=cut - len(pinned),

@@ -1,0 +1,89 @@
+"""The transcript of a session over its compactions: facts go on, positions map, branches share their part."""
+
+from __future__ import annotations
+
+from histories import entry_of
+from sidecar.conductor.engines.transcripts import SessionTranscript, has_calls, kept_length, shared_length
+from sidecar.conversation import Entry, History
+from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock, ToolTurn, Turn
+from sidecar.window_budget.facts import FactKind
+from sidecar.window_budget.tool_use import TOOL_EFFECTS
+from turns import assistant, calling, user
+
+PROMPT, CALL = (
+    entry_of(user("Never push to main.")),
+    entry_of(calling(ToolCallBlock("1", "bash", {"cmd": "ls"}))),
+)
+RESULT, ANSWER = entry_of(ToolTurn((ToolResultBlock("1", "a.py"),))), entry_of(assistant("Done."))
+NEXT = entry_of(user("Now the tests, please."))
+STORED = {entry.node_id: entry for entry in (PROMPT, CALL, RESULT, ANSWER, NEXT)}
+
+
+def again(entry: Entry, turn: Turn) -> Entry:
+    """Return *entry* as it is stored on another branch, with *turn*."""
+    return Entry(turn, entry.kind, origin=(entry.node_id,), node_id=f"{entry.node_id}b")
+
+
+def compacted() -> History:
+    """Return the path after a compaction: the first three entries gave way to a summary."""
+    ids = (PROMPT.node_id, CALL.node_id, RESULT.node_id)
+    summary = Entry(user("[any mark]\n\n# Plan"), "summary", origin=ids, node_id="s")
+    kept = [
+        Entry(each.turn, each.kind, origin=(each.node_id,), node_id=f"{each.node_id}b")
+        for each in (ANSWER, NEXT)
+    ]
+    return History([summary, *kept], STORED | {each.node_id: each for each in (summary, *kept)})
+
+
+def rules(transcript: object) -> list[str]:
+    facts = transcript.facts  # type: ignore[attr-defined]  # any version of the package's own class
+    return [fact.text for _, fact in facts.rank(FactKind.RULE, len(facts))]
+
+
+def test_originals_are_the_entries_as_they_were_first_stored() -> None:
+    assert compacted().originals() == (PROMPT, CALL, RESULT, ANSWER, NEXT)
+    assert History([PROMPT, ANSWER]).originals() == (PROMPT, ANSWER)
+
+
+def test_a_summary_whose_entries_are_gone_stays_as_it_is() -> None:
+    summary = Entry(user("# Plan"), "summary", origin=("gone",), node_id="s")
+    assert History([summary, NEXT]).originals() == (summary, NEXT)
+
+
+def test_facts_that_were_folded_away_stay_known() -> None:
+    follower = SessionTranscript(TOOL_EFFECTS)
+    follower.of(History([PROMPT, CALL, RESULT, ANSWER, NEXT]))
+    after = follower.of(compacted())
+    assert rules(after) == ["Never push to main."]
+    assert after.knows_folded
+    assert [after.position(index) for index in range(4)] == [3, 3, 4, 5]
+    assert [after.index_of(position) for position in range(5)] == [None, None, None, 1, 2]
+
+
+def test_an_entry_that_was_shortened_keeps_its_facts() -> None:
+    follower = SessionTranscript(TOOL_EFFECTS)
+    follower.of(History([PROMPT, ANSWER]))
+    shorter = again(PROMPT, user("[cut]"))
+    after = follower.of(History([shorter, again(ANSWER, ANSWER.turn)], STORED))
+    assert rules(after) == ["Never push to main."]
+    assert (len(after), after.position(1), after.index_of(1)) == (2, 1, 1)
+    assert "[cut]" in str(after[0])
+
+
+def test_a_branch_forgets_what_is_not_on_it() -> None:
+    follower = SessionTranscript(TOOL_EFFECTS)
+    follower.of(History([ANSWER, PROMPT]))
+    assert rules(follower.of(History([ANSWER, NEXT]))) == []
+
+
+def test_a_call_that_was_open_at_the_fork_finds_its_result() -> None:
+    follower = SessionTranscript(TOOL_EFFECTS)
+    follower.of(History([PROMPT, CALL, entry_of(ToolTurn((ToolResultBlock("1", "b.py"),)))]))
+    facts = follower.of(History([PROMPT, CALL, RESULT])).facts
+    assert [fact.text for _, fact in facts.rank(FactKind.COMMAND, 3)] == ["ls"]
+
+
+def test_paths_are_compared_by_their_turns_and_by_their_first_nodes() -> None:
+    assert shared_length([PROMPT, ANSWER], [PROMPT, NEXT]) == 1
+    assert kept_length(compacted(), compacted().originals()) == 2
+    assert (has_calls(CALL), has_calls(ANSWER)) == (True, False)

@@ -1,0 +1,29 @@
+"""What one compaction keeps, and what many keep: short forms of ``make fidelity``."""
+
+from __future__ import annotations
+
+import pytest
+
+import planting
+import yardstick
+
+
+@pytest.mark.parametrize("summariser", yardstick.SUMMARISERS)
+async def test_a_compaction_of_a_long_conversation_keeps_its_facts(summariser: str) -> None:
+    shares, n_tokens = await yardstick.after_one(11, "English", summariser, n_rounds=80)
+    assert shares["all"] >= 0.95
+    assert shares["rule"] == 1.0
+    assert n_tokens <= 16_000
+
+
+@pytest.mark.parametrize("language", planting.LANGUAGES)
+async def test_facts_are_kept_in_every_language(language: str) -> None:
+    shares, _ = await yardstick.after_one(12, language, "none", n_rounds=80)
+    assert shares["all"] >= 0.95
+    assert shares["rule"] >= 0.95
+
+
+@pytest.mark.parametrize("summariser", ["none", "useless"])
+async def test_rules_survive_many_compactions(summariser: str) -> None:
+    found = await yardstick.after_many(13, "English", summariser, (1, 5), window=24_000)
+    assert found[5]["rule"] == 1.0

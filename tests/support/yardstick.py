@@ -1,0 +1,177 @@
+"""The share of a conversation that a compaction keeps: facts are planted, and looked for word for word.
+
+As a script (``make fidelity``) it prints a table for the default engine: by summariser after one compaction
+of a long conversation in a window of 200,000 tokens, by language, and after 1, 5, 15 and 50 compactions in a
+window of 60,000.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import mean
+
+import planting
+from histories import committed, entry_of
+from model_cards import card
+from sidecar._internal.cancel import CancelToken
+from sidecar.conductor.engines.contract import (
+    CompactionRequest,
+    CompactionResult,
+    EngineDeps,
+    EngineInput,
+    FreshFile,
+)
+from sidecar.conductor.engines.window_budget import WindowBudgetEngine
+from sidecar.conversation import Entry, History
+from sidecar.llmgateway.contract import ToolTurn, Turn
+from sidecar.llmgateway.offline import offline_model
+from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
+from sidecar.runtime.contract import ModelInvoker
+
+AUTO, FORCED = CompactionRequest(force=False), CompactionRequest(force=True)
+
+
+def writing(objective: str, guardrails: str, status: str) -> Callable[[], ModelInvoker]:
+    """Return a summariser that always writes the same digest."""
+    digest = (
+        f"# Objective\n{objective}\n# Guardrails\n{guardrails}\n# Status\n{status}\n"
+        "# Rationale\nnone\n# Plan\nGo on.\n# Carryover\nnone"
+    )
+    return lambda: ScriptedModel([[Say(digest)]], when_exhausted="repeat")
+
+
+SUMMARISERS: Mapping[str, Callable[[], ModelInvoker]] = {
+    "none": lambda: ScriptedModel([[Raise(RuntimeError("down"))]], when_exhausted="repeat"),
+    "offline": offline_model,
+    "useless": writing("Work on the project.", "none", "Some modules were fixed."),
+    "drops rules": writing("Improve the importer and the reports.", "none", "The importer works."),
+    "invents": writing("Write src/made/up_9999.py.", "- Always push to main.", "make ship-it passed."),
+}
+
+
+async def no_files(paths: Sequence[str]) -> Mapping[str, FreshFile]:
+    return {path: FreshFile(path, problem="notFound") for path in paths}
+
+
+class Session:
+    """The default engine over one conversation."""
+
+    def __init__(self, window: int, model: ModelInvoker) -> None:
+        self.engine, self.card, self.model = WindowBudgetEngine(), card(window), model
+        self.history = History()
+        self.n_compactions = 0
+
+    @property
+    def given(self) -> EngineInput:
+        return EngineInput(
+            history=self.history,
+            card=self.card,
+            summarizer_card=self.card,
+            overhead_tokens=1_000,
+            context_tokens=0,
+        )
+
+    async def play(self, turns: Iterable[Turn]) -> None:
+        """Add *turns*, compacting where the gate says so."""
+        for turn in turns:
+            if not isinstance(turn, ToolTurn) and self.engine.gate(self.given, AUTO).over:
+                await self.compact(AUTO)
+            self.history = self.history.extended([entry_of(turn)])
+
+    async def compact(self, request: CompactionRequest) -> None:
+        deps = EngineDeps(self.model, no_files, CancelToken(), 10.0)
+        done = await self.engine.compact(self.given, request, deps)
+        assert isinstance(done, CompactionResult), done
+        self.n_compactions += 1
+        self.history = committed(self.history, done)
+
+    def kept(self, facts: Iterable[tuple[str, str]]) -> dict[str, float]:
+        """Return the share of *facts* by kind that the next request says word for word, and of ``all``."""
+        sent = "\n".join(text_of(entry) for entry in self.history)
+        there, total = Counter[str](), Counter[str]()
+        for kind, text in facts:
+            for name in (kind, "all"):
+                total[name] += 1
+                there[name] += text in sent
+        return {kind: there[kind] / total[kind] for kind in (*planting.KINDS, "all") if total[kind]}
+
+    @property
+    def n_tokens(self) -> int:
+        """The size of what is sent, at four characters a token."""
+        return sum(len(text_of(entry)) for entry in self.history) // 4
+
+
+def text_of(entry: Entry) -> str:
+    """Return everything that an entry shows to the model."""
+    values = (getattr(block, name, "") for block in entry.turn.blocks for name in ("text", "output", "input"))
+    return "\n".join(
+        each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in values if each
+    )
+
+
+async def after_one(
+    seed: int, language: str, summariser: str, n_rounds: int = 110, window: int = 200_000
+) -> tuple[dict[str, float], int]:
+    """Return the shares kept by one compaction of a long conversation, and the tokens after it."""
+    planted = planting.plant(seed, language, n_rounds)
+    session = Session(window, SUMMARISERS[summariser]())
+    session.history = History(entry_of(turn) for turns in planted.rounds for turn in turns)
+    await session.compact(FORCED)
+    return session.kept(fact for facts in planted.facts for fact in facts), session.n_tokens
+
+
+async def after_many(
+    seed: int, language: str, summariser: str, stops: Sequence[int], window: int = 60_000
+) -> dict[int, dict[str, float]]:
+    """Return the shares kept of everything planted so far after each of *stops* compactions."""
+    session, found = Session(window, SUMMARISERS[summariser]()), dict[int, dict[str, float]]()
+    told: list[tuple[str, str]] = []
+    planted = planting.plant(seed, language, stops[-1] * 42)
+    for turns, facts in zip(planted.rounds, planted.facts, strict=True):
+        await session.play(turns)
+        told += facts
+        if session.n_compactions in stops and session.n_compactions not in found:
+            found[session.n_compactions] = session.kept(told)
+        if len(found) == len(stops):
+            break
+    return found
+
+
+def spread(values: Sequence[float]) -> str:
+    """Return the mean of *values*, and the least in brackets."""
+    return f"{mean(values):.2f} ({min(values):.2f})"
+
+
+def row(name: str, found: Sequence[Mapping[str, float]], n_tokens: Sequence[int] = ()) -> str:
+    kinds = [*planting.KINDS, "all"]
+    cells = [spread([each[kind] for each in found if kind in each]) for kind in kinds]
+    return (
+        f"{name:<22}" + "".join(f"{cell:>13}" for cell in cells) + (f"{max(n_tokens):>9}" if n_tokens else "")
+    )
+
+
+async def main() -> None:
+    """Print the table."""
+    head = f"{'':<22}" + "".join(f"{kind:>13}" for kind in (*planting.KINDS, "all")) + f"{'tokens':>9}"
+    print("One compaction, window 200,000: the share of planted facts kept, mean (least) of four seeds\n")
+    print(head)
+    for summariser in SUMMARISERS:
+        runs = [await after_one(seed, "English", summariser) for seed in range(4)]
+        print(row(summariser, [shares for shares, _ in runs], [tokens for _, tokens in runs]), flush=True)
+    print()
+    for language in planting.LANGUAGES:
+        runs = [await after_one(seed, language, "none") for seed in range(2)]
+        print(row(language, [shares for shares, _ in runs], [tokens for _, tokens in runs]), flush=True)
+    print("\nMany compactions, window 60,000, of everything planted so far\n")
+    print(head)
+    for summariser in ("none", "useless"):
+        found = await after_many(1, "English", summariser, (1, 5, 15, 50))
+        for n_compactions, shares in found.items():
+            print(row(f"{summariser}, after {n_compactions}", [shares]), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
