@@ -12,6 +12,7 @@ import contextlib
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
@@ -20,6 +21,7 @@ from typing import Any, Final, NoReturn, Protocol
 
 from sidecar._internal.errors import log_fault
 from sidecar.transport.processes import STARTED_BY, is_process_id, wait_for_parent, wait_for_process
+from sidecar.transport.stdio import LossyStderr
 
 GRACE_S: Final = 2.0
 _SETTLE_SHARE: Final = 0.7
@@ -195,4 +197,6 @@ def leave(code: int) -> NoReturn:
     """End the process now: no exit handlers, no waiting for threads."""
     with contextlib.suppress(Exception):  # a log that cannot be written must not keep the process
         logging.shutdown()
+        if isinstance(sys.stderr, LossyStderr):
+            sys.stderr.drain()
     os._exit(code)

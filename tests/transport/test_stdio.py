@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import select
 import subprocess
 import sys
 
 import pytest
+
+from sidecar.transport.stdio import LossyStderr
 
 pytestmark = pytest.mark.processes
 
@@ -84,3 +90,69 @@ def test_the_wire_below_the_faces_imports_no_face_and_no_engine(module: str) -> 
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, timeout=60)
     assert done.stdout.strip() == b""
+
+
+def full_pipe() -> tuple[int, int]:
+    """Return the ends of a pipe that takes not one more byte."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with contextlib.suppress(BlockingIOError):
+        while os.write(writing, b"." * 4096):
+            pass
+    with contextlib.suppress(BlockingIOError):
+        while os.write(writing, b"."):
+            pass
+    os.set_blocking(writing, True)
+    return reading, writing
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="fills a POSIX pipe")
+@pytest.mark.parametrize("is_blocking", [True, False])
+def test_errors_that_nothing_reads_are_held_then_dropped_and_counted(is_blocking: bool) -> None:
+    reading, writing = full_pipe()
+    os.set_blocking(writing, is_blocking)
+    errors = LossyStderr(writing)
+    errors.write("first\n")
+    errors.drain(0.05)
+    for _ in range(30):
+        errors.write("x" * 99_999 + "\n")
+    errors.write("caf\u00e9 \ud800\n")
+    seen = b""
+    while not seen.endswith(b"read them]\n"):
+        assert select.select([reading], [], [], 30)[0], seen[-200:]
+        seen += os.read(reading, 1 << 20)
+    errors.drain(30)
+    errors.write("last\n")
+    errors.drain(30)
+    assert os.read(reading, 100) == b"last\n"
+    lines = seen.lstrip(b".").splitlines()
+    assert lines[0] == b"first"
+    assert lines[-2] == b"caf\xc3\xa9 \\ud800"
+    n_held = len(lines) - 3
+    assert lines[-1] == b"[%d bytes of the log were dropped: nothing read them]" % (100_000 * (30 - n_held))
+    os.close(reading)
+    errors.write("into the void")
+    errors.drain(30)
+    os.close(writing)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="fills a POSIX pipe")
+@pytest.mark.parametrize("command", [["serve"], ["acp"]])
+def test_a_daemon_whose_errors_nothing_reads_answers_and_ends(command: list[str]) -> None:
+    """With the level debug, the first line is due before the first answer."""
+    reading, writing = full_pipe()
+    full = [sys.executable, "-P", "-m", "sidecar", *command]
+    if command == ["serve"]:
+        full += ["--log", "debug"]
+    params: dict[str, object] = {"protocolVersion": 1, "processId": None, "rootUri": None, "capabilities": {}}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).encode()
+    sent = (
+        b"not a message\n" + body + b"\n"
+        if command == ["acp"]
+        else b"Content-Length: %d\r\n\r\n" % len(body) + body
+    )
+    done = subprocess.run(full, input=sent, stdout=subprocess.PIPE, stderr=writing, timeout=60, check=False)
+    assert b'"result"' in done.stdout
+    assert done.returncode in (0, 1)
+    os.close(reading)
+    os.close(writing)
