@@ -19,6 +19,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar._internal.state_folder import make_private_folder
+from sidecar._internal.surrogates import has_halves
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.log import EventLog
 from sidecar.protocol.codec import event_to_wire, to_wire
@@ -100,7 +101,8 @@ class Tracer:
         """
         file = None
         if level != "off":
-            if to_file is not None and (not Path(to_file).is_absolute() or "\0" in to_file):
+            is_odd = to_file is not None and ("\0" in to_file or has_halves(to_file))
+            if to_file is not None and (is_odd or not Path(to_file).is_absolute()):
                 raise InvalidInput(f"toFile {to_file!r} is not an absolute path")
             path = Path(to_file or self._folder / f"trace-{self._clock_ms()}.jsonl")
             file = self._own.get(path) or _TraceFile(path, self._stop)

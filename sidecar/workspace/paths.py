@@ -60,7 +60,8 @@ def decode_file_uri(uri: str, *, windows: bool) -> str | None:
         return None
     if parts.scheme.lower() != "file":
         return None
-    path = os.fsdecode(unquote_to_bytes(parts.path))
+    # A half of a surrogate pair is spelled as the same bytes are when they come percent-encoded.
+    path = os.fsdecode(unquote_to_bytes(parts.path.encode("utf-8", "surrogatepass")))
     host = "" if parts.netloc.lower() == "localhost" else parts.netloc
     if "\0" in path or not path.startswith("/") or (host and not windows):
         return None

@@ -149,7 +149,7 @@ async def test_export_as_text_and_into_a_file(make_desk: Any, tmp_path: Path) ->
     assert (written["sid"], [node["role"] for node in written["nodes"]]) == (sid, ["user", "assistant"])
     again = await refused(client.call("session/export", sid=sid, format="json", path=path))
     assert (again.kind, again.message) == ("invalidParams", f"cannot write {path!r}: File exists")
-    for odd in ("talk.md", f"{tmp_path}/a\0b"):
+    for odd in ("talk.md", f"{tmp_path}/a\0b", f"{tmp_path}/\ud83d"):
         assert (await refused(client.call("session/export", sid=sid, path=odd))).kind == "invalidParams"
 
 

@@ -86,7 +86,9 @@ async def test_a_trace_has_a_file_of_its_own_below_the_state_directory(make_desk
     assert [line["method"] for line in lines(path)] == ["sidecar/status", "sidecar/status"]
 
 
-@pytest.mark.parametrize("to_file", ["relative.jsonl", "/dev/null/x.jsonl", "/tmp\0/x.jsonl"])
+@pytest.mark.parametrize(
+    "to_file", ["relative.jsonl", "/dev/null/x.jsonl", "/tmp\0/x.jsonl", "/tmp/\ud83d.jsonl"]
+)
 async def test_a_file_that_cannot_be_written_is_refused_and_nothing_is_traced(
     make_desk: Any, to_file: str
 ) -> None:

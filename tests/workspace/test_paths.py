@@ -29,6 +29,8 @@ LIMIT = 1_000
     [
         pytest.param("file:///a/b%20c.py", "/a/b c.py", id="percent escapes"),
         pytest.param("file:///a/%C3%A9", "/a/\u00e9", id="UTF-8"),
+        pytest.param("file:///a/\ud83d", "/a/\udced\udca0\udcbd", id="half a surrogate pair"),
+        pytest.param("file:///a/%ED%A0%BD", "/a/\udced\udca0\udcbd", id="the same, escaped"),
         pytest.param("FILE:///a", "/a", id="scheme in capitals"),
         pytest.param("file://localhost/a", "/a", id="localhost is no host"),
         pytest.param("file://server/share/a", None, id="a host is unknown here"),

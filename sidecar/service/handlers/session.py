@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from sidecar._internal.errors import InvalidInput
+from sidecar._internal.surrogates import has_halves
 from sidecar.capabilities.mcp.contract import HttpServer, McpServer, StdioServer
 from sidecar.conductor.contract import SessionSummary
 from sidecar.conductor.hub import ForkOf, NewSession
@@ -180,7 +181,7 @@ async def export(connection: Connection, params: m.SessionExportParams) -> m.Ses
     if params.path is None:
         return m.SessionExportResult(text=text)
     path = Path(params.path)
-    if not path.is_absolute() or "\0" in params.path:
+    if not path.is_absolute() or "\0" in params.path or has_halves(params.path):
         raise InvalidInput(f"path {params.path!r} is not an absolute path")
 
     def write() -> None:
