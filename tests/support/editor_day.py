@@ -1,0 +1,341 @@
+"""A day of editors beside one shared daemon, compressed: what windows, panels, disks and accidents do to it.
+
+Every act leaves the daemon as it found it: what it opened it closes, and the sessions it made it deletes. So
+whatever the daemon has more of after an hour of acts has leaked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import resource
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from raw_client import RawClient
+from sidecar_client import Session, SidecarClient, SidecarRequestError, allow
+from soak_model import PROMPTS
+
+__all__ = ["EditorDay"]
+
+PATIENCE_S: Final = 60.0
+"""An act that takes longer has met a hang."""
+
+ENGINES: Final = ("windowBudget", "runtime", "agentcore", "slidingWindow", "summarizing", "none")
+_SMALL_FILE_BYTES: Final = 4096
+_STORM_FILES: Final = 400
+
+Act = Callable[["EditorDay", SidecarClient, Session, random.Random], Awaitable[None]]
+
+
+class EditorDay:
+    """The acts, on the daemon *process* at *socket*, in folder *project*. ``n_acts`` counts them by name."""
+
+    def __init__(self, socket: Path, project: Path, process: psutil.Process) -> None:
+        self.n_acts: Counter[str] = Counter()
+        self._socket = socket
+        self._project = project
+        self._process = process
+        self._is_disk_full = False
+        self._version = 1
+        lay_out(project)
+
+    async def be_a_window(self, seed: int, is_over: Callable[[], bool]) -> None:
+        """Open windows of an editor one after another, each with sessions of many acts."""
+        rng = random.Random(seed)
+        while not is_over():
+            async with self._window() as client:
+                for _ in range(rng.randint(1, 3)):
+                    await self._work(client, rng)
+
+    async def be_a_panel(self, seed: int, is_over: Callable[[], bool]) -> None:
+        """Be an agent panel after another: prompts over ACP, one of them cancelled."""
+        rng = random.Random(seed)
+        while not is_over():
+            async with self._timed("panel"), RawClient.connect(self._socket, lines=True) as panel:
+                new = await panel.request("session/new", {"cwd": str(self._project), "mcpServers": []})
+                sid = new["result"]["sessionId"]
+                for words in (*rng.sample(PROMPTS, 2), "hang"):
+                    prompt = [{"type": "text", "text": words}]
+                    turn = asyncio.ensure_future(
+                        panel.request("session/prompt", {"sessionId": sid, "prompt": prompt})
+                    )
+                    if words == "hang":
+                        await panel.request("_sidecar/queue/list", {"sid": sid})
+                        panel.send({"method": "session/cancel", "params": {"sessionId": sid}})
+                    await turn
+                await panel.request("_sidecar/session/delete", {"sid": sid})
+
+    async def be_accident_prone(self, seed: int, is_over: Callable[[], bool]) -> None:
+        """Let one accident follow the other."""
+        rng = random.Random(seed)
+        accidents = (self.die, self.fall_silent, self.knock, self.fill_the_disk, self.raise_a_storm)
+        while not is_over():
+            for accident in accidents:
+                async with self._timed(accident.__name__), self._window() as client:
+                    await accident(client, rng)
+
+    def describe(self) -> str:
+        """Return the number of each act, in one line."""
+        return ", ".join(f"{name} {n}" for name, n in sorted(self.n_acts.items()))
+
+    # Accidents.
+
+    async def die(self, client: SidecarClient, rng: random.Random) -> None:
+        """A client dies in the middle of a turn, of a message, or right after its request."""
+        async with RawClient.connect(self._socket) as dying:
+            new = await dying.request("sidecar/session/new", {"cwd": str(self._project)})
+            sid = new["result"]["sid"]
+            hang = {"sid": sid, "input": [{"type": "text", "text": "hang"}]}
+            await dying.request("sidecar/turn/start", hang)
+            dying.send({"id": "last", "method": "sidecar/turn/run", "params": hang})
+        await client.turn_interrupt(sid, queue="drop")
+        await client.session_delete(sid)
+
+    async def fall_silent(self, client: SidecarClient, rng: random.Random) -> None:
+        """A client that follows a session reads nothing more while others work, and then goes."""
+        async with self._session(client, rng) as session, RawClient.connect(self._socket) as deaf:
+            await deaf.request("sidecar/attach", {"sid": session.sid, "mode": "observe"})
+            await deaf.stop_reading()
+            for number in range(200):
+                deaf.send({"id": f"d{number}", "method": "sidecar/schema", "params": {}})
+            for _ in range(3):
+                await session.run("talk at length")
+
+    async def knock(self, client: SidecarClient, rng: random.Random) -> None:
+        """Strangers connect and say nothing, or nonsense, and go."""
+        for said in (b"", b"\x00" * 100, b"Content-Length: 99\r\n\r\n{", b"{\n", b"GET / HTTP/1.1\r\n\r\n"):
+            _, writer = await asyncio.open_unix_connection(str(self._socket))
+            writer.write(said)
+            await client.status()
+            writer.transport.abort()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async def fill_the_disk(self, client: SidecarClient, rng: random.Random) -> None:
+        """No file can grow beyond a few kilobytes for a while. Turns may fail, and later ones work again."""
+        async with self._session(client, rng) as session:
+            await session.run("talk at length")
+            limits = self._process.rlimit(resource.RLIMIT_FSIZE)
+            self._is_disk_full = True
+            self._process.rlimit(resource.RLIMIT_FSIZE, (_SMALL_FILE_BYTES, limits[1]))
+            try:
+                for words in rng.sample(PROMPTS, 3):
+                    with suppress(SidecarRequestError):
+                        await session.run(words)
+                with suppress(SidecarRequestError):
+                    await session.compact()
+                with suppress(SidecarRequestError):
+                    await client.session_delete((await client.start_session(self._project)).sid)
+            finally:
+                self._process.rlimit(resource.RLIMIT_FSIZE, limits)
+                self._is_disk_full = False
+            answer = (await session.run("talk at length")).text
+            assert "Sentence 39" in answer
+            await client.session_close(session.sid)
+            await client.session_load(session.sid)
+            nodes = (await client.session_read(session.sid)).nodes
+            assert nodes[-1].blocks[0]["text"] == answer, "the answer after the full disk is not stored"
+
+    async def raise_a_storm(self, client: SidecarClient, rng: random.Random) -> None:
+        """A build writes and removes hundreds of files in the watched folder."""
+        storm = self._project / "storm"
+        async with self._session(client, rng) as session:
+            await session.run("read a.py")
+            storm.mkdir(exist_ok=True)
+            for number in range(_STORM_FILES):
+                (storm / f"{number}.py").write_text(f"x = {number}\n")
+            await client.context_files(session.sid)
+            for file in storm.iterdir():
+                file.unlink()
+            storm.rmdir()
+            await session.run("read a.py")
+
+    # What a user does in a session.
+
+    async def ask(self, client: SidecarClient, session: Session, rng: random.Random) -> None:
+        """Send a prompt and wait for the answer."""
+        await session.run(rng.choice(PROMPTS))
+
+    async def follow(self, client: SidecarClient, session: Session, rng: random.Random) -> None:
+        """Send a prompt and read its events."""
+        async for _ in session.stream(rng.choice(PROMPTS)):
+            pass
+
+    async def fail(self, client: SidecarClient, session: Session, rng: random.Random) -> None:
+        """Ask a model that refuses."""
+        with suppress(SidecarRequestError):
+            await session.run("refuse")
+
+    async def hang(self, client: SidecarClient, session: Session, rng: random.Random) -> None:
+        """Ask a model that hangs, with prompts behind it, and interrupt it."""
+        started = await session.prompt("hang")
+        await session.prompt("read a.py")
+        if rng.random() < 0.5:
+            await session.wait_for("textDelta")
+            with suppress(SidecarRequestError):
+                await client.turn_steer(
+                    session.sid, input=({"type": "text", "text": "faster"},), expect_turn_id=started.turn_id
+                )
+        await client.queue_list(session.sid)
+        await client.turn_interrupt(session.sid, queue=rng.choice(("keep", "drop")))
+        await session.wait_for("settled", lambda event: event.turn_id == started.turn_id)
+
+    async def give_up(self, client: SidecarClient, session: Session, rng: random.Random) -> None:
+        """Cancel the request of a turn."""
+        turn = asyncio.ensure_future(session.run("hang"))
+        await session.wait_for("userMessage")
+        turn.cancel()
+        with suppress(asyncio.CancelledError, SidecarRequestError):
+            await turn
+        await client.turn_interrupt(session.sid, queue="drop")
+
+    async def type(self, client: SidecarClient, session: Session, rng: random.Random) -> None:
+        """Open a buffer, type, save it now and then, and close it."""
+        path = self._project / f"typed{rng.randrange(5)}.py"
+        text = "".join(f"line {n}\n" for n in range(200))
+        await client.did_open(path, text, "python")
+        for number in range(20):
+            start = {"line": rng.randrange(200), "character": 0}
+            change = {"range": {"start": start, "end": start}, "text": f"typed {number} "}
+            await client.did_change(path, [change])
+        await client.context_files(session.sid)
+        path.write_text(text)
+        await client.did_save(path)
+        await client.did_close(path)
+
+    async def save_elsewhere(self, client: SidecarClient, session: Session, rng: random.Random) -> None:
+        """Another program changes a file that the model has read."""
+        await session.run("read a.py")
+        (self._project / "a.py").write_text(content(rng.randrange(1000, 9999)))
+        await client.context_files(session.sid)
+
+    async def compact(self, client: SidecarClient, session: Session, rng: random.Random) -> None:
+        """Look at a compaction, run it, take it back."""
+        await session.run("talk at length")
+        await session.preview(rng.choice(ENGINES[:4]))
+        outcome = await session.compact()
+        for entry in (await client.compact_list(session.sid)).compactions[-1:]:
+            await client.compact_read(session.sid, entry.compaction_id, part="summary")
+        if outcome.status == "completed":
+            with suppress(SidecarRequestError):
+                await session.undo()
+
+    async def stop_compacting(self, client: SidecarClient, session: Session, rng: random.Random) -> None:
+        """Start a compaction and stop it."""
+        started = await client.compact_start(session.sid)
+        await client.compact_cancel(session.sid, started.compaction_id)
+
+    async def fork(self, client: SidecarClient, session: Session, rng: random.Random) -> None:
+        """Fork the session, go on in the fork, and delete it."""
+        forked = Session(client, (await client.session_fork(session.sid)).sid, 0)
+        await forked.run("read a.py")
+        await client.session_delete(forked.sid)
+
+    async def rewind(self, client: SidecarClient, session: Session, rng: random.Random) -> None:
+        """Go back to an earlier node."""
+        await session.run("talk at length")
+        tree = await client.session_tree(session.sid)
+        await client.session_rewind(session.sid, rng.choice(tree.nodes).id, None)
+
+    async def look(self, client: SidecarClient, session: Session, rng: random.Random) -> None:
+        """Read all that there is to read."""
+        await session.usage()
+        await session.files()
+        await client.session_read(session.sid, view="full")
+        await client.session_export(session.sid)
+        await client.session_list(limit=10)
+        await client.rehydrate_preview(session.sid)
+        await client.log_tail()
+
+    async def join(self, client: SidecarClient, session: Session, rng: random.Random) -> None:
+        """A second window follows the session for a while, from its first event."""
+        async with self._window() as other:
+            await other.attach(session.sid, mode=rng.choice(("observe", "control")), from_seq=0)
+            events = other.events(session.sid, 0)
+            await session.run(rng.choice(PROMPTS))
+            async for event in events:
+                if event.kind in ("settled", "faulted"):
+                    break
+            if rng.random() < 0.5:
+                await other.detach(session.sid)
+
+    async def reload(self, client: SidecarClient, session: Session, rng: random.Random) -> None:
+        """Close the session and load it again, with its past."""
+        await client.session_close(session.sid)
+        await client.session_load(session.sid, replay="full")
+
+    async def choose(self, client: SidecarClient, session: Session, rng: random.Random) -> None:
+        """Change an option."""
+        value = rng.choice(ENGINES)
+        await client.session_set_config_option(session.sid, "engine", value)
+
+    async def watch(self, client: SidecarClient, session: Session, rng: random.Random) -> None:
+        """Watch a file, change it, and watch it no more."""
+        watching = await client.fs_watch(session.sid, ("*.py",))
+        (self._project / "watched.py").write_text(str(rng.random()))
+        await client.fs_unwatch(watching.watch_id)
+
+    async def _work(self, client: SidecarClient, rng: random.Random) -> None:
+        """Do some acts in a new session."""
+        async with self._session(client, rng) as session:
+            for act in rng.choices(ACTS, k=rng.randint(5, 15)):
+                async with self._timed(act.__name__):
+                    try:
+                        await act(self, client, session, rng)
+                    except SidecarRequestError:
+                        if not self._is_disk_full:
+                            raise
+
+    @asynccontextmanager
+    async def _session(self, client: SidecarClient, rng: random.Random) -> AsyncIterator[Session]:
+        """A session of any engine, deleted in the end."""
+        knowledge = rng.choice(((), (), ("workspace",), ("workspace", "sessions")))
+        new = await client.session_new(
+            cwd=str(self._project), model="big", engine=rng.choice(ENGINES), knowledge=knowledge
+        )
+        yield Session(client, new.sid, new.seq)
+        await client.turn_interrupt(new.sid, queue="drop")
+        await client.session_delete(new.sid)
+
+    @asynccontextmanager
+    async def _window(self) -> AsyncIterator[SidecarClient]:
+        """A client that allows everything."""
+        async with SidecarClient.connect(self._socket, permission=allow) as client:
+            yield client
+
+    @asynccontextmanager
+    async def _timed(self, name: str) -> AsyncIterator[None]:
+        """Count an act, and fail when it takes too long."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                yield
+        except TimeoutError:
+            raise AssertionError(f"{name!r} hangs, after {self.describe()}") from None
+        self.n_acts[name] += 1
+
+
+ACTS: Final[tuple[Act, ...]] = (
+    *(EditorDay.ask, EditorDay.ask, EditorDay.ask, EditorDay.type, EditorDay.type, EditorDay.save_elsewhere),
+    *(EditorDay.follow, EditorDay.fail, EditorDay.hang, EditorDay.give_up, EditorDay.compact),
+    *(EditorDay.stop_compacting, EditorDay.fork, EditorDay.rewind, EditorDay.look, EditorDay.join),
+    *(EditorDay.reload, EditorDay.choose, EditorDay.watch),
+)
+
+
+def content(number: int) -> str:
+    """Return the text of the file that the model edits."""
+    return f"VALUE = {number}\n" + "".join(f"def f{n}(x):\n    return x + {n}\n\n" for n in range(30))
+
+
+def lay_out(project: Path) -> None:
+    """Write the files of the project."""
+    project.mkdir()
+    (project / "a.py").write_text(content(1000))
+    for number in range(20):
+        (project / f"module{number}.py").write_text(content(number))
