@@ -35,6 +35,7 @@ from sidecar.rooms.knowledge.library import KnowledgeLibrary
 from sidecar.runtime.store import (
     SessionGraph,
     SessionJournal,
+    SessionLock,
     SessionStore,
     StoreUnavailable,
     journal_in_memory,
@@ -129,12 +130,18 @@ class SessionShelf:
 
     async def open(self, sid: str, *, create: bool) -> OpenedSession:
         """Open *sid* under its lock; a new session also when the disk is unavailable, in memory for now."""
+        lock: SessionLock | None = None
         try:
-            release = self._store.lock(sid).release
+            lock = self._store.lock(sid)
         except StoreUnavailable:
             if not create:
                 raise
-            return await _load(self._store.journal(sid), lambda: None)
+
+        def release() -> None:
+            self._store.close(sid)
+            if lock is not None:
+                lock.release()
+
         try:
             return await _load(self._store.journal(sid), release)
         except BaseException:

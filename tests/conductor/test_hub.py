@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fake_client import FakeClient
+from sidecar.boot import build
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import TokenCounts
 from sidecar.conductor.errors import FolderNotFound, NodeNotFound, SessionNotFound
 from sidecar.conductor.events import InfoChanged
-from sidecar.conductor.hub import ForkOf
+from sidecar.conductor.hub import ForkOf, NewSession
+from sidecar.conductor.log import EventLog
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import Usage, UsageEmission
 from sidecar.llmgateway.scripted import Call, Say
+from sidecar.runtime.store import SessionJournal
+from sidecar.runtime.store.lines import LineWriter
 
 
 async def a_talk(make_stage: Any, **wanted: Any) -> tuple[Any, Session]:
@@ -177,3 +183,25 @@ async def test_every_client_is_notified_when_the_list_changes(make_stage: Any) -
     stage.hub.audience.leave(client)
     await stage.session()
     assert client.n_list_changes == 1
+
+
+def n_in_memory(*kinds: type[Any]) -> int:
+    gc.collect()
+    return sum(isinstance(each, kinds) for each in gc.get_objects())
+
+
+@pytest.mark.parametrize("how", ["close", "delete"])
+async def test_a_closed_session_is_let_go(tmp_path: Path, how: str) -> None:
+    """Its journal, with the whole conversation, once stayed in memory for as long as the daemon ran."""
+    kinds = (Session, SessionJournal, LineWriter, EventLog)
+    before = n_in_memory(*kinds)
+    daemon = build(tmp_path / "home")
+    hub = daemon.service.hub
+    session = await hub.new(NewSession(str(tmp_path), model="offline-1"))
+    await (await session.submit(({"type": "text", "text": "hello"},))).outcome
+    sids = [session.sid, (await hub.fork(ForkOf(session.sid))).sid]
+    del session
+    for sid in sids:
+        await getattr(hub, how)(sid)
+    assert n_in_memory(*kinds) == before
+    await daemon.service.aclose()

@@ -294,14 +294,14 @@ class EditorDay:
 
     @asynccontextmanager
     async def _session(self, client: SidecarClient, rng: random.Random) -> AsyncIterator[Session]:
-        """A session of any engine, deleted in the end."""
+        """A session of any engine, deleted in the end, or just closed."""
         knowledge = rng.choice(((), (), ("workspace",), ("workspace", "sessions")))
         new = await client.session_new(
             cwd=str(self._project), model="big", engine=rng.choice(ENGINES), knowledge=knowledge
         )
         yield Session(client, new.sid, new.seq)
         await client.turn_interrupt(new.sid, queue="drop")
-        await client.session_delete(new.sid)
+        await (client.session_delete(new.sid) if rng.random() < 0.8 else client.session_close(new.sid))
 
     @asynccontextmanager
     async def _window(self) -> AsyncIterator[SidecarClient]:

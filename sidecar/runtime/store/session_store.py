@@ -95,6 +95,14 @@ class SessionStore:
         """Return the journal of *session_id*, stored or not. Its holder should hold :meth:`lock` too."""
         return SessionJournal(self._writer(session_id), lambda: self._read(session_id))
 
+    def close(self, session_id: str) -> None:
+        """Let go of the journal of *session_id*; lines that could not be written wait for the next one."""
+        writer = self._writers.get(session_id)
+        if writer is not None:
+            writer.whole = None
+            if not writer.n_waiting:
+                del self._writers[session_id]
+
     def lock(self, session_id: str) -> SessionLock:
         """Take the right to write *session_id*; a dead process's is taken over.
 

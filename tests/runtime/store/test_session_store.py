@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock, ToolTurn, UserTurn
 from sidecar.runtime.contract import SessionNode
 from sidecar.runtime.store import SessionGraph, SessionLockedError, SessionStore, StoreUnavailable
@@ -283,3 +284,18 @@ async def test_tool_results_survive_a_reload(store: SessionStore, clock: Clock) 
     await store.append_node("s", SessionGraph("s", clock).append(turn))
     graph = await store.load_session("s")
     assert graph.path_to(graph.leaf or "") == (turn,)
+
+
+async def test_lines_that_a_full_disk_refused_wait_while_their_session_is_closed(
+    tmp_path: Path, say: Say, clock: Clock
+) -> None:
+    (tmp_path / "store").write_text("no folder")
+    store = SessionStore(tmp_path / "store")
+    journal = store.journal("s")
+    await journal.load()
+    with pytest.raises(StoreUnavailable):
+        await journal.append([Entry(say("kept"), "user")])
+    store.close("s")
+    (tmp_path / "store").unlink()
+    await store.append_node("s", SessionGraph("s", clock).append(say("later")))
+    assert len((await store.load_session("s")).nodes) == 2
