@@ -43,6 +43,7 @@ from sidecar.runtime.store import (
 from sidecar.service.service import Service
 from sidecar.service.stats import ProcessStats
 from sidecar.service.tracing import Tracer
+from sidecar.workspace.files import real_path
 from sidecar.workspace.paths import resolve_path
 from sidecar.workspace.workspace import Workspace
 
@@ -115,6 +116,7 @@ def build(
         child_started=stats.children.add,
         clock_ms=_clock_ms,
         new_id=_new_id,
+        home=real_path(home),
         library=KnowledgeLibrary(workspace, StoredSessions(shelf), home / "knowledge"),
     )
     tracer = Tracer(home / "traces", _clock_ms)

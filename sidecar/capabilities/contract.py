@@ -139,6 +139,8 @@ class ToolContext:
             the process is gone.
         max_output_chars: the length of a reply.
         terminal: runs commands in the client's terminal, where it lends one.
+        show_rules: returns the rules for a file that the model has not seen yet, to be shown by a call's
+            result.
     """
 
     session_id: str
@@ -154,6 +156,7 @@ class ToolContext:
     child_started: Callable[[int, str], Callable[[], None]]
     max_output_chars: int
     terminal: RunInTerminal | None = None
+    show_rules: Callable[[Path, str], Awaitable[str]] | None = None
 
 
 class Tool(Protocol):

@@ -157,7 +157,13 @@ class SessionToolBox:
                     diffs=reply.diffs,
                 )
             )
-        return ToolOutcome(call.id, reply.output, reply.is_error)
+        output = reply.output
+        if tool is not None and tool.effects.names_file and not reply.is_error and reply.locations:
+            show_rules = self._make_context(call.id).show_rules
+            rules = "" if show_rules is None else await show_rules(reply.locations[0].path, call.id)
+            # For the model alone: a client shows the output of the tool.
+            output = f"{output}\n\n{rules}" if rules else output
+        return ToolOutcome(call.id, output, reply.is_error)
 
     async def _run_to_the_end(
         self, work: Coroutine[Any, Any, ToolReply], name: str, cancel: CancelToken

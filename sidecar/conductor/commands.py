@@ -121,6 +121,10 @@ class Commands:
             lines.append(f"{self._meta.info.engine} compacts at {usage.limit:,} tokens.")
         parts = {spec.name: getattr(usage.by, spec.name) for spec in fields(UsageBy)} if usage.by else {}
         lines += [f"- {_PARTS[name]}: {tokens:,}" for name, tokens in parts.items() if tokens]
+        for each in usage.rules or ():
+            where = "in the system prompt" if each.in_system else "in the conversation"
+            cut = f", {each.cut_chars:,} characters cut" if each.cut_chars else ""
+            lines.append(f"- rules of {each.uri}: {each.tokens:,} tokens {where}{cut}")
         return "\n".join(lines)
 
     async def fork(self, _rest: str) -> str:

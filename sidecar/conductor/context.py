@@ -46,7 +46,7 @@ class Overhead:
 def overhead_of(system: str, tools: Sequence[ToolDescriptor]) -> Overhead:
     """Weigh the system prompt and the tool schemas as the engine would weigh a message of that text."""
     schemas = msgspec.json.encode([[tool.name, tool.description, tool.parameters] for tool in tools]).decode()
-    return Overhead(_text_tokens(system), _text_tokens(schemas) if tools else 0)
+    return Overhead(text_tokens(system), text_tokens(schemas) if tools else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ def weigh_entry(entry: Entry) -> Weights:
     thinking = (block.text for block in entry.turn.blocks if isinstance(block, ThinkingBlock))
     parts = {
         "images": estimate_message_tokens(UserMessage(images, 0)) if images else 0,
-        "thinking": min(tokens, sum(map(_text_tokens, thinking))),
+        "thinking": min(tokens, sum(map(text_tokens, thinking))),
     }
     parts[_PARTS[entry.kind]] = tokens - sum(parts.values())
     return Weights(replace(_NOTHING, **parts), tokens, entry.anchor)
@@ -181,7 +181,8 @@ def _add(left: UsageBy, right: UsageBy) -> UsageBy:
     return UsageBy(*(getattr(left, spec.name) + getattr(right, spec.name) for spec in fields(UsageBy)))
 
 
-def _text_tokens(text: str) -> int:
+def text_tokens(text: str) -> int:
+    """Return the tokens of a message of *text*, 0 for none."""
     return estimate_message_tokens(UserMessage(text, 0)) if text else 0
 
 

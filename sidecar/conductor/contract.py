@@ -49,12 +49,34 @@ class UsageBy:
     files: int
 
 
+RuleScope: TypeAlias = Literal["user", "project", "folder"]
+"""The files that rules are about: all files of the user, those of a project, or those below one folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleFileUsage:
+    """One rule file, such as ``AGENTS.md``, and the tokens that it takes.
+
+    *scope* is ``user`` for a file in the state directory, ``project`` for one between the root of the
+    repository and the session's folder, and ``folder`` for one of a folder further down. *inSystem*
+    says whether it is in the system prompt; else a result in the conversation shows it. *cutChars* is the
+    number of characters that are not shown.
+    """
+
+    uri: str
+    scope: RuleScope
+    in_system: bool
+    tokens: int
+    size_bytes: int
+    cut_chars: int
+
+
 @dataclass(frozen=True, slots=True)
 class ContextUsage:
     """The fill level of the window: *used* is the size of the next request, never a sum over requests.
 
     *source* is ``provider`` when *used* is based on a figure that the provider reported. *pct* is the share
-    of *window* in percent.
+    of *window* in percent. *rules* are the rule files that the model is shown; they come with *by*.
     """
 
     kind: ClassVar[str] = "usage"
@@ -69,6 +91,7 @@ class ContextUsage:
     last_turn: TokenCounts | None = None
     session_total: TokenCounts | None = None
     cost: float | None = None
+    rules: tuple[RuleFileUsage, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

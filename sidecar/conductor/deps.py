@@ -28,6 +28,7 @@ class SessionDeps:
         tool_servers: makes the runner of the tool servers that clients name for a session.
         resolve: makes a path of the model absolute.
         model_idle_timeout_s: a model call without an emission for this time has failed.
+        home: the state directory, which holds the user's own rules; None for none.
         knowledge_timeout_s: a knowledge source that takes longer is not waited for.
     """
 
@@ -40,6 +41,7 @@ class SessionDeps:
     child_started: Callable[[int, str], Callable[[], None]]
     clock_ms: Callable[[], int]
     new_id: Callable[[], str]
+    home: Path | None = None
     library: Library = field(default_factory=NoLibrary)
     permission_timeout_ms: int = 300_000
     summary_deadline_s: float = 120.0

@@ -80,6 +80,14 @@ class SessionFiles:
         """Return the newest content of the resolved *path* that the model has seen, None for none."""
         return self._known_read(str(path))
 
+    def shows(self, view: FileView) -> bool:
+        """Return whether the model sees *view* with this content, in the history or in a result behind it."""
+        path = str(view.path)
+        if any(read.path == path and read.hash == view.hash for read in self._history.pending_reads):
+            return True
+        seen = self._index.of(self._history.current).files.get(path)
+        return seen is not None and seen.in_view and seen.read.hash == view.hash
+
     def sync(self) -> None:
         """Track the files as the history now shows them. Costs the new entries while the history grows."""
         seen = self._index.of(self._history.current)

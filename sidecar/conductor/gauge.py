@@ -108,7 +108,7 @@ class ContextGauge:
         """Return the size of the next request; *detail* adds where its tokens come from."""
         engine = self._engines.own_name
         gate = self._compactor.gate(engine, self._engines.automatic())
-        return self._meter.usage(
+        usage = self._meter.usage(
             self._weigh_request(),
             self._head.overhead(),
             card=self._inputs.card,
@@ -117,6 +117,7 @@ class ContextGauge:
             node=self._history.head,
             detail=detail,
         )
+        return replace(usage, rules=self._head.rules()) if detail else usage
 
     def count(self, usage: Usage, card: ModelCard | None) -> None:
         """Count one call of the model of *card*; its size becomes part of the answer's entry."""

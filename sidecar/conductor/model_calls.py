@@ -11,8 +11,10 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from sidecar.conductor.context import Overhead, overhead_of
+from sidecar.conductor.contract import RuleFileUsage
+from sidecar.conductor.engines.contract import View
 from sidecar.conductor.ports import SessionTools
-from sidecar.conductor.session_events import OneTimeNotices
+from sidecar.conductor.rule_files import RuleFiles
 from sidecar.llmgateway.channel import channel_of
 from sidecar.llmgateway.contract import (
     Channel,
@@ -22,15 +24,6 @@ from sidecar.llmgateway.contract import (
     emissions_of,
     gateway_error,
 )
-from sidecar.workspace.contract import FileAccessError, WorkspacePort
-
-RULE_FILES: Final = ("AGENTS.md", "CLAUDE.md")
-"""Names of the file in the session's folder that holds the project's rules; the first that exists is used."""
-
-RULE_FILE_LIMIT_BYTES: Final = 1_000_000
-"""A larger rule file is not read."""
-
-_RULES_CHARS: Final = 24_000
 
 _BRIEF: Final = """\
 You are a coding agent beside an editor. You work below the folder {cwd} with the tools you are given.
@@ -44,21 +37,15 @@ again rather than guess what they held."""
 
 
 def system_prompt(cwd: PurePath, rules: str) -> str:
-    """Return the system prompt for a session in *cwd*; *rules* is the text of its rule file, or empty.
-
-    The project's rules are part of the system prompt and not of the conversation, so no compaction loses
-    them.
+    """Return the system prompt for a session in *cwd*; *rules* is the text of the rule files, or empty.
 
     >>> system_prompt(PurePath("/project"), "").splitlines()[0][-20:]
     'tools you are given.'
     """
     brief = _BRIEF.format(cwd=cwd)
-    if not rules.strip():
+    if not rules:
         return brief
-    if (n_cut := len(rules) - _RULES_CHARS) > 0:
-        note = f"\n[... {n_cut} characters cut; read the rule file for the rest ...]"
-        rules = rules[:_RULES_CHARS] + note
-    return f"{brief}\n\nThe project's rules:\n\n{rules.strip()}"
+    return f"{brief}\n\nRules follow. Where two of them disagree, the later one counts.\n\n{rules}"
 
 
 def call_when_ready(
@@ -105,36 +92,31 @@ def with_idle_timeout(channel: Channel, timeout_s: float) -> Channel:
 class RequestHead:
     """The part of every request that is not conversation: the system prompt with the rules, and the tools."""
 
-    def __init__(
-        self, roots: Sequence[Path], workspace: WorkspacePort, tools: SessionTools, notices: OneTimeNotices
-    ) -> None:
-        """*roots* are the session's folders, its working folder first."""
-        self._roots = roots
-        self._workspace = workspace
+    def __init__(self, cwd: Path, rules: RuleFiles, tools: SessionTools) -> None:
+        self._cwd = cwd
+        self._rules = rules
         self._tools = tools
-        self._notices = notices
-        self._rules = ""
         self._weighed: tuple[str, Sequence[ToolDescriptor], Overhead] | None = None
 
-    def system(self) -> str:
-        """Return the system prompt, with the rules as they were last read."""
-        return system_prompt(self._roots[0], self._rules)
+    def system(self, view: View | None = None) -> str:
+        """Return the system prompt, with the rules as they were last read.
+
+        Args:
+            view: the entries that the request shows; None for the whole history.
+        """
+        if view is None or view.is_whole:
+            return system_prompt(self._cwd, self._rules.text())
+        shown = {(read.path, read.hash) for entry in view.entries for read in entry.reads}
+        rules = self._rules.text(lambda each: (str(each.view.path), each.view.hash) in shown)
+        return system_prompt(self._cwd, rules)
 
     async def refresh_rules(self) -> None:
-        """Read the project's rules as they are now, the editor's unsaved text included."""
-        self._rules = ""
-        for name in RULE_FILES:
-            path = self._roots[0] / name
-            try:
-                view = await self._workspace.view_project_file(
-                    path, self._roots, limit_bytes=RULE_FILE_LIMIT_BYTES
-                )
-            except FileAccessError as problem:
-                if problem.problem != "notFound":
-                    self._notices.add_refused_file(name, problem)
-                continue
-            self._rules = view.text
-            return
+        """Read the rules of the user and of the project as they are now."""
+        await self._rules.refresh()
+
+    def rules(self) -> tuple[RuleFileUsage, ...]:
+        """Return the rule files with their sizes."""
+        return self._rules.usage()
 
     def overhead(self) -> Overhead:
         """Weigh the head; it is weighed again only when the system prompt or the tools change."""

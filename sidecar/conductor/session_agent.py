@@ -138,7 +138,7 @@ class SessionAgent:
 
         is_committed = self._engines.get(self._turn_engine).commits_view
         if is_committed and not self._knowledge.is_on and self._view().is_whole:
-            return call(conversation)
+            return call(replace(conversation, system=self._head.system()))
         return call_when_ready(lambda: self._prepare(conversation), call)
 
     async def _prepare(self, conversation: Conversation) -> Conversation:
@@ -152,7 +152,8 @@ class SessionAgent:
         card = self._models.card(self._config.model)
         window = card.context_window if card is not None else 0
         found = await self._knowledge.recall(self._history.current, view, window)
-        return replace(conversation, turns=with_knowledge(turns, found, view))
+        turns = with_knowledge(turns, found, view)
+        return replace(conversation, turns=turns, system=self._head.system(view))
 
     def _view(self) -> View:
         return self._compactor.view(self._turn_engine, self._engines.automatic())

@@ -231,7 +231,10 @@ class OneTimeNotices:
 
     def add_refused_file(self, name: str, problem: FileAccessError) -> None:
         """Add a notice that the rule file *name* is not used, once for each reason."""
-        text = f"{name} is not used: {problem.message}"
+        self.add_unused(f"{name} is not used: {problem.message}")
+
+    def add_unused(self, text: str) -> None:
+        """Add the notice *text* about rules that are not used, once."""
         if text not in self._refused:
             self._refused.add(text)
             self._pending.append(Notice("warning", _UNUSED, text))

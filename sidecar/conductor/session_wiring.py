@@ -31,6 +31,7 @@ from sidecar.conductor.prompts import Prompts
 from sidecar.conductor.queue import Job, JobQueue
 from sidecar.conductor.records import SessionInfo, from_record
 from sidecar.conductor.room import Participants
+from sidecar.conductor.rule_files import RuleFiles
 from sidecar.conductor.session_agent import SessionAgent
 from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conductor.session_events import OneTimeNotices, SessionEvents
@@ -120,8 +121,19 @@ def wire_session(
         resolve=lambda path: deps.resolve(path, roots[0]),
         emit=events.emit,
     )
+    rules = RuleFiles(
+        roots,
+        deps.home,
+        deps.workspace,
+        files,
+        notices,
+        history=lambda: history.current,
+        effects=lambda: tools.effects(),
+    )
     permissions = PermissionBroker(info.sid, host, deps.new_id, deps.clock_ms, deps.permission_timeout_ms)
-    tools = _make_tools(meta, deps, roots, files=files, events=events, permissions=permissions, host=host)
+    tools = _make_tools(
+        meta, deps, roots, files=files, rules=rules, events=events, permissions=permissions, host=host
+    )
     server_host = ServerHost(
         roots[0],
         offer=tools.set_extra_tools,
@@ -129,7 +141,7 @@ def wire_session(
         child_started=deps.child_started,
     )
     servers = SessionServers(deps.tool_servers, server_host, info.mcp_servers)
-    head = RequestHead(roots, deps.workspace, tools, notices)
+    head = RequestHead(roots[0], rules, tools)
     engines = SessionEngines(deps.engines, lambda: meta.info)
 
     def participants() -> Participants:
@@ -233,6 +245,7 @@ def _make_tools(
     roots: Sequence[Path],
     *,
     files: SessionFiles,
+    rules: RuleFiles,
     events: SessionEvents,
     permissions: PermissionBroker,
     host: SessionHost,
@@ -261,6 +274,7 @@ def _make_tools(
             child_started=deps.child_started,
             max_output_chars=deps.max_output_chars,
             terminal=host.terminal(meta.info.sid),
+            show_rules=rules.show,
         )
 
     return deps.toolbox(make_context, events.on_tool)

@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:4b1c8b1eeb9865ae4d3068c8112afbd4a57fd937fc02c9f2a53d742e1d5897f5"
+SCHEMA_HASH: Final = "sha256:10a974572e089c2db1e6a7541600c2875de82294ef2d8755dc9013d912668c5f"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

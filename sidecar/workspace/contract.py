@@ -193,6 +193,10 @@ class WorkspacePort(Protocol):
         """
         ...
 
+    async def find_existing(self, paths: Sequence[Path]) -> Sequence[Path]:
+        """Return the existing ones of *paths*, on disk or as an open buffer, in order. Follows no links."""
+        ...
+
     async def open_views(self) -> Sequence[FileView]:
         """Return every open buffer that stands for a file, one view a file."""
         ...

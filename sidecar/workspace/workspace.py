@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -100,6 +101,11 @@ class Workspace:
         if unsaved is not None:
             return await asyncio.to_thread(_view_of_text, unsaved, real, None, disk.hash)
         return _view_of_disk(real, disk)
+
+    async def find_existing(self, paths: Sequence[Path]) -> Sequence[Path]:
+        """Return the existing ones of *paths*; see ``WorkspacePort.find_existing``."""
+        on_disk = await asyncio.to_thread(lambda: {path for path in paths if os.path.lexists(path)})
+        return [path for path in paths if path in on_disk or self._buffers.find(path) is not None]
 
     async def open_views(self) -> Sequence[FileView]:
         """Return every open buffer that stands for a file, one view a file."""

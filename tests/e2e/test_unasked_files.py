@@ -45,7 +45,7 @@ async def first_turn(client: SidecarClient, project: Path) -> tuple[str, list[st
 
 
 def link_outside(path: Path) -> None:
-    secret = path.parent.parent / "id_rsa"
+    secret = next(each for each in path.parents if each.name == "project").parent / "id_rsa"
     secret.write_text("model = 'secret'  # PRIVATE KEY\n" * 200)
     path.symlink_to(secret)
 
@@ -80,6 +80,37 @@ async def test_a_rule_file_that_is_no_plain_file_of_the_project_is_left_out_with
     assert [text for text in notices if "AGENTS.md" in text and "is not used" in text], notices
     detail = await client.request("sidecar/context/usage", {"sid": sid, "detail": True})
     assert detail["by"]["system"] < 1_000
+
+
+@pytest.mark.parametrize("make", [link_outside, link_to_zero, pipe, huge])
+@pytest.mark.parametrize("place", ["AGENTS.md", "sub/CLAUDE.md", "imported.md"])
+async def test_no_rule_file_of_a_repository_leads_out_of_it(
+    client: SidecarClient, project: Path, make: Callable[[Path], None], place: str
+) -> None:
+    """Above the session's folder, beside it, and imported."""
+    (project / ".git").mkdir()
+    (project / "sub").mkdir()
+    (project / "sub" / "AGENTS.md").write_text("Keep it short. @../imported.md")
+    make(project / place)
+    sid, notices = await first_turn(client, project / "sub")
+    name = place.removeprefix("sub/")
+    assert [text for text in notices if name in text and "is not used" in text], notices
+    detail = await client.request("sidecar/context/usage", {"sid": sid, "detail": True})
+    assert [each["uri"].rpartition("/")[2] for each in detail["rules"]] == ["AGENTS.md"]
+
+
+async def test_rule_files_count_once_under_two_names_and_in_any_encoding(
+    client: SidecarClient, project: Path
+) -> None:
+    (project / ".git").mkdir()
+    (project / "AGENTS.md").write_bytes("Antworte höflich, in ganzen Sätzen.".encode("latin-1"))
+    (project / "CLAUDE.md").symlink_to("AGENTS.md")
+    (project / "sub").mkdir()
+    (project / "sub" / "CLAUDE.md").symlink_to("../AGENTS.md")
+    sid, notices = await first_turn(client, project / "sub")
+    detail = await client.request("sidecar/context/usage", {"sid": sid, "detail": True})
+    assert [(each["scope"], each["sizeBytes"]) for each in detail["rules"]] == [("project", 35)]
+    assert not [text for text in notices if "is not used" in text]
 
 
 @pytest.mark.parametrize("make", [link_outside, link_to_zero, pipe, huge, nested, nested_keys])

@@ -86,6 +86,10 @@ class FakeWorkspace:
         """Return *path* as it is now; there are no links here."""
         return self.now(path)
 
+    async def find_existing(self, paths: Sequence[Path]) -> Sequence[Path]:
+        """Return those of *paths* that are files here."""
+        return [path for path in paths if self._now_or_none(path) is not None]
+
     async def open_views(self) -> Sequence[FileView]:
         """Return every open buffer that stands for a file."""
         paths = {buffer.path: None for buffer in self._buffers.all() if buffer.path and not buffer.superseded}

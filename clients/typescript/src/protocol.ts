@@ -228,7 +228,7 @@ export interface ContextFilesResult {
   files: ContextFile[];
 }
 
-/** The fill level of the window: `used` is the size of the next request, never a sum over requests. `source` is `provider` when `used` is based on a figure that the provider reported. `pct` is the share of `window` in percent. */
+/** The fill level of the window: `used` is the size of the next request, never a sum over requests. `source` is `provider` when `used` is based on a figure that the provider reported. `pct` is the share of `window` in percent. `rules` are the rule files that the model is shown; they come with `by`. */
 export interface ContextUsage {
   used: number;
   window: number;
@@ -241,6 +241,7 @@ export interface ContextUsage {
   lastTurn?: TokenCounts;
   sessionTotal?: TokenCounts;
   cost?: number;
+  rules?: RuleFileUsage[];
 }
 
 /** The session to measure; `detail` adds the origin of the tokens. */
@@ -681,6 +682,16 @@ export interface Retry {
   max: number;
   delayMs: number;
   error: string;
+}
+
+/** One rule file, such as `AGENTS.md`, and the tokens that it takes. `scope` is `user` for a file in the state directory, `project` for one between the root of the repository and the session's folder, and `folder` for one of a folder further down. `inSystem` says whether it is in the system prompt; else a result in the conversation shows it. `cutChars` is the number of characters that are not shown. */
+export interface RuleFileUsage {
+  uri: string;
+  scope: "user" | "project" | "folder";
+  inSystem: boolean;
+  tokens: number;
+  sizeBytes: number;
+  cutChars: number;
 }
 
 /** The form of the description: JSON Schema, TypeScript, or this page in Markdown. */
