@@ -10,21 +10,34 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.engines.contract import CompactionRequest, SessionEngine
 from sidecar.conductor.records import SessionInfo
 
-_MAX_THRESHOLD: Final = 1e12
+_MAX_SIZE: Final = 1e12
+_SHARES: Final = ("triggerRatio", "tier1Ratio", "tier2Ratio")
+_SIZES: Final = (
+    *("keepRecent", "reserveTokens", "maxEvents"),
+    *("truncateChars", "summaryMaxTokens", "minEvents"),
+)
+THRESHOLDS: Final[Mapping[str, float]] = dict.fromkeys(_SHARES, 1.0) | dict.fromkeys(_SIZES, _MAX_SIZE)
+"""The largest value of each threshold of the engines, by its name on the wire; the least is 0."""
 
 
 def check_policy(policy: Mapping[str, float]) -> dict[str, float]:
-    """Return *policy*, an engine's thresholds by their wire names, as a dict.
+    """Return *policy*, thresholds by their wire names, as a dict.
 
-    Raises InvalidInput for a number that is negative, not finite or beyond every window.
+    A session may change its engine, so that the thresholds of every engine are taken.
+
+    Raises InvalidInput for an unknown name, and for a number outside of the range of its threshold.
 
     >>> check_policy({"triggerRatio": 0.5})
     {'triggerRatio': 0.5}
     """
     for name, value in policy.items():
-        if not 0 <= value <= _MAX_THRESHOLD:
-            hint = f"give a number from 0 to {_MAX_THRESHOLD:g}"
-            raise InvalidInput(f"policy.{name} is {value}", hint=hint)
+        most = THRESHOLDS.get(name)
+        if most is None:
+            raise InvalidInput(
+                f"no threshold {name!r} in policy", hint=f"known ones: {', '.join(THRESHOLDS)}"
+            )
+        if not 0 <= value <= most:
+            raise InvalidInput(f"policy.{name} is {value}", hint=f"give a number from 0 to {most:g}")
     return dict(policy)
 
 

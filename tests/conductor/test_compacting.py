@@ -331,13 +331,20 @@ async def test_three_failures_in_a_row_end_automatic_compaction_and_are_told(
     assert [notice.title for notice in notices] == ["Automatic compaction is off"]
 
 
-async def a_long_run(make_stage: Any, n_reads: int, **wanted: Any) -> tuple[Any, Session]:
-    """One prompt, answered by many rounds of reading that do not fit the window together."""
+async def a_long_run(
+    make_stage: Any, n_reads: int, *, policy: dict[str, float] | None = None
+) -> tuple[Any, Session]:
+    """One prompt, answered by many rounds of reading that do not fit the window together.
+
+    The session has *policy* as if it had been stored with it: earlier versions took any number.
+    """
     script = [*[[Call("read", {"path": f"f{n}.py"})] for n in range(n_reads)], [Say("done")]]
     stage = await make_stage(script, tools=[READ], window=12_000, repeat=True)
     for number in range(n_reads):
         stage.workspace.put(stage.folder / f"f{number}.py", "x = 1  # a line of a long file\n" * 260)
-    session = await stage.session(**wanted)
+    session = await stage.session()
+    if policy is not None:
+        await session.amend(lambda info: replace(info, policy=policy))
     await stage.ask(session, "read them all")
     return stage, session
 

@@ -793,7 +793,7 @@ export interface SessionLoadResult {
   seq: number;
 }
 
-/** The new session. `cwd` is an absolute folder; `roots` are further folders for the tools. `policy` overrides thresholds of the engine: `triggerRatio`, `keepRecent` and `reserveTokens`; for `slidingWindow` also `maxEvents`; for `summarizing` also `tier1Ratio`, `tier2Ratio`, `truncateChars`, `summaryMaxTokens` and `minEvents`. `knowledge` names sources that are searched for each prompt: `workspace` has the files of the session's folders, `sessions` the earlier conversations in `cwd`. The `mcpServers` start in the background; a prompt that comes at once waits for them for at most ten seconds. */
+/** The new session. `cwd` is an absolute folder; `roots` are further folders for the tools. `policy` overrides thresholds of the engine: `triggerRatio`, a share of the window from 0 to 1, `keepRecent`, in tokens and with engine `runtime` in turns, and `reserveTokens`; for `slidingWindow` also `maxEvents`; for `summarizing` also `tier1Ratio`, `tier2Ratio`, `truncateChars`, `summaryMaxTokens` and `minEvents`. Other names are refused. `knowledge` names sources that are searched for each prompt: `workspace` has the files of the session's folders, `sessions` the earlier conversations in `cwd`. The `mcpServers` start in the background; a prompt that comes at once waits for them for at most ten seconds. */
 export interface SessionNewParams {
   cwd: string;
   roots?: string[];
