@@ -132,7 +132,12 @@ class SessionAgent:
             self._events.emit(Retry(attempt, max_attempts, delay_ms, error.message))
 
         def call(prepared: Conversation) -> Channel:
-            notifying = replace(options, on_retry=on_retry, on_repair=self._notices.on_repair)
+            notifying = replace(
+                options,
+                on_retry=on_retry,
+                on_repair=self._notices.on_repair,
+                on_warning=self._notices.on_warning,
+            )
             channel = self._models.invoker(self._config.model)(prepared, notifying)
             return with_idle_timeout(channel, self._idle_timeout_s)
 

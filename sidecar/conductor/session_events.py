@@ -265,6 +265,12 @@ class OneTimeNotices:
             n_chars = sum(len(block.text) for block in whole.blocks if isinstance(block, TextBlock))
             self.on_repair(f"the prompt of {n_chars:,} characters does not fit the window and was cut")
 
+    def on_warning(self, warning: str) -> None:
+        """Emit *warning* about the session's model, once."""
+        if warning not in self._repairs:
+            self._repairs.add(warning)
+            self._emit(Notice("warning", "Model", warning))
+
     def on_request(self, sent: Sequence[Turn], stored: Sequence[Turn]) -> None:
         """Emit a notice when the first request does not send the turns *stored*: the file was damaged."""
         if not self._has_sent and tuple(sent) != tuple(stored):

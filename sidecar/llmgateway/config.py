@@ -77,7 +77,9 @@ class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class _ProviderEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     base_url: str
-    api: Literal["openai-chat", "openai-responses", "anthropic-messages", "google-generate"] = "openai-chat"
+    api: Literal[
+        "openai-chat", "openai-responses", "anthropic-messages", "google-generate", "ollama-chat"
+    ] = "openai-chat"
     key_env: str | None = None
 
     def provider(self, name: str) -> Provider:

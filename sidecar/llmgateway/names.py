@@ -16,6 +16,7 @@ OPENAI_RESPONSES: Final = "openai-responses"
 OPENAI_CHAT: Final = "openai-chat"
 ANTHROPIC: Final = "anthropic-messages"
 GOOGLE: Final = "google-generate"
+OLLAMA: Final = "ollama-chat"
 PYDANTIC_AI: Final = "pydantic-ai"
 
 EXTRAS: Final[Mapping[ApiKind, tuple[str, str]]] = MappingProxyType(
@@ -24,6 +25,7 @@ EXTRAS: Final[Mapping[ApiKind, tuple[str, str]]] = MappingProxyType(
         OPENAI_CHAT: ("openai", "openai"),
         ANTHROPIC: ("anthropic", "anthropic"),
         GOOGLE: ("google", "google.genai"),
+        OLLAMA: ("openai", "httpx2"),
         PYDANTIC_AI: ("pydantic-ai", "pydantic_ai"),
     }
 )
@@ -116,15 +118,15 @@ def _compatible(provider_id: str, base_url: str, key_env: str, published_as: str
     )
 
 
-def _local(provider_id: str, port: int) -> Provider:
-    """A server on this machine with OpenAI's chat format, which needs no key."""
+def _local(provider_id: str, port: int, api: ApiKind = OPENAI_CHAT) -> Provider:
+    """A server on this machine, which needs no key."""
     prefix = provider_id.upper()
     return Provider(
         provider_id,
-        OPENAI_CHAT,
+        api,
         f"http://localhost:{port}/v1",
         base_url_env=f"{prefix}_BASE_URL",
-        host_env="OLLAMA_HOST" if provider_id == "ollama" else None,
+        host_env="OLLAMA_HOST" if api == OLLAMA else None,
         key_env=(f"{prefix}_API_KEY",),
         needs_key=False,
     )
@@ -145,7 +147,7 @@ _ALL: Final = (
     ),
     _google("google"),
     _google("gemini"),
-    _local("ollama", 11434),
+    _local("ollama", 11434, OLLAMA),
     _local("lmstudio", 1234),
     _local("llamacpp", 8080),
     _local("vllm", 8000),

@@ -7,7 +7,7 @@ its own. Nothing else changes it, except for windows that servers publish.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.loading import install_command
 from sidecar.llmgateway.catalog import BUILT_IN, MOCK_CARD, OFFLINE_CARD, Catalog
-from sidecar.llmgateway.channel import Invoke, contain_cancellation, with_fallback
+from sidecar.llmgateway.channel import Invoke, channel_of, contain_cancellation, with_fallback
 from sidecar.llmgateway.config import (
     CONFIG_FILE,
     ModelSettings,
@@ -24,10 +24,24 @@ from sidecar.llmgateway.config import (
     read_folder_settings,
     read_settings,
 )
-from sidecar.llmgateway.contract import Channel, Conversation, CostSheet, ModelCard, StreamOptions
+from sidecar.llmgateway.contract import (
+    Channel,
+    Conversation,
+    CostSheet,
+    DoneEmission,
+    Emission,
+    GatewayError,
+    ModelCard,
+    Reply,
+    StreamOptions,
+    TextBlock,
+    ToolResultBlock,
+    Usage,
+    emissions_of,
+)
 from sidecar.llmgateway.credentials import Credentials, system_keyring
 from sidecar.llmgateway.gateway import PROVIDERS, ProviderFactory, stream
-from sidecar.llmgateway.names import Provider, sdk_of
+from sidecar.llmgateway.names import OLLAMA, Provider, sdk_of
 from sidecar.llmgateway.providers import ProviderModels, address_of, is_installed
 from sidecar.llmgateway.providers.windows import fetch_window, is_local
 from sidecar.llmgateway.routing import Route, Routes
@@ -36,13 +50,17 @@ from sidecar.llmgateway.survey import Proposal, Survey, survey_machine
 
 _WINDOW_TOKENS = 32_000
 _OUTPUT_TOKENS = 4_096
+_CHARS_PER_TOKEN = 8
+_LEAST_CUT = 1_024
+"""A server that has read fewer tokens does not count the ones in its cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSetup:
     """The keys, connections and settings that the registries of all folders share.
 
-    The settings of a folder override *base*, and *upper* overrides them. *windows* were published by servers.
+    The settings of a folder override *base*, and *upper* overrides them. *windows* were published by servers;
+    *confirmed* holds the routes that were asked again after a call.
     """
 
     credentials: Credentials
@@ -50,6 +68,7 @@ class ModelSetup:
     base: ModelSettings = field(default_factory=ModelSettings)
     upper: ModelSettings = field(default_factory=ModelSettings)
     windows: dict[Route, int] = field(default_factory=dict)
+    confirmed: set[Route] = field(default_factory=set)
 
     @classmethod
     def of_user(cls, home: Path) -> ModelSetup:
@@ -153,8 +172,6 @@ class ModelRegistry:
             return partial(stream, model_id, catalog=self.catalog, providers=self.providers)
         card = self.card(model_id) or route.bare_card
         invoke, settings = self._setup.served.invoker(card, route.provider), self.settings
-        if settings.thinking is None and settings.max_output_tokens is None:
-            return invoke
 
         def call(conversation: Conversation, options: StreamOptions) -> Channel:
             completed = replace(
@@ -162,9 +179,61 @@ class ModelRegistry:
                 thinking=options.thinking or settings.thinking,
                 max_output_tokens=options.max_output_tokens or settings.max_output_tokens,
             )
-            return invoke(conversation, completed)
+            channel = invoke(conversation, completed)
+            if not is_local(address_of(route.provider).base_url):
+                return channel
+
+            async def emissions() -> AsyncIterator[Emission]:
+                async with emissions_of(channel) as received:
+                    async for emission in received:
+                        if isinstance(emission, DoneEmission) and isinstance(emission.reply, Reply):
+                            await self.check_window(route, conversation, emission.reply.usage, options)
+                        yield emission
+
+            return channel_of(emissions)
 
         return call
+
+    async def check_window(
+        self, route: Route, conversation: Conversation, usage: Usage, options: StreamOptions
+    ) -> None:
+        """Correct the window of *route* after a call, and warn about one that is smaller than expected.
+
+        A local server may load a model with less than it published before. It is asked again after the first
+        call, and whenever it has read much less than it was sent: some cut a conversation without a word.
+        """
+        setup, card = self._setup, self.card(route.name)
+        n_read = usage.input_tokens + (usage.cache_read_tokens or 0)
+        n_sent = least_tokens(conversation)
+        is_cut = _LEAST_CUT <= n_read < n_sent
+        if route in setup.confirmed and not is_cut:
+            return
+        setup.confirmed.add(route)
+        window, expected = await self._fetch_window(route), card.context_window if card is not None else 0
+        if window is None and is_cut:
+            window = n_read
+        if window is None:
+            return
+        setup.windows[route] = window
+        warning = None
+        if is_cut:
+            warning = f"{route.name} has read {n_read:,} tokens of at least {n_sent:,}, and cut the rest off"
+        elif window < expected:
+            warning = f"{route.name} runs with a window of {window:,} tokens and not of {expected:,}"
+        if warning is not None and options.on_warning is not None:
+            options.on_warning(f"{warning}; start its server with a larger one, or set context_window for it")
+
+    async def _fetch_window(self, route: Route, *, is_settable: bool = False) -> int | None:
+        address = address_of(route.provider)
+        if address.base_url is None:
+            return None
+        try:
+            found = await asyncio.to_thread(self._setup.credentials.find, route.provider)
+        except GatewayError:
+            # The call itself reports a broken key; the window is fetched without one.
+            found = None
+        key = found.value if found is not None else None
+        return await fetch_window(address.base_url, route.model, key, is_settable=is_settable)
 
     def summarizer(self, model_id: str) -> tuple[Invoke, ModelCard | None]:
         """Return the invoker that condenses conversations of *model_id*, and the card that prompts must fit.
@@ -199,16 +268,11 @@ class ModelRegistry:
 
         async def learn(name: str) -> None:
             route = self._route(name)
-            address = address_of(route.provider).base_url if route is not None else None
-            if route is None or address is None or route in setup.windows:
+            if route is None or route in setup.windows:
                 return
-            if is_local(address) or self.card(name) is None:
-                try:
-                    key = await asyncio.to_thread(setup.credentials.find, route.provider)
-                except Exception:
-                    # The call itself reports a broken key; the window is fetched without one.
-                    key = None
-                window = await fetch_window(address, route.model, key.value if key is not None else None)
+            address = address_of(route.provider)
+            if is_local(address.base_url) or self.card(name) is None:
+                window = await self._fetch_window(route, is_settable=address.api == OLLAMA)
                 if window is not None:
                     setup.windows[route] = window
 
@@ -272,6 +336,21 @@ class ModelRegistry:
                 return model
 
             self.providers = {**self.providers, provider: factory}
+
+
+def least_tokens(conversation: Conversation) -> int:
+    """Return a number of tokens that *conversation* has at least: one for eight characters of its text.
+
+    >>> least_tokens(Conversation((UserTurn((TextBlock("x" * 80),)),)))
+    10
+    """
+    texts = (
+        block.text if isinstance(block, TextBlock) else str(block.output)
+        for turn in conversation.turns
+        for block in turn.blocks
+        if isinstance(block, TextBlock | ToolResultBlock)
+    )
+    return sum(map(len, texts)) // _CHARS_PER_TOKEN
 
 
 def _tokens(model_id: str, spec: Mapping[str, Any], name: str, default: int) -> int:

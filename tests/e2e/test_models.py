@@ -176,13 +176,16 @@ async def test_a_key_alone_is_enough(home: Path, project: Path) -> None:
 
 
 async def test_a_local_server_alone_is_enough(home: Path, project: Path) -> None:
-    pages = {"/v1/models": {"data": [{"id": "nomic-embed-text"}, {"id": "qwen3:8b"}]}}
-    async with fake_provider("openai-chat", [SAYS], pages) as fake:
+    pages = {
+        "/v1/models": {"data": [{"id": "nomic-embed-text"}, {"id": "qwen3:8b"}]},
+        "/api/show": {"model_info": {"qwen3.context_length": 40_960}},
+    }
+    async with fake_provider("ollama-chat", [SAYS], pages) as fake:
         host = fake.http.url.removeprefix("http://")
         where = {"OLLAMA_HOST": host, "OLLAMA_BASE_URL": "", "HTTP_PROXY": "http://127.0.0.1:9"}
         code, out, err = await sidecar("run", "hello", cwd=project, **where)
     assert (code, out) == (0, "It says hi.\n"), err
-    assert fake.sent[0]["model"] == "qwen3:8b"
+    assert (fake.sent[0]["model"], fake.sent[0]["options"]) == ("qwen3:8b", {"num_ctx": 32_768})
     assert "ollama:qwen3:8b answers, because ollama runs on this machine" in err
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from provider_fakes import Ended, FakeProvider, Refused, Said, fake_provider
+from provider_fakes import Ended, FakeProvider, Refused, Said, Spent, fake_provider
 from sidecar._internal.loading import install_command
 from sidecar.llmgateway import collect_reply, routing, stream
 from sidecar.llmgateway.contract import (
@@ -224,3 +225,54 @@ async def test_an_unknown_name_is_an_error_emission(tmp_path: Path) -> None:
     (only,) = [each async for each in registry(tmp_path).invoker("nobody:x")(HELLO, StreamOptions())]
     assert isinstance(only, ErrorEmission)
     assert "provider:model, such as openai:gpt-5" in only.error.message
+
+
+LONG = Conversation((UserTurn((TextBlock("words " * 6_000),)),))
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("conversation", "read", "running", "window", "warning"),
+    [
+        pytest.param(
+            HELLO, 20, 4_096, 4_096, "runs with a window of 4,096 tokens and not of 32,768", id="less"
+        ),
+        pytest.param(HELLO, 20, 32_768, 32_768, None, id="as asked for"),
+        pytest.param(LONG, 2_048, 2_048, 2_048, "has read 2,048 tokens of at least 4,500", id="cut off"),
+        pytest.param(
+            LONG, 2_048, None, 2_048, "has read 2,048 tokens of at least 4,500", id="cut off, silent"
+        ),
+        pytest.param(LONG, 9_000, 32_768, 32_768, None, id="a long one that was read"),
+    ],
+)
+async def test_the_window_of_a_local_model_is_checked_after_the_first_call(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    conversation: Conversation,
+    read: int,
+    running: int | None,
+    window: int,
+    warning: str | None,
+) -> None:
+    warnings: list[str] = []
+    pages: dict[str, Any] = {"/api/show": {"model_info": {"qwen3.context_length": 40_960}}}
+    scene = (Said(("hi",)), Spent(read, 1), Ended())
+    async with fake_provider("ollama-chat", [scene], pages) as fake:
+        monkeypatch.setenv("OLLAMA_BASE_URL", f"{fake.http.url}/v1")
+        models = registry(tmp_path)
+        await models.ready("ollama:qwen3")
+        card = models.card("ollama:qwen3")
+        assert card is not None
+        assert card.context_window == 32_768
+        fake.pages["/api/ps"] = {"models": [{"name": "qwen3", "context_length": running}]}
+        if running is None:
+            fake.pages.clear()
+        for _ in range(2):
+            options = StreamOptions(on_warning=warnings.append)
+            await collect_reply(models.invoker("ollama:qwen3")(conversation, options))
+        await models.aclose()
+    card = models.card("ollama:qwen3")
+    assert card is not None
+    assert card.context_window == window
+    assert len(set(warnings)) == (0 if warning is None else 1)
+    assert (warning or "") in "".join(warnings)

@@ -100,12 +100,17 @@ RepairListener: TypeAlias = Callable[[str], None]
 are logged and ignored."""
 
 
+WarningListener: TypeAlias = Callable[[str], None]
+"""Called with one sentence for the user about a call that went well and should not go on like this. Contract:
+its exceptions are logged and ignored."""
+
+
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
     """The options of one model call; None leaves an option to the provider.
 
-    A stream ends within one emission after *cancel*. *on_retry* and *on_repair* are notified of retries and
-    repairs.
+    A stream ends within one emission after *cancel*. *on_retry*, *on_repair* and *on_warning* are notified of
+    retries, repairs and warnings.
     """
 
     cancel: CancelToken | None = None
@@ -117,6 +122,7 @@ class StreamOptions:
     api_key: str | None = field(default=None, repr=False)
     on_retry: RetryListener | None = field(default=None, repr=False, compare=False)
     on_repair: RepairListener | None = field(default=None, repr=False, compare=False)
+    on_warning: WarningListener | None = field(default=None, repr=False, compare=False)
 
 
 _TRANSIENT_STATUS: Final = frozenset({408, 409, 425, 429})

@@ -15,12 +15,21 @@ from urllib.parse import urlsplit
 from sidecar._internal.env import read_raw
 from sidecar.llmgateway.contract import ApiKind, Channel, Conversation, ModelCard, StreamOptions
 from sidecar.llmgateway.credentials import Credentials
-from sidecar.llmgateway.names import ANTHROPIC, GOOGLE, OPENAI_CHAT, OPENAI_RESPONSES, PYDANTIC_AI, Provider
+from sidecar.llmgateway.names import (
+    ANTHROPIC,
+    GOOGLE,
+    OLLAMA,
+    OPENAI_CHAT,
+    OPENAI_RESPONSES,
+    PYDANTIC_AI,
+    Provider,
+)
 from sidecar.llmgateway.providers.adapter import Adapter
 from sidecar.llmgateway.providers.anthropic_messages import AnthropicMessages
 from sidecar.llmgateway.providers.calling import ProviderModel, RetryDeps
 from sidecar.llmgateway.providers.clients import ClientPool
 from sidecar.llmgateway.providers.google_generate import GoogleGenerate
+from sidecar.llmgateway.providers.ollama_chat import OllamaChat
 from sidecar.llmgateway.providers.openai_chat import OpenAIChat
 from sidecar.llmgateway.providers.openai_responses import OpenAIResponses
 from sidecar.llmgateway.providers.pydantic_ai_direct import PydanticAIDirect
@@ -31,6 +40,7 @@ ADAPTERS: Final[Mapping[ApiKind, Callable[[], Adapter[Any, Any]]]] = MappingProx
         OPENAI_CHAT: OpenAIChat,
         ANTHROPIC: AnthropicMessages,
         GOOGLE: GoogleGenerate,
+        OLLAMA: OllamaChat,
         PYDANTIC_AI: PydanticAIDirect,
     }
 )

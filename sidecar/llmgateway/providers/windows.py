@@ -17,6 +17,9 @@ _DEADLINE_S: Final = 4.0
 _ONE_ANSWER_S: Final = 1.5
 _MAX_BYTES: Final = 8 * 1024 * 1024
 _IN_USE: Final = ("loaded_context_length", "max_model_len", "context_length", "context_window", "n_ctx")
+_OLLAMA_DEFAULT: Final = 4_096
+_OLLAMA_ASKED: Final = 32_768
+"""Enough for work with tools, and little enough for the memory of most machines."""
 _AT_MOST: Final = ("max_context_length", "n_ctx_train")
 """The members that hold the largest possible window, for servers that do not publish the one in use."""
 
@@ -36,8 +39,17 @@ def is_local(base_url: str | None) -> bool:
         return False
 
 
-async def fetch_window(base_url: str, model: str, key: str | None = None) -> int | None:
-    """Return the window of *model* in tokens, as published at *base_url*, or None. Never raises."""
+async def fetch_window(
+    base_url: str, model: str, key: str | None = None, *, is_settable: bool = False
+) -> int | None:
+    """Return the window of *model* in tokens, as published at *base_url*, or None. Never raises.
+
+    Args:
+        base_url: the address of the server.
+        model: the name of the model there.
+        key: the key for the server, None for none.
+        is_settable: whether calls set the window, as in Ollama's own format.
+    """
     base_url = base_url.rstrip("/")
     root = base_url.removesuffix("/v1")
 
@@ -45,10 +57,11 @@ async def fetch_window(base_url: str, model: str, key: str | None = None) -> int
         """Yield the window by one interface after the other; each is requested when it is reached."""
         props = _get_json(f"{root}/props", key)
         yield _window_in(props.get("default_generation_settings")) if isinstance(props, dict) else None
-        # Ollama gives a loaded model less than the model could have.
-        running = _get_json(f"{root}/api/ps", key)
-        yield _window_in(_entry_of(running, "models", model, "name", "model"))
-        yield ollama_window(_get_json(f"{root}/api/show", key, {"model": model}))
+        running = _window_in(_entry_of(_get_json(f"{root}/api/ps", key), "models", model, "name", "model"))
+        if running is not None and not is_settable:
+            yield running
+        shown = _get_json(f"{root}/api/show", key, {"model": model})
+        yield ollama_window(shown, running=running, is_settable=is_settable)
         yield _window_in(_get_json(f"{root}/api/v0/models/{quote(model)}", key))
         yield _window_in(_entry_of(_get_json(f"{base_url}/models", key), "data", model, "id"))
 
@@ -86,17 +99,32 @@ def _get_json(url: str, key: str | None, body: Mapping[str, Any] | None = None) 
         return None
 
 
-def ollama_window(shown: Any) -> int | None:
-    """Return the window of a model by its description: ``num_ctx`` if it is set, else its context length."""
+def ollama_window(shown: Any, *, running: int | None = None, is_settable: bool = False) -> int | None:
+    """Return the window with which Ollama will run a model.
+
+    A model has less than it could have: its author's ``num_ctx`` where that is set, else a small default of
+    the server. A call that sets the window gets more, within the model's own limit.
+
+    Args:
+        shown: the description of the model.
+        running: its window if it is loaded now.
+        is_settable: whether calls set the window.
+
+    Returns:
+        The tokens, None when the description is of no known shape.
+    """
     if not isinstance(shown, dict):
-        return None
+        return running
     for line in str(shown.get("parameters", "")).splitlines():
         name, _, value = line.strip().partition(" ")
         if name == "num_ctx" and value.strip().isdigit():
             return int(value)
     info = shown.get("model_info")
     lengths = ((name, value) for name, value in info.items()) if isinstance(info, dict) else ()
-    return next((_positive(value) for name, value in lengths if name.endswith(".context_length")), None)
+    longest = next((_positive(value) for name, value in lengths if name.endswith(".context_length")), None)
+    if longest is None:
+        return running
+    return min(longest, max(running or 0, _OLLAMA_ASKED if is_settable else _OLLAMA_DEFAULT))
 
 
 def _entry_of(listed: Any, member: str, model: str, *names: str) -> Any:

@@ -29,7 +29,7 @@ from sidecar.llmgateway.contract import (
 
 pytestmark = pytest.mark.processes
 
-APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")
+APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate", "ollama-chat")
 MODEL = "fake:fake-1"
 NONE = Usage(0, 0)
 
@@ -136,6 +136,8 @@ SCENES: list[Any] = [
 async def test_the_same_scene_gives_the_same_emissions(
     on_stage: Any, api: str, scene: Scene, emissions: list[Emission]
 ) -> None:
+    if api == "ollama-chat" and (Ended("refusal") in scene or Spent(10, 5, cache_read=90) in scene):
+        pytest.skip("Ollama reports neither a refusal nor a cache")
     async with on_stage(api, scene) as stage:
         played = await stage.play()
     assert plain(played) == emissions

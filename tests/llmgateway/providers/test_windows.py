@@ -10,7 +10,7 @@ import pytest
 
 from provider_fakes import Asked, Hang, serve_http
 from provider_fakes.http import Answer
-from sidecar.llmgateway.providers.windows import fetch_window, is_local
+from sidecar.llmgateway.providers.windows import fetch_window, is_local, ollama_window
 
 pytestmark = pytest.mark.processes
 
@@ -35,8 +35,8 @@ def page(value: Any) -> Answer:
         ),
         pytest.param(
             {"/api/show": {"model_info": {"qwen3.context_length": 40_960, "qwen3.block_count": 36}}},
-            40_960,
-            id="ollama, what the model could have",
+            4_096,
+            id="ollama, its default for a model that is not loaded",
         ),
         pytest.param(
             {"/api/v0/models/qwen3%3A8b": {"loaded_context_length": 5_000, "max_context_length": 9_000}},
@@ -104,3 +104,24 @@ async def test_a_missing_server_is_not_an_error() -> None:
 )
 def test_which_servers_are_local(url: str | None, *, local: bool) -> None:
     assert is_local(url) is local
+
+
+@pytest.mark.parametrize(
+    ("shown", "running", "window"),
+    [
+        pytest.param({"model_info": {"q.context_length": 40_960}}, None, 32_768, id="enough for tools"),
+        pytest.param({"model_info": {"q.context_length": 8_192}}, None, 8_192, id="the model's own limit"),
+        pytest.param({"model_info": {"q.context_length": 131_072}}, 65_536, 65_536, id="more is loaded"),
+        pytest.param({"model_info": {"q.context_length": 131_072}}, 4_096, 32_768, id="less is loaded"),
+        pytest.param(
+            {"parameters": "num_ctx 16384", "model_info": {"q.context_length": 131_072}},
+            4_096,
+            16_384,
+            id="the author's choice",
+        ),
+        pytest.param({}, None, None, id="nothing"),
+        pytest.param("text", 4_096, 4_096, id="another shape"),
+    ],
+)
+def test_the_window_that_a_call_asks_ollama_for(shown: Any, running: int | None, window: int | None) -> None:
+    assert ollama_window(shown, running=running, is_settable=True) == window

@@ -11,12 +11,13 @@ from typing import Any, Final
 from provider_fakes.anthropic_messages import MessagesWire
 from provider_fakes.google_generate import GenerateWire
 from provider_fakes.http import Answer, Asked, FakeHttp, serve_http
+from provider_fakes.ollama_chat import OllamaWire
 from provider_fakes.openai_chat import ChatWire
 from provider_fakes.openai_responses import ResponsesWire
 from provider_fakes.scenes import Page, Refused, Scene, Wire
 from provider_fakes.strictness import objection
 from sidecar.llmgateway.contract import ApiKind
-from sidecar.llmgateway.names import ANTHROPIC, GOOGLE, OPENAI_CHAT, OPENAI_RESPONSES
+from sidecar.llmgateway.names import ANTHROPIC, GOOGLE, OLLAMA, OPENAI_CHAT, OPENAI_RESPONSES
 
 WIRES: Final[Mapping[ApiKind, Wire]] = MappingProxyType(
     {
@@ -24,6 +25,7 @@ WIRES: Final[Mapping[ApiKind, Wire]] = MappingProxyType(
         OPENAI_RESPONSES: ResponsesWire(),
         ANTHROPIC: MessagesWire(),
         GOOGLE: GenerateWire(),
+        OLLAMA: OllamaWire(),
     }
 )
 """How each API spells a scene."""
@@ -31,7 +33,7 @@ WIRES: Final[Mapping[ApiKind, Wire]] = MappingProxyType(
 STRICT: Final = "not a valid request"
 """How the refusal of a request begins that breaks a rule of its format."""
 
-_CALLS: Final = ("/chat/completions", "/responses", "/messages", ":streamGenerateContent")
+_CALLS: Final = ("/chat/completions", "/api/chat", "/responses", "/messages", ":streamGenerateContent")
 
 
 class FakeProvider:
@@ -44,7 +46,7 @@ class FakeProvider:
         self.api = api
         self._wire = WIRES[api]
         self._scenes = list(scenes)
-        self._pages = dict(pages or {})
+        self.pages = dict(pages or {})
         self.http: FakeHttp
 
     @property
@@ -59,8 +61,8 @@ class FakeProvider:
 
     def answer(self, asked: Asked) -> Answer:
         """Return the answer to one request."""
-        if asked.path in self._pages:
-            return _json(200, self._pages[asked.path])
+        if asked.path in self.pages:
+            return _json(200, self.pages[asked.path])
         if not _is_call(asked):
             return _json(404, {"error": {"message": f"no page {asked.path}"}})
         scene = self._scenes[min(len(self.calls), len(self._scenes)) - 1]

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from sidecar.llmgateway.contract import ApiKind
-from sidecar.llmgateway.names import ANTHROPIC, GOOGLE, OPENAI_CHAT, OPENAI_RESPONSES
+from sidecar.llmgateway.names import ANTHROPIC, GOOGLE, OLLAMA, OPENAI_CHAT, OPENAI_RESPONSES
 
 _Json: TypeAlias = Mapping[str, Any]
 
@@ -100,6 +100,17 @@ def _chat_format(body: _Json) -> Iterator[str]:
         yield f"tool_call_ids without an answer: {waiting}"
 
 
+def _ollama_format(body: _Json) -> Iterator[str]:
+    roles = [message["role"] for message in body["messages"] if message["role"] != "system"]
+    if not roles:
+        yield "there is no message"
+    for message in body["messages"]:
+        for call in message.get("tool_calls", ()):
+            yield from _call(call["function"]["name"], call["function"]["arguments"])
+        if message["role"] == "tool" and "tool_name" not in message:
+            yield "a result without the name of its tool"
+
+
 def _responses_format(body: _Json) -> Iterator[str]:
     items = body["input"]
     if not items:
@@ -181,5 +192,6 @@ _RULES: Final[Mapping[ApiKind, Callable[[_Json], Iterator[str]]]] = MappingProxy
         OPENAI_CHAT: _chat_format,
         OPENAI_RESPONSES: _responses_format,
         GOOGLE: _generate_format,
+        OLLAMA: _ollama_format,
     }
 )

@@ -1,0 +1,75 @@
+"""Ollama's own format: each call sets the window, and what does not fit is refused and not cut off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from provider_fakes import Ended, Said
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Conversation,
+    DoneEmission,
+    ErrorEmission,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolTurn,
+    UserTurn,
+)
+from sidecar.llmgateway.providers.ollama_chat import ollama_messages
+
+LINES = [
+    pytest.param(b'{"message": {"content": 7}}\n', id="a number as text"),
+    pytest.param(b'{"message": {"tool_calls": ["read"]}}\n', id="a call that is text"),
+    pytest.param(b'{"message": {"tool_calls": [{"function": {"name": 7}}]}}\n', id="name of a call"),
+    pytest.param(
+        b'{"message": {"tool_calls": [{"function": {"name": "read", "arguments": 7}}]}}\n', id="arguments"
+    ),
+    pytest.param(b"[7]\n", id="a list as a line"),
+]
+
+
+def test_a_conversation_as_messages() -> None:
+    thought = ThinkingBlock("hm", "chat:thinking")
+    called = AssistantTurn((thought, TextBlock("look"), ToolCallBlock("c1", "read", {"path": "a"})))
+    turns = (
+        UserTurn((TextBlock("see"), ImageBlock("image/png", "aGk="))),
+        AssistantTurn((thought, TextBlock("ok"))),
+        UserTurn((TextBlock("go on"),)),
+        called,
+        ToolTurn((ToolResultBlock("c1", {"lines": 1}),)),
+    )
+    function = {"name": "read", "arguments": {"path": "a"}}
+    assert list(ollama_messages("Be brief.", turns)) == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "see", "images": ["aGk="]},
+        {"role": "assistant", "content": "ok"},
+        {"role": "user", "content": "go on"},
+        {"role": "assistant", "content": "look", "thinking": "hm", "tool_calls": [{"function": function}]},
+        {"role": "tool", "tool_name": "read", "content": '{"lines":1}'},
+    ]
+
+
+@pytest.mark.processes
+async def test_a_request_sets_the_window_and_forbids_cutting(on_stage: Any) -> None:
+    async with on_stage("ollama-chat", [Said(("ok",)), Ended()]) as stage:
+        *_, done = await stage.play(thinking="high", max_output_tokens=77, temperature=0.5)
+        await stage.play(Conversation((UserTurn((TextBlock("hi"),)),)), thinking="off")
+    assert isinstance(done, DoneEmission)
+    body, other = stage.fake.sent
+    assert body["options"] == {"num_ctx": 100_000, "num_predict": 77, "temperature": 0.5}
+    assert (body["truncate"], body["shift"], body["think"], other["think"]) == (False, False, True, False)
+    assert ([tool["function"]["name"] for tool in body["tools"]], "tools" in other) == (["read"], False)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("line", LINES)
+async def test_a_value_of_another_type_ends_the_call_as_a_parse_error(on_stage: Any, line: bytes) -> None:
+    async with on_stage("ollama-chat", [line, Ended()]) as stage:
+        played = await stage.play()
+    assert isinstance(played[-1], ErrorEmission)
+    assert (played[-1].error.kind, played[-1].error.retryable) == ("parse", False)
