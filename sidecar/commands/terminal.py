@@ -31,10 +31,13 @@ _LEAST_CELLS: Final = 12
 _PLAIN: Final = str.maketrans(
     {"█": "#", "░": ".", "·": "-", "»": ">", "✓": "+", "✗": "!", "…": ".", "→": ">"}
 )
-_CONTROLS: Final = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), "\N{REPLACEMENT CHARACTER}") | {
-    ord(kept): kept for kept in "\n\t"
-}
-"""Text of a file or a model must not control the terminal: its colours, cursor, title or clipboard."""
+_ORDERS: Final = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""The characters that change the order in which the characters after them are shown."""
+
+_CONTROLS: Final = dict.fromkeys(
+    (*range(0x20), *range(0x7F, 0xA0), *_ORDERS), "\N{REPLACEMENT CHARACTER}"
+) | {ord(kept): kept for kept in "\n\t"}
+"""Text of a file or a model must not control the terminal: its colours, cursor, title, clipboard or order."""
 
 _WARM, _HOT = 60, 85
 

@@ -5,13 +5,14 @@ Does no I/O and knows no method. Decoding never raises: a body that is not a mes
 
 Half a surrogate pair, such as ``"\\ud83d"``, is legal JSON: ``JSON.stringify`` writes it for a JavaScript
 string that was cut inside a character. It is decoded as it is. It is sent as U+FFFD, because strict readers
-refuse it; only an id is repeated exactly.
+refuse it; only an id is repeated exactly. A number beyond the range of a double is legal too, and is decoded
+as the largest double.
 """
 
 from __future__ import annotations
 
 import json
-import re
+import sys
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -25,7 +26,7 @@ Id: TypeAlias = int | str
 """The id that an answer repeats; 0 and the empty string are valid ids."""
 
 VERSION: Final = "2.0"
-_SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_MAX_DIGITS: Final = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +111,26 @@ def decode(body: bytes) -> Message:
 
 
 def decode_json(data: bytes) -> Any:
-    """Return the JSON value in *data*, lone surrogates included.
+    """Return the JSON value in *data*, lone surrogates and numbers of any size included.
 
     Raises:
-        ValueError: *data* is not UTF-8 or not JSON; NaN and numbers that are too large are not JSON.
+        ValueError: *data* is not UTF-8 or not JSON; NaN is not JSON.
         RecursionError: the value is nested too deeply.
     """
     try:
         return msgspec.json.decode(data)
     except ValueError:
-        if not _SURROGATE_ESCAPE.search(data):
-            raise
         # NaN and the infinities, which Python would take, are no numbers to ``int`` either.
-        return json.loads(data.decode(), parse_constant=int)
+        return json.loads(data.decode(), parse_constant=int, parse_int=_to_int, parse_float=_to_double)
+
+
+def _to_int(text: str) -> float:
+    # Python refuses longer integers, because it takes the square of their length to read them.
+    return int(text) if len(text) <= _MAX_DIGITS else _to_double(text)
+
+
+def _to_double(text: str) -> float:
+    return max(-sys.float_info.max, min(sys.float_info.max, float(text)))
 
 
 def _refuse(message_id: Id | None, message: str) -> Malformed:

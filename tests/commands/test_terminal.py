@@ -106,6 +106,9 @@ def test_no_file_speaks_to_the_terminal(terminal: Callable[[int], Terminal]) -> 
     stream = terminal(80)
     Screen(stream).stream("a\tb\r\n\x1b]52;c;eA==\x07 \x9b31m c\x08")
     assert re.sub("\x1b\\[[0-9;]*m", "", stream.getvalue()) == "a       b\n�]52;c;eA==� �31m c�"
+    stream.truncate(stream.seek(0))
+    Screen(stream).stream("if admin\u202e\u2066// check\u2069: \u200fשלום")
+    assert "if admin��// check�: \u200fשלום" in stream.getvalue()
     piped = io.StringIO()
     Screen(piped).stream("\x1b[1mas it is\r\n")
     assert piped.getvalue() == "\x1b[1mas it is\r\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,11 @@ def check_refused(body: bytes, kind: str, message_id: int | str | None = None) -
             b'{"jsonrpc":"2.0","id":"\\ud800","method":"m","params":["\\uD83D \\ude00","\\ud83d\\ude00"]}',
             Request("\ud800", "m", ["\ud83d \ude00", "😀"]),
             id="half a surrogate pair",
+        ),
+        pytest.param(
+            b'{"jsonrpc":"2.0","id":7,"method":"m","params":[1e400,-1E+309,1' + b"0" * 5_000 + b"]}",
+            Request(7, "m", [sys.float_info.max, -sys.float_info.max, sys.float_info.max]),
+            id="numbers beyond a double",
         ),
         pytest.param(b'{"jsonrpc":"2.0","id":"s1","result":null}', Response("s1", None, None), id="a result"),
         pytest.param(
