@@ -6,6 +6,7 @@
     ├── SessionNotFound, NodeNotFound, ItemNotFound, CompactionNotFound, ModelNotFound
     ├── FolderNotFound, FolderUnknownError
     ├── SessionBusyError, HeadMovedError        the same call may succeed later
+    ├── QueueFullError, TooManySessionsError    as well, once there is room
     └── NotSteerableError, NotUndoableError, WouldExceedWindowError
 """
 
@@ -93,6 +94,28 @@ class SessionBusyError(SidecarError):
 
     kind: ClassVar[str] = "busy"
     retryable: ClassVar[bool] = True
+
+
+class QueueFullError(SidecarError):
+    """Too much waits in the session already."""
+
+    kind: ClassVar[str] = "overloaded"
+    retryable: ClassVar[bool] = True
+
+    def __init__(self, sid: str, n_waiting: int) -> None:
+        hint = "wait until some of it is done, or take prompts back with sidecar/queue/remove"
+        super().__init__(f"session {sid!r} has {n_waiting} requests waiting already", hint=hint, sid=sid)
+
+
+class TooManySessionsError(SidecarError):
+    """As many sessions are loaded as one daemon keeps in memory."""
+
+    kind: ClassVar[str] = "overloaded"
+    retryable: ClassVar[bool] = True
+
+    def __init__(self, n_loaded: int) -> None:
+        hint = "close some with sidecar/session/close; they stay stored"
+        super().__init__(f"{n_loaded} sessions are loaded, and the daemon keeps no more", hint=hint)
 
 
 class NotSteerableError(SidecarError):

@@ -207,10 +207,14 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class QueueChanged:
-    """The prompts that wait, complete."""
+    """The next 16 of the *total* prompts that wait, each text in them cut to 1,000 characters.
+
+    ``sidecar/queue/list`` has all of them, whole.
+    """
 
     kind: ClassVar[str] = "queue"
     items: tuple[QueueItem, ...]
+    total: int = 0
 
 
 @dataclass(frozen=True, slots=True)

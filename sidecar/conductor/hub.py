@@ -26,6 +26,7 @@ from sidecar.conductor.history import GraphPort
 from sidecar.conductor.imports import describe_import
 from sidecar.conductor.knowledge import check_sources
 from sidecar.conductor.ports import ClientPort, Models, OpenedSession, StorePort, StoreReport
+from sidecar.conductor.queue import check_loaded
 from sidecar.conductor.records import SessionInfo, from_record, newest_info, to_record
 from sidecar.conductor.session import Session
 from sidecar.conductor.session_engines import check_policy
@@ -178,8 +179,7 @@ class Hub:
 
         Raises:
             SessionNotFound: no such session is stored.
-            FolderNotFound: a folder does not exist.
-            FolderUnknownError: *cwd* is None, and the stored folder is lost.
+            FolderNotFound, FolderUnknownError: a folder does not exist, or the stored one is lost.
         """
         if sid not in self._sessions and sid not in self._loading:
             task = asyncio.ensure_future(self._load(sid, cwd, roots))
@@ -359,8 +359,7 @@ class Hub:
         opened = await self._open_stored(sid)
         info = replace(self._info_in(sid, opened.records).as_loaded(), **folders)
         session = await self._add(info, opened)
-        # Before the first event: the next process must know that this one may use further numbers.
-        await session.store()
+        await session.store()  # before the first event: its number must not be used again
         return Loaded(session, opened.report)
 
     async def _check_stored(self, sid: str) -> None:
@@ -387,6 +386,7 @@ class Hub:
     async def _add(self, info: SessionInfo, opened: OpenedSession, models: Models | None = None) -> Session:
         try:
             info.check_folder()
+            check_loaded(len(self._sessions))
             if models is None:
                 models = await self._deps.models.at(Path(info.cwd))
                 await models.ready(info.model)

@@ -27,6 +27,7 @@ from sidecar.conductor.events import (
     CompactionSummaryDelta,
     Event,
     Faulted,
+    InfoChanged,
     Message,
     Payload,
     Settled,
@@ -67,6 +68,7 @@ _TEXT_FIELDS: Final[Mapping[str, str]] = {
     ToolStarted.kind: "input",
     ToolProgress.kind: "content",
     ToolFinished.kind: "content",
+    InfoChanged.kind: "title",
 }
 """The field that holds text of any length, by the kind of the event."""
 
@@ -184,15 +186,16 @@ def _size_of(data: Payload) -> int:
     9
     """
     name = _TEXT_FIELDS.get(data.kind)
-    n_chars = _n_chars(getattr(data, name)) if name is not None else 0
+    n_chars = count_chars(getattr(data, name)) if name is not None else 0
     if isinstance(data, ToolFinished):
         n_chars += sum(len(diff.old_text or "") + len(diff.new_text) for diff in data.diffs)
     return n_chars
 
 
-def _n_chars(value: Any) -> int:
+def count_chars(value: Any) -> int:
+    """Return the number of characters in the texts of a JSON value."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, Mapping):
-        return sum(map(_n_chars, value.values()))
-    return sum(map(_n_chars, value)) if isinstance(value, list | tuple) else 0
+        return sum(map(count_chars, value.values()))
+    return sum(map(count_chars, value)) if isinstance(value, list | tuple) else 0

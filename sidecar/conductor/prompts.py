@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypedDict, Unpack
+from typing import Any, Final, Literal, TypedDict, Unpack
 
-from sidecar._internal.errors import log_fault
+from sidecar._internal.errors import InvalidInput, log_fault
 from sidecar.conductor.content import Content, content_to_prompt
 from sidecar.conductor.contract import Author, QueueItem
-from sidecar.conductor.errors import ItemNotFound, NotSteerableError, SessionBusyError
+from sidecar.conductor.errors import ItemNotFound, NotSteerableError, QueueFullError, SessionBusyError
 from sidecar.conductor.events import QueueChanged, Settled, UserMessage
 from sidecar.conductor.gauge import ContextGauge
 from sidecar.conductor.history import HistoryWriter
-from sidecar.conductor.queue import Job, JobQueue, PromptJob, SubmitReceipt, TurnOutcome
+from sidecar.conductor.log import count_chars
+from sidecar.conductor.queue import MAX_WAITING, Job, JobQueue, PromptJob, SubmitReceipt, TurnOutcome
 from sidecar.conductor.session_agent import SessionAgent
 from sidecar.conductor.session_events import SessionEvents
 from sidecar.conductor.session_meta import SessionMeta
@@ -30,6 +31,14 @@ from sidecar.llmgateway.contract import UserTurn
 
 _KEYS_KEPT = 256
 """The number of idempotency keys that are remembered."""
+
+_KEY_CHARS: Final = 1_000
+
+_MAX_WAITING_CHARS: Final = 16_000_000
+"""No further prompt is accepted while the waiting ones hold that many characters together."""
+
+_ITEMS_SHOWN: Final = 16
+_CHARS_SHOWN: Final = 1_000
 
 
 class SubmitOptions(TypedDict, total=False):
@@ -103,6 +112,13 @@ class Prompts:
         """The prompt that is being answered."""
         return self._queue.current if isinstance(self._queue.current, PromptJob) else None
 
+    def check_room(self, n_added: int = 1) -> None:
+        """Raise QueueFullError when *n_added* more requests must not wait in the session."""
+        waiting = (*self._queue.waiting, *self._steered)
+        n_chars = sum(count_chars(job.content) for job in waiting if isinstance(job, PromptJob))
+        if len(waiting) + n_added > MAX_WAITING or n_chars >= _MAX_WAITING_CHARS:
+            raise QueueFullError(self._meta.info.sid, len(waiting))
+
     def items(self) -> tuple[QueueItem, ...]:
         """Return the prompts that wait, the next one first."""
         return tuple(job.as_item() for job in self._waiting_prompts())
@@ -110,9 +126,11 @@ class Prompts:
     def submit(self, content: Content, **options: Unpack[SubmitOptions]) -> SubmitReceipt:
         """Accept a prompt or a slash command: it runs now, waits, or is steered into the running turn.
 
-        Raises InvalidInput, HeadMovedError, or SessionBusyError when *when_busy* is "reject".
+        Raises InvalidInput, HeadMovedError, QueueFullError, or SessionBusyError when *when_busy* is "reject".
         """
         key = options.get("idempotency_key")
+        if key is not None and len(key) > _KEY_CHARS:
+            raise InvalidInput(f"an idempotency key has at most {_KEY_CHARS} characters, not {len(key)}")
         if key is not None and key in self._by_key:
             return self._by_key[key]
         job = self._job(content, options.get("author"))
@@ -142,6 +160,7 @@ class Prompts:
 
         Raises:
             NotSteerableError: no turn runs, or another turn than the expected one runs.
+            QueueFullError: too much waits already.
         """
         job, running = self._job(content, author), self.running
         if expect_turn_id is None:
@@ -188,7 +207,8 @@ class Prompts:
         return Interruption(True, tuple(job.content for job in out) if queue == "return" else None)
 
     def edit(self, item_id: str, content: Content) -> None:
-        """Replace the content of a waiting prompt. Raises ItemNotFound."""
+        """Replace the content of a waiting prompt. Raises ItemNotFound, QueueFullError."""
+        self.check_room(0)
         job, new = self._item(item_id), self._job(content)
         job.content, job.turn, job.command = new.content, new.turn, new.command
         self._emit_queue()
@@ -235,6 +255,7 @@ class Prompts:
             raise SessionBusyError(
                 f"session {sid!r} is busy", hint='use whenBusy "queue" or "steer"', sid=sid
             )
+        self.check_room()
         running = self.running
         may_enter = when_busy == "steer" and job.command is None and self._runner.may_steer
         if running is not None and may_enter:
@@ -284,7 +305,22 @@ class Prompts:
 
     def _emit_queue(self) -> None:
         self._emitted_items = self.items()
-        self._events.emit(QueueChanged(self._emitted_items))
+        # Not whole: each event stays in the log, and a queue of n prompts emits n events.
+        shown = tuple(replace(item, input=shorten(item.input)) for item in self._emitted_items[:_ITEMS_SHOWN])
+        self._events.emit(QueueChanged(shown, len(self._emitted_items)))
+
+
+def shorten(value: Any) -> Any:
+    """Return a JSON value with each text in it cut to 1,000 characters.
+
+    >>> shorten(({"type": "text", "text": "x" * 2_000},))[0]["text"].endswith("x…")
+    True
+    """
+    if isinstance(value, str):
+        return value if len(value) <= _CHARS_SHOWN else f"{value[:_CHARS_SHOWN]}…"
+    if isinstance(value, Mapping):
+        return {name: shorten(each) for name, each in value.items()}
+    return tuple(map(shorten, value)) if isinstance(value, list | tuple) else value
 
 
 def _receipt(

@@ -10,16 +10,29 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 from sidecar._internal.errors import bug, log_fault
 from sidecar.conductor.content import Content
 from sidecar.conductor.contract import Author, Compaction, ContextUsage, QueueItem, StopReasonName
 from sidecar.conductor.engines.contract import CompactionRequest
+from sidecar.conductor.errors import TooManySessionsError
 from sidecar.conductor.slash import SlashCommand
 from sidecar.llmgateway.contract import UserTurn
 
 J = TypeVar("J")
+
+MAX_WAITING: Final = 128
+"""The most jobs that wait in one session."""
+
+MAX_LOADED: Final = 400
+"""The most sessions in memory: each has a lock, and systems allow a process about 1,000 open files."""
+
+
+def check_loaded(n_loaded: int) -> None:
+    """Raise TooManySessionsError when *n_loaded* sessions are as many as may be in memory."""
+    if n_loaded >= MAX_LOADED:
+        raise TooManySessionsError(n_loaded)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ from sidecar.conversation import FileRead
 
 T = TypeVar("T")
 
+_TITLE_CHARS: Final = 1_000
+
 SKIPPED_SEQS: Final = 10_000_000
 """More events than a process emits between two stores of a session: text alone takes 90 hours for them."""
 
@@ -130,6 +132,10 @@ class SessionInfo:
         A process that was killed may have emitted events after it stored *seq*, and clients may have them.
         """
         return replace(self, seq=self.seq + (0 if self.seq_is_last else SKIPPED_SEQS), seq_is_last=False)
+
+    def __post_init__(self) -> None:
+        """Cut a title that is longer than lists and events should carry."""
+        object.__setattr__(self, "title", self.title[:_TITLE_CHARS])
 
     def summary(self, phase: str, n_messages: int) -> SessionSummary:
         """Return the session as a list shows it, in *phase* and with *n_messages* turns."""

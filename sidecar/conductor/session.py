@@ -221,6 +221,7 @@ class Session:
             resolved = self._engines.resolve(request)
         if is_busy and request.reject_when_busy:
             raise self._busy('use whenBusy "afterTurn"')
+        self.prompts.check_room()
         job = CompactJob(self._deps.new_id(), resolved, asyncio.get_running_loop().create_future())
         engine = resolved.engine or ""
         noop = None if is_busy else self.compactor.nothing_to_do(engine, resolved)
@@ -261,6 +262,7 @@ class Session:
         self._meta.check_head(expect_head)
         if any(isinstance(job, PromptJob) for job in (self._queue.current, *self._queue.waiting)):
             raise self._busy("wait for the turn to settle")
+        self.prompts.check_room()
         outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._queue.put(ChangeJob(change, expect_head, outcome))
         return asyncio.shield(outcome)

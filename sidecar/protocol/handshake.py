@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:10a974572e089c2db1e6a7541600c2875de82294ef2d8755dc9013d912668c5f"
+SCHEMA_HASH: Final = "sha256:3731d8ee0b1f9f19d705f794c308b78689d968e87fb2191886e2d60e724b334d"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

@@ -120,13 +120,14 @@ def decode_json(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
     except ValueError:
-        # NaN and the infinities, which Python would take, are no numbers to ``int`` either.
-        return json.loads(data.decode(), parse_constant=int, parse_int=_to_int, parse_float=_to_double)
-
-
-def _to_int(text: str) -> float:
-    # Python refuses longer integers, because it takes the square of their length to read them.
-    return int(text) if len(text) <= _MAX_DIGITS else _to_double(text)
+        # NaN and the infinities, which Python would take, are no numbers to ``int`` either. Integers of many
+        # digits it refuses, because it takes the square of their length to read them.
+        return json.loads(
+            data.decode(),
+            parse_constant=int,
+            parse_int=lambda text: int(text) if len(text) <= _MAX_DIGITS else _to_double(text),
+            parse_float=_to_double,
+        )
 
 
 def _to_double(text: str) -> float:

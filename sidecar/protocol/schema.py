@@ -45,6 +45,7 @@ _REFERENCE = Path(__file__).with_name("REFERENCE.md")
 _PROSE = ("doc", "description", "errors")
 
 
+@cache
 def schema_text(form: SchemaFormat) -> str:
     """Return the description of the protocol; it ends with a newline."""
     match form:
@@ -56,6 +57,7 @@ def schema_text(form: SchemaFormat) -> str:
             return _REFERENCE.read_text(encoding="utf-8")
 
 
+@cache
 def schema_hash() -> str:
     """Return ``sha256:`` and the hash of the JSON Schema without its prose.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import RunInTerminal
@@ -28,6 +28,8 @@ from sidecar.service.order import SessionOrder
 from sidecar.service.stats import ProcessStats
 from sidecar.service.tracing import TracedSink, Tracer
 from sidecar.workspace.contract import Dispose
+
+_MAX_WATCHES: Final = 256
 
 
 class Service:
@@ -118,7 +120,13 @@ class Connection:
         self.sink.unfollow(sid)
 
     def watch(self, session: Session, globs: Sequence[str]) -> str:
-        """Notify this client of files that change, and return the name of the watch."""
+        """Notify this client of files that change, and return the name of the watch.
+
+        Raises InvalidInput for too many watches.
+        """
+        if len(self._watches) >= _MAX_WATCHES:
+            hint = "end some with sidecar/fs/unwatch, or name several patterns in one watch"
+            raise InvalidInput(f"this client has {len(self._watches)} watches already", hint=hint)
         watch_id = self.service.new_id()
 
         def notify(uris: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from fake_client import FakeClient
 from sidecar.boot import build
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import TokenCounts
-from sidecar.conductor.errors import FolderNotFound, NodeNotFound, SessionNotFound
+from sidecar.conductor.errors import FolderNotFound, NodeNotFound, SessionNotFound, TooManySessionsError
 from sidecar.conductor.events import InfoChanged
 from sidecar.conductor.hub import ForkOf, NewSession
 from sidecar.conductor.log import EventLog
@@ -205,3 +205,22 @@ async def test_a_closed_session_is_let_go(tmp_path: Path, how: str) -> None:
         await getattr(hub, how)(sid)
     assert n_in_memory(*kinds) == before
     await daemon.service.aclose()
+
+
+async def test_sessions_in_memory_are_bounded(make_stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has an open file, and without files the daemon would serve nobody."""
+    monkeypatch.setattr("sidecar.conductor.queue.MAX_LOADED", 2)
+    stage = await make_stage()
+    first, _ = await stage.session(), await stage.session()
+    with pytest.raises(TooManySessionsError, match="keeps no more"):
+        await stage.session()
+    await stage.hub.close(first.sid)
+    await stage.session()
+
+
+async def test_a_long_title_is_cut(make_stage: Any) -> None:
+    """Every list and many events carry it."""
+    stage = await make_stage()
+    session = await stage.session(title="x" * 5_000)
+    await stage.hub.amend(session.sid, lambda info: replace(info, title="y" * 5_000))
+    assert session.info.title == "y" * 1_000

@@ -10,9 +10,12 @@ import pytest
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.content import Content, prompt_text
 from sidecar.conductor.contract import QueueItem
-from sidecar.conductor.errors import ItemNotFound, NotSteerableError
+from sidecar.conductor.engines.contract import CompactionRequest
+from sidecar.conductor.errors import ItemNotFound, NotSteerableError, QueueFullError
 from sidecar.conductor.events import QueueChanged, UserMessage
+from sidecar.conductor.log import count_chars
 from sidecar.conductor.prompts import SteerResult
+from sidecar.conductor.queue import MAX_WAITING
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import UserTurn
 from sidecar.llmgateway.scripted import Hang, Say, WaitFor
@@ -47,7 +50,7 @@ async def test_waiting_prompts_are_listed_edited_and_removed(make_stage: Any) ->
     assert session.prompts.items() == (QueueItem(one.item_id, one.turn_id, text("2, but better")),)
     assert (await third.outcome).stop_reason == "cancelled"
     told = [event.data for event in session.log.after(0) if isinstance(event.data, QueueChanged)]
-    assert told[-1] == QueueChanged(session.prompts.items())
+    assert told[-1] == QueueChanged(session.prompts.items(), 1)
     stage.model.gate("go").set()
     await first.outcome
     assert (await second.outcome).text == "two"
@@ -61,7 +64,7 @@ async def test_a_prompt_leaves_the_queue_when_it_begins(make_stage: Any) -> None
     stage.model.gate("go").set()
     await second.outcome
     told = [event for event in session.log.after(0) if isinstance(event.data, QueueChanged)]
-    assert [event.data for event in told] == [QueueChanged((item,)), QueueChanged(())]
+    assert [event.data for event in told] == [QueueChanged((item,), 1), QueueChanged(())]
     assert told[-1].turn_id is None
 
 
@@ -212,3 +215,41 @@ async def test_a_refused_prompt_does_not_use_up_its_idempotency_key(make_stage: 
     with pytest.raises(InvalidInput):
         session.prompts.submit((), idempotency_key="k")
     assert (await session.submit(text("1"), idempotency_key="k")).disposition == "started"
+
+
+async def test_a_queue_is_bounded_and_so_are_its_events(make_stage: Any) -> None:
+    """A client that submits prompts in a loop is told so, and its events do not grow with the queue."""
+    _, session, _ = await at_work(make_stage, [Say("next")])
+    for number in range(MAX_WAITING):
+        await session.submit(text(f"{number} " + "x" * 5_000))
+    for refused in (
+        lambda: session.prompts.submit(text("more")),
+        lambda: session.prompts.submit(text("more"), when_busy="steer"),
+        lambda: session.compact(CompactionRequest()),
+    ):
+        with pytest.raises(QueueFullError, match="128 requests waiting already"):
+            refused()
+    events = [event.data for event in session.log.after(0, 1_000) if isinstance(event.data, QueueChanged)]
+    assert (events[-1].total, len(events[-1].items)) == (MAX_WAITING, 16)
+    assert max(count_chars(item.input) for event in events for item in event.items) < 1_100
+    session.prompts.edit(session.prompts.items()[0].item_id, text("edited"))
+    session.prompts.remove(session.prompts.items()[0].item_id)
+    await session.submit(text("there is room again"))
+    session.prompts.interrupt(None, "drop")
+
+
+async def test_waiting_prompts_are_bounded_by_their_size_too(make_stage: Any) -> None:
+    _, session, _ = await at_work(make_stage, [Say("next")])
+    await session.submit(text("x" * 16_000_000))
+    with pytest.raises(QueueFullError):
+        await session.submit(text("more"))
+    with pytest.raises(QueueFullError):
+        session.prompts.edit(session.prompts.items()[0].item_id, text("y" * 16_000_000))
+    session.prompts.interrupt(None, "drop")
+
+
+async def test_a_key_of_any_length_is_not_kept(make_stage: Any) -> None:
+    stage = await make_stage()
+    session = await stage.session()
+    with pytest.raises(InvalidInput, match="at most 1000 characters"):
+        session.prompts.submit(text("1"), idempotency_key="k" * 1_001)

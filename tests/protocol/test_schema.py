@@ -70,7 +70,7 @@ def test_the_json_schema_is_one() -> None:
 
 @pytest.mark.parametrize("form", FILE_NAMES)
 def test_every_message_is_in_every_form(form: str) -> None:
-    text = schema_text(form)  # type: ignore[arg-type]  # the names are the forms
+    text = schema_text(form)
     for name in (*METHODS, *CLIENT_REQUESTS, *NOTIFICATIONS, *EVENTS):
         assert f'"{name}"' in text or f"`{name}`" in text, name
 

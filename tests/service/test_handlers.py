@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sidecar._internal.errors import SidecarError
+from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.llmgateway.scripted import Call, Hang, Say, WaitFor
 from sidecar.protocol.handshake import SCHEMA_HASH
 from sidecar.protocol.methods import METHODS
@@ -363,3 +363,16 @@ async def test_an_unknown_method_is_refused(make_desk: Any) -> None:
     with pytest.raises(SidecarError) as raised:
         make_desk().client().connection.call("sidecar/nope", {})
     assert raised.value.kind == "methodNotFound"
+
+
+async def test_watches_and_tool_servers_are_bounded(make_desk: Any) -> None:
+    desk = make_desk()
+    client = desk.client()
+    sid = (await client.call("session/new", cwd=str(desk.folder)))["sid"]
+    for _ in range(256):
+        await client.call("fs/watch", sid=sid, globs=["**"])
+    with pytest.raises(InvalidInput, match="256 watches already"):
+        await client.call("fs/watch", sid=sid, globs=["**"])
+    servers = [{"name": str(number), "command": "true"} for number in range(65)]
+    with pytest.raises(InvalidInput, match="65 tool servers, the limit is 64"):
+        await client.call("session/new", cwd=str(desk.folder), mcpServers=servers)

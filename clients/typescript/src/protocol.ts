@@ -595,9 +595,10 @@ export interface Projected {
   high: number;
 }
 
-/** The prompts that wait, complete. */
+/** The next 16 of the `total` prompts that wait, each text in them cut to 1,000 characters. `sidecar/queue/list` has all of them, whole. */
 export interface QueueChanged {
   items: QueueItem[];
+  total: number;
 }
 
 /** The number of unanswered requests, and the number of bytes waiting to be sent. */

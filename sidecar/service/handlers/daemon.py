@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import TYPE_CHECKING, Final
 
@@ -33,12 +34,13 @@ def status(connection: Connection, _: m.Empty) -> m.StatusResult:
     )
 
 
-def schema(_: Connection, params: m.SchemaParams) -> m.SchemaResult:
+async def schema(_: Connection, params: m.SchemaParams) -> m.SchemaResult:
     """Describe the protocol."""
     # Loaded here because few clients ask for it, and all wait for the start.
     from sidecar.protocol.schema import schema_hash, schema_text
 
-    return m.SchemaResult(schema_text(params.format), schema_hash())
+    text = await asyncio.to_thread(schema_text, params.format)
+    return m.SchemaResult(text, await asyncio.to_thread(schema_hash))
 
 
 def log_tail(connection: Connection, params: m.LogTailParams) -> m.LogTailResult:

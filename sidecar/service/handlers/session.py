@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _MAX_PAGE: Final = 1000
+_MAX_SERVERS: Final = 64
 
 
 async def new(connection: Connection, params: m.SessionNewParams) -> Answer:
@@ -212,7 +213,10 @@ def set_config_option(
 
 def tool_servers(configs: Iterable[m.McpServerConfig]) -> tuple[McpServer, ...]:
     """Return the tool servers that a client configured. Raises InvalidInput."""
-    return tuple(map(tool_server, configs))
+    servers = tuple(map(tool_server, configs))
+    if len(servers) > _MAX_SERVERS:
+        raise InvalidInput(f"{len(servers)} tool servers, the limit is {_MAX_SERVERS}")
+    return servers
 
 
 def tool_server(config: m.McpServerConfig) -> McpServer:
