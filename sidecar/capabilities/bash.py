@@ -32,6 +32,7 @@ from sidecar.capabilities.output import HeadTail
 from sidecar.capabilities.paths import display_path, require_permission, resolve_readable
 from sidecar.capabilities.processes import ChildEnd, ChildSpec, run_child
 from sidecar.capabilities.typed_tool import TypedTool, error_reply
+from sidecar.workspace.handles import require_resolved
 
 _PROGRESS_EVERY_S = 0.1
 _PROGRESS_CAP = 8192
@@ -70,6 +71,7 @@ async def run_command(arguments: BashArguments, context: ToolContext, cancel: Ca
         scope=permission_scope(arguments.command),
     )
     await require_permission(context, question)
+    await asyncio.to_thread(require_resolved, cwd)
     if context.terminal is not None:
         shown_to_user = await _run_in_terminal(context.terminal, arguments, cwd, context, cancel)
         if shown_to_user is not None:

@@ -24,7 +24,7 @@ from sidecar.capabilities.contract import (
 )
 from sidecar.capabilities.effects import EDITS_FILE, WRITES_FILE
 from sidecar.capabilities.output import number_lines
-from sidecar.capabilities.paths import display_path, require_permission, resolve
+from sidecar.capabilities.paths import display_path, require_permission, resolve, view_file
 from sidecar.capabilities.text_edit import replace_passage, shift_ranges
 from sidecar.capabilities.typed_tool import TypedTool
 from sidecar.conversation import FileRead
@@ -139,7 +139,7 @@ async def _find_target(context: ToolContext, spelled: str) -> _Target:
     """Return the file *spelled* by the model, as it is now. Raises FileAccessError but for ``notFound``."""
     resolved = await resolve(context, spelled)
     try:
-        return _Target(resolved, await context.workspace.view(resolved.path))
+        return _Target(resolved, await view_file(context, resolved.path))
     except FileAccessError as error:
         if error.problem != "notFound":
             raise

@@ -11,6 +11,8 @@ from typing import ClassVar
 
 from sidecar._internal.errors import SidecarError
 from sidecar.capabilities.contract import PermissionQuestion, ToolContext
+from sidecar.workspace.contract import FileView
+from sidecar.workspace.handles import error_of_swap, require_resolved
 from sidecar.workspace.paths import ResolvedPath, resolve_path
 
 
@@ -48,7 +50,16 @@ async def resolve_readable(context: ToolContext, spelled: str, tool: str) -> Pat
             scope=f"path:{folder}",
         )
         await require_permission(context, question)
+        await asyncio.to_thread(require_resolved, resolved.path)
     return resolved.path
+
+
+async def view_file(context: ToolContext, path: Path) -> FileView:
+    """Return the resolved *path* as it is now. Raises FileAccessError, also when it has become a link."""
+    view = await context.workspace.view(path)
+    if view.path != path:
+        raise error_of_swap(path)
+    return view
 
 
 async def require_permission(context: ToolContext, question: PermissionQuestion) -> None:

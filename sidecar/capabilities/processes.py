@@ -27,6 +27,7 @@ from typing import Literal, TypeAlias
 
 from sidecar._internal.async_cancel import cancel_future
 from sidecar._internal.cancel import CancelToken
+from sidecar.workspace.handles import hold_folder
 
 _GRACE_S = 0.04
 _TIMEOUT_GRACE_S = 2.0
@@ -44,7 +45,7 @@ InputWriter: TypeAlias = Callable[[Callable[[bytes], None]], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """A command to run.
+    """A command to run in the resolved folder *cwd*.
 
     *write_input* is awaited once the child runs, with a function that writes to its standard input from any
     thread; then the input ends. Without it the input stays open, and silent, for as long as the child runs.
@@ -93,19 +94,22 @@ async def run_child(
 
     Raises:
         OSError: the child cannot be started.
+        FileAccessError: a part of the path of its folder has become a link.
     """
     is_supervised = spec.write_input is None and os.name != "nt"
-    transport, child = await asyncio.get_running_loop().subprocess_exec(
-        lambda: _Child(on_output),
-        *(supervise(spec.argv) if is_supervised else spec.argv),
-        stdin=subprocess.PIPE if is_supervised or spec.write_input else subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        cwd=spec.cwd,
-        env=dict(spec.environment),
-        start_new_session=os.name != "nt",
-        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-    )
+    with hold_folder(spec.cwd) as folder:
+        transport, child = await asyncio.get_running_loop().subprocess_exec(
+            lambda: _Child(on_output),
+            *(supervise(spec.argv) if is_supervised else spec.argv),
+            stdin=subprocess.PIPE if is_supervised or spec.write_input else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            # Only Linux lets a process enter a folder that it holds open by a path.
+            cwd=f"/proc/self/fd/{folder}" if sys.platform == "linux" else spec.cwd,
+            env=dict(spec.environment),
+            start_new_session=os.name != "nt",
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+        )
     on_gone = on_start(transport.get_pid())
     lifeline = transport.get_pipe_transport(0) if is_supervised else None
     assert lifeline is None or isinstance(lifeline, asyncio.WriteTransport)

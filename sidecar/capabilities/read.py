@@ -6,6 +6,7 @@ Never changes a file; a part of a file is always marked as such.
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -15,9 +16,10 @@ from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.contract import Location, ToolContext, ToolReply
 from sidecar.capabilities.effects import READS_FILE
 from sidecar.capabilities.output import NumberedLines, number_lines
-from sidecar.capabilities.paths import display_path, resolve_readable
+from sidecar.capabilities.paths import display_path, resolve_readable, view_file
 from sidecar.capabilities.typed_tool import TypedTool, error_reply
 from sidecar.workspace.contract import FileAccessError
+from sidecar.workspace.handles import hold_file
 from sidecar.workspace.line_index import LineText
 
 _DEFAULT_LIMIT = 2000
@@ -39,7 +41,7 @@ async def read_file(arguments: ReadArguments, context: ToolContext, cancel: Canc
     path = await resolve_readable(context, arguments.path, "read")
     name = display_path(path, context.cwd)
     try:
-        view = await context.workspace.view(path)
+        view = await view_file(context, path)
     except FileAccessError as error:
         image = None
         if error.problem in ("binary", "tooLarge"):
@@ -78,12 +80,14 @@ async def read_file(arguments: ReadArguments, context: ToolContext, cancel: Canc
 
 def describe_image(path: Path) -> str | None:
     """Return the format and size of the image *path* in words; None for anything else."""
-    with path.open("rb") as file:
-        head = file.read(12)
+    with hold_file(path) as (name, folder):
+        descriptor = os.open(name, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0), dir_fd=folder)
+    with open(descriptor, "rb") as file:
+        head, n_bytes = file.read(12), os.fstat(descriptor).st_size
     kind = next((name for mark, name in _IMAGE_MARKS if head.startswith(mark)), None)
     if kind is None or (kind == "webp" and head[8:] != b"WEBP"):
         return None
-    return f"an image ({kind}) of {path.stat().st_size} bytes, not text"
+    return f"an image ({kind}) of {n_bytes} bytes, not text"
 
 
 READ = TypedTool(

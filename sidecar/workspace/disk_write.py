@@ -18,10 +18,20 @@ from pathlib import Path
 from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.encodings import encode_text
 from sidecar.workspace.files import BOM, DiskText, read_text, text_hash
+from sidecar.workspace.handles import hold_file
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _TOO_LARGE = "too large to be what was read"
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A path to write, as ``os`` takes it: a *name* in a *folder* that is held open, if there can be one."""
+
+    path: Path
+    name: str
+    folder: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +61,21 @@ def write_text(path: Path, text: str, expected_hash: str | None, limit_bytes: in
     body = text.removeprefix(BOM)
     codec = "utf-8-sig" if text.startswith(BOM) else "utf-8"
     try:
-        before = _file_state(path, limit_bytes)
-        _refuse_changed(path, before, expected_hash)
-        if before.status is not None and not os.access(path, os.W_OK):
-            message = f"cannot write {path}: it is read-only"
-            raise FileAccessError("unwritable", message, hint="make it writable")
-        codec = before.codec or codec
-        raw = encode_text(body, codec)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(
-            path, raw, before, lambda: _refuse_changed(path, _file_state(path, limit_bytes), expected_hash)
-        )
+        with hold_file(path, create_folders=expected_hash is None) as (name, folder):
+            place = _Place(path, name, folder)
+            before = _file_state(place, limit_bytes)
+            _refuse_changed(path, before, expected_hash)
+            if before.status is not None and not os.access(name, os.W_OK, dir_fd=folder):
+                message = f"cannot write {path}: it is read-only"
+                raise FileAccessError("unwritable", message, hint="make it writable")
+            codec = before.codec or codec
+            raw = encode_text(body, codec)
+            _replace(
+                place,
+                raw,
+                before,
+                lambda: _refuse_changed(path, _file_state(place, limit_bytes), expected_hash),
+            )
     except UnicodeEncodeError as error:
         character = error.object[error.start]
         message = f"cannot write {path}: its encoding, {codec}, has no {character!r}"
@@ -71,6 +85,8 @@ def write_text(path: Path, text: str, expected_hash: str | None, limit_bytes: in
             hint = "send the whole character"
         raise FileAccessError("unwritable", message, hint=hint) from error
     except (OSError, ValueError) as error:
+        if isinstance(error, FileNotFoundError):  # its folder is gone as well
+            _refuse_changed(path, _FileState(), expected_hash)
         message = f"cannot write {path}: {error.strerror if isinstance(error, OSError) else error}"
         if isinstance(error, OSError) and error.errno in _NO_SPACE:
             raise FileAccessError("diskFull", message, hint="free space, then try again") from error
@@ -78,16 +94,17 @@ def write_text(path: Path, text: str, expected_hash: str | None, limit_bytes: in
     return DiskText(body, text_hash(body), len(raw), codec)
 
 
-def _file_state(path: Path, limit_bytes: int) -> _FileState:
+def _file_state(place: _Place, limit_bytes: int) -> _FileState:
+    path = place.path
     try:
-        status = os.stat(path)
+        status = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
         return _FileState()
     if stat.S_ISDIR(status.st_mode):
         raise FileAccessError("isDirectory", f"cannot write {path}: it is a folder", hint="name a file in it")
     if status.st_size > limit_bytes:
         return _FileState(_TOO_LARGE, None, status)
-    now = read_text(path, limit_bytes)
+    now = read_text(path, limit_bytes, follow_links=False)
     return _FileState(now.hash, now.codec, status)
 
 
@@ -102,10 +119,13 @@ def _refuse_changed(path: Path, now: _FileState, expected_hash: str | None) -> N
     )
 
 
-def _replace(path: Path, raw: bytes, before: _FileState, refuse_changed: Callable[[], None]) -> None:
-    temporary = path.parent / f".sidecar-{uuid.uuid4().hex}.tmp"
+def _replace(place: _Place, raw: bytes, before: _FileState, refuse_changed: Callable[[], None]) -> None:
+    folder = place.folder
+    temporary = f".sidecar-{uuid.uuid4().hex}.tmp"
+    if folder is None:
+        temporary = str(place.path.parent / temporary)
     try:
-        with open(os.open(temporary, _CREATE_FLAGS, 0o666), "wb") as file:
+        with open(os.open(temporary, _CREATE_FLAGS, 0o666, dir_fd=folder), "wb") as file:
             file.write(raw)
             file.flush()
             os.fsync(file.fileno())
@@ -113,37 +133,37 @@ def _replace(path: Path, raw: bytes, before: _FileState, refuse_changed: Callabl
             # Keeping the owner takes privileges that most daemons lack, and need not have.
             with contextlib.suppress(PermissionError):
                 if hasattr(os, "chown"):
-                    os.chown(temporary, before.status.st_uid, before.status.st_gid)
-            os.chmod(temporary, stat.S_IMODE(before.status.st_mode))
+                    os.chown(temporary, before.status.st_uid, before.status.st_gid, dir_fd=folder)
+            os.chmod(temporary, stat.S_IMODE(before.status.st_mode), dir_fd=folder)
         refuse_changed()
         if before.status is None:
-            _move_to_free_name(temporary, path)
+            _move_to_free_name(temporary, place)
         else:
-            os.replace(temporary, path)
+            os.replace(temporary, place.name, src_dir_fd=folder, dst_dir_fd=folder)
     finally:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+            os.unlink(temporary, dir_fd=folder)
     if os.name == "nt":
         return
     # The rename has happened; a file system that cannot sync folders keeps it as well as it can.
     with contextlib.suppress(OSError):
-        descriptor = os.open(path.parent, os.O_RDONLY)
+        descriptor = os.open(place.path.parent if folder is None else ".", os.O_RDONLY, dir_fd=folder)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
 
 
-def _move_to_free_name(temporary: Path, path: Path) -> None:
+def _move_to_free_name(temporary: str, place: _Place) -> None:
     """Give the new file its name unless somebody took it meanwhile: neither call replaces a file."""
     try:
         if os.name == "nt":
-            os.rename(temporary, path)
+            os.rename(temporary, place.name)
         else:
-            os.link(temporary, path)
+            os.link(temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
     except FileExistsError:
         raise FileAccessError(
-            "changedSinceRead", f"cannot create {path}: it exists by now", hint="read it, then decide"
+            "changedSinceRead", f"cannot create {place.path}: it exists by now", hint="read it, then decide"
         ) from None
     except OSError:  # a file system without hard links
-        os.replace(temporary, path)
+        os.replace(temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)

@@ -10,11 +10,13 @@ import errno
 import hashlib
 import os
 import stat
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.encodings import decode_text
+from sidecar.workspace.handles import hold_file
 
 READ_LIMIT_BYTES = 10_000_000
 BOM = "\ufeff"
@@ -75,16 +77,20 @@ def read_bytes(path: Path, limit_bytes: int, *, follow_links: bool = True) -> by
     Args:
         path: an absolute path.
         limit_bytes: the size up to which the file is read; a larger one costs one look.
-        follow_links: whether *path* may be a link; links of the folders above it are always followed.
+        follow_links: whether links are followed; without, *path* is a resolved one and no part of it may be a
+            link by now.
 
     Raises:
-        FileAccessError: ``notFound``, ``isDirectory``, ``tooLarge``, or ``unreadable`` for anything else.
+        FileAccessError: ``notFound``, ``isDirectory``, ``tooLarge``, ``changedSinceRead`` for a path that has
+            become a link, or ``unreadable`` for anything else.
     """
     try:
-        status = os.stat(path, follow_symlinks=follow_links)
-        _refuse_special(path, status.st_mode)
-        _refuse_large(path, status.st_size, limit_bytes)
-        descriptor = os.open(path, _OPEN_FLAGS if follow_links else _OPEN_FLAGS | _NO_FOLLOW)
+        with nullcontext((path, None)) if follow_links else hold_file(path) as (name, folder):
+            status = os.stat(name, dir_fd=folder, follow_symlinks=follow_links)
+            _refuse_special(path, status.st_mode)
+            _refuse_large(path, status.st_size, limit_bytes)
+            flags = _OPEN_FLAGS if follow_links else _OPEN_FLAGS | _NO_FOLLOW
+            descriptor = os.open(name, flags, dir_fd=folder)
         with open(descriptor, "rb", closefd=True) as file:
             # Checked again on the opened file: the name may stand for another one by now.
             _refuse_special(path, os.fstat(descriptor).st_mode)

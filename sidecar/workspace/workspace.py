@@ -27,6 +27,7 @@ from sidecar.workspace.contract import (
 )
 from sidecar.workspace.disk_write import write_text
 from sidecar.workspace.files import BOM, READ_LIMIT_BYTES, DiskText, read_text, real_path, text_hash
+from sidecar.workspace.handles import require_resolved
 from sidecar.workspace.paths import path_to_uri, resolve_project_file
 from sidecar.workspace.tracker import FileTracker
 from sidecar.workspace.watch import DiskWatch, WatchSource, watch_with_watchfiles
@@ -115,7 +116,8 @@ class Workspace:
 
     async def write(self, path: Path, text: str, *, expected_hash: str | None) -> FileView:
         """Make *text* the content of *path* and return the new view; see ``WorkspacePort.write``."""
-        real = await asyncio.to_thread(real_path, path)
+        real = path
+        await asyncio.to_thread(require_resolved, path)
         self._writing[real] += 1
         try:
             buffer = self._buffers.find(real)

@@ -237,7 +237,7 @@ from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.processes import ChildSpec, run_child
 
 script = "exec 9>life; sleep 1000 & (setsid sleep 1000 &); echo up; sleep 1000"
-spec = ChildSpec(["/bin/sh", "-c", script], Path("."), dict(os.environ), 60)
+spec = ChildSpec(["/bin/sh", "-c", script], Path.cwd(), dict(os.environ), 60)
 asyncio.run(run_child(
     spec,
     on_output=lambda data: os.write(1, data),

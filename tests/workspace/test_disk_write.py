@@ -124,9 +124,11 @@ def test_a_file_that_appears_at_the_last_moment_is_not_replaced(
     path = tmp_path / "f"
     real_link = os.link
 
-    def link(source: Path, target: Path) -> None:
+    def link(
+        source: str, target: str, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None
+    ) -> None:
         path.write_text("theirs")
-        real_link(source, target)
+        real_link(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
     monkeypatch.setattr(os, "link", link)
     with pytest.raises(FileAccessError) as caught:
@@ -137,7 +139,7 @@ def test_a_file_that_appears_at_the_last_moment_is_not_replaced(
 
 @posix_only
 def test_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def link(source: Path, target: Path) -> None:
+    def link(source: str, target: str, **folders: int) -> None:
         raise OSError(errno.EPERM, "not supported")
 
     monkeypatch.setattr(os, "link", link)
@@ -176,7 +178,7 @@ def test_a_read_only_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     path = tmp_path / "f"
     path.write_text("old")
     path.chmod(0o444)
-    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everything
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)  # root may write everything
     check_refused(path, "new", "unwritable", over="old")
 
 
