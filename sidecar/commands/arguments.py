@@ -93,13 +93,14 @@ examples:
   git diff | sidecar run "what does this change?" -
   sidecar run --json "where is main defined?" | jq .kind
   sidecar run --yes 'run `make test`'
+  sidecar run --resume last "and where is it called?"
 
 The answer goes to stdout, notes about tools to stderr. The conversation is
-stored; "sidecar chat --resume" continues it. Ctrl-C stops the turn, a second
-one leaves at once.
+stored; --resume continues it, as "sidecar chat --resume" does. Ctrl-C stops the
+turn, a second one leaves at once.
 
-exit codes: 0 answered, 1 the turn failed, 2 wrong arguments or an empty prompt,
-130 stopped with Ctrl-C."""
+exit codes: 0 answered, 1 the turn failed, 2 wrong arguments, an empty prompt or
+no such session, 130 stopped with Ctrl-C."""
 
 _COMPACT = """\
 examples:
@@ -116,13 +117,17 @@ examples:
   sidecar sessions parser          those with "parser" in the title
   sidecar sessions --cwd .         those of this folder
   sidecar sessions --json | jq -r .sid
+  sidecar sessions --rename 5c98f "the parser"
+  sidecar sessions --export 5c98f >talk.md
+  sidecar sessions --delete 5c98f  ask, then remove it for good
 
+A session is named by the start of its id, or by "last" for the folder's newest.
 Each session is a file in sessions/ of the state directory (INDUSAGI_HOME, else
 ~/.pindusagi). In a pipe each line has session, last used, turns, tokens, title
 and folder, separated by tabs.
 
-exit codes: 0 listed, even when there are none; 1 the daemon failed; 2 there is
-no such folder."""
+exit codes: 0 done, also when there are none to list; 1 the daemon failed, or
+nothing was deleted; 2 there is no such folder or session."""
 
 _DOCTOR = """\
 exit codes: 0 all is well, 1 something is not; the red lines say how to fix it."""
@@ -168,6 +173,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             parser.error("--daemon needs --shared")
         if options.listen and not options.daemon:
             parser.error("--listen needs --shared --daemon: a daemon that is running cannot be changed")
+    if options.command == "sessions" and sum(map(bool, (options.rename, options.export, options.delete))) > 1:
+        parser.error("give one of --rename, --export and --delete")
     return options
 
 
@@ -259,19 +266,34 @@ _COMMANDS = (
         arguments=(
             _arg("prompt", nargs="+", help='the prompt; "-" stands for the piped input'),
             *_SESSION,
+            _arg(
+                "--resume",
+                metavar="SESSION",
+                help='continue a stored session: the start of its id, or "last"',
+            ),
             _arg("--json", action="store_true", help="print every event as one line of JSON"),
             _arg("--yes", action="store_true", help="allow every request of a tool"),
         ),
     ),
     _Command(
         name="sessions",
-        summary="list the stored sessions, newest first",
-        description="List the stored sessions, the newest first.",
+        summary="list, rename, export and delete the stored sessions",
+        description="List the stored sessions, the newest first; or rename, export or delete one.",
         epilog=_SESSIONS,
         arguments=(
             _arg("query", nargs="?", help="only sessions whose title has these words"),
             _arg("--cwd", metavar="FOLDER", help="only sessions of this folder"),
             _arg("--json", action="store_true", help="print one line of JSON for each session"),
+            _arg("--rename", nargs=2, metavar=("SESSION", "TITLE"), help="give a session a title"),
+            _arg("--export", metavar="SESSION", help="print the conversation of a session"),
+            _arg(
+                "--format",
+                choices=("markdown", "jsonl", "json"),
+                default="markdown",
+                help="with --export: the form of the text (markdown)",
+            ),
+            _arg("--delete", metavar="SESSION", help="remove a session for good, after a question"),
+            _arg("--yes", action="store_true", help="with --delete: do not ask"),
         ),
     ),
     _Command(

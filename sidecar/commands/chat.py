@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sidecar.commands.sessions import SessionLookupError, find_session
+from sidecar.commands.sessions import SessionLookupError, open_session
 from sidecar.commands.terminal import InputLines, Screen, raw_input_of
 from sidecar.commands.views import (
     FaultedTurnError,
@@ -33,13 +33,13 @@ _HELP = """\
 /context                  how full the window is, by kind of content
 /files                    the files the model has read
 /rewind [n]               go back to before the last prompts
-/fork                     a new session that continues from here
+/fork                     go on in a new session; this one stays as it is
 /model, /engine [name]    show the current one, or choose another
 /status                   the state of the session
 /quit                     leave; the session stays stored"""
 
 _ABOUT_LEAVING = "\nCtrl-C again leaves, as Ctrl-D and /quit do"
-_DAEMON_COMMANDS = frozenset({"/rewind", "/fork", "/model", "/engine", "/status", "/uncompact"})
+_DAEMON_COMMANDS = frozenset({"/rewind", "/model", "/engine", "/status", "/uncompact"})
 """Commands that the daemon carries out: they are sent as prompts and answered as prompts."""
 
 
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
                 raw_input_of(sys.stdin), is_terminal=sys.stdin is not None and sys.stdin.isatty()
             )
             try:
-                session = await _open(client, options, folder, screen)
+                session = await open_session(client, options, folder, screen)
             except SessionLookupError as error:
                 Screen(sys.stderr).problem(f"sidecar chat: {error}")
                 return 2
@@ -78,18 +78,6 @@ def run(options: argparse.Namespace) -> int:
     return run_with_daemon(main, options.cwd, permission=ask)
 
 
-async def _open(client: SidecarClient, options: argparse.Namespace, folder: Path, screen: Screen) -> Session:
-    if options.resume is None:
-        return await client.start_session(folder, model=options.model, engine=options.engine)
-    found = await find_session(client, options.resume, str(folder))
-    session = await client.load_session(found.sid)
-    for option, value in (("model", options.model), ("engine", options.engine)):
-        if value is not None:
-            await client.session_set_config_option(session.sid, option, value)
-    screen.note(f"continues: {found.title or '(untitled)'}, {found.messages} turns, {found.tokens:,} tokens")
-    return session
-
-
 @dataclass(slots=True, kw_only=True)
 class _Chat:
     """One conversation of a user in a terminal with a session."""
@@ -104,8 +92,10 @@ class _Chat:
 
     async def talk(self) -> int:
         """Answer line by line until there are no more; return the exit code."""
-        sid, screen = self.session.sid, self.screen
-        screen.note(f"session {sid[:8]} in {self.folder}; /help lists the commands, Ctrl-D leaves")
+        screen = self.screen
+        screen.note(
+            f"session {self.session.sid[:8]} in {self.folder}; /help lists the commands, Ctrl-D leaves"
+        )
         try:
             while True:
                 with self.interrupts.on_first(lambda: screen.note(_ABOUT_LEAVING)):
@@ -119,10 +109,10 @@ class _Chat:
         finally:
             screen.end_line()
             if self.is_used:
-                screen.note(f'stored; "sidecar chat --resume {sid[:8]}" continues it')
+                screen.note(f'stored; "sidecar chat --resume {self.session.sid[:8]}" continues it')
             else:
                 with contextlib.suppress(SidecarClientError):  # the daemon is gone, so the session stays
-                    await self.client.session_delete(sid)
+                    await self.client.session_delete(self.session.sid)
 
     async def _answer(self, line: str) -> None:
         name, _, rest = line.partition(" ")
@@ -173,6 +163,16 @@ class _Chat:
         for uri in undone.edited_files:
             self.screen.note(f"· {display_path(uri, self.folder)} was edited since, and stays as it is")
 
+    async def fork(self, _rest: str) -> None:
+        before = self.session.sid
+        if (await self.client.session_tree(before)).head is None:
+            self.screen.note("there is nothing to fork yet")
+            return
+        forked = await self.client.session_fork(before)
+        self.session = Session(self.client, forked.sid, forked.seq)
+        await self.client.session_close(before)
+        self.screen.note(f"· session {forked.sid[:8]} goes on from here; {before[:8]} stays as it is")
+
     async def context(self, _rest: str) -> None:
         usage = await self.session.usage()
         show_parts(self.screen, usage)
@@ -195,6 +195,7 @@ _COMMANDS: dict[str, Callable[[_Chat, str], Awaitable[None]]] = {
     "/compact": _Chat.compact,
     "/preview": _Chat.preview,
     "/undo": _Chat.undo,
+    "/fork": _Chat.fork,
     "/context": _Chat.context,
     "/files": _Chat.files,
 }

@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from sidecar.commands.sessions import SessionLookupError, open_session
 from sidecar.commands.terminal import Screen
 from sidecar.commands.views import FaultedTurnError, StopTurn, show_turn
 from sidecar.commands.with_daemon import INTERRUPTED, Interrupts, print_json, run_with_daemon
@@ -30,14 +31,18 @@ def run(options: argparse.Namespace) -> int:
         screen.problem(_EMPTY_PROMPT)
         return 2
 
-    folder = Path(options.cwd).expanduser()
+    folder = Path(options.cwd).expanduser().resolve()
 
     def refuse(request: PermissionRequest) -> PermissionAnswer:
         screen.note(f"· not allowed: {request.title}; --yes allows every request of a tool", "yellow")
         return reject(request)
 
     async def main(client: SidecarClient) -> int:
-        session = await client.start_session(folder, model=options.model, engine=options.engine)
+        try:
+            session = await open_session(client, options, folder, screen)
+        except SessionLookupError as error:
+            screen.problem(f"sidecar run: {error}")
+            return 2
         with Interrupts() as interrupts, interrupts.on_first(StopTurn(session, screen)):
             events = session.stream(prompt)
             try:
@@ -50,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
                 return INTERRUPTED
             return 0
 
-    return run_with_daemon(main, folder, permission=allow if options.yes else refuse)
+    return run_with_daemon(main, options.cwd, permission=allow if options.yes else refuse)
 
 
 async def _print_events(events: AsyncIterator[ClientEvent]) -> AsyncIterator[ClientEvent]:

@@ -1,16 +1,17 @@
-"""``sidecar sessions``: the stored sessions, the newest first, and finding one by the start of its id."""
+"""``sidecar sessions``: lists, renames, exports and deletes stored sessions, found by the start of an id."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sidecar.commands.terminal import Screen, short_path
-from sidecar.commands.with_daemon import print_json, run_with_daemon
+from sidecar.commands.terminal import InputLines, Screen, raw_input_of, short_path
+from sidecar.commands.with_daemon import print_json, print_text, run_with_daemon
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import SessionSummary
-from sidecar_client import SidecarClient
+from sidecar_client import Session, SidecarClient
 
 _MOST_SHOWN = 40
 _ID_CHARS = 8
@@ -26,6 +27,14 @@ def run(options: argparse.Namespace) -> int:
     folder = None if options.cwd is None else str(Path(options.cwd).expanduser().resolve())
 
     async def main(client: SidecarClient) -> int:
+        chosen = options.delete or options.export or (options.rename and options.rename[0])
+        if chosen:
+            try:
+                session = await find_session(client, chosen, folder or str(Path.cwd()))
+            except SessionLookupError as error:
+                Screen(sys.stderr).problem(f"sidecar sessions: {error}")
+                return 2
+            return await change_session(client, session, options)
         found = await list_sessions(client, folder, options.query)
         if options.json:
             for session in found:
@@ -35,6 +44,32 @@ def run(options: argparse.Namespace) -> int:
         return 0
 
     return run_with_daemon(main, "." if folder is None else folder)
+
+
+async def change_session(client: SidecarClient, session: SessionSummary, options: argparse.Namespace) -> int:
+    """Export, rename or delete *session*, whichever of *options* is given, and return the exit code."""
+    screen, title = Screen(sys.stderr), session.title or "(untitled)"
+    if options.export:
+        print_text((await client.session_export(session.sid, format=options.format)).text or "")
+    elif options.rename:
+        await client.session_rename(session.sid, options.rename[1])
+        screen.note(f"{session.sid[:_ID_CHARS]} is now: {options.rename[1]}")
+    else:
+        question = f"delete {title!r} of {session.messages} turns for good? [y]es, [N]o: "
+        if not options.yes and not await confirm(question):
+            screen.note(f"{title!r} stays; answer with y, or pass --yes")
+            return 1
+        await client.session_delete(session.sid)
+        screen.note(f"deleted: {title}")
+    return 0
+
+
+async def confirm(question: str) -> bool:
+    """Return whether the user of the terminal answers *question* with yes; False without a terminal."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        return False
+    answer = await InputLines(raw_input_of(sys.stdin), is_terminal=True).next(question)
+    return (answer or "").strip().lower() in ("y", "yes")
 
 
 async def list_sessions(
@@ -81,6 +116,31 @@ async def find_session(client: SidecarClient, wanted: str, cwd: str) -> SessionS
     return found[0]
 
 
+async def open_session(
+    client: SidecarClient, options: argparse.Namespace, folder: Path, screen: Screen
+) -> Session:
+    """Start a session in *folder* or load a stored one, with the model and the engine of *options*.
+
+    Args:
+        client: a started client.
+        options: the command's; ``resume`` names the stored session, None for a new one.
+        folder: the folder to work in, resolved.
+        screen: receives a note about the stored session.
+
+    Raises:
+        SessionLookupError: there is no such session, or more than one.
+    """
+    if options.resume is None:
+        return await client.start_session(folder, model=options.model, engine=options.engine)
+    found = await find_session(client, options.resume, str(folder))
+    session = await client.load_session(found.sid)
+    for option, value in (("model", options.model), ("engine", options.engine)):
+        if value is not None:
+            await client.session_set_config_option(session.sid, option, value)
+    screen.note(f"continues: {found.title or '(untitled)'}, {found.messages} turns, {found.tokens:,} tokens")
+    return session
+
+
 def _show(found: list[SessionSummary], *, is_all: bool) -> None:
     screen = Screen()
     rows = [
@@ -108,4 +168,4 @@ def _show(found: list[SessionSummary], *, is_all: bool) -> None:
         screen.note(
             f"and {len(found) - _MOST_SHOWN} older ones; words of a title, --cwd . or a pipe find them"
         )
-    screen.note("sidecar chat --resume SESSION continues one of them")
+    screen.note("sidecar chat --resume SESSION continues one of them; --help has more")

@@ -98,8 +98,13 @@ def format_error(error: SidecarClientError) -> str:
 
 def print_json(value: Mapping[str, Any]) -> None:
     """Write *value* to standard output as one line of JSON, always in UTF-8."""
+    print_text(json.dumps(value, ensure_ascii=False) + "\n")
+
+
+def print_text(text: str) -> None:
+    """Write *text* to standard output as it is, always in UTF-8."""
     sys.stdout.flush()
-    sys.stdout.buffer.write(json.dumps(value, ensure_ascii=False).encode() + b"\n")
+    sys.stdout.buffer.write(text.encode("utf-8", "replace"))
     sys.stdout.buffer.flush()
 
 

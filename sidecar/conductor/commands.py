@@ -130,7 +130,9 @@ class Commands:
     async def fork(self, _rest: str) -> str:
         """Fork the session at its head."""
         sid = await self._fork(self._meta.info.sid)
-        return f"Session {sid} continues from here; this session stays as it is."
+        return (
+            f"Session {sid} begins with this conversation; open it to go on there. This one stays as it is."
+        )
 
     async def rewind(self, rest: str) -> str:
         """Rewind to the node *rest*, or by so many prompts; by one prompt without an argument."""

@@ -17,7 +17,7 @@ COMMANDS: Final = (
     CommandInfo("preview", "Show what /compact would do, without doing it", "[engine]"),
     CommandInfo("uncompact", "Take the newest compaction back"),
     CommandInfo("context", "Show how full the window is, and with what"),
-    CommandInfo("fork", "Start a session that continues from here"),
+    CommandInfo("fork", "Start another session with this conversation"),
     CommandInfo("rewind", "Go back to before the last prompt, or the last n prompts", "[n prompts | node]"),
     CommandInfo("model", "Show or choose the model", "[name]"),
     CommandInfo("engine", "Show or choose the compaction engine", "[name]"),

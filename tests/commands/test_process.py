@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import re
 import select
@@ -150,6 +151,54 @@ def test_run_answers_on_stdout_and_writes_notes_to_stderr(project: Path, environ
     code, out, _ = run(project, environment, "sessions", "--json")
     assert '"title":"what is in a.py?"' in out.replace('": "', '":"')
     assert '"updatedAt":' in out, "the names of the protocol"
+
+
+def test_after_a_fork_the_chat_goes_on_in_the_fork(project: Path, environment: dict[str, str]) -> None:
+    chat = Terminal(project, environment, "chat")
+    chat.wait_for("» ")
+    chat.type("/fork\n")
+    chat.wait_for("there is nothing to fork yet")
+    chat.type("what is in a.py?\n")
+    chat.wait_for("answer = 42")
+    chat.wait_for("tokens")
+    chat.type("/fork\n")
+    chat.wait_for("goes on from here; ")
+    chat.type("where is answer?\n")
+    chat.wait_for("tokens")
+    chat.type("\x04")
+    assert chat.wait() == 0
+    _, out, _ = run(project, environment, "sessions")
+    turns = sorted(int(line.split("\t")[2]) for line in out.splitlines())
+    assert len(turns) == 2
+    assert turns[0] < turns[1], "only the fork has the second prompt"
+
+
+def test_run_continues_a_stored_session(project: Path, environment: dict[str, str]) -> None:
+    assert run(project, environment, "run", "what is in a.py?")[0] == 0
+    assert run(project, environment, "run", "--resume", "last", "what is in a.py again?")[0] == 0
+    _, out, _ = run(project, environment, "sessions", "--json")
+    (session,) = map(json.loads, out.splitlines())
+    assert session["messages"] > 4
+    code, _, err = run(project, environment, "run", "--resume", "nope", "x")
+    assert (code, "no stored session begins with 'nope'" in err) == (2, True)
+
+
+def test_a_stored_session_is_renamed_exported_and_deleted(project: Path, environment: dict[str, str]) -> None:
+    run(project, environment, "run", "what is in a.py?")
+    _, out, _ = run(project, environment, "sessions", "--json")
+    sid = json.loads(out)["sid"][:6]
+    code, _, err = run(project, environment, "sessions", "--rename", sid, "the answer")
+    assert (code, "is now: the answer" in err) == (0, True)
+    code, out, _ = run(project, environment, "sessions", "--export", sid)
+    assert (code, out.startswith("# the answer")) == (0, True)
+    assert "answer = 42" in out
+    code, out, _ = run(project, environment, "sessions", "--export", "last", "--format", "json")
+    assert json.loads(out)["title"] == "the answer"
+    code, _, err = run(project, environment, "sessions", "--delete", sid)
+    assert (code, "'the answer' stays" in err) == (1, True)
+    code, _, err = run(project, environment, "sessions", "--delete", sid, "--yes")
+    assert (code, "deleted: the answer" in err) == (0, True)
+    assert run(project, environment, "sessions") == (0, "", "")
 
 
 def test_run_ends_silently_when_its_output_is_closed(project: Path, environment: dict[str, str]) -> None:

@@ -150,7 +150,7 @@ async def test_fork_begins_another_session(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage)
     told = await say(stage, session, "/fork")
     (forked,) = [other for other in stage.hub.sessions if other.sid != session.sid]
-    assert told == f"Session {forked.sid} continues from here; this session stays as it is."
+    assert told.startswith(f"Session {forked.sid} begins with this conversation; open it to go on there.")
     assert list(forked.history.turns) == list(session.history.turns)
 
 
@@ -249,7 +249,7 @@ async def test_a_new_follower_receives_the_commands_and_the_usage(make_stage: An
     first, second = session.log.after(0)
     assert first.data == CommandsChanged(COMMANDS)
     assert second.data == session.gauge.usage()
-    assert CommandInfo("fork", "Start a session that continues from here") in COMMANDS
+    assert CommandInfo("fork", "Start another session with this conversation") in COMMANDS
 
 
 async def test_the_answer_is_one_message(make_stage: Any) -> None:
