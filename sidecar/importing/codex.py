@@ -104,11 +104,14 @@ class _Reader:
             builder.note("unknownItem")
 
     def read_compaction(self, payload: Mapping[str, Json], at_ms: int | None) -> None:
-        """Read a compaction; the prompts that it carries on stay in view."""
+        """Read a compaction; the messages that it carries on stay in view."""
         carried = [as_mapping(item) for item in as_list(payload.get("replacement_history"))]
-        texts = {flatten(item.get("content")) for item in carried if item.get("role") == "user"}
+        texts = {(item.get("role"), flatten(item.get("content"))) for item in carried}
+        calls = {item.get("call_id") for item in carried if item.get("type") in _CALLS}
         kept = [
-            item for item in self._builder.path if item.kind == "user" and join_texts(item.blocks) in texts
+            item
+            for item in self._builder.path
+            if (item.kind, join_texts(item.blocks)) in texts or any(call.id in calls for call in item.calls)
         ]
         self._builder.fold(as_text(payload.get("message")), kept=kept, at_ms=at_ms)
         self._n_answers += 1

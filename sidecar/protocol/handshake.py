@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:3731d8ee0b1f9f19d705f794c308b78689d968e87fb2191886e2d60e724b334d"
+SCHEMA_HASH: Final = "sha256:a615d96aedf071dbd00a5c9457f625a1792c0b6bb465104b96ccb2b2486bda54"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

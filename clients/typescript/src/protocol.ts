@@ -712,10 +712,10 @@ export interface SessionCounts {
   running: number;
 }
 
-/** The conversation to export: as Markdown, as one node a line, or as one JSON object. `view` is that of `sidecar/session/read`. `path` is the absolute path of a new file; without it the text is in the result. An existing file is never overwritten. */
+/** The conversation to export: as Markdown, as one node a line, or as one JSON object. `claude-code` and `codex` are the forms of these agents, which can go on with the file. `view` is that of `sidecar/session/read`; for another agent, `"full"` is the whole conversation of the current branch, with its compactions where they happened. `path` is the absolute path of a new file; without it the text is in the result. An existing file is never overwritten. */
 export interface SessionExportParams {
   sid: string;
-  format?: "markdown" | "jsonl" | "json";
+  format?: "markdown" | "jsonl" | "json" | "claude-code" | "codex";
   view?: "active" | "full" | Record<string, string>;
   path?: string;
 }

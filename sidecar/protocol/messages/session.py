@@ -254,12 +254,14 @@ class SessionRenameParams:
 class SessionExportParams:
     """The conversation to export: as Markdown, as one node a line, or as one JSON object.
 
-    *view* is that of ``sidecar/session/read``. *path* is the absolute path of a new file; without it the text
-    is in the result. An existing file is never overwritten.
+    ``claude-code`` and ``codex`` are the forms of these agents, which can go on with the file. *view* is that
+    of ``sidecar/session/read``; for another agent, ``"full"`` is the whole conversation of the current
+    branch, with its compactions where they happened. *path* is the absolute path of a new file; without it
+    the text is in the result. An existing file is never overwritten.
     """
 
     sid: str
-    format: Literal["markdown", "jsonl", "json"] = "markdown"
+    format: Literal["markdown", "jsonl", "json", "claude-code", "codex"] = "markdown"
     view: Literal["active", "full"] | Mapping[str, str] = "active"
     path: str | None = None
 

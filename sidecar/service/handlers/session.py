@@ -18,6 +18,7 @@ from sidecar.protocol import messages as m
 from sidecar.protocol.codec import event_to_wire, to_wire
 from sidecar.service.contract import Answer
 from sidecar.service.export import export_text
+from sidecar.service.foreign_export import export_foreign
 from sidecar.service.replay import (
     last_turns,
     node_view,
@@ -176,9 +177,16 @@ async def close(connection: Connection, params: m.SidParams) -> m.Empty:
 
 async def export(connection: Connection, params: m.SessionExportParams) -> m.SessionExportResult:
     """Return the conversation as text, or write it to a file that does not exist yet."""
-    info = await connection.hub.info(params.sid)
-    nodes = await nodes_of_view(connection.hub, params.sid, params.view)
-    text = export_text(info, [node_view(node) for node in nodes], params.format)
+    hub, form = connection.hub, params.format
+    info = await hub.info(params.sid)
+    nodes = await nodes_of_view(hub, params.sid, params.view)
+    if form == "claude-code" or form == "codex":
+        graph = await hub.graph(params.sid)
+        story = timeline(graph, await hub.compactions(params.sid), graph.leaf)
+        items = story if params.view == "full" else nodes
+        text = await asyncio.to_thread(export_foreign, info, items, graph.entries, form)
+    else:
+        text = export_text(info, [node_view(node) for node in nodes], form)
     if params.path is None:
         return m.SessionExportResult(text=text)
     path = Path(params.path)
