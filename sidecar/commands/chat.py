@@ -176,6 +176,12 @@ class _Chat:
     async def context(self, _rest: str) -> None:
         usage = await self.session.usage()
         show_parts(self.screen, usage)
+        rules = [
+            (display_path(each.uri, self.folder), "cut" if each.cut_chars else "whole", f"{each.tokens:,}")
+            for each in usage.rules or ()
+        ]
+        if rules:
+            self.screen.table(("rules", "", "tokens"), rules, cut=(0,))
         self.screen.gauge(to_wire(usage))
 
     async def files(self, _rest: str) -> None:

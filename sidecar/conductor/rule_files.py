@@ -24,6 +24,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -47,6 +48,8 @@ ALL_RULES_CHARS: Final = 48_000
 """The most that is shown of one file, and of all files in the system prompt; the nearer ones go first."""
 
 MAX_RULE_FILES: Final = 40
+MAX_IMPORTS: Final = 100
+"""Words of one file that are tried as imports."""
 MAX_IMPORT_DEPTH: Final = 5
 MAX_FOLDERS: Final = 200
 """Of the folders further down that a session has reached, the newest count."""
@@ -179,8 +182,8 @@ class RuleFiles:
         self._above = share_room(above.found)
         reached = self._index.of(self._history()).folders
         below = self._begin_reading(self._above)
-        for folder in list(reached)[-MAX_FOLDERS:]:
-            await below.read(self._places_below(Path(folder)))
+        folders = [Path(folder) for folder in list(reached)[-MAX_FOLDERS:]]
+        await below.read([*dict.fromkeys(place for each in folders for place in self._places_below(each))])
         self._below = share_room(below.found)
         for rule_file in (*self._above, *self._below):
             if rule_file.n_cut:
@@ -265,21 +268,29 @@ class _Reading:
         self._n_known = len(known)
         self.found: list[RuleFile] = []
 
-    async def read(self, places: Sequence[_Place]) -> None:
-        """Read the files at *places*; many a place has none."""
+    async def read(self, places: Sequence[_Place], importers: tuple[Path, ...] = ()) -> None:
+        """Read the files at *places*; many a place has none. *importers* lead to the file that names them."""
         existing = set(await self._workspace.find_existing([place.path for place in places]))
         for place in places:
-            if place.path in existing:
-                await self._read(place, importers=())
+            name = shown_path(place.path, self._cwd)
+            if place.path in existing and len(importers) > MAX_IMPORT_DEPTH:
+                text = f"it is imported too deep, and {MAX_IMPORT_DEPTH} levels are read"
+                self._notices.add_unused(f"{name} is not used: {text}")
+            elif place.path in existing:
+                await self._read(place, name, importers)
+            elif importers and place.path.suffix == ".md":  # else a word like @someone
+                importer = shown_path(importers[-1], self._cwd)
+                self._notices.add_unused(
+                    f"{name} is not used: {importer} imports it, and there is no such file"
+                )
 
-    async def _read(self, place: _Place, importers: tuple[Path, ...]) -> None:
-        name = shown_path(place.path, self._cwd)
+    async def _read(self, place: _Place, name: str, importers: tuple[Path, ...]) -> None:
         try:
             view = await self._workspace.view_project_file(
                 place.path, place.inside, limit_bytes=RULE_FILE_LIMIT_BYTES
             )
         except FileAccessError as problem:
-            if problem.problem not in ("notFound", "isDirectory") or place.path.suffix == ".md":
+            if problem.problem != "isDirectory":
                 self._notices.add_refused_file(name, problem)
             return
         if view.path in importers:
@@ -294,19 +305,11 @@ class _Reading:
             return
         self._paths.add(view.path)
         self._hashes.add(view.hash)
-        self.found.append(
-            RuleFile(
-                view=view, name=name, scope=place.scope, folder=place.folder, shown=text[:RULE_FILE_CHARS]
-            )
-        )
-        for imported in find_imports(text):
-            path = resolve_import(view.path, imported)
-            if len(importers) >= MAX_IMPORT_DEPTH:
-                self._notices.add_unused(
-                    f"{name} imports {imported} too deep; {MAX_IMPORT_DEPTH} levels are read"
-                )
-                return
-            await self._read(replace(place, path=path), (*importers, view.path))
+        shown = text[:RULE_FILE_CHARS]
+        self.found.append(RuleFile(view=view, name=name, scope=place.scope, folder=place.folder, shown=shown))
+        paths = dict.fromkeys(resolve_import(view.path, each) for each in find_imports(shown))
+        imports = [replace(place, path=path) for path in islice(paths, MAX_IMPORTS)]
+        await self.read(imports, (*importers, view.path))
 
 
 def share_room(files: Sequence[RuleFile]) -> tuple[RuleFile, ...]:

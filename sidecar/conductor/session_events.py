@@ -44,6 +44,7 @@ COLLECT_S = 0.033
 COLLECT_CHARS = 4096
 _MAX_TURNS_AFTER_ANSWER = 3
 _UNUSED = "Some settings are not used"
+_MAX_UNUSED = 50
 
 
 class Timer(Protocol):
@@ -234,8 +235,8 @@ class OneTimeNotices:
         self.add_unused(f"{name} is not used: {problem.message}")
 
     def add_unused(self, text: str) -> None:
-        """Add the notice *text* about rules that are not used, once."""
-        if text not in self._refused:
+        """Add the notice *text* about rules, once; there is a limit, for a project can cause any number."""
+        if text not in self._refused and len(self._refused) < _MAX_UNUSED:
             self._refused.add(text)
             self._pending.append(Notice("warning", _UNUSED, text))
 

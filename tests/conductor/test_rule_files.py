@@ -10,18 +10,19 @@ import pytest
 
 from sidecar.capabilities.edit import WRITE
 from sidecar.capabilities.read import READ
-from sidecar.conductor.engines.contract import CompactionRequest
+from sidecar.conductor.engines.contract import CompactionRequest, entry_with_turn
 from sidecar.conductor.events import Notice
 from sidecar.conductor.rule_files import (
     ALL_RULES_CHARS,
     MAX_IMPORT_DEPTH,
+    MAX_IMPORTS,
     MAX_RULE_FILES,
     RULE_FILE_CHARS,
     find_imports,
     is_project,
 )
 from sidecar.conductor.session import Session
-from sidecar.llmgateway.contract import ToolResultBlock
+from sidecar.llmgateway.contract import ToolResultBlock, ToolTurn
 from sidecar.llmgateway.scripted import Call, Say
 from turns import text
 
@@ -117,7 +118,7 @@ async def test_imports_are_read_beside_the_file_and_only_inside(make_stage: Any)
     system, told = await system_with(make_stage, files)
     assert "Rules from docs/style.md:\n\nstyle rule" in system
     assert "Rules from docs/deep/more.md:\n\ndeep rule" in system
-    assert "missing.md is not used: " in told
+    assert "missing.md is not used: AGENTS.md imports it, and there is no such file" in told
     assert "someone" not in told
 
 
@@ -132,7 +133,7 @@ async def test_imports_that_go_too_deep_end_and_are_told(make_stage: Any) -> Non
     system, told = await system_with(make_stage, {"AGENTS.md": "@r0.md", **chain})
     assert f"rule {MAX_IMPORT_DEPTH - 1}." in system
     assert f"rule {MAX_IMPORT_DEPTH}." not in system
-    assert f"imports r{MAX_IMPORT_DEPTH}.md too deep" in told
+    assert f"r{MAX_IMPORT_DEPTH}.md is not used: it is imported too deep" in told
 
 
 async def test_too_many_files_are_told(make_stage: Any) -> None:
@@ -200,6 +201,39 @@ async def test_two_reads_at_once_show_the_rules_once(make_stage: Any) -> None:
     )
     await stage.ask(await stage.session(), "1")
     assert results(stage).count("rule of sub") == 1
+
+
+async def test_the_rules_of_a_result_that_was_blanked_move_to_the_system_prompt(make_stage: Any) -> None:
+    stage = await a_stage(
+        make_stage,
+        [Call("read", {"path": "sub/x.py"}, "c1")],
+        files={"sub/AGENTS.md": "rule of sub", "sub/x.py": "x"},
+    )
+    session = await stage.session()
+    await stage.ask(session, "1")
+    blank = ToolTurn((ToolResultBlock("c1", "[cleared]", is_error=False),))
+    entries = [
+        entry_with_turn(each, blank) if each.kind == "tool" else each for each in session.history.current
+    ]
+    await session.history.replace(entries)
+    await stage.ask(session, "2")
+    assert "rule of sub" in systems(stage)[-1]
+
+
+async def test_any_number_of_imports_costs_a_bounded_number_of_looks(make_stage: Any) -> None:
+    stage = await a_stage(make_stage, files={"AGENTS.md": " ".join(f"@{n}.md" for n in range(100_000))})
+    looked: list[int] = []
+    find_existing = stage.workspace.find_existing
+
+    async def count(paths: Any) -> Any:
+        looked.append(len(paths))
+        return await find_existing(paths)
+
+    stage.workspace.find_existing = count
+    session = await stage.session()
+    await stage.ask(session, "1")
+    assert max(looked) <= MAX_IMPORTS
+    assert notices(session).count("is not used") <= MAX_IMPORTS
 
 
 async def test_a_call_that_fails_shows_no_rules(make_stage: Any) -> None:
