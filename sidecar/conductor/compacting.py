@@ -14,6 +14,7 @@ from typing import Any
 
 from sidecar._internal.cancel import CancelledByToken, CancelToken
 from sidecar._internal.errors import log_fault
+from sidecar.conductor.checked_model import CheckedModel
 from sidecar.conductor.compaction_records import (
     Trigger,
     as_standing,
@@ -33,7 +34,6 @@ from sidecar.conductor.engines.contract import (
     EngineDeps,
     EngineInput,
     FreshFile,
-    SessionEngine,
     SummaryFailedError,
     View,
     fit_prompt,
@@ -49,23 +49,13 @@ from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.records import from_record, to_record
 from sidecar.conductor.session_events import SessionEvents
 from sidecar.conversation import History
-from sidecar.runtime.contract import NO_COMPACTION, CompactionPolicy
 from sidecar.runtime.memory import LiveCompaction
 
 _STRIKES = 3
 _OVERFLOW_SHARE = 0.5
 """How much is kept of a conversation that did not fit: a provider rarely says by how much it was over."""
 _PLANS_KEPT = 16
-_LAST_RESORT = CompactionPolicy(trigger_ratio=0.95, keep_recent=8)
 _NOT_SHOWN = NoOp("this engine shortens only what is sent in sessions whose engine it is; choose it first")
-
-
-def backstop_of(engine: SessionEngine) -> CompactionPolicy:
-    """Return when the agent compacts by itself, where *engine* had its chance before and made no room.
-
-    Never where the engine keeps the request within the window, or wants no compaction at all.
-    """
-    return _LAST_RESORT if engine.compacts and engine.commits_view else NO_COMPACTION
 
 
 class Compactor:
@@ -352,11 +342,12 @@ class Compactor:
         """Return the engine's result, or *begun* as it ended without one. Changes nothing."""
         deps = self._deps
         invoke, card = deps.summarizer()
-        given = replace(given, summarizer_card=card)
+        given, engine = replace(given, summarizer_card=card), deps.engine(begun.engine)
+        checked = None if invoke is None else CheckedModel.of(invoke, engine, given.history)
         try:
             async with asyncio.timeout(2 * deps.deadline_s):
-                outcome = await deps.engine(begun.engine).compact(
-                    given, request, EngineDeps(invoke, deps.fresh, self._cancel, deps.deadline_s)
+                outcome = await engine.compact(
+                    given, request, EngineDeps(checked, deps.fresh, self._cancel, deps.deadline_s)
                 )
         except CancelledByToken:
             return replace(begun, status="cancelled", reason="cancelled by the user")
@@ -367,7 +358,9 @@ class Compactor:
         except Exception as error:
             log_fault("a compaction", error)
             return replace(begun, status="failed", error=f"the engine failed ({type(error).__name__})")
-        return replace(begun, status="noop", reason=outcome.reason) if isinstance(outcome, NoOp) else outcome
+        if isinstance(outcome, NoOp):
+            return replace(begun, status="noop", reason=outcome.reason)
+        return checked.report(outcome) if checked is not None else outcome
 
     async def _commit(
         self, begun: Compaction, given: EngineInput, result: CompactionResult, started_ms: int

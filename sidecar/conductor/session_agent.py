@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Final, get_args
 
 from sidecar.capabilities.effects import NO_EFFECTS
-from sidecar.conductor.compacting import Compactor, backstop_of
+from sidecar.conductor.compacting import Compactor
 from sidecar.conductor.deps import SessionDeps
-from sidecar.conductor.engines.contract import View
+from sidecar.conductor.engines.contract import SessionEngine, View
 from sidecar.conductor.events import Retry
 from sidecar.conductor.gauge import ContextGauge
 from sidecar.conductor.history import HistoryWriter
@@ -29,10 +29,11 @@ from sidecar.llmgateway.contract import (
     Usage,
 )
 from sidecar.runtime import AgentConfig, AgentDeps, create_agent
-from sidecar.runtime.contract import RunSnapshot
+from sidecar.runtime.contract import NO_COMPACTION, CompactionPolicy, RunSnapshot
 from sidecar.runtime.wire import Outgoing
 
 THINKING_LEVELS: Final[tuple[ThinkingLevel, ...]] = get_args(ThinkingLevel)
+_LAST_RESORT: Final = CompactionPolicy(trigger_ratio=0.95, keep_recent=8)
 
 
 class SessionAgent:
@@ -166,3 +167,11 @@ class SessionAgent:
     def _on_usage(self, usage: Usage) -> None:
         self._gauge.count(usage, self._models.card(self._config.model))
         self._events.emit(self._gauge.usage())
+
+
+def backstop_of(engine: SessionEngine) -> CompactionPolicy:
+    """Return when the agent compacts by itself, where *engine* had its chance before and made no room.
+
+    Never where the engine keeps the request within the window, or wants no compaction at all.
+    """
+    return _LAST_RESORT if engine.compacts and engine.commits_view else NO_COMPACTION

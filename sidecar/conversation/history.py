@@ -71,7 +71,7 @@ class History(Sequence[Entry]):
             found = self._archive.get(pending.pop())
             if found is None:
                 continue
-            if found.origin:
+            if found.kind == "summary" and found.origin:
                 pending.extend(reversed(found.origin))
             else:
                 yield found
@@ -83,8 +83,12 @@ class History(Sequence[Entry]):
         """
         found: dict[str, Entry] = {}
         for entry in self._entries:
-            originals = list(self.unfold(entry)) if entry.origin else []
-            found.update((each.node_id or f"unstored {id(each)}", each) for each in originals or [entry])
+            folded = list(self.unfold(entry)) if entry.kind == "summary" else []
+            for each in folded or [entry]:
+                first = each
+                while first.origin and first.kind != "summary" and first.origin[0] in self._archive:
+                    first = self._archive[first.origin[0]]
+                found[first.node_id or f"unstored {id(first)}"] = first
         stored = {node_id: at for at, node_id in enumerate(self._archive)}
         return tuple(sorted(found.values(), key=lambda entry: stored.get(entry.node_id, len(stored))))
 

@@ -58,7 +58,7 @@ class Index(Generic[S]):
         if added is None:
             self._state, added = self._start(), tuple(history)
         for entry in added:
-            if entry.origin and self._reaches_folded:
+            if entry.kind == "summary" and self._reaches_folded:
                 for folded in history.unfold(entry):
                     self._state = self._step(self._state, folded, False)
             self._state = self._step(self._state, entry, True)

@@ -38,6 +38,7 @@ faithful digest under the exact headings requested.
   and the reasons given for them.
 - Prefer the specific words of the transcript to a paraphrase. Quote rules that the user set word for word.
 - Fold a carried digest into the new one: what still holds stays, word for word.
+- Write in the language of the user's prompts; the headings stay as they are.
 - Invent nothing. What the transcript does not say, the digest does not say.
 - Keep every heading, in order, and write `none` under one that has nothing.
 - Output the digest only."""

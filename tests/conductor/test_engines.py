@@ -23,7 +23,7 @@ from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, ScriptedModel
 from turns import text, user
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
-NOTES = "The stack is in parser.py; the colour was left as it is."
+NOTES = "The stack of open brackets stays in the parser; the colour was left as it is."
 COMPACTING = tuple(name for name, make in ENGINES.items() if make().compacts)
 
 every_engine = pytest.mark.parametrize("engine", COMPACTING)

@@ -61,6 +61,17 @@ def test_a_read_behind_a_summary_stays_known_and_is_out_of_view() -> None:
     }
 
 
+def test_files_that_one_entry_showed_are_all_in_view_once_they_are_restored() -> None:
+    shown = entry("n", read("/a"), read("/b"))
+    files = [entry(f"f{p}", read(f"/{p}", "v2"), kind="file", origin=("n",)) for p in "ab"]
+    summary = entry("s", kind="summary", origin=("n",))
+    found = seen(History([summary, *files], {"n": shown}))
+    assert {path: (file.read.hash, file.in_view) for path, file in found.items()} == {
+        "/a": ("v2", True),
+        "/b": ("v2", True),
+    }
+
+
 def test_prompts_are_counted_up_to_the_entry_that_shows_a_file() -> None:
     prompt = entry("p", kind="user")
     index = files_seen_index(lambda found, call_id: 1)

@@ -45,10 +45,12 @@ class EngineMarks:
     Attributes:
         summaries: of its summaries.
         files: of the files that it restores.
+        headings: the headings that it asks a model's summary to have, in order; none for any form.
     """
 
     summaries: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    headings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

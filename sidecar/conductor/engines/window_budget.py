@@ -81,7 +81,9 @@ class WindowBudgetEngine(CommittingEngine):
 
     name: ClassVar[str] = "windowBudget"
     marks: ClassVar[EngineMarks] = EngineMarks(
-        summaries=(DIGEST_HEADER, BRANCH_HEADER), files=(RESTORED_FILE_PREFIX,)
+        summaries=(DIGEST_HEADER, BRANCH_HEADER),
+        files=(RESTORED_FILE_PREFIX,),
+        headings=("Objective", "Guardrails", "Status", "Rationale", "Plan", "Carryover"),
     )
     compacts = True
 

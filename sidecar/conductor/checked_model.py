@@ -1,0 +1,159 @@
+"""The model that writes summaries, with its answers checked: for every engine alike.
+
+A model that answers with no summary is asked once more and told the reason. Then the call fails, and the
+engine goes on as it does without a model. Of an answer that stands, lines that cannot be true are dropped.
+The request is the text that an answer must agree with: everything that the summary stands for is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from sidecar.conductor.engines.contract import CompactionResult, SessionEngine
+from sidecar.conversation import History
+from sidecar.llmgateway.channel import channel_of
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Channel,
+    Conversation,
+    DoneEmission,
+    Emission,
+    ErrorEmission,
+    StopEmission,
+    StreamOptions,
+    TextBlock,
+    TextEmission,
+    UserTurn,
+    emissions_of,
+    gateway_error,
+)
+from sidecar.runtime.contract import ModelInvoker
+from sidecar.window_budget.check import drop_unfounded, find_fault
+from sidecar.window_budget.language import language_of
+from sidecar.window_budget.wording import sets_rule
+
+_ATTEMPTS: Final = 2
+_LANGUAGE_CHARS: Final = 4_000
+"""How much of the newest prompts decides the language of the user."""
+
+
+@dataclass(slots=True)
+class CheckedModel:
+    """An invoker around *invoke*.
+
+    Attributes:
+        invoke: the model.
+        headings: the headings that the engine asks for, none for any form.
+        language: the language of the user, None for unknown.
+        rules: the user's rules, which no summary may turn round.
+        fault: why the last answer was no summary, None where it was one.
+        dropped: the lines that were dropped, each with the reason.
+    """
+
+    invoke: ModelInvoker
+    headings: Sequence[str] = ()
+    language: str | None = None
+    rules: Sequence[str] = ()
+    fault: str | None = None
+    dropped: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, invoke: ModelInvoker, engine: SessionEngine, history: History) -> CheckedModel:
+        """Return the checked model of a compaction of *history* by *engine*."""
+        return cls(invoke, engine.marks.headings, user_language(history), rules_of(history))
+
+    def __call__(self, conversation: Conversation, options: StreamOptions) -> Channel:
+        """Return the checked answer of the model, whole: its text comes as one piece."""
+        return channel_of(lambda: self.ask(conversation, options))
+
+    async def ask(self, conversation: Conversation, options: StreamOptions) -> AsyncGenerator[Emission, None]:
+        """Yield the answer to *conversation*; raises GatewayError where the model wrote no summary."""
+        shown = "\n".join(_text(turn.blocks) for turn in conversation.turns)
+        for _ in range(_ATTEMPTS):
+            async with emissions_of(self.invoke(conversation, options)) as inner:
+                answer = [emission async for emission in inner]
+            text = answer_text(answer)
+            if text is None:
+                self.fault = None
+            else:
+                self.fault = find_fault(text, self.headings, self.language)
+            if self.fault is None:
+                mended, dropped = drop_unfounded(text or "", shown.__contains__, self.rules)
+                self.dropped += dropped
+                for emission in with_text(answer, mended) if dropped else answer:
+                    yield emission
+                return
+            reason = (
+                f"That cannot be used: {self.fault}. Write the summary that was asked for, and nothing else."
+            )
+            asked = UserTurn((TextBlock(reason),))
+            conversation = replace(
+                conversation, turns=(*conversation.turns, AssistantTurn((TextBlock(text or ""),)), asked)
+            )
+        raise gateway_error("parse", f"the model wrote no summary: {self.fault}")
+
+    def report(self, result: CompactionResult) -> CompactionResult:
+        """Return *result* with the faults of the model's answers."""
+        if self.dropped:
+            result = replace(result, info={**(result.info or {}), "mended": list(self.dropped)})
+        if self.fault is None or result.fallback_reason is None:
+            return result
+        return replace(result, fallback_reason=f"the model wrote no summary: {self.fault}")
+
+
+def with_text(answer: Sequence[Emission], text: str) -> list[Emission]:
+    """Return *answer* with *text* in the place of its own."""
+    kept = (each for each in answer if not isinstance(each, TextEmission))
+    return [
+        TextEmission(text),
+        *(
+            replace(each, reply=replace(each.reply, blocks=(TextBlock(text),)))
+            if isinstance(each, DoneEmission)
+            else each
+            for each in kept
+        ),
+    ]
+
+
+def user_language(history: History) -> str | None:
+    """Return the language of the newest prompts, None where it is not clear."""
+    text = ""
+    for entry in reversed(history.originals()):
+        if entry.kind == "user" and len(text) < _LANGUAGE_CHARS:
+            text += f"{_text(entry.turn.blocks)[:_LANGUAGE_CHARS]}\n"
+    return language_of(text)
+
+
+def rules_of(history: History) -> tuple[str, ...]:
+    """Return the sentences of the prompts of *history*, folded ones included, that set a rule."""
+    prompts = (_text(entry.turn.blocks) for entry in history.originals() if entry.kind == "user")
+    lines = (
+        line.strip() for prompt in prompts if len(prompt) < _LANGUAGE_CHARS for line in prompt.splitlines()
+    )
+    return tuple(dict.fromkeys(line for line in lines if line and sets_rule(line)))
+
+
+def answer_text(answer: Sequence[Emission]) -> str | None:
+    """Return the text of an answer that came to its end by itself, None for any other."""
+    deltas = ""
+    for emission in answer:
+        match emission:
+            case ErrorEmission():
+                return None
+            case StopEmission(stop=stop) if stop not in ("complete", "tool_calls"):
+                return None
+            case TextEmission(delta=delta):
+                deltas += delta
+            case DoneEmission(reply=reply):
+                if getattr(reply, "stop", "complete") not in ("complete", "tool_calls"):
+                    return None
+                return _text(reply.blocks)
+            case _:
+                continue
+    return deltas
+
+
+def _text(blocks: Sequence[object]) -> str:
+    return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))

@@ -1,0 +1,153 @@
+"""The check of a model's summary, without another model call.
+
+A model that is asked for a summary may refuse, answer the user instead, stop in the middle, or write in
+another language than the user's: then it is asked once more, with the reason. In a summary that stands, lines
+with a path, a command, a hash or a version that occurs nowhere in the text it stands for are dropped, and
+lines that turn one of the user's rules round. Nothing else is changed.
+
+The check knows shapes and not truth: a wrong sentence in plain words passes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from sidecar.window_budget.language import language_of
+
+SHORT_CHARS = 600
+"""A longer answer is no mere refusal or remark, whatever it begins with."""
+
+_REFUSAL: Final = re.compile(
+    r"\W{0,5}(?:i(?:'m| am) (?:sorry|afraid|unable|not able)|sorry\b|i (?:can(?:'t|not)|won't|will not)\b"
+    r"|i must decline|i do(?:n't| not) (?:have|see) (?:any|a|the)|unfortunately|as an ai\b|unable to\b"
+    r"|es tut mir leid|leider|ich kann (?:das|dabei|dir|ihnen|hier)?\s?nicht|lo siento|no puedo|désolé"
+    r"|je ne peux pas|desculpe|não posso|mi dispiace|non posso|извините|к сожалению|я не могу"
+    r"|抱歉|对不起|很遗憾|我(?:无法|不能)|申し訳|残念ながら|죄송|도와드릴 수 없)",
+    re.IGNORECASE,
+)
+_REMARK: Final = re.compile(
+    r"\W{0,5}(?:(?:sure|of course|certainly|okay|ok|great|got it|done|all ?right|absolutely|understood"
+    r"|thanks?|natürlich|klar|gerne|claro|por supuesto|bien sûr|d'accord|certo|конечно|хорошо|понял)\b"
+    r"|好的|当然|明白|はい|わかりました|承知|네|알겠습니다)",
+    re.IGNORECASE,
+)
+_HEADING: Final = re.compile(r"^#{1,6}\s*(\S.*?)\s*$", re.MULTILINE)
+_FOUNDED: Final = re.compile(
+    r"`([^`\n]{3,200})`"
+    r"|((?:~|\.{1,2})?/?(?:[\w.@-]{1,80}/){1,12}[\w.@-]{1,80})"
+    r"|\b([\w-]{1,60}\.(?:pyi?|jsx?|tsx?|rs|go|java|kt|cc?|hp?p?|cpp|cs|rb|php|lua|sh|sql"
+    r"|md|json|toml|ya?ml))\b"
+    r"|\b((?=[0-9a-f]{0,39}\d)(?=\d{0,39}[a-f])[0-9a-f]{7,40})\b"
+    r"|\bv?(\d{1,6}\.\d{1,6}\.\d{1,6}[\w.-]{0,20})"
+)
+"""Names that a summary must have from the text it stands for: code, paths, files, hashes, versions."""
+
+_NEGATION: Final = re.compile(
+    r"\b(?:not?|never|don'?t|doesn'?t|mustn'?t|cannot|can'?t|without|avoid|forbidden|nicht|nie|niemals|keine?\w?|ohne"
+    r"|nunca|jamás|sin|jamais|pas|sans|não|sem|non|mai|senza|не|никогда|нельзя|без)\b"
+    r"|不|勿|禁止|别|ない|禁|말|마세요|금지",
+    re.IGNORECASE,
+)
+_CONTENT: Final = re.compile(r"[\w./-]{4,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2,}")
+RULE_OVERLAP: Final = 0.7
+"""A line is about a rule when it holds this share of the rule's words."""
+
+
+def find_fault(reply: str, headings: Sequence[str] = (), language: str | None = None) -> str | None:
+    """Return why *reply* is no summary at all, as the end of a sentence; None where it may be one.
+
+    Args:
+        reply: the model's answer.
+        headings: the headings it was asked for, without their marks. A summary may have other ones, but one
+            that begins with the first must come to the last ones.
+        language: the language that the user writes, None for unknown.
+
+    >>> find_fault("I cannot help with that.")
+    'it is a refusal'
+    >>> find_fault("# Objective\\nship it", ["Objective", "Rationale", "Plan"])
+    'it ends before its last heading'
+    """
+    found = [each.casefold() for each in _HEADING.findall(reply)]
+    present = [any(each.startswith(heading.casefold()) for each in found) for heading in headings]
+    is_short = len(reply) < SHORT_CHARS
+    if is_short and not any(present) and _REFUSAL.match(reply):
+        return "it is a refusal"
+    if is_short and not any(present) and _REMARK.match(reply):
+        return "it answers the user instead of summarising"
+    if present and present[0] and not any(present[-2:]):
+        return "it ends before its last heading"
+    written = language_of(_HEADING.sub("", reply)) if language else None
+    if written is not None and written != language:
+        return f"it is written in {written} and not in {language}"
+    return None
+
+
+def drop_unfounded(
+    digest: str, occurs: Callable[[str], bool], rules: Iterable[str] = ()
+) -> tuple[str, tuple[str, ...]]:
+    """Return *digest* without the lines that cannot be true, and those lines with the reason.
+
+    Args:
+        digest: a model's digest.
+        occurs: whether a text stands in the messages that the digest is made of.
+        rules: the user's rules, which no line may turn round.
+
+    >>> drop_unfounded("- fixed src/a.py\\n- fixed src/b.py", "we fixed src/a.py".__contains__)
+    ('- fixed src/a.py', ('- fixed src/b.py: src/b.py occurs nowhere',))
+    """
+    about = [(rule, frozenset(_content(rule)), bool(_NEGATION.search(rule))) for rule in rules]
+    kept: list[str] = []
+    dropped: list[str] = []
+    for line in digest.split("\n"):
+        missing = next((name for name in names_in(line) if not is_founded(name, occurs)), None)
+        turned = next(
+            (rule for rule, words, is_ban in about if turns_round(line, words, is_ban=is_ban)), None
+        )
+        if missing is not None:
+            dropped.append(f"{line.strip()}: {missing} occurs nowhere")
+        elif turned is not None:
+            dropped.append(f"{line.strip()}: the rule is: {turned}")
+        else:
+            kept.append(line)
+    return "\n".join(kept), tuple(dropped)
+
+
+def names_in(line: str) -> Iterator[str]:
+    """Yield the code, paths, files, hashes and versions that *line* names; a heading names none."""
+    if line.startswith("#"):
+        return
+    for found in _FOUNDED.finditer(line):
+        yield next(filter(None, found.groups())).rstrip(".,:;)")
+
+
+def is_founded(name: str, occurs: Callable[[str], bool]) -> bool:
+    """Whether *name* occurs; a path may by its last parts, and a command by its words."""
+    if occurs(name) or occurs(name.lstrip("./~")):
+        return True
+    if "/" in name and " " not in name:
+        return occurs("/".join(name.rstrip("/").rsplit("/", 2)[-2:]))
+    words = re.findall(r"[\w./-]{3,}", name)
+    return len(words) > 1 and all(map(occurs, words))
+
+
+def _content(text: str) -> Iterator[str]:
+    for word in _CONTENT.findall(text.casefold()):
+        if not _NEGATION.fullmatch(word) and word not in (
+            "always",
+            "must",
+            "immer",
+            "siempre",
+            "toujours",
+            "sempre",
+        ):
+            yield word.strip(".")
+
+
+def turns_round(line: str, words: frozenset[str], *, is_ban: bool) -> bool:
+    """Whether *line* is about a rule of these *words*, and bans where the rule does not, or the other way."""
+    if len(words) < 2 or line.startswith("#"):
+        return False
+    shared = words & set(_content(line))
+    return len(shared) >= max(2, RULE_OVERLAP * len(words)) and bool(_NEGATION.search(line)) != is_ban

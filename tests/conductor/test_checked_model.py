@@ -1,0 +1,57 @@
+"""The model that writes summaries: asked again where it wrote none, its untrue lines dropped."""
+
+from __future__ import annotations
+
+import pytest
+
+from histories import history_of
+from sidecar.conductor.checked_model import CheckedModel, rules_of, user_language
+from sidecar.llmgateway.channel import collect_reply
+from sidecar.llmgateway.contract import Conversation, GatewayError, StreamOptions, TextBlock
+from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
+from turns import assistant, user
+
+ASKED = Conversation((user("» you: fix src/a.py"),))
+REFUSAL, SUMMARY = Say("I cannot help with that."), Say("- the user wants src/a.py fixed\n- src/b.py is done")
+
+
+async def answer(model: CheckedModel) -> str:
+    reply = await collect_reply(model(ASKED, StreamOptions()))
+    return "".join(block.text for block in reply.blocks if isinstance(block, TextBlock))
+
+
+async def test_a_summary_loses_the_lines_that_cannot_be_true() -> None:
+    model = CheckedModel(ScriptedModel([[SUMMARY]]))
+    assert await answer(model) == "- the user wants src/a.py fixed"
+    assert model.dropped == ["- src/b.py is done: src/b.py occurs nowhere"]
+
+
+async def test_a_model_that_refuses_is_asked_again_with_the_reason() -> None:
+    scripted = ScriptedModel([[REFUSAL], [Say("- the user wants src/a.py fixed")]])
+    model = CheckedModel(scripted)
+    assert await answer(model) == "- the user wants src/a.py fixed"
+    assert model.fault is None
+    again = scripted.calls[1].conversation.turns
+    assert [turn.role for turn in again] == ["user", "assistant", "user"]
+    assert "it is a refusal" in str(again[2])
+
+
+async def test_a_model_that_refuses_twice_has_failed() -> None:
+    model = CheckedModel(ScriptedModel([[REFUSAL], [REFUSAL]]))
+    with pytest.raises(GatewayError, match="it is a refusal"):
+        await answer(model)
+    assert model.fault == "it is a refusal"
+
+
+async def test_a_call_that_fails_is_not_repeated() -> None:
+    scripted = ScriptedModel([[Raise(RuntimeError("down"))]])
+    with pytest.raises(RuntimeError):
+        await answer(CheckedModel(scripted))
+    assert len(scripted.calls) == 1
+
+
+def test_the_language_and_the_rules_of_a_user_come_from_prompts() -> None:
+    text = "Bitte repariere den Parser und die Tests, aber nicht die Ausgabe.\nFasse vendor/ nicht an."
+    history = history_of([user(text), assistant("Never mind, I always do that.")])
+    assert user_language(history) == "German"
+    assert rules_of(history) == ("Fasse vendor/ nicht an.",)
