@@ -224,8 +224,15 @@ class TurnRunner:
             else:
                 self._events.set_phase("faulted")
                 self._events.emit(Faulted(job.turn_id, fault.kind, fault.message, head, usage, duration_ms))
-            self._events.end_turn()
+        except Exception as error:
+            # Events that were collected before it may be the cause; they are gone now. A turn without a last
+            # event never ends for its client.
+            answer = _internal_error("the last event of a turn", error)
+            fault = answer.fault
+            if fault is not None:
+                self._events.emit(Faulted(job.turn_id, fault.kind, fault.message, head, usage, duration_ms))
         finally:
+            self._events.end_turn()
             # Done already when the client that waited for it was cancelled.
             if not job.outcome.done():
                 job.outcome.set_result(

@@ -22,6 +22,7 @@ from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, sdk_of
 from sidecar.llmgateway.providers import address_of, is_installed
 from sidecar.llmgateway.providers.windows import is_local
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
+from sidecar.llmgateway.survey import list_addresses
 
 _MAIN: Final = ("openai", "anthropic", "google")
 _MODELS_SHOWN: Final = 6
@@ -46,8 +47,7 @@ async def diagnose_models(home: Path, folder: Path) -> tuple[Diagnostic, ...]:
     await models.ready(models.default)
     found = await asyncio.to_thread(lambda: list(_setup_diagnostics(models, setup.credentials, home, folder)))
     known = {**PROVIDERS_BY_NAME, **models.settings.providers}
-    addresses = [(name, address_of(each).base_url) for name, each in known.items()]
-    local = {name: url for name, url in addresses if url is not None and is_local(url)}
+    local = [name for name, address in list_addresses(known, ()) if is_local(address)]
     answering: list[Diagnostic] = []
     for name, names in models.survey.listed.items():
         shown = ", ".join(names[:_MODELS_SHOWN]) + (", ..." if len(names) > _MODELS_SHOWN else "")

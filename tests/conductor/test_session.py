@@ -418,3 +418,25 @@ async def test_a_clock_that_is_set_back_makes_no_turn_shorter_than_nothing(make_
     for prompt in ("one", "two"):
         await stage.ask(session, prompt)
     assert [told.duration_ms for told in of_kind(session, Settled)] == [0, 0]
+
+
+async def test_a_turn_ends_also_when_its_last_event_cannot_be_made(
+    make_stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = await make_stage([[Say("one")], [Say("two")]])
+    session = await stage.session()
+    append = session.log.append
+
+    def append_but_not_settled(data: Any, turn_id: str | None = None) -> Event:
+        if isinstance(data, Settled) and session.log.seq < 100:
+            monkeypatch.undo()
+            raise RuntimeError("no")
+        event: Event = append(data, turn_id)
+        return event
+
+    monkeypatch.setattr(session.log, "append", append_but_not_settled)
+    first = await stage.ask(session, "1")
+    assert first.fault is not None
+    assert kinds(session)[-1] == "faulted"
+    second = await stage.ask(session, "2")
+    assert (second.fault, kinds(session)[-1]) == (None, "settled")

@@ -41,7 +41,7 @@ from sidecar.llmgateway.providers.fields import (
     without_mark,
 )
 from sidecar.llmgateway.providers.sanitize import WireRules
-from sidecar.llmgateway.providers.windows import is_local
+from sidecar.llmgateway.providers.windows import direct_mounts
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -99,8 +99,7 @@ class AnthropicMessages:
 
         key = endpoint.key.value if endpoint.key is not None else None
         try:
-            # A proxy of the environment cannot reach a server on this machine.
-            http = DefaultAsyncHttpxClient(trust_env=False) if is_local(endpoint.base_url) else None
+            http = DefaultAsyncHttpxClient(mounts=direct_mounts(endpoint.base_url))
             client = AsyncAnthropic(api_key=key, base_url=endpoint.base_url, max_retries=0, http_client=http)
             has_credentials = bool(client.api_key or client.auth_token or client.credentials)
         except CredentialsError:

@@ -41,7 +41,7 @@ from sidecar.llmgateway.providers.fields import (
     without_mark,
 )
 from sidecar.llmgateway.providers.sanitize import WireRules
-from sidecar.llmgateway.providers.windows import is_local
+from sidecar.llmgateway.providers.windows import direct_mounts
 
 if TYPE_CHECKING:
     from google.genai import Client
@@ -91,8 +91,7 @@ class GoogleGenerate:
             retry_options=types.HttpRetryOptions(attempts=1),
             async_client_args={
                 "event_hooks": {"response": [remember]},
-                # A proxy of the environment cannot reach a server on this machine.
-                "trust_env": not is_local(endpoint.base_url),
+                "mounts": direct_mounts(endpoint.base_url),
             },
         )
         try:
@@ -129,7 +128,7 @@ class GoogleGenerate:
                 mode = _MODES[options.tool_choice]
                 config["tool_config"] = {"function_calling_config": {"mode": mode}}
         if options.thinking and call.card.reasoning:
-            config["thinking_config"] = thinking_config(model, options.thinking)
+            config["thinking_config"] = thinking_config(model, options.thinking, options.max_output_tokens)
         set_knobs = {name: value for name, value in config.items() if value is not None}
         return {"model": model, "contents": list(google_contents(conversation.turns)), "config": set_knobs}
 
@@ -222,8 +221,13 @@ class _Reader:
         return emissions
 
 
-def thinking_config(model: str, level: ThinkingLevel) -> dict[str, Any]:
+def thinking_config(model: str, level: ThinkingLevel, max_tokens: int | None = None) -> dict[str, Any]:
     """Return the part of a request that sets how far *model* thinks: a budget for 2.5, a level since.
+
+    Args:
+        model: its name at Google.
+        level: how far it is to think.
+        max_tokens: the limit of the whole answer, in which a budget must leave room; None for none.
 
     >>> thinking_config("gemini-2.5-pro", "off"), thinking_config("gemini-3-pro", "max")["thinking_level"]
     ({'include_thoughts': False, 'thinking_budget': 128}, 'HIGH')
@@ -231,7 +235,10 @@ def thinking_config(model: str, level: ThinkingLevel) -> dict[str, Any]:
     shown = {"include_thoughts": level != "off"}
     if "gemini-2.5" in model:
         least = 128 if "pro" in model else 0
-        return shown | {"thinking_budget": _BUDGETS.get(level, least)}
+        budget = _BUDGETS.get(level, least)
+        return shown | {
+            "thinking_budget": max(least, min(budget, max_tokens * 5 // 8) if max_tokens else budget)
+        }
     return shown | {"thinking_level": _LEVELS.get(level, "HIGH")}
 
 

@@ -30,7 +30,7 @@ from sidecar.llmgateway.providers.body import ReportedFailureError, read_failure
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import CHAT_MARK, encodable, json_text, usage_of
 from sidecar.llmgateway.providers.sanitize import WireRules
-from sidecar.llmgateway.providers.windows import is_local
+from sidecar.llmgateway.providers.windows import direct_mounts
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
@@ -57,8 +57,7 @@ class OllamaChat:
             base_url=(endpoint.base_url or "").rstrip("/").removesuffix("/v1"),
             headers={"Authorization": f"Bearer {endpoint.key.value}"} if endpoint.key is not None else {},
             timeout=Timeout(_TIMEOUT_S, connect=_CONNECT_S),
-            # A proxy of the environment cannot reach a server on this machine.
-            trust_env=not is_local(endpoint.base_url),
+            mounts=direct_mounts(endpoint.base_url),
         )
         return SdkClient(client, client.aclose)
 

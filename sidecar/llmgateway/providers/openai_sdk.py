@@ -9,7 +9,7 @@ from sidecar.llmgateway.contract import ThinkingLevel
 from sidecar.llmgateway.providers.adapter import Endpoint, SdkClient
 from sidecar.llmgateway.providers.body import ReportedFailureError
 from sidecar.llmgateway.providers.failures import ProviderFailure
-from sidecar.llmgateway.providers.windows import is_local
+from sidecar.llmgateway.providers.windows import direct_mounts
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -40,8 +40,7 @@ def connect(endpoint: Endpoint) -> SdkClient[AsyncOpenAI]:
         api_key=key,
         base_url=endpoint.base_url,
         max_retries=0,
-        # A proxy of the environment cannot reach a server on this machine.
-        http_client=DefaultAsyncHttpxClient(trust_env=False) if is_local(endpoint.base_url) else None,
+        http_client=DefaultAsyncHttpxClient(mounts=direct_mounts(endpoint.base_url)),
     )
     # Both load their types when first looked at.
     _ = client.chat.completions, client.responses

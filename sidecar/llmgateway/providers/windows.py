@@ -39,6 +39,17 @@ def is_local(base_url: str | None) -> bool:
         return False
 
 
+def direct_mounts(base_url: str | None) -> dict[str, None]:
+    """Return the ``mounts`` of an HTTP client for *base_url*: a local server is reached without any proxy.
+
+    Other settings of the environment, such as its certificates, stay in force.
+
+    >>> direct_mounts("https://api.x.ai/v1"), list(direct_mounts("http://localhost:8080"))
+    ({}, ['http://', 'https://', 'all://'])
+    """
+    return dict.fromkeys(("http://", "https://", "all://")) if is_local(base_url) else {}
+
+
 async def fetch_window(
     base_url: str, model: str, key: str | None = None, *, is_settable: bool = False
 ) -> int | None:

@@ -323,9 +323,9 @@ async def test_google_thinks_by_budget_or_by_level(
     on_stage: Any, model: str, thinking: Any, config: dict[str, Any]
 ) -> None:
     async with on_stage("google-generate", SAYS_OK, model=model) as stage:
-        await stage.play(thinking=thinking, max_output_tokens=7, temperature=0.1)
+        await stage.play(thinking=thinking, max_output_tokens=7_000, temperature=0.1)
     sent = stage.fake.sent[0]["generationConfig"]
-    assert (sent["maxOutputTokens"], sent["temperature"]) == (7, 0.1)
+    assert (sent["maxOutputTokens"], sent["temperature"]) == (7_000, 0.1)
     assert json.dumps(sent["thinkingConfig"]).lower().replace("_", "") == json.dumps(config).lower().replace(
         "_", ""
     )
@@ -444,3 +444,40 @@ async def test_marks_of_a_template_in_the_text_are_reasoning_and_calls(on_stage:
         await stage.play(talk(asked("hi"), AssistantTurn(done.reply.blocks), result))
     assert [message["role"] for message in stage.fake.sent[1]["messages"]] == ["user", "assistant", "tool"]
     assert "hm" not in str(stage.fake.sent[1])
+
+
+@pytest.mark.parametrize(
+    ("api", "model", "budget"),
+    [
+        ("anthropic-messages", "claude-haiku-4-5", lambda body: body["thinking"]["budget_tokens"]),
+        (
+            "google-generate",
+            "gemini-2.5-pro",
+            lambda body: body["generationConfig"]["thinkingConfig"]["thinking_budget"],
+        ),
+    ],
+)
+async def test_the_highest_level_of_thinking_leaves_room_for_the_answer(
+    on_stage: Any, api: str, model: str, budget: Any
+) -> None:
+    async with on_stage(api, SAYS_OK, model=model, max_output_tokens=64_000) as stage:
+        await stage.play(thinking="max", max_output_tokens=8_000)
+        await stage.play(thinking="max")
+    assert budget(stage.fake.sent[0]) == 5_000
+    if api == "anthropic-messages":
+        assert stage.fake.sent[1]["max_tokens"] - budget(stage.fake.sent[1]) >= 24_000
+
+
+@pytest.mark.parametrize(
+    "api", ["openai-chat", "openai-responses", "anthropic-messages", "google-generate", "ollama-chat"]
+)
+async def test_a_proxy_of_the_environment_is_not_used_for_a_local_server(
+    on_stage: Any, monkeypatch: pytest.MonkeyPatch, api: str
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    async with on_stage(api, SAYS_OK) as stage:
+        *_, done = await stage.play()
+    assert isinstance(done, DoneEmission)
