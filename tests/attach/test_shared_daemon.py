@@ -20,7 +20,8 @@ import pytest
 from sidecar._internal.file_lock import FileLock
 from sidecar.attach.connecting import is_answering
 from sidecar.attach.paths import DaemonPaths
-from sidecar_client import ConnectionLost, SidecarClient, SidecarRequestError
+from sidecar.commands.arguments import parse
+from sidecar_client import ConnectionLost, SidecarClient, SidecarRequestError, allow
 
 pytestmark = pytest.mark.e2e
 
@@ -426,3 +427,25 @@ async def assert_daemon_gone(stage: Stage, *shims: SidecarClient) -> None:
         await shim.close()
         assert shim.exit_code == 1
         assert shim.stderr_tail == f"sidecar: the shared daemon is gone; {stage.paths.log} may say why"
+
+
+async def test_a_shared_daemon_has_the_environment_of_its_starter(stage: Stage) -> None:
+    environment = {**stage.environment, "QUINCE": "of the first"}
+    command = (*SIDECAR, "serve", "--shared")
+    first = SidecarClient.spawn(command, cwd=stage.paths.home, env=environment)
+    async with first, stage.shim(permission=allow) as second:
+        session = await second.start_session(stage.paths.home)
+        assert "of the first" in (await session.run("run `printenv QUINCE`")).text
+    assert stage.paths.log.relative_to(stage.paths.home).as_posix() == "run/daemon.log"
+    assert stage.paths.log.exists()
+
+
+async def test_the_longest_idle_time_that_anybody_wants_counts(stage: Stage) -> None:
+    """README's ten minutes are those of a daemon for which nobody wants another time."""
+    assert parse(["serve", "--shared"]).idle_exit == 600
+    async with stage.shim("--idle-exit", "0.01", options={"idleExitSeconds": 60}):
+        pid = stage.daemon_pid
+    async with stage.shim(options={"idleExitSeconds": 0}) as later:
+        assert (await later.status()).pid == pid
+    async with stage.shim() as still:
+        assert (await still.status()).pid == pid

@@ -242,3 +242,27 @@ async def test_a_command_dies_with_its_turn(client: SidecarClient, project: Path
     assert (await client.status()).children == ()
     with pytest.raises(ProcessLookupError):
         os.kill(children[0].pid, 0)
+
+
+async def test_no_prompt_and_no_file_content_is_in_a_log_above_debug(home: Path, project: Path) -> None:
+    """Also when a tool fails, and the log has everything above DEBUG."""
+    (project / "b.py").write_text("quince = 'persimmon'\n")
+    command = (sys.executable, "-P", "-m", "sidecar", "serve", "--log", "info")
+    async with SidecarClient.spawn(command, cwd=project, permission=allow) as client:
+        session = await client.start_session(project)
+        assert "persimmon" in (await session.run("what is in b.py? tamarind")).text
+        await session.run("run `cat b.py; exit 3`")
+        with pytest.raises(SidecarRequestError):
+            await client.session_set_config_option(session.sid, "model", "tamarind")
+        lines = str((await client.log_tail()).lines)
+    log = client.stderr_tail + lines
+    assert log
+    assert [word for word in ("tamarind", "quince", "persimmon") if word in log] == []
+
+
+async def test_the_first_answer_says_why_a_settings_file_is_ignored(home: Path, project: Path) -> None:
+    (project / ".sidecar.toml").write_text("thinking = 5\n")
+    async with SidecarClient.spawn(cwd=project) as client:
+        session = await client.start_session(project)
+        notices = [event.data async for event in session.stream("hello") if event.kind == "notice"]
+    assert [".sidecar.toml is not used" in str(notice) for notice in notices] == [True]

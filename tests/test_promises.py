@@ -1,0 +1,313 @@
+"""README's promises are each kept by tests: the sentence stands there, and the tests that keep it exist.
+
+Every sentence of "What it promises" has its tests here; a new one fails until it has. Of the other sections
+the sentences that promise something have theirs.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SERVERS = "capabilities/mcp/test_servers.py"
+UNASKED = "e2e/test_unasked_files.py"
+
+PROMISED: dict[str, tuple[str, ...]] = {
+    "No settled turn is ever lost.": (
+        "e2e/test_daemon.py::test_after_kill_9_every_settled_turn_loads_again",
+        "runtime/store/test_crash.py::test_damage_anywhere_is_survived",
+    ),
+    "The last event of a turn is sent after its content is on disk, and after `kill -9` at any byte the next "
+    "load has every settled turn.": (
+        "runtime/conductor/test_agent.py::test_a_settled_run_is_stored_before_it_is_published",
+        "conductor/test_session.py::test_what_settled_is_on_disk_and_loads_again",
+        "runtime/store/test_crash.py::test_a_file_cut_at_every_byte_loads_and_goes_on",
+        "runtime/store/test_crash.py::test_kill_9_leaves_every_turn_that_was_acknowledged",
+    ),
+    "No prompt stays without an end.": (
+        "conductor/test_session.py::test_a_turn_ends_once_whatever_step_of_it_raises",
+        "conductor/test_session.py::test_a_mistake_of_ours_leaves_nobody_waiting",
+        "soak/test_soak.py::test_nothing_grows_and_nothing_hangs_in_hours_of_use",
+    ),
+    "It is acknowledged, reported event by event, and ends with exactly one last event.": (
+        "conductor/test_session.py::test_a_turn_tells_everything_in_order_and_settles_last",
+    ),
+    "No compaction makes a conversation longer.": (
+        "conductor/test_engines.py::test_the_next_request_is_strictly_smaller_and_says_why",
+        "conductor/test_session_ops.py::test_restored_files_never_make_the_result_larger",
+    ),
+    "It returns strictly fewer tokens or changes nothing, never separates a tool result from its call, and "
+    "never drops the newest prompt.": (
+        "conductor/test_engines_properties.py::test_a_compaction_by_hand_keeps_the_promises_too",
+        "conductor/test_engines_properties.py::test_what_is_sent_is_whole_and_holds_the_newest_prompt",
+        "conductor/test_engines.py::test_the_newest_prompt_and_whole_pairs_stay",
+    ),
+    "Nothing is deleted by a compaction.": (
+        "conductor/test_engines.py::test_an_undo_brings_everything_back",
+        "conductor/test_compacting.py::test_a_compacted_session_loads_as_it_was_left",
+    ),
+    "The old branch stays stored, and `undo` moves the head back to it.": (
+        "runtime/store/test_dag.py::test_a_branch_shares_its_parent_and_the_old_one_stays",
+        "conductor/test_compacting.py::test_undo_brings_back_the_conversation_and_what_came_since",
+    ),
+    "No file is edited from memory.": (
+        "capabilities/test_edit.py::test_not_read_yet",
+        "capabilities/test_edit.py::test_changed_on_disk_since_read",
+        "e2e/test_write_guard.py::test_after_a_load_the_guard_knows_the_files_in_view",
+    ),
+    "A file that changed since the model read it is reported as stale and must be read again before an edit; "
+    "restored files come back with their present content, hash and source.": (
+        "e2e/test_editors_views.py::test_a_file_that_changed_is_marked_until_it_is_read_again",
+        "capabilities/test_edit.py::test_changed_on_disk_since_read",
+        "conductor/test_compacting.py::test_files_come_back_as_they_are_now_buffer_first",
+    ),
+    "No tool acts unasked: `edit`, `write`, `bash` and every path outside the session's folders ask first, "
+    "and no answer means no.": (
+        "capabilities/test_tools.py::test_a_tool_that_may_change_something_asks_first",
+        "capabilities/test_listing.py::test_outside_is_asked_for",
+        "capabilities/test_grep.py::test_outside_is_asked_for",
+        "conductor/test_permissions.py::test_without_a_client_the_question_is_rejected",
+        "conductor/test_permissions.py::test_a_question_without_an_answer_expires_and_listeners_are_notified",
+    ),
+    "No prompt, file content or key is in a log above DEBUG, and nothing but the protocol is on standard "
+    "output.": (
+        "e2e/test_daemon.py::test_no_prompt_and_no_file_content_is_in_a_log_above_debug",
+        "models/test_secrets.py::test_a_key_that_is_refused_and_repeated_is_shown_nowhere",
+        "server/test_faults.py::test_nothing_but_the_protocol_reaches_the_client",
+        "acp/test_process.py::test_nothing_but_the_protocol_is_on_standard_output",
+    ),
+    "No process outlives the daemon, and the daemon does not outlive its client: end of input, a dead parent "
+    "and SIGTERM end it, and the processes of its tools end with it.": (
+        "capabilities/test_processes.py::test_a_killed_daemon_takes_its_children_along",
+        "capabilities/mcp/test_process.py::test_a_killed_daemon_takes_its_servers_along",
+        "server/test_faults.py::test_end_of_input_during_a_request_answers_it_and_ends",
+        "e2e/test_killed_parents.py::test_no_killed_parent_leaves_a_daemon",
+        "server/test_faults.py::test_sigterm_settles_and_exits_0",
+    ),
+    "No client costs another one anything by flooding a shared daemon, not reading, or dying.": (
+        "attach/test_floods.py::test_a_flood_leaves_others_their_turn_and_memory_its_bounds",
+        "attach/test_floods.py::test_a_client_that_never_reads_costs_a_session_nothing_and_gets_its_gap",
+        "attach/test_shared_daemon.py::test_the_death_of_a_shim_is_its_own",
+        "protocol/test_items.py::test_a_message_with_countless_wrong_items_is_refused_early",
+    ),
+    "A client that is too slow loses events, and is told which.": (
+        "transport/test_feed.py::test_events_that_a_slow_client_lost_are_a_gap",
+    ),
+    "No turn costs more because the conversation is long.": (
+        "benchmarks/test_session.py::test_the_last_prompts_of_a_long_session_cost_what_the_first_did",
+        "benchmarks/test_runtime.py::test_the_thousandth_prompt_costs_what_the_tenth_did",
+    ),
+    "The cost of a turn follows its new part.": (
+        "conductor/test_indexes.py::test_an_index_that_grows_costs_only_what_is_new",
+        "conversation/test_history.py::test_an_advance_costs_only_the_new_entries",
+    ),
+}
+"""The sentences of "What it promises", and the tests that keep them."""
+
+SAID: dict[str, tuple[str, ...]] = {
+    "unsaved buffers first, the disk second": (
+        "e2e/test_editors.py::test_the_model_reads_unsaved_text",
+        "acp/test_files.py::test_unsaved_text_is_read_before_the_disk",
+    ),
+    "the next daemon continues the conversation": (
+        "e2e/test_daemon.py::test_the_demonstration_keeps_its_promises_on_this_repository",
+    ),
+    "Ctrl-C stops an answer": (
+        "commands/test_process.py::test_ctrl_c_stops_the_turn_then_leaves_and_the_session_goes_on",
+    ),
+    "one question, the answer on stdout": (
+        "commands/test_process.py::test_run_answers_on_stdout_and_writes_notes_to_stderr",
+    ),
+    "the state of this machine, and the next steps": (
+        "e2e/test_daemon.py::test_doctor_reports_its_findings",
+    ),
+    "of a provider whose key is set, else of a model server on this machine": (
+        "e2e/test_models.py::test_a_key_alone_is_enough",
+        "e2e/test_models.py::test_a_local_server_alone_is_enough",
+        "e2e/test_models.py::test_without_key_and_server_the_built_in_model_answers",
+    ),
+    "answers with the lines that it found, each as `path:line`": (
+        "llmgateway/test_offline_model.py::test_lines_are_cited_best_first_and_bounded",
+    ),
+    "or in the folder that `INDUSAGI_HOME` names": ("_internal/test_env.py::test_indusagi_home",),
+    "`--help` of each command has examples and exit codes": (
+        "commands/test_arguments.py::test_the_help_of_each_command_has_its_exit_codes_and_fits_a_terminal",
+        "commands/test_arguments.py::test_every_example_is_a_command_line_that_is_understood",
+    ),
+    "This is a whole client": ("e2e/test_daemon.py::test_the_example_in_the_readme_runs_as_printed",),
+    "joins the one daemon of the state directory, and starts it when there is none": (
+        "attach/test_shared_daemon.py::test_eight_shims_at_once_start_one_daemon",
+    ),
+    "Sessions stay loaded when an editor leaves": (
+        "attach/test_shared_daemon.py::test_a_daemon_outlives_its_starter_and_its_sessions_stay_loaded",
+    ),
+    "an agent panel can follow the same session": (
+        "attach/test_editor_and_panel.py::test_an_editor_and_its_panel_share_one_live_session",
+    ),
+    "The first byte of each connection shows which protocol it speaks": (
+        "attach/test_shared_daemon.py::test_both_faces_are_served_by_one_daemon",
+        "acp/test_process.py::test_the_first_byte_decides_the_protocol_and_the_other_is_not_loaded",
+    ),
+    "the socket takes clients directly, too": (
+        "attach/test_shared_daemon.py::test_a_client_without_a_shim_comes_by_the_socket",
+    ),
+    "in a folder that only its user can enter, and refuses other users": (
+        "attach/test_paths.py::test_created_folders_are_for_their_user_alone",
+        "attach/test_unix.py::test_another_user_is_let_go_at_once_and_named",
+    ),
+    "unless a session is at work": ("attach/test_broker.py::test_work_keeps_the_daemon_without_any_client",),
+    "the longest value counts": (
+        "attach/test_shared_daemon.py::test_the_longest_idle_time_that_anybody_wants_counts",
+    ),
+    "It has the environment of the process that started it, and logs to `run/daemon.log`": (
+        "attach/test_shared_daemon.py::test_a_shared_daemon_has_the_environment_of_its_starter",
+    ),
+    "A client that asks for another `lifetime` is refused, with the remedy in the error": (
+        "attach/test_shared_daemon.py::test_a_client_that_wants_another_lifetime_is_refused",
+    ),
+    "`sidecar doctor` shows whether one runs": (
+        "attach/test_shared_daemon.py::test_doctor_reports_the_shared_daemon",
+    ),
+    "a connection begins with the line `Authorization: Bearer TOKEN`": (
+        "attach/test_shared_daemon.py::test_a_port_is_for_those_with_the_token",
+    ),
+    "chooses another model from the next prompt on, of any provider": (
+        "conductor/test_options.py::test_a_model_chosen_during_a_turn_answers_the_next_one",
+        "models/test_switching.py::test_a_conversation_wanders_from_provider_to_provider",
+    ),
+    "come from the environment, else from `auth.json`": (
+        "llmgateway/test_credentials.py::test_the_environment_goes_first",
+        "llmgateway/test_credentials.py::test_a_file_that_others_can_read_is_not_used",
+        "llmgateway/test_credentials.py::test_the_systems_keyring_is_searched_under_our_name",
+    ),
+    "They are in no other file, and in no log, event, error or transcript": (
+        "models/test_secrets.py::test_a_key_that_is_refused_and_repeated_is_shown_nowhere",
+        "llmgateway/providers/test_wire_failures.py::test_no_key_gets_into_an_error",
+    ),
+    "Until the folder is `trusted`, its file may choose among models but not say where they are": (
+        "e2e/test_models.py::test_a_folder_that_is_not_trusted_gets_neither_key_nor_prompt",
+        "llmgateway/test_config.py::test_a_folder_may_choose_a_model_and_nothing_that_leads_elsewhere",
+    ),
+    "A file with a mistake is ignored as a whole; the first answer and `sidecar doctor` say why": (
+        "llmgateway/test_config.py::test_a_file_with_a_mistake_is_left_out_and_reported",
+        "e2e/test_daemon.py::test_the_first_answer_says_why_a_settings_file_is_ignored",
+    ),
+    "If it fails, the session's model is asked, and then local rules": (
+        "models/test_summarizing.py::test_the_sessions_own_model_condenses_where_it_fails",
+        "models/test_summarizing.py::test_local_rules_condense_where_both_fail",
+    ),
+    "A text that is too long for it is given to it in pieces": (
+        "models/test_summarizing.py::test_a_head_beyond_the_summarisers_window_is_condensed_in_pieces",
+    ),
+    "the daemon learns the length when the server first refuses a request that is too long": (
+        "models/test_overflow.py::test_an_unknown_window_is_learned_from_the_refusal",
+    ),
+    "is compacted, before a prompt and between the model calls of a long run": (
+        "conductor/test_engines.py::test_the_gate_opens_before_a_prompt_that_would_not_fit",
+        "conductor/test_engines.py::test_a_long_run_is_kept_within_the_window_by_the_sessions_own_engine",
+    ),
+    "`/preview` shows the effect, `/compact` does it now, `/uncompact` takes it back": (
+        "conductor/test_commands.py::test_compact_preview_and_uncompact",
+        "conductor/test_engines.py::test_a_compaction_does_what_was_previewed",
+    ),
+    "left after 1, 5, 15 compactions": ("conductor/test_engines_survival.py::test_planted_facts_survive",),
+    "Rules are not part of the conversation and cannot be lost": (
+        "conductor/test_session.py::test_rules_of_the_project_are_in_every_request_as_they_are_now",
+        "conductor/test_rule_files.py::test_after_a_compaction_the_rules_of_a_folder_are_still_known",
+    ),
+    "then those of each folder from the root of the repository down to the session's folder": (
+        "conductor/test_rule_files.py::test_both_files_of_every_folder_from_the_repository_down_count_in_order",
+        "conductor/test_rule_files.py::test_the_users_own_rules_come_first",
+    ),
+    "Those of a folder further down come with the first file that the model reads or changes below it": (
+        "conductor/test_rule_files.py::test_rules_of_a_folder_come_with_the_first_read_below_it",
+        "conductor/test_rule_files.py::test_a_file_that_is_written_into_a_folder_shows_its_rules_too",
+    ),
+    "only regular files inside the repository or the session's folders count, whatever links say": (
+        f"{UNASKED}::test_a_rule_file_that_is_no_plain_file_of_the_project_is_left_out_with_a_notice",
+    ),
+    "adds the results of a search to each prompt, with any engine": (
+        "conductor/test_knowledge.py::test_every_engine_sends_the_results",
+        "e2e/test_engines.py::test_the_workspace_is_searched_with_any_engine",
+    ),
+    "`workspace` searches the files, unsaved text included": (
+        "rooms/knowledge/test_workspace_folder.py::test_an_unsaved_buffer_is_found_before_its_file",
+    ),
+    "`sessions` searches earlier conversations in this folder and the compacted part of this one": (
+        "e2e/test_engines.py::test_a_second_session_recalls_what_the_first_has_learned",
+        "e2e/test_engines.py::test_dropped_content_of_a_compaction_is_recalled",
+        "rooms/knowledge/test_library.py::test_conversations_of_another_folder_are_not_found",
+    ),
+    "Both are indexed in the background and stay on this machine": (
+        "rooms/knowledge/test_workspace.py::test_it_answers_while_it_is_built",
+        "rooms/knowledge/test_index.py::test_an_index_is_readable_by_its_owner_alone",
+    ),
+    "and each call asks first": ("capabilities/mcp/test_tool.py::test_permission_is_asked_before_each_call",),
+    "in a process group of its own that ends with the session": (
+        "capabilities/mcp/test_process.py::test_the_whole_group_ends_with_the_session",
+    ),
+    "prompts wait for it for at most ten seconds": (
+        f"{SERVERS}::test_a_prompt_waits_no_longer_than_is_bearable_and_the_next_one_not_at_all",
+    ),
+    "A server that crashes, hangs or sends nonsense costs its own tools only, and a notice says so": (
+        f"{SERVERS}::test_a_server_that_does_not_start_costs_only_its_tools",
+        f"{SERVERS}::test_a_server_that_ends_takes_its_tools_along",
+        "capabilities/mcp/test_process.py::test_answers_that_are_wrong_or_too_much",
+        "conductor/test_clients.py::test_a_message_of_a_server_is_a_notice",
+    ),
+    "Its arguments, environment and headers are not stored": (
+        "conductor/test_clients.py::test_secrets_are_not_stored_and_a_loaded_session_names_missing_servers",
+    ),
+    "A folder imports only from its own row and the rows below it": (
+        "test_readme.py::test_imports_point_down_the_map",
+    ),
+    "stays right when the conversation is undone or rewound": (
+        "conductor/test_indexes.py::test_an_index_that_is_advanced_equals_one_that_is_rebuilt",
+    ),
+    "A test plays these three journeys and checks that they pass the modules named here": (
+        "test_readme.py::test_a_journey_passes_the_modules_that_are_named",
+    ),
+}
+"""Words of the other sections that promise something, and the tests that keep them."""
+
+
+def plain(text: str) -> str:
+    """Return *text* with single spaces for line breaks."""
+    return " ".join(text.split())
+
+
+README = plain((ROOT / "README.md").read_text(encoding="utf-8"))
+
+
+def promises() -> list[str]:
+    """Return every sentence of "What it promises", without its introduction."""
+    section = README.partition("## What it promises")[2].partition(" ## ")[0]
+    points = section.split(" - ")[1:]
+    return [sentence for point in points for sentence in re.split(r"(?<=[.]) (?=[A-Z])", point.strip())]
+
+
+@cache
+def names_in(path: Path) -> frozenset[str]:
+    """Return the names of the tests in a file."""
+    return frozenset(re.findall(r"\bdef (test_\w+)", path.read_text(encoding="utf-8")))
+
+
+def test_every_sentence_of_the_promises_has_tests() -> None:
+    assert promises() == list(PROMISED)
+
+
+@pytest.mark.parametrize("words", SAID)
+def test_the_words_stand_in_the_readme(words: str) -> None:
+    assert words in README
+
+
+@pytest.mark.parametrize(
+    "test", sorted({test for kept in (PROMISED, SAID) for tests in kept.values() for test in tests})
+)
+def test_the_test_that_keeps_a_promise_exists(test: str) -> None:
+    path, _, name = test.partition("::")
+    assert name in names_in(ROOT / "tests" / path)
