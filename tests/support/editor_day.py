@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import psutil
 
@@ -173,17 +173,19 @@ class EditorDay:
             await session.run("refuse")
 
     async def hang(self, client: SidecarClient, session: Session, rng: random.Random) -> None:
-        """Ask a model that hangs, with prompts behind it, and interrupt it."""
+        """Ask a model that hangs, with prompts behind it, and interrupt it, at once or when it has begun."""
         started = await session.prompt("hang")
         await session.prompt("read a.py")
+        left: Literal["keep", "drop"] = "drop"
         if rng.random() < 0.5:
-            await session.wait_for("textDelta")
+            left = "keep" if rng.random() < 0.5 else "drop"
+            await session.wait_for("textDelta", lambda event: event.turn_id == started.turn_id)
             with suppress(SidecarRequestError):
                 await client.turn_steer(
                     session.sid, input=({"type": "text", "text": "faster"},), expect_turn_id=started.turn_id
                 )
         await client.queue_list(session.sid)
-        await client.turn_interrupt(session.sid, queue=rng.choice(("keep", "drop")))
+        await client.turn_interrupt(session.sid, queue=left)
         await session.wait_for("settled", lambda event: event.turn_id == started.turn_id)
 
     async def give_up(self, client: SidecarClient, session: Session, rng: random.Random) -> None:
@@ -285,12 +287,16 @@ class EditorDay:
         """Do some acts in a new session."""
         async with self._session(client, rng) as session:
             for act in rng.choices(ACTS, k=rng.randint(5, 15)):
-                async with self._timed(act.__name__):
-                    try:
+                try:
+                    async with self._timed(act.__name__):
                         await act(self, client, session, rng)
-                    except SidecarRequestError:
-                        if not self._is_disk_full:
-                            raise
+                except SidecarRequestError:
+                    if not self._is_disk_full:
+                        raise
+                except AssertionError:
+                    state = await client.attach(session.sid, from_seq=0)
+                    print(state, await client.queue_list(session.sid))
+                    raise
 
     @asynccontextmanager
     async def _session(self, client: SidecarClient, rng: random.Random) -> AsyncIterator[Session]:
