@@ -112,7 +112,7 @@ def plain_options(arguments: Sequence[str]) -> Namespace | None:
 def _redirect_stdout_to_nothing() -> None:
     """Discard the buffered output, so that the interpreter does not fail to write it at its end.
 
-    Where standard output is standard error, as in a daemon, what is buffered is the message.
+    In a daemon, standard output is standard error and holds the message, which stays.
     """
     if sys.stdout is not None and sys.stdout is not sys.stderr:
         nowhere = os.open(os.devnull, os.O_WRONLY)
