@@ -129,6 +129,32 @@ and folder, separated by tabs.
 exit codes: 0 done, also when there are none to list; 1 the daemon failed, or
 nothing was deleted; 2 there is no such folder or session."""
 
+_IMPORT = """\
+examples:
+  sidecar import                      what is there, the newest first
+  sidecar import 0199c1c2             import one of them
+  sidecar import ~/talk.jsonl         import a file
+  sidecar import --format codex       only sessions of Codex
+  sid=$(sidecar import talk.jsonl)    in a pipe: the id of the new session
+
+It reads sessions of claude-code, codex, pi, opencode, copilot-cli, gemini-cli,
+cline and aider, and chat messages with roles (chat). Their files stay as they
+are. Each repair and each omission is reported. Without --cwd the session goes
+on in its recorded folder or, where that is gone, in the current one.
+
+exit codes: 0 imported or listed, 1 it could not be imported, 2 wrong arguments."""
+
+_EXPORT = """\
+examples:
+  sidecar export last                               the newest here, as Markdown
+  sidecar export 5c98f --format json --out talk.json
+  sidecar export 5c98f --format claude-code --all   for Claude Code
+
+Claude Code finds the file as ~/.claude/projects/FOLDER/ID.jsonl, Codex below
+~/.codex/sessions. An existing file is never overwritten.
+
+exit codes: 0 written, 1 it could not be written, 2 no such session."""
+
 _DOCTOR = """\
 exit codes: 0 all is well, 1 something is not; the red lines say how to fix it."""
 
@@ -294,6 +320,40 @@ _COMMANDS = (
             ),
             _arg("--delete", metavar="SESSION", help="remove a session for good, after a question"),
             _arg("--yes", action="store_true", help="with --delete: do not ask"),
+        ),
+    ),
+    _Command(
+        name="import",
+        summary="continue a session of another agent",
+        description="List the sessions of other agents on this machine, or import one of them.",
+        epilog=_IMPORT,
+        arguments=(
+            _arg("source", nargs="?", metavar="FILE|SESSION", help="a file, or the start of a listed id"),
+            _arg("--id", metavar="ID", help="the session inside a file that holds several"),
+            _arg("--format", metavar="NAME", help="the agent that wrote it (recognised)"),
+            _arg("--title", metavar="TEXT", help="the title of the new session (the recorded one)"),
+            _arg("--cwd", metavar="FOLDER", help="the folder to work in (the recorded one)"),
+            *_SESSION[1:],
+            _arg("--json", action="store_true", help="print JSON: a line for each session, or the report"),
+        ),
+    ),
+    _Command(
+        name="export",
+        summary="write a session as text or for another agent",
+        description="Write a stored session as text, as JSON, or in the form of another agent.",
+        epilog=_EXPORT,
+        arguments=(
+            _arg("session", help='the start of its id, or "last" for the newest of this folder'),
+            _arg(
+                "--format",
+                choices=("markdown", "jsonl", "json", "claude-code", "codex"),
+                default="markdown",
+                help="the form (markdown)",
+            ),
+            _arg(
+                "--all", action="store_true", help="also what was compacted away, not only the present view"
+            ),
+            _arg("--out", metavar="FILE", help="a new file to write (standard output)"),
         ),
     ),
     _Command(

@@ -75,7 +75,9 @@ class FolderNotFound(SidecarError):
 
     def __init__(self, folder: str, found: str) -> None:
         super().__init__(
-            f"cannot work in {folder!r}: {found}", hint="give an existing folder as an absolute path"
+            f"cannot work in {folder!r}: {found}",
+            hint="give an existing folder as an absolute path",
+            folder=folder,
         )
 
 

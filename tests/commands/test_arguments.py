@@ -12,7 +12,19 @@ import pytest
 from sidecar.cli import main
 from sidecar.commands.arguments import make_parser, parse_seconds, parse_tokens
 
-COMMANDS = ("demo", "chat", "run", "sessions", "compact", "doctor", "schema", "serve", "acp")
+COMMANDS = (
+    "demo",
+    "chat",
+    "run",
+    "sessions",
+    "import",
+    "export",
+    "compact",
+    "doctor",
+    "schema",
+    "serve",
+    "acp",
+)
 
 
 def help_of(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *command: str) -> str:

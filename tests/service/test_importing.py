@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sidecar._internal.errors import SidecarError
+from sidecar.boot import ENGINES
 from sidecar.llmgateway.scripted import Say
 
 STEPS: tuple[dict[str, Any], ...] = (
@@ -96,6 +97,21 @@ async def test_a_session_is_listed_imported_and_gone_on_with(home: Path, make_de
     await client.call("compact/undo", sid=done["sid"], compactionId=compaction["compactionId"], force=True)
     nodes = (await client.call("session/read", sid=done["sid"]))["nodes"]
     assert [each["role"] for each in nodes] == ["user", "assistant", "tool", "user", "user", "assistant"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_an_imported_session_goes_on_with_every_engine(home: Path, make_desk: Any, engine: str) -> None:
+    desk = make_desk([[Say("They pass.")], [Say("# A summary")], [Say("# Another")]])
+    client = desk.client()
+    done = await client.call("session/import", id="5c98", model="scripted-1", engine=engine)
+    await client.call("session/load", sid=done["sid"])
+    answer = await desk.ask(client, done["sid"], "Go on")
+    assert answer["text"] == "They pass."
+    assert (await client.call("context/usage", sid=done["sid"]))["used"] > 0
+    for form in ("markdown", "json", "claude-code", "codex"):
+        exported = await client.call("session/export", sid=done["sid"], format=form, view="full")
+        assert "And the tests?" in exported["text"]
+        assert "Fix the parser" in exported["text"]
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ async def choose_session(connection: Connection, params: m.SessionImportParams) 
     matching = [each for each in found if each.id.startswith(params.id)]
     if len(matching) != 1:
         n_found = f"{len(matching)} sessions begin" if matching else "no session begins"
-        hint = "sidecar/import/list names them all; a path works as well"
+        hint = '"sidecar import" and sidecar/import/list show them; the path of a file works as well'
         raise InvalidInput(f"{n_found} with the id {params.id!r}", hint=hint)
     return Path(matching[0].path), matching[0].id, matching[0].format
 
