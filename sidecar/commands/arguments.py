@@ -10,162 +10,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from sidecar import __version__
+from sidecar.commands import help_texts
 
 _IDLE_EXIT_S = 600.0
 _IDLE_EXIT_MAX_S = 7 * 24 * 3600
-
-_MAIN = """\
-start here:
-  sidecar demo                     a demonstration on the current folder
-  sidecar chat                     a conversation in the terminal
-  sidecar run "where is X parsed"  one question, the answer on stdout
-  sidecar doctor                   a report about this machine
-
-an editor starts one of these:
-  sidecar                          the daemon on stdin and stdout
-  sidecar acp                      the same for agent panels
-  sidecar serve --shared           one daemon for all editors of this user
-
-Without a model configured it uses offline-1, a built-in model that needs
-neither key nor network: it finds and cites, and does not reason.
-
-environment:
-  INDUSAGI_HOME   the folder of sessions, settings and logs (~/.pindusagi)
-  NO_COLOR        any value turns colours off
-
-exit codes: 0 done, 1 failed, 2 the command line or a file is wrong,
-130 interrupted with Ctrl-C.
-"sidecar COMMAND --help" explains each command."""
-
-_SERVE = """\
-examples:
-  sidecar                                  as an editor starts it
-  sidecar serve --shared                   one daemon for several windows
-  sidecar serve --log debug 2>sidecar.log  write a detailed log
-  sidecar serve --shared --daemon --listen 127.0.0.1:0
-                                           a loopback port too, with a token
-
-It ends with its client: end of input, SIGTERM, or the end of the process that
-started it. Nothing but the protocol is written to stdout. The log goes to
-stderr, or for a shared daemon to run/daemon.log in the state directory, where
-run/tcp.json has the port and the token (INDUSAGI_HOME, else ~/.pindusagi).
-
-exit codes: 0 the client has requested the end, or SIGTERM; 1 any other end;
-2 wrong arguments."""
-
-_ACP = """\
-An agent panel starts it, with the command "sidecar" and the argument "acp" in
-its settings; editors/zed and editors/jetbrains have examples. By hand:
-  hello='{"jsonrpc":"2.0","id":0,"method":"initialize",'
-  echo "$hello"'"params":{"protocolVersion":1}}' | sidecar acp
-
-exit codes: 0 the panel has closed its end, or SIGTERM; 1 any other end."""
-
-_DEMO = """\
-examples:
-  sidecar demo               on the current folder
-  sidecar demo ~/my-project  on another folder
-
-It starts a daemon with a state directory of its own, which it removes. It needs
-three text files of 400 to 9,000 bytes. It adds a line to one of them for a
-moment; afterwards its bytes and times are as before, also after Ctrl-C.
-
-exit codes: 0 all checks were true, 1 a check was not, 2 the folder is not
-suitable, 130 interrupted."""
-
-_CHAT = """\
-examples:
-  sidecar chat                      a new conversation about this folder
-  sidecar chat --resume             continue the newest one of this folder
-  sidecar chat --resume 5c98f       continue any of "sidecar sessions"
-  sidecar chat --model ollama:qwen3
-
-Ctrl-C stops the current answer, a second one leaves; so do Ctrl-D and /quit.
-/help lists the commands. Edits, shell commands and files outside of the folder
-need your permission.
-
-exit codes: 0 ended, 1 the daemon failed, 2 wrong arguments or no such session,
-130 ended with Ctrl-C."""
-
-_RUN = """\
-examples:
-  sidecar run "what is in README.md?"
-  git diff | sidecar run "what does this change?" -
-  sidecar run --json "where is main defined?" | jq .kind
-  sidecar run --yes 'run `make test`'
-  sidecar run --resume last "and where is it called?"
-
-The answer goes to stdout, notes about tools to stderr. The conversation is
-stored; --resume continues it, as "sidecar chat --resume" does. Ctrl-C stops the
-turn, a second one leaves at once.
-
-exit codes: 0 answered, 1 the turn failed, 2 wrong arguments, an empty prompt or
-no such session, 130 stopped with Ctrl-C."""
-
-_COMPACT = """\
-examples:
-  sidecar compact --preview talk.json        the effect; writes nothing
-  sidecar compact talk.json >shorter.jsonl   condense it
-  sidecar compact --window 8000 talk.json    to fit a small window
-
-exit codes: 0 condensed, 1 the output could not be written, 2 the file could not
-be read, 3 nothing to do."""
-
-_SESSIONS = """\
-examples:
-  sidecar sessions                 all of them
-  sidecar sessions parser          those with "parser" in the title
-  sidecar sessions --cwd .         those of this folder
-  sidecar sessions --json | jq -r .sid
-  sidecar sessions --rename 5c98f "the parser"
-  sidecar sessions --export 5c98f >talk.md
-  sidecar sessions --delete 5c98f  ask, then remove it for good
-
-A session is named by the start of its id, or by "last" for the folder's newest.
-Each session is a file in sessions/ of the state directory (INDUSAGI_HOME, else
-~/.pindusagi). In a pipe each line has session, last used, turns, tokens, title
-and folder, separated by tabs.
-
-exit codes: 0 done, also when there are none to list; 1 the daemon failed, or
-nothing was deleted; 2 there is no such folder or session."""
-
-_IMPORT = """\
-examples:
-  sidecar import                      what is there, the newest first
-  sidecar import 0199c1c2             import one of them
-  sidecar import ~/talk.jsonl         import a file
-  sidecar import --format codex       only sessions of Codex
-  sid=$(sidecar import talk.jsonl)    in a pipe: the id of the new session
-
-It reads sessions of claude-code, codex, pi, opencode, copilot-cli, gemini-cli,
-cline and aider, and chat messages with roles (chat). Their files stay as they
-are. Each repair and each omission is reported. Without --cwd the session goes
-on in its recorded folder or, where that is gone, in the current one.
-
-exit codes: 0 imported or listed, 1 it could not be imported, 2 wrong arguments."""
-
-_EXPORT = """\
-examples:
-  sidecar export last                               the newest here, as Markdown
-  sidecar export 5c98f --format json --out talk.json
-  sidecar export 5c98f --format claude-code --all   for Claude Code
-
-Claude Code finds the file as ~/.claude/projects/FOLDER/ID.jsonl, Codex below
-~/.codex/sessions. An existing file is never overwritten.
-
-exit codes: 0 written, 1 it could not be written, 2 no such session."""
-
-_DOCTOR = """\
-exit codes: 0 all is well, 1 something is not; the red lines say how to fix it."""
-
-_SCHEMA = """\
-examples:
-  sidecar schema --format markdown | less     the reference, to read
-  sidecar schema --out protocol               all three forms as files
-  sidecar schema --format ts > protocol.ts
-
-exit codes: 0 written, 1 the files could not be written, 2 wrong arguments."""
-
 
 _Argument: TypeAlias = tuple[tuple[str, ...], dict[str, Any]]
 
@@ -209,7 +57,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="sidecar",
         description="A daemon beside the editor that hosts agent conversations.",
-        epilog=_MAIN,
+        epilog=help_texts.MAIN,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"sidecar {__version__}")
@@ -265,14 +113,14 @@ _COMMANDS = (
         summary="a demonstration on a folder",
         description="Show the main features on the files of a folder, each step checked: unsaved text\n"
         "is seen first, a compaction restores files as they are now, undo, and kill -9\nloses nothing.",
-        epilog=_DEMO,
+        epilog=help_texts.DEMO,
         arguments=(_arg("folder", nargs="?", default=".", help="the folder to use (the current one)"),),
     ),
     _Command(
         name="chat",
         summary="a conversation in the terminal",
         description="Hold a conversation in the terminal.",
-        epilog=_CHAT,
+        epilog=help_texts.CHAT,
         arguments=(
             *_SESSION,
             _arg(
@@ -288,7 +136,7 @@ _COMMANDS = (
         name="run",
         summary="one prompt, the answer on stdout",
         description="Answer one prompt.",
-        epilog=_RUN,
+        epilog=help_texts.RUN,
         arguments=(
             _arg("prompt", nargs="+", help='the prompt; "-" stands for the piped input'),
             *_SESSION,
@@ -305,7 +153,7 @@ _COMMANDS = (
         name="sessions",
         summary="list, rename, export and delete the stored sessions",
         description="List the stored sessions, the newest first; or rename, export or delete one.",
-        epilog=_SESSIONS,
+        epilog=help_texts.SESSIONS,
         arguments=(
             _arg("query", nargs="?", help="only sessions whose title has these words"),
             _arg("--cwd", metavar="FOLDER", help="only sessions of this folder"),
@@ -326,7 +174,7 @@ _COMMANDS = (
         name="import",
         summary="continue a session of another agent",
         description="List the sessions of other agents on this machine, or import one of them.",
-        epilog=_IMPORT,
+        epilog=help_texts.IMPORT,
         arguments=(
             _arg("source", nargs="?", metavar="FILE|SESSION", help="a file, or the start of a listed id"),
             _arg("--id", metavar="ID", help="the session inside a file that holds several"),
@@ -341,7 +189,7 @@ _COMMANDS = (
         name="export",
         summary="write a session as text or for another agent",
         description="Write a stored session as text, as JSON, or in the form of another agent.",
-        epilog=_EXPORT,
+        epilog=help_texts.EXPORT,
         arguments=(
             _arg("session", help='the start of its id, or "last" for the newest of this folder'),
             _arg(
@@ -361,7 +209,7 @@ _COMMANDS = (
         summary="condense a conversation in a file",
         description="Condense a stored session (.jsonl) or a JSON array of chat messages, without a\nmodel. "
         "The condensed turns go to stdout, one JSON object on each line; the file\nis not changed.",
-        epilog=_COMPACT,
+        epilog=help_texts.COMPACT,
         arguments=(
             _arg("file", help="the file"),
             _arg(
@@ -379,13 +227,13 @@ _COMMANDS = (
         summary="a report about this machine and its settings",
         description="Report about this machine and its settings: versions, the state directory,\n"
         "models and keys, a shared daemon, and whether a daemon starts and answers.",
-        epilog=_DOCTOR,
+        epilog=help_texts.DOCTOR,
     ),
     _Command(
         name="schema",
         summary="print the protocol",
         description="Print the protocol, or write it into a folder, in all its forms or in one.",
-        epilog=_SCHEMA,
+        epilog=help_texts.SCHEMA,
         arguments=(
             _arg(
                 "--format",
@@ -400,7 +248,7 @@ _COMMANDS = (
         summary="run the daemon, as an editor does; the default",
         description="Run the daemon on stdin and stdout until its client leaves. The client's first\nmessage "
         "selects the Language Server Protocol or the Agent Client Protocol.",
-        epilog=_SERVE,
+        epilog=help_texts.SERVE,
         arguments=(
             _arg("--stdio", action="store_true", help="speak on stdin and stdout; the default"),
             _arg(
@@ -436,7 +284,7 @@ _COMMANDS = (
         summary="run the daemon for Agent Client Protocol panels",
         description="Run the daemon as an agent of the Agent Client Protocol on stdin and stdout, one\nJSON "
         "object on each line, until its client closes its end.",
-        epilog=_ACP,
+        epilog=help_texts.ACP,
         arguments=(_LOG,),
     ),
 )

@@ -1,0 +1,157 @@
+"""The help of every command that follows its arguments: examples, further explanations, and exit codes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MAIN: Final = """\
+start here:
+  sidecar demo                     a demonstration on the current folder
+  sidecar chat                     a conversation in the terminal
+  sidecar run "where is X parsed"  one question, the answer on stdout
+  sidecar doctor                   a report about this machine
+
+an editor starts one of these:
+  sidecar                          the daemon on stdin and stdout
+  sidecar acp                      the same for agent panels
+  sidecar serve --shared           one daemon for all editors of this user
+
+Without a model configured it uses offline-1, a built-in model that needs
+neither key nor network: it finds and cites, and does not reason.
+
+environment:
+  INDUSAGI_HOME   the folder of sessions, settings and logs (~/.pindusagi)
+  NO_COLOR        any value turns colours off
+
+exit codes: 0 done, 1 failed, 2 the command line or a file is wrong,
+130 interrupted with Ctrl-C.
+"sidecar COMMAND --help" explains each command."""
+
+SERVE: Final = """\
+examples:
+  sidecar                                  as an editor starts it
+  sidecar serve --shared                   one daemon for several windows
+  sidecar serve --log debug 2>sidecar.log  write a detailed log
+  sidecar serve --shared --daemon --listen 127.0.0.1:0
+                                           a loopback port too, with a token
+
+It ends with its client: end of input, SIGTERM, or the end of the process that
+started it. Nothing but the protocol is written to stdout. The log goes to
+stderr, or for a shared daemon to run/daemon.log in the state directory, where
+run/tcp.json has the port and the token (INDUSAGI_HOME, else ~/.pindusagi).
+
+exit codes: 0 the client has requested the end, or SIGTERM; 1 any other end;
+2 wrong arguments."""
+
+ACP: Final = """\
+An agent panel starts it, with the command "sidecar" and the argument "acp" in
+its settings; editors/zed and editors/jetbrains have examples. By hand:
+  hello='{"jsonrpc":"2.0","id":0,"method":"initialize",'
+  echo "$hello"'"params":{"protocolVersion":1}}' | sidecar acp
+
+exit codes: 0 the panel has closed its end, or SIGTERM; 1 any other end."""
+
+DEMO: Final = """\
+examples:
+  sidecar demo               on the current folder
+  sidecar demo ~/my-project  on another folder
+
+It starts a daemon with a state directory of its own, which it removes. It needs
+three text files of 400 to 9,000 bytes. It adds a line to one of them for a
+moment; afterwards its bytes and times are as before, also after Ctrl-C.
+
+exit codes: 0 all checks were true, 1 a check was not, 2 the folder is not
+suitable, 130 interrupted."""
+
+CHAT: Final = """\
+examples:
+  sidecar chat                      a new conversation about this folder
+  sidecar chat --resume             continue the newest one of this folder
+  sidecar chat --resume 5c98f       continue any of "sidecar sessions"
+  sidecar chat --model ollama:qwen3
+
+Ctrl-C stops the current answer, a second one leaves; so do Ctrl-D and /quit.
+/help lists the commands. Edits, shell commands and files outside of the folder
+need your permission.
+
+exit codes: 0 ended, 1 the daemon failed, 2 wrong arguments or no such session,
+130 ended with Ctrl-C."""
+
+RUN: Final = """\
+examples:
+  sidecar run "what is in README.md?"
+  git diff | sidecar run "what does this change?" -
+  sidecar run --json "where is main defined?" | jq .kind
+  sidecar run --yes 'run `make test`'
+  sidecar run --resume last "and where is it called?"
+
+The answer goes to stdout, notes about tools to stderr. The conversation is
+stored; --resume continues it, as "sidecar chat --resume" does. Ctrl-C stops the
+turn, a second one leaves at once.
+
+exit codes: 0 answered, 1 the turn failed, 2 wrong arguments, an empty prompt or
+no such session, 130 stopped with Ctrl-C."""
+
+COMPACT: Final = """\
+examples:
+  sidecar compact --preview talk.json        the effect; writes nothing
+  sidecar compact talk.json >shorter.jsonl   condense it
+  sidecar compact --window 8000 talk.json    to fit a small window
+
+exit codes: 0 condensed, 1 the output could not be written, 2 the file could not
+be read, 3 nothing to do."""
+
+SESSIONS: Final = """\
+examples:
+  sidecar sessions                 all of them
+  sidecar sessions parser          those with "parser" in the title
+  sidecar sessions --cwd .         those of this folder
+  sidecar sessions --json | jq -r .sid
+  sidecar sessions --rename 5c98f "the parser"
+  sidecar sessions --export 5c98f >talk.md
+  sidecar sessions --delete 5c98f  ask, then remove it for good
+
+A session is named by the start of its id, or by "last" for the folder's newest.
+Each session is a file in sessions/ of the state directory (INDUSAGI_HOME, else
+~/.pindusagi). In a pipe each line has session, last used, turns, tokens, title
+and folder, separated by tabs.
+
+exit codes: 0 done, also when there are none to list; 1 the daemon failed, or
+nothing was deleted; 2 there is no such folder or session."""
+
+IMPORT: Final = """\
+examples:
+  sidecar import                      what is there, the newest first
+  sidecar import 0199c1c2             import one of them
+  sidecar import ~/talk.jsonl         import a file
+  sidecar import --format codex       only sessions of Codex
+  sid=$(sidecar import talk.jsonl)    in a pipe: the id of the new session
+
+It reads sessions of claude-code, codex, pi, opencode, copilot-cli, gemini-cli,
+cline and aider, and chat messages with roles (chat). Their files stay as they
+are. Each repair and each omission is reported. Without --cwd the session goes
+on in its recorded folder or, where that is gone, in the current one.
+
+exit codes: 0 imported or listed, 1 it could not be imported, 2 wrong arguments."""
+
+EXPORT: Final = """\
+examples:
+  sidecar export last                               the newest here, as Markdown
+  sidecar export 5c98f --format json --out talk.json
+  sidecar export 5c98f --format claude-code --all   for Claude Code
+
+Claude Code finds the file as ~/.claude/projects/FOLDER/ID.jsonl, Codex below
+~/.codex/sessions. An existing file is never overwritten.
+
+exit codes: 0 written, 1 it could not be written, 2 no such session."""
+
+DOCTOR: Final = """\
+exit codes: 0 all is well, 1 something is not; the red lines say how to fix it."""
+
+SCHEMA: Final = """\
+examples:
+  sidecar schema --format markdown | less     the reference, to read
+  sidecar schema --out protocol               all three forms as files
+  sidecar schema --format ts > protocol.ts
+
+exit codes: 0 written, 1 the files could not be written, 2 wrong arguments."""
