@@ -67,6 +67,10 @@ class Credentials:
                     return Key(value, "keyring")
         return None
 
+    def without_keyring(self) -> Credentials:
+        """Return the same keys without the keyring, because that may wait until its user unlocks it."""
+        return Credentials(self._home)
+
     @property
     def has_keyring(self) -> bool:
         """Whether the system's keyring is searched."""

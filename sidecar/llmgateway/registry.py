@@ -107,6 +107,7 @@ class ModelRegistry:
         self.settings = self._setup.base.under(folder or ModelSettings()).under(self._setup.upper)
         self._routes = Routes(self.settings, self._setup.windows)
         self.survey = Survey()
+        self._on_offer: tuple[str, ...] = ()
 
     @property
     def default(self) -> str:
@@ -257,8 +258,7 @@ class ModelRegistry:
         then the built-in one. The mock model is for tests of clients, and is found by its name alone.
         """
         built_in = (card.id for card in self.catalog.cards if card.id != MOCK_CARD.id)
-        found = self.survey.names(self._routes.providers)
-        return tuple(dict.fromkeys((self.default, *self.settings.models, *found, *built_in)))
+        return tuple(dict.fromkeys((self.default, *self.settings.models, *self._on_offer, *built_in)))
 
     async def ready(self, model_id: str) -> None:
         """Load the cards of all names, and fetch the window of *model_id* from its server. Never raises."""
@@ -296,7 +296,10 @@ class ModelRegistry:
             registry = ModelRegistry(
                 self.catalog, self.providers, self._last_resort, setup=self._setup, folder=found
             )
-        registry.survey = await survey_machine(registry._routes.providers, self._setup.credentials)
+        providers = registry._routes.providers
+        registry.survey = survey = await survey_machine(providers, self._setup.credentials)
+        # In a thread, because it searches the published models.
+        registry._on_offer = await asyncio.to_thread(lambda: tuple(survey.names(providers)))
         return registry
 
     async def aclose(self) -> None:

@@ -12,6 +12,7 @@ import asyncio
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -41,6 +42,8 @@ _PROPOSED: Final[Mapping[str, str]] = MappingProxyType(
 )
 """The model that is proposed of each hosted provider; the first provider with a key counts."""
 
+_IN_KEYRING: Final = ("anthropic", "openai", "google")
+_KEYRING_S: Final = 1.5
 _OTHER_USES: Final = re.compile(
     r"embed|rerank|whisper|tts|moderat|guard|image|audio|diffusion", re.IGNORECASE
 )
@@ -99,15 +102,24 @@ class Survey:
 
 
 async def survey_machine(providers: Providers, credentials: Credentials) -> Survey:
-    """Return the survey of *providers*; takes two seconds at most, and never raises."""
-    sources = await asyncio.to_thread(lambda: dict(find_key_sources(providers, credentials)))
+    """Return the survey of *providers*; takes three seconds at most, and never raises."""
+    at_hand = credentials.without_keyring()
+    sources = await asyncio.to_thread(lambda: dict(find_key_sources(providers, at_hand, _PROPOSED)))
+    if not sources and credentials.has_keyring:
+        try:
+            async with asyncio.timeout(_KEYRING_S):
+                look_up = partial(find_key_sources, providers, credentials, _IN_KEYRING)
+                sources = await asyncio.to_thread(lambda: dict(look_up()))
+        except TimeoutError:
+            # It waits for the user to unlock it.
+            sources = {}
     missing = {name: sdk_of(providers[name])[0] for name in sources if not is_installed(providers[name])}
     keys = {name: source for name, source in sources.items() if name not in missing}
     addresses = dict(list_addresses(providers, keys))
 
     async def ask(name: str, address: str) -> tuple[str, ...] | None:
         try:
-            key = await asyncio.to_thread(credentials.find, providers[name])
+            key = await asyncio.to_thread(at_hand.find, providers[name])
         except GatewayError:
             key = None
         models = await list_models(address, key.value if key is not None else None)
@@ -129,9 +141,11 @@ def list_addresses(providers: Providers, keys: Collection[str]) -> Iterator[tupl
             yield name, address
 
 
-def find_key_sources(providers: Providers, credentials: Credentials) -> Iterator[tuple[str, str]]:
-    """Yield the source of each key, by provider and in the order of preference; blocks."""
-    for name in _PROPOSED:
+def find_key_sources(
+    providers: Providers, credentials: Credentials, names: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the source of the key of each of the providers *names* that has one; blocks."""
+    for name in names:
         provider = providers[name]
         try:
             key = credentials.find(provider)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Event
 from typing import Any
 
 import pytest
@@ -38,6 +39,33 @@ async def test_a_key_without_its_package_is_a_piece_of_advice(monkeypatch: pytes
     found = await survey_machine(PROVIDERS_BY_NAME, Credentials())
     assert (found.proposal(), found.keys) == (None, {})
     assert "there is a key for anthropic; to use it, run: " in str(found.advice())
+
+
+async def test_the_keyring_is_searched_when_no_key_is_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def search(name: str) -> str | None:
+        asked.append(name)
+        return "sk-1" if name == "openai" else None
+
+    found = await survey_machine(PROVIDERS_BY_NAME, Credentials(keyring=search))
+    assert (found.keys, asked) == ({"openai": "keyring"}, ["anthropic", "openai", "google"])
+    monkeypatch.setenv("GROQ_API_KEY", "sk-2")
+    asked.clear()
+    found = await survey_machine(PROVIDERS_BY_NAME, Credentials(keyring=search))
+    assert (found.keys, asked) == ({"groq": "GROQ_API_KEY"}, [])
+
+
+async def test_a_keyring_that_waits_for_its_user_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    unlocked = Event()
+    monkeypatch.setattr(surveying, "_KEYRING_S", 0.01)
+
+    def search(name: str) -> str | None:
+        unlocked.wait(10)
+        return None
+
+    assert await survey_machine(PROVIDERS_BY_NAME, Credentials(keyring=search)) == Survey()
+    unlocked.set()
 
 
 @pytest.mark.processes
