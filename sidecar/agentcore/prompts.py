@@ -77,8 +77,9 @@ _LOCAL_RANKS = {
 }
 # A line inside a body that looks like the beginning of another part.
 _FORGED_LABEL = re.compile(
-    r"^(?=\[(?:User|System|Assistant(?: thinking| tool calls)?|Tool result(?: error)?|Previous summary)\]: )",
-    re.MULTILINE,
+    r"(?:^|(?<=[\r\v\f\x1c-\x1e\x85\u2028\u2029]))"
+    r"(?=\[(?:user|system|assistant|tool result|previous summary)\b[^\]\n]*\]:)",
+    re.MULTILINE | re.IGNORECASE,
 )
 _MAX_RESULT, _MAX_ARGUMENT, _MAX_RAW_ARGUMENTS, _MAX_LOCAL_LINE = 500, 100, 200, 400
 _LOCAL_NOTE_BYTES = 60
@@ -132,8 +133,9 @@ def serialize_parts(messages: Sequence[AgentMessage]) -> tuple[str, ...]:
         elif isinstance(message, Message) and message.role == "tool":
             label = "[Tool result error]: " if message.is_error else "[Tool result]: "
             tool = message.metadata.get("tool_name") or tools.get(message.tool_call_id or "")
-            source = f"\n(tool: {tool})" if tool else ""
-            parts.append(label + shorten(_text_with_images(message), _MAX_RESULT) + source)
+            source = _FORGED_LABEL.sub(" ", f"\n(tool: {tool})") if tool else ""
+            body = _FORGED_LABEL.sub(" ", _text_with_images(message))
+            parts.append(label + shorten(body, _MAX_RESULT) + source)
         elif isinstance(message, Message):
             tools.update((call.id, call.name) for call in message.tool_calls())
             label = {"user": "[User]: ", "system": "[System]: "}.get(message.role, "[Assistant]: ")
@@ -142,15 +144,14 @@ def serialize_parts(messages: Sequence[AgentMessage]) -> tuple[str, ...]:
                 (label, _text_with_images(message)),
                 ("[Assistant tool calls]: ", "; ".join(map(render_call, message.tool_calls()))),
             )
-            parts.extend(head + body for head, body in labelled if body)
+            parts.extend(head + _FORGED_LABEL.sub(" ", body) for head, body in labelled if body)
     return tuple(parts)
 
 
 def _text_with_images(message: Message) -> str:
     """Return the text as the model saw it, a line ``[image]`` where an image stood."""
     text = "".join(["\n[image]\n" if b.type == "image" else b.text for b in message.content])
-    text = text.strip("\n") if any(b.type == "image" for b in message.content) else text
-    return _FORGED_LABEL.sub(" ", text)
+    return text.strip("\n") if any(b.type == "image" for b in message.content) else text
 
 
 def render_call(call: ToolCall) -> str:

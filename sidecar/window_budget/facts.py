@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from sidecar._internal.typed_text import hide_pasted_text
 from sidecar.window_budget.text import cut_middle, one_line, tidy
 from sidecar.window_budget.wording import sets_rule, states_decision
 
@@ -99,9 +100,8 @@ def facts_of_prompt(text: str, index: int = -1) -> Iterator[Fact]:
         request = cut_middle(typed, REQUEST_CHARS, "[... {} characters cut ...]")
         yield Fact(FactKind.REQUEST, request, index, is_minor=len(request) < MIN_TELLING_CHARS)
     prose = keep_ends(text)
-    for sentence in _sentences(prose, sets_rule, MAX_RULES):
-        if not sentence.endswith("?"):
-            yield Fact(FactKind.RULE, sentence, index)
+    for sentence in _rules(prose):
+        yield Fact(FactKind.RULE, sentence, index)
     for sentence in _sentences(prose, states_decision, MAX_DECISIONS):
         yield Fact(FactKind.DECISION, sentence, index)
     yield from _names(prose, index)
@@ -151,6 +151,19 @@ def keep_ends(text: str) -> str:
     if len(text) > SCAN_CHARS:
         text = f"{text[: SCAN_CHARS // 2]}\n{text[-SCAN_CHARS // 2 :]}"
     return _CODE_FENCE.sub("\n", text) if "```" in text else text
+
+
+def _rules(prose: str) -> Iterator[str]:
+    """Yield the sentences that set a rule in words that the user typed, with the quotations in them."""
+    if not sets_rule(prose):
+        return
+    limit = MAX_RULES
+    for found in _SENTENCE.finditer(hide_pasted_text(prose)):
+        sentence = one_line(_BULLET.sub("", prose[found.start() : found.end()]), SENTENCE_CHARS)
+        is_telling = len(sentence) > 3 and not sentence.endswith((":", "?"))
+        if limit and is_telling and sets_rule(found.group()):
+            limit -= 1
+            yield sentence
 
 
 def _clean_sentences(prose: str) -> Iterator[str]:

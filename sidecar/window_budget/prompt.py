@@ -1,7 +1,8 @@
 """The prompt of the summarising model: its brief, the transcript as text, and the headings to fill.
 
 Line shapes, tags and headings are fixed by the seed document; the wording is ours. Transcript text can never
-close the block it stands in: the closing tags of our own blocks are escaped inside it.
+close the block it stands in, nor pass for the words of somebody else: inside it, the closing tags of our own
+blocks and the mark at the beginning of a line are escaped.
 """
 
 from __future__ import annotations
@@ -62,6 +63,9 @@ _FRAMING = {
     ),
 }
 
+_FORGED_MARK = re.compile(r"([\n\r\v\f\x1c-\x1e\x85\u2028\u2029][^\S\n]*)»")
+"""Our mark at the beginning of a line, but for the first one, which is ours."""
+
 _CLOSING_TAG = re.compile(r"<(\s*)/(\s*(?:scrollback|carried-digest)\s*>)", re.IGNORECASE)
 
 
@@ -121,7 +125,7 @@ def flatten_transcript(messages: Sequence[Message]) -> str:
 
 def flatten_message(message: Message) -> str:
     """Return *message* as it reads in the transcript; empty when it has no text."""
-    return _escape("\n".join(_lines(message)))
+    return _escape("\n".join(_FORGED_MARK.sub(r"\1\\»", line) for line in _lines(message)))
 
 
 def _lines(message: Message) -> Iterator[str]:

@@ -20,6 +20,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from sidecar._internal.typed_text import find_typed_sentences
+
 EntryKind: TypeAlias = Literal["user", "agent", "call", "result", "error", "shell", "digest", "other"]
 Topic: TypeAlias = Literal[
     "requests", "rules", "edits", "state", "errors", "commands", "files", "decisions", "next"
@@ -239,7 +241,7 @@ def facts_of(entries: Sequence[TranscriptEntry]) -> Iterator[tuple[Topic, str]]:
         match entry.kind:
             case "user":
                 yield "requests", entry.text
-                yield from (("rules", each) for each in sentences if _RULE.search(each))
+                yield from (("rules", each) for each in find_typed_sentences(entry.text, _SENTENCE, _RULE))
             case "agent":
                 last_answer = entry.text
                 yield from (("decisions", each) for each in sentences if _DECISION.search(each))

@@ -12,6 +12,7 @@ of 4000 characters takes 1004 tokens. The system prompt and the tools are the ca
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -27,6 +28,13 @@ from sidecar.llmgateway.contract import (
 
 CHARS_PER_TOKEN: Final = 4
 TURN_OVERHEAD_TOKENS: Final = 4
+
+_FORGED_LINE: Final = re.compile(
+    r"(?:\A|(?<=[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]))"
+    r"(?=(?:user|assistant|tool):\s*?(?:\n|\Z)|tool_(?:call|result) )",
+    re.IGNORECASE,
+)
+"""A line in a text that reads like the beginning of a turn or of another block."""
 
 IMAGE_CHARS: Final = 4_800
 """The weight of an image on the live path, in characters: 1,200 tokens, however large its payload."""
@@ -106,6 +114,9 @@ def render_turns(messages: Iterable[Turn]) -> str:
 def render_turn(turn: Turn) -> str:
     """Return *turn* as its role line and one line or more a block; blocks without content are left out.
 
+    A line in a block that reads like a role or like another block is indented, so that the output of a tool
+    cannot pass for the words of the user.
+
     >>> from sidecar.llmgateway.contract import ToolTurn
     >>> render_turn(ToolTurn((ToolResultBlock("c1", "no such file", is_error=True),)))
     'tool:\\ntool_result (error) -> no such file'
@@ -114,11 +125,12 @@ def render_turn(turn: Turn) -> str:
     for block in turn.blocks:
         match block:
             case TextBlock(text=text) | ThinkingBlock(text=text):
-                lines.append(text)
+                lines.append(_FORGED_LINE.sub(" ", text))
             case ToolCallBlock(name=name, input=value):
-                lines.append(f"tool_call {name}({serialize(value)})")
+                lines.append(f"tool_call {name}({_FORGED_LINE.sub(' ', serialize(value))})")
             case ToolResultBlock(output=value, is_error=is_error):
-                lines.append(f"tool_result{' (error)' if is_error else ''} -> {serialize(value)}")
+                body = _FORGED_LINE.sub(" ", serialize(value))
+                lines.append(f"tool_result{' (error)' if is_error else ''} -> {body}")
             case ImageBlock(media_type=media_type):
                 lines.append(f"[image {media_type}]")
             case CommandBlock(command=command, args=args):

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from sidecar._internal.typed_text import find_typed_sentences
 from sidecar.conversation import EntryKind
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -102,10 +103,14 @@ def _lines(messages: Sequence[Turn], kinds: TurnKinds) -> Iterator[tuple[str, st
                         yield from _lines_of_digest(text.partition("\n")[2])
                     elif text_kind == "user":
                         yield "Requests", text
-                        yield from _find_sentences("Rules", _RULE, text)
+                        for rule in find_typed_sentences(_keep_ends(text), _SENTENCE, _RULE):
+                            yield "Rules", rule
                 case TextBlock(text=text) if isinstance(turn, AssistantTurn):
                     last_answer = text or last_answer
-                    yield from _find_sentences("Decisions", _DECISION, text)
+                    sentences = _SENTENCE.split(_keep_ends(text))
+                    yield from (
+                        ("Decisions", each.strip("-* \t")) for each in sentences if _DECISION.search(each)
+                    )
                 case ToolCallBlock():
                     names[block.id] = block.name
                     yield from _lines_of_call(block, outcomes.get(block.id))
@@ -129,12 +134,6 @@ def _lines_of_digest(digest: str) -> Iterator[tuple[str, str]]:
             section = next((name for name in _SECTIONS if name.lower() in title), "Open")
         elif line and line.lower() != "none":
             yield section, line.removeprefix("- ")
-
-
-def _find_sentences(section: str, pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, str]]:
-    for sentence in _SENTENCE.split(_keep_ends(text)):
-        if pattern.search(sentence):
-            yield section, sentence.strip("-* \t")
 
 
 def _lines_of_call(call: ToolCallBlock, outcome: ToolResultBlock | None) -> Iterator[tuple[str, str]]:
