@@ -238,7 +238,7 @@ def test_the_memory_facade_is_empty() -> None:
         pytest.param(
             "sidecar.boot, sidecar.server, sidecar.acp, sidecar.commands.serve",
             ("sqlite3", "mcp", "rich", "watchfiles", "httpx", "openai", "anthropic", "google.genai"),
-            id="a daemon begins without the parts that not every session needs",
+            id="a daemon begins without libraries that not every session needs",
         ),
         pytest.param(
             "sidecar.attach.connecting, sidecar.attach.shim",
@@ -252,6 +252,19 @@ def test_what_an_import_does_not_load(module: str, unloaded: tuple[str, ...]) ->
     code = f"import sys, {module}; print([name for name in {unloaded!r} if name in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
+
+
+@pytest.mark.processes
+def test_a_daemon_begins_with_these_libraries_alone() -> None:
+    """A library that is added here costs every start; most can be imported on first use."""
+    code = (
+        "import sidecar.boot, sidecar.server, sidecar.acp, sidecar.commands.serve, sys; sidecar.boot.build();"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)))"
+    )
+    ran = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    found = {name for name in ran.stdout.split() if not name.startswith("_")} - {"sidecar"}
+    allowed = {"attr", "attrs", "cattrs", "lsprotocol", "msgspec", "psutil", "pygls", "rfc8785"}
+    assert found - allowed - {"typing_extensions", "exceptiongroup"} == set()
 
 
 def test_the_python_client_knows_the_protocol_alone() -> None:

@@ -47,8 +47,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             parser.error("--daemon needs --shared")
         if options.listen and not options.daemon:
             parser.error("--listen needs --shared --daemon: a daemon that is running cannot be changed")
-    if options.command == "sessions" and sum(map(bool, (options.rename, options.export, options.delete))) > 1:
-        parser.error("give one of --rename, --export and --delete")
+    if options.command == "sessions" and options.rename and options.delete:
+        parser.error("give --rename or --delete, not both")
     return options
 
 
@@ -151,21 +151,14 @@ _COMMANDS = (
     ),
     _Command(
         name="sessions",
-        summary="list, rename, export and delete the stored sessions",
-        description="List the stored sessions, the newest first; or rename, export or delete one.",
+        summary="list, rename and delete the stored sessions",
+        description="List the stored sessions, the newest first; or rename or delete one.",
         epilog=help_texts.SESSIONS,
         arguments=(
             _arg("query", nargs="?", help="only sessions whose title has these words"),
             _arg("--cwd", metavar="FOLDER", help="only sessions of this folder"),
             _arg("--json", action="store_true", help="print one line of JSON for each session"),
             _arg("--rename", nargs=2, metavar=("SESSION", "TITLE"), help="give a session a title"),
-            _arg("--export", metavar="SESSION", help="print the conversation of a session"),
-            _arg(
-                "--format",
-                choices=("markdown", "jsonl", "json"),
-                default="markdown",
-                help="with --export: the form of the text (markdown)",
-            ),
             _arg("--delete", metavar="SESSION", help="remove a session for good, after a question"),
             _arg("--yes", action="store_true", help="with --delete: do not ask"),
         ),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sidecar.commands.sessions import SessionLookupError, find_session
 from sidecar.commands.terminal import Screen
-from sidecar.commands.with_daemon import run_with_daemon
+from sidecar.commands.with_daemon import print_text, run_with_daemon
 from sidecar_client import SidecarClient
 
 
@@ -30,9 +30,7 @@ def run(options: argparse.Namespace) -> int:
             path=path,
         )
         if done.text is not None:
-            sys.stdout.flush()
-            sys.stdout.buffer.write(done.text.encode("utf-8", "replace"))
-            sys.stdout.buffer.flush()
+            print_text(done.text)
         else:
             notes.note(f"written to {done.path}")
         return 0

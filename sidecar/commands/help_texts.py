@@ -108,7 +108,6 @@ examples:
   sidecar sessions --cwd .         those of this folder
   sidecar sessions --json | jq -r .sid
   sidecar sessions --rename 5c98f "the parser"
-  sidecar sessions --export 5c98f >talk.md
   sidecar sessions --delete 5c98f  ask, then remove it for good
 
 A session is named by the start of its id, or by "last" for the folder's newest.

@@ -1,4 +1,4 @@
-"""``sidecar sessions``: lists, renames, exports and deletes stored sessions, found by the start of an id."""
+"""``sidecar sessions``: lists, renames and deletes stored sessions, found by the start of an id."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sidecar.commands.terminal import InputLines, Screen, raw_input_of, short_path
-from sidecar.commands.with_daemon import print_json, print_text, run_with_daemon
+from sidecar.commands.with_daemon import print_json, run_with_daemon
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import SessionSummary
 from sidecar_client import Session, SidecarClient
@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
     folder = None if options.cwd is None else str(Path(options.cwd).expanduser().resolve())
 
     async def main(client: SidecarClient) -> int:
-        chosen = options.delete or options.export or (options.rename and options.rename[0])
+        chosen = options.delete or (options.rename and options.rename[0])
         if chosen:
             try:
                 session = await find_session(client, chosen, folder or str(Path.cwd()))
@@ -47,11 +47,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def change_session(client: SidecarClient, session: SessionSummary, options: argparse.Namespace) -> int:
-    """Export, rename or delete *session*, whichever of *options* is given, and return the exit code."""
+    """Rename or delete *session*, whichever of *options* is given, and return the exit code."""
     screen, title = Screen(sys.stderr), session.title or "(untitled)"
-    if options.export:
-        print_text((await client.session_export(session.sid, format=options.format)).text or "")
-    elif options.rename:
+    if options.rename:
         await client.session_rename(session.sid, options.rename[1])
         screen.note(f"{session.sid[:_ID_CHARS]} is now: {options.rename[1]}")
     else:

@@ -102,13 +102,13 @@ class _Place:
 
 
 @dataclass(slots=True)
-class _Reached:
-    """The index of the files that calls named with success, by the folder, the newest last."""
+class FoldersReached:
+    """The folders of the files that calls named with success, in the order in which they were reached."""
 
     open_calls: dict[str, str] = field(default_factory=dict)
     folders: dict[str, None] = field(default_factory=dict)
 
-    def add(self, entry: Entry, effects: Mapping[str, ToolEffects], cwd: Path) -> _Reached:
+    def add(self, entry: Entry, effects: Mapping[str, ToolEffects], cwd: Path) -> FoldersReached:
         """Take in one entry."""
         for block in entry.turn.blocks:
             if isinstance(block, ToolCallBlock):
@@ -122,6 +122,15 @@ class _Reached:
                     folder = os.path.dirname(os.path.normpath(os.path.join(cwd, path)))
                     self.folders[folder] = None
         return self
+
+
+def folders_reached_index(
+    effects: Callable[[], Mapping[str, ToolEffects]], cwd: Path
+) -> Index[FoldersReached]:
+    """Return a new index of the folders reached from *cwd*; it reaches through summaries."""
+    return Index(
+        FoldersReached, lambda state, entry, _: state.add(entry, effects(), cwd), reaches_folded=True
+    )
 
 
 class RuleFiles:
@@ -155,9 +164,7 @@ class RuleFiles:
         self._files = files
         self._notices = notices
         self._history = history
-        self._index = Index(
-            _Reached, lambda state, entry, _: state.add(entry, effects(), roots[0]), reaches_folded=True
-        )
+        self._index = folders_reached_index(effects, roots[0])
         self._project = self._roots
         self._above: tuple[RuleFile, ...] = ()
         self._below: tuple[RuleFile, ...] = ()

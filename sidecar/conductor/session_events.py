@@ -44,6 +44,7 @@ COLLECT_S = 0.033
 COLLECT_CHARS = 4096
 _MAX_TURNS_AFTER_ANSWER = 3
 _UNUSED = "Some settings are not used"
+_RULES = "Some rule files are not used as they are"
 _MAX_UNUSED = 50
 
 
@@ -238,7 +239,7 @@ class OneTimeNotices:
         """Add the notice *text* about rules, once; there is a limit, for a project can cause any number."""
         if text not in self._refused and len(self._refused) < _MAX_UNUSED:
             self._refused.add(text)
-            self._pending.append(Notice("warning", _UNUSED, text))
+            self._pending.append(Notice("warning", _RULES, text))
 
     def add(self, notice: Notice) -> None:
         """Add *notice* to the next turn."""

@@ -189,10 +189,10 @@ def test_a_stored_session_is_renamed_exported_and_deleted(project: Path, environ
     sid = json.loads(out)["sid"][:6]
     code, _, err = run(project, environment, "sessions", "--rename", sid, "the answer")
     assert (code, "is now: the answer" in err) == (0, True)
-    code, out, _ = run(project, environment, "sessions", "--export", sid)
+    code, out, _ = run(project, environment, "export", sid)
     assert (code, out.startswith("# the answer")) == (0, True)
     assert "answer = 42" in out
-    code, out, _ = run(project, environment, "sessions", "--export", "last", "--format", "json")
+    code, out, _ = run(project, environment, "export", "last", "--format", "json")
     assert json.loads(out)["title"] == "the answer"
     code, _, err = run(project, environment, "sessions", "--delete", sid)
     assert (code, "'the answer' stays" in err) == (1, True)

@@ -10,6 +10,7 @@ import inspect
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from sidecar.conductor.errors import CompactionNotFound, NotSteerableError, NotU
 from sidecar.conductor.files import _tokens_of_read
 from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.knowledge import _add_id
+from sidecar.conductor.rule_files import folders_reached_index
 from sidecar.conductor.session import Session
 from sidecar.conversation import Entry, EntryKind, FileRead, History, Index, UsageAnchor, files_seen_index
 from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock, ToolTurn, Turn, Usage, UsageEmission
@@ -99,6 +101,14 @@ INDEXES = {
         live=lambda session: session.files._index,
         fresh=lambda: files_seen_index(_tokens_of_read),
         state=seen_files,
+        step=itself,
+    ),
+    "folders reached": Probe(
+        live=lambda session: session._head._rules._index,
+        fresh=lambda: folders_reached_index(
+            lambda: {tool.descriptor.name: tool.effects for tool in (READ, WRITE)}, Path("/project")
+        ),
+        state=lambda index, given: [Path(folder).name for folder in index.of(given.history).folders],
         step=itself,
     ),
     "searchable ids": Probe(

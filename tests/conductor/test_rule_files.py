@@ -27,6 +27,9 @@ from sidecar.llmgateway.scripted import Call, Say
 from turns import text
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
+NOTES = (
+    "# Files\nsub/x.py was read; it sets x to 1.\n# Parser\nA stack of brackets reports the first open one."
+)
 
 
 def systems(stage: Any) -> list[str]:
@@ -251,6 +254,7 @@ async def a_compacted_read(make_stage: Any, engine: str) -> tuple[Any, Session]:
         make_stage,
         [Call("read", {"path": "sub/x.py"}, "c1")],
         *[[Say(LONG)]] * 3,
+        [Say(NOTES)],
         files={"sub/AGENTS.md": "rule of sub", "sub/x.py": "x = 1\n"},
     )
     session = await stage.session(engine=engine)
