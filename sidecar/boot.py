@@ -116,6 +116,7 @@ def build(
         child_started=stats.children.add,
         clock_ms=_clock_ms,
         new_id=_new_id,
+        permission_rules=models.settings.rules,
         home=real_path(home),
         library=KnowledgeLibrary(workspace, StoredSessions(shelf), home / "knowledge"),
     )

@@ -32,11 +32,13 @@ from sidecar.capabilities.output import HeadTail
 from sidecar.capabilities.paths import display_path, require_permission, resolve_readable
 from sidecar.capabilities.processes import ChildEnd, ChildSpec, run_child
 from sidecar.capabilities.typed_tool import TypedTool, error_reply
+from sidecar.permissions.access import CommandAccess
 from sidecar.workspace.handles import require_resolved
 
 _PROGRESS_EVERY_S = 0.1
 _PROGRESS_CAP = 8192
 _NOTES_CHARS = 200
+_CMD = "cmd.exe"
 _TERMINAL_BYTES = 1024 * 1024
 _SECRET_NAME = re.compile(
     r"(?:(?:^|[^a-z])keys?|(?:api|access|secret|private|signing|encryption)_?keys?"
@@ -45,10 +47,6 @@ _SECRET_NAME = re.compile(
 )
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 """The codes by which a command colours its output or moves the cursor."""
-_COMPOUND = re.compile(r"[;&|`$<>(){}\n\\]")
-_RUNS_ANYTHING = frozenset(
-    {"sudo", "doas", "env", "sh", "bash", "zsh", "eval", "exec", "xargs", "nohup", "time"}
-)
 
 
 class BashArguments(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +66,7 @@ async def run_command(arguments: BashArguments, context: ToolContext, cancel: Ca
         title=_title(arguments),
         subject="command",
         detail=arguments.command,
-        scope=permission_scope(arguments.command),
+        access=CommandAccess(arguments.command, cwd, is_posix=_shell("")[0] != _CMD),
     )
     await require_permission(context, question)
     await asyncio.to_thread(require_resolved, cwd)
@@ -145,28 +143,17 @@ def _reply(output: HeadTail, end: ChildEnd, arguments: BashArguments) -> ToolRep
     return ToolReply(f"{text}{separator}{last}", is_error=end != ChildEnd(0, "exited"))
 
 
-def permission_scope(command: str) -> str:
-    """Return the permission scope of *command*: one "always" answer covers every command of the same scope.
-
-    The scope is the first word, or the whole command where the first word means little: several commands in
-    one line, or a command that runs another.
-
-    >>> permission_scope("git status"), permission_scope("git status && rm -rf /")
-    ('bash:git', 'bash:git status && rm -rf /')
-    """
-    words = command.split()
-    if not words or _COMPOUND.search(command) or "=" in words[0] or words[0] in _RUNS_ANYTHING:
-        return f"bash:{command}"
-    return f"bash:{words[0]}"
-
-
 def child_environment(variables: dict[str, str]) -> dict[str, str]:
     """Return *variables* without secrets, and with Python children writing UTF-8.
+
+    Without ``CDPATH`` too, so that ``cd`` leads where its permission was given for.
 
     >>> child_environment({"PATH": "/bin", "GITHUB_TOKEN": "x", "my_password": "y", "MONKEY": "z"})
     {'PATH': '/bin', 'MONKEY': 'z', 'PYTHONIOENCODING': 'utf-8'}
     """
-    kept = {name: value for name, value in variables.items() if not is_secret(name, value)}
+    kept = {
+        name: value for name, value in variables.items() if not is_secret(name, value) and name != "CDPATH"
+    }
     return kept | {"PYTHONIOENCODING": "utf-8"}
 
 
@@ -190,7 +177,7 @@ def _title(arguments: BashArguments) -> str:
 def _shell(command: str) -> list[str]:
     bash = shutil.which("bash")
     if bash is None and os.name == "nt":
-        return ["cmd.exe", "/d", "/s", "/c", command]
+        return [_CMD, "/d", "/s", "/c", command]
     return [bash or "/bin/sh", "-c", command]
 
 

@@ -14,10 +14,8 @@ from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.effects import ToolEffects, ToolKind
 from sidecar.conversation import FileRead
 from sidecar.llmgateway.contract import ToolDescriptor
+from sidecar.permissions.access import Access
 from sidecar.workspace.contract import FileView, WorkspacePort
-
-EDIT_SCOPE = "edit"
-"""The permission scope of changes to files inside the session's trees."""
 
 PlanStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
 
@@ -50,10 +48,9 @@ class PlanEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionQuestion:
-    """A question to the user before a tool does something.
+    """A question before a tool does something: may it have *access*?
 
-    *subject* is ``toolCall``, ``command`` or ``path``; *detail* the command line or path in question;
-    *scope* groups questions that one "always" answer covers, such as ``edit`` or ``bash:git``.
+    *subject* is ``toolCall``, ``command`` or ``path``; *detail* the command line or path in question.
     """
 
     call_id: str
@@ -61,12 +58,20 @@ class PermissionQuestion:
     title: str
     subject: str
     detail: str
-    scope: str
+    access: Access
     diffs: tuple[Diff, ...] = ()
 
 
-AskUser: TypeAlias = Callable[[PermissionQuestion], Awaitable[bool]]
-"""Asks the user. Contract: never raises but for cancellation; no answer means False."""
+@dataclass(frozen=True, slots=True)
+class PermissionDecision:
+    """The answer to a question; *why* is the reason of a refusal that did not come from the user."""
+
+    is_allowed: bool
+    why: str | None = None
+
+
+AskUser: TypeAlias = Callable[[PermissionQuestion], Awaitable[PermissionDecision]]
+"""Asks the user where that is needed. Contract: never raises but for cancellation; no answer is a refusal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +146,7 @@ class ToolContext:
         terminal: runs commands in the client's terminal, where it lends one.
         show_rules: returns the rules for a file that the model has not seen yet, to be shown by a call's
             result.
+        reads_only: whether no call may change anything, as the user has chosen.
     """
 
     session_id: str
@@ -157,6 +163,7 @@ class ToolContext:
     max_output_chars: int
     terminal: RunInTerminal | None = None
     show_rules: Callable[[Path, str], Awaitable[str]] | None = None
+    reads_only: bool = False
 
 
 class Tool(Protocol):

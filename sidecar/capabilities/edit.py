@@ -14,20 +14,14 @@ from typing import Annotated
 import msgspec
 
 from sidecar._internal.cancel import CancelToken
-from sidecar.capabilities.contract import (
-    EDIT_SCOPE,
-    Diff,
-    Location,
-    PermissionQuestion,
-    ToolContext,
-    ToolReply,
-)
+from sidecar.capabilities.contract import Diff, Location, PermissionQuestion, ToolContext, ToolReply
 from sidecar.capabilities.effects import EDITS_FILE, WRITES_FILE
 from sidecar.capabilities.output import number_lines
 from sidecar.capabilities.paths import display_path, require_permission, resolve, view_file
 from sidecar.capabilities.text_edit import replace_passage, shift_ranges
 from sidecar.capabilities.typed_tool import TypedTool
 from sidecar.conversation import FileRead
+from sidecar.permissions.access import EditAccess
 from sidecar.workspace.contract import FileAccessError, FileView
 from sidecar.workspace.line_index import LineText
 from sidecar.workspace.paths import ResolvedPath
@@ -176,8 +170,7 @@ async def _apply_edit(context: ToolContext, tool: str, target: _Target, text: st
         title=title if inside else f"{title}, outside the workspace",
         subject="toolCall" if inside else "path",
         detail=str(target.path),
-        # Permission to read outside is not permission to write there.
-        scope=EDIT_SCOPE if inside else f"{EDIT_SCOPE}:{target.path.parent}",
+        access=EditAccess(target.path, inside),
         diffs=(diff,),
     )
     await require_permission(context, question)

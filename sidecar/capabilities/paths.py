@@ -11,18 +11,20 @@ from typing import ClassVar
 
 from sidecar._internal.errors import SidecarError
 from sidecar.capabilities.contract import PermissionQuestion, ToolContext
+from sidecar.permissions.access import ReadAccess
 from sidecar.workspace.contract import FileView
 from sidecar.workspace.handles import error_of_swap, require_resolved
 from sidecar.workspace.paths import ResolvedPath, resolve_path
 
 
 class PermissionRefused(SidecarError):
-    """The user did not allow the action of a tool."""
+    """The user, one of the user's rules or the mode of the session did not allow the action of a tool."""
 
     kind: ClassVar[str] = "notPermitted"
 
-    def __init__(self, action: str) -> None:
-        super().__init__(f"not allowed by the user: {action}", hint="ask the user how to go on")
+    def __init__(self, action: str, why: str | None = None) -> None:
+        message = f"not allowed by the user: {action}" if why is None else f"not allowed: {action}: {why}"
+        super().__init__(message, hint="ask the user how to go on")
 
 
 async def resolve(context: ToolContext, spelled: str) -> ResolvedPath:
@@ -40,14 +42,13 @@ async def resolve_readable(context: ToolContext, spelled: str, tool: str) -> Pat
     resolved = await resolve(context, spelled)
     if not resolved.inside:
         path = resolved.path
-        folder = path if await asyncio.to_thread(path.is_dir) else path.parent
         question = PermissionQuestion(
             call_id=context.call_id,
             tool=tool,
             title=f"{tool.capitalize()} {path}, outside the workspace",
             subject="path",
             detail=str(path),
-            scope=f"path:{folder}",
+            access=ReadAccess(path),
         )
         await require_permission(context, question)
         await asyncio.to_thread(require_resolved, resolved.path)
@@ -63,9 +64,10 @@ async def view_file(context: ToolContext, path: Path) -> FileView:
 
 
 async def require_permission(context: ToolContext, question: PermissionQuestion) -> None:
-    """AskUser the user, and raise PermissionRefused unless the answer is yes."""
-    if not await context.ask(question):
-        raise PermissionRefused(question.title)
+    """Ask for permission, and raise PermissionRefused unless it is given."""
+    decision = await context.ask(question)
+    if not decision.is_allowed:
+        raise PermissionRefused(question.title, decision.why)
 
 
 def display_path(path: Path | str, cwd: Path) -> str:

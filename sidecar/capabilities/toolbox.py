@@ -20,6 +20,7 @@ from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.bash import BASH
 from sidecar.capabilities.contract import (
     Location,
+    PermissionDecision,
     PermissionQuestion,
     Tool,
     ToolActivity,
@@ -128,11 +129,16 @@ class SessionToolBox:
                 reply = error_reply(f"there is no tool {call.name!r}", hint)
             elif isinstance(arguments, ToolReply):
                 reply = arguments
+            elif (
+                (context := self._make_context(call.id)).reads_only
+                and tool.effects.may_change
+                and tool.effects.kind != "runs"
+            ):
+                reply = error_reply(f"{call.name} is off: the mode is plan", "describe the change instead")
             elif not cancel.cancelled:
-                context = self._make_context(call.id)
 
-                async def ask(question: PermissionQuestion) -> bool:
-                    return await unless_cancelled(context.ask(question), cancel) is True
+                async def ask(question: PermissionQuestion) -> PermissionDecision:
+                    return await unless_cancelled(context.ask(question), cancel) or PermissionDecision(False)
 
                 def progress(text: str) -> None:
                     self._observe(replace(started, phase="progress", output=text))

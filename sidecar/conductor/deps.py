@@ -15,6 +15,7 @@ from sidecar.conductor.engines.contract import EngineInput, FreshFiles, SessionE
 from sidecar.conductor.knowledge import Library, NoLibrary
 from sidecar.conductor.ports import Models, SessionTools
 from sidecar.llmgateway.contract import ModelCard
+from sidecar.permissions.rules import Rules
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.workspace.contract import WorkspacePort
 
@@ -28,7 +29,8 @@ class SessionDeps:
         tool_servers: makes the runner of the tool servers that clients name for a session.
         resolve: makes a path of the model absolute.
         model_idle_timeout_s: a model call without an emission for this time has failed.
-        home: the state directory, which holds the user's own rules; None for none.
+        permission_rules: the rules by which the user allows and denies actions.
+        home: the state directory, which holds the user's own rules; None for none. Its files are protected.
         knowledge_timeout_s: a knowledge source that takes longer is not waited for.
     """
 
@@ -41,6 +43,7 @@ class SessionDeps:
     child_started: Callable[[int, str], Callable[[], None]]
     clock_ms: Callable[[], int]
     new_id: Callable[[], str]
+    permission_rules: Rules = field(default_factory=Rules)
     home: Path | None = None
     library: Library = field(default_factory=NoLibrary)
     permission_timeout_ms: int = 300_000

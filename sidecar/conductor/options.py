@@ -15,12 +15,12 @@ from sidecar.conductor.contract import ConfigChoice, ConfigOption
 from sidecar.conductor.errors import ModelNotFound
 from sidecar.conductor.events import ConfigChanged
 from sidecar.conductor.gauge import ContextGauge
-from sidecar.conductor.permissions import PERMISSION_MODES, PermissionBroker
 from sidecar.conductor.ports import Models
 from sidecar.conductor.session_agent import THINKING_LEVELS
 from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conductor.session_events import SessionEvents
 from sidecar.conductor.session_meta import SessionMeta
+from sidecar.permissions.policy import PERMISSION_MODES, Policy
 
 S = TypeVar("S", bound=str)
 
@@ -32,6 +32,7 @@ _SEPARATOR: Final = "+"
 _PERMISSION_NAMES: Final = {
     "ask": "Ask before every change",
     "allowEdits": "Edit files in the session's folders without asking",
+    "plan": "Only read, and change nothing",
     "allowAll": "Never ask",
 }
 
@@ -45,7 +46,7 @@ class Options:
         models: Models,
         engines: SessionEngines,
         sources: Sequence[str],
-        permissions: PermissionBroker,
+        policy: Policy,
         events: SessionEvents,
         gauge: ContextGauge,
     ) -> None:
@@ -54,7 +55,7 @@ class Options:
         self._models = models
         self._engines = engines
         self._sources = sources
-        self._permissions = permissions
+        self._policy = policy
         self._events = events
         self._gauge = gauge
 
@@ -73,7 +74,7 @@ class Options:
             ConfigOption("engine", "Compaction engine", "_engine", info.engine, engines),
             *self._knowledge(),
             ConfigOption("thinking", "Thinking", "thought_level", thinking, tuple(map(_as_choice, levels))),
-            ConfigOption("permissions", "Permissions", "mode", self._permissions.mode, modes),
+            ConfigOption("permissions", "Permissions", "mode", self._policy.mode, modes),
         )
 
     async def prepare(self, config_id: str, value: str) -> None:
@@ -100,7 +101,7 @@ class Options:
                 level = _one_of(value, self._levels())
                 self._meta.amend(lambda info: replace(info, thinking=level))
             case "permissions":
-                self._permissions.mode = _one_of(value, PERMISSION_MODES)
+                self._policy.mode = _one_of(value, PERMISSION_MODES)
             case _:
                 known = ", ".join(option.id for option in self.all())
                 raise InvalidInput(f"no config option {config_id!r}", hint=f"known options: {known}")

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias, get_args
+from dataclasses import dataclass
 
-from sidecar.capabilities.contract import EDIT_SCOPE, PermissionQuestion
+from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion
 from sidecar.conductor.contract import (
     PermissionAnswer,
     PermissionOption,
@@ -19,17 +18,8 @@ from sidecar.conductor.contract import (
     PermissionSubject,
 )
 from sidecar.conductor.ports import ClientPort, SessionHost
+from sidecar.permissions.policy import Policy, Verdict
 
-PermissionMode: TypeAlias = Literal["ask", "allowEdits", "allowAll"]
-"""The actions that need no question: none, edits inside the session's folders, or all."""
-
-PERMISSION_MODES: Final = get_args(PermissionMode)
-
-_OPTIONS = (
-    PermissionOption("allow_once", "Allow", "allow_once"),
-    PermissionOption("allow_always", "Always allow in this session", "allow_always"),
-    PermissionOption("reject_once", "Reject", "reject_once"),
-)
 _ALLOWING = frozenset({"allow_once", "allow_always"})
 
 
@@ -37,8 +27,9 @@ _ALLOWING = frozenset({"allow_once", "allow_always"})
 class PermissionBroker:
     """The questions of one session; *timeout_ms* limits the wait for an answer.
 
-    Controllers receive the question, and every listener is notified of the outcome. *mode* and answers
-    "always" last as long as the session is loaded.
+    A question that *policy* decides is not asked.
+    Controllers receive the question, and every listener is notified
+    of the outcome. The mode and the answers "always" last as long as the session is loaded.
     """
 
     sid: str
@@ -46,17 +37,17 @@ class PermissionBroker:
     new_id: Callable[[], str]
     clock_ms: Callable[[], int]
     timeout_ms: int
-    mode: PermissionMode = "ask"
-    _always: set[str] = field(default_factory=set)
+    policy: Policy
 
-    async def ask(self, ask: PermissionQuestion, turn_id: str | None) -> bool:
-        """Return whether the user allows *ask*; the first answer decides."""
-        is_edit = self.mode == "allowEdits" and ask.scope == EDIT_SCOPE
-        if self.mode == "allowAll" or is_edit or ask.scope in self._always:
-            return True
+    async def ask(self, ask: PermissionQuestion, turn_id: str | None) -> PermissionDecision:
+        """Return whether *ask* is allowed; where the user is asked, the first answer decides."""
+        verdict = await asyncio.to_thread(self.policy.judge, ask.access)
+        if verdict.outcome != "ask":
+            is_allowed = verdict.outcome == "allow"
+            return PermissionDecision(is_allowed, None if is_allowed else verdict.why)
         clients = tuple(self.host.controllers(self.sid))
         if not clients:
-            return False
+            return PermissionDecision(False)
         diffs = tuple(
             {"path": str(diff.path), "oldText": diff.old_text, "newText": diff.new_text} for diff in ask.diffs
         )
@@ -66,8 +57,9 @@ class PermissionBroker:
             permission_id=self.new_id(),
             title=ask.title,
             subject=PermissionSubject(ask.subject, ask.call_id, ask.tool, ask.detail, diffs),
-            options=_OPTIONS,
+            options=make_options(verdict),
             expires_at=self.clock_ms() + self.timeout_ms,
+            description=f"{verdict.why[:1].upper()}{verdict.why[1:]}.",
         )
         option, by = "cancelled", "the tool call"
         try:
@@ -77,8 +69,8 @@ class PermissionBroker:
             for client in self.host.listeners(self.sid):
                 client.permission_resolved(self.sid, request.permission_id, option, by)
         if option == "allow_always":
-            self._always.add(ask.scope)
-        return option in _ALLOWING
+            self.policy.granted.update(verdict.keys)
+        return PermissionDecision(option in _ALLOWING)
 
     async def _first_answer(
         self, clients: Sequence[ClientPort], request: PermissionRequest
@@ -94,8 +86,8 @@ class PermissionBroker:
                 for question in asyncio.as_completed(questions):
                     answer, by = await question
                     if answer.outcome == "selected":
-                        known = (each.option_id for each in _OPTIONS if each.option_id == answer.option_id)
-                        return next(known, "reject_once"), by
+                        offered = (each.option_id for each in request.options)
+                        return next((each for each in offered if each == answer.option_id), "reject_once"), by
         except TimeoutError:
             return "expired", "timeout"
         finally:
@@ -103,3 +95,13 @@ class PermissionBroker:
                 open_question.cancel()
             await asyncio.gather(*questions, return_exceptions=True)
         return "cancelled", "no client"
+
+
+def make_options(verdict: Verdict) -> tuple[PermissionOption, ...]:
+    """Return the answers on offer; "always" names its scope, and is left out without one."""
+    always = PermissionOption("allow_always", f"Always allow {verdict.label} in this session", "allow_always")
+    return (
+        PermissionOption("allow_once", "Allow", "allow_once"),
+        *((always,) if verdict.keys else ()),
+        PermissionOption("reject_once", "Reject", "reject_once"),
+    )

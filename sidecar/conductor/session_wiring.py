@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sidecar._internal.errors import SidecarError
-from sidecar.capabilities.contract import PermissionQuestion, PlanEntry, ToolContext
+from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion, PlanEntry, ToolContext
 from sidecar.capabilities.mcp.contract import ServerHost
 from sidecar.conductor.changes import Changes
 from sidecar.conductor.clients import SessionServers
@@ -38,6 +38,8 @@ from sidecar.conductor.session_events import OneTimeNotices, SessionEvents
 from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conductor.turns import PromptAnswerer, TurnRunner
 from sidecar.conversation import Entry
+from sidecar.permissions.policy import Policy
+from sidecar.permissions.protected import SessionFolders
 from sidecar.rooms import Participant
 
 
@@ -130,7 +132,10 @@ def wire_session(
         history=lambda: history.current,
         effects=lambda: tools.effects(),
     )
-    permissions = PermissionBroker(info.sid, host, deps.new_id, deps.clock_ms, deps.permission_timeout_ms)
+    policy = Policy(SessionFolders(roots, deps.home), deps.permission_rules)
+    permissions = PermissionBroker(
+        info.sid, host, deps.new_id, deps.clock_ms, deps.permission_timeout_ms, policy
+    )
     tools = _make_tools(
         meta, deps, roots, files=files, rules=rules, events=events, permissions=permissions, host=host
     )
@@ -186,7 +191,7 @@ def wire_session(
         notices=notices,
     )
     changes = Changes(meta, history, events, compactor, files, gauge, deps.clock_ms, tools.effects)
-    options = Options(meta, deps.models, engines, deps.library.names, permissions, events, gauge)
+    options = Options(meta, deps.models, engines, deps.library.names, policy, events, gauge)
     commands = Commands(
         meta,
         history=history,
@@ -252,7 +257,7 @@ def _make_tools(
 ) -> SessionTools:
     """Return the session's tools; each of their calls is given the session's surroundings."""
 
-    async def ask(question: PermissionQuestion) -> bool:
+    async def ask(question: PermissionQuestion) -> PermissionDecision:
         return await permissions.ask(question, events.turn_id)
 
     def set_plan(entries: tuple[PlanEntry, ...]) -> None:
@@ -275,6 +280,7 @@ def _make_tools(
             max_output_chars=deps.max_output_chars,
             terminal=host.terminal(meta.info.sid),
             show_rules=rules.show,
+            reads_only=permissions.policy.mode == "plan",
         )
 
     return deps.toolbox(make_context, events.on_tool)

@@ -1,7 +1,8 @@
-"""Settings of models: ``config.toml`` of the state directory, ``.sidecar.toml`` of a folder.
+"""Settings of models and permissions: ``config.toml`` of the state directory, ``.sidecar.toml`` of a folder.
 
 Keys are in neither of them. A folder's file chooses a model; it may set the addresses of models only once the
-user has listed the folder under ``trusted``, because its author would receive keys and conversations. It is
+user has listed the folder under ``trusted``, because its author would receive keys and conversations. Rules
+for permissions are taken from the user's own file alone. It is
 read before the user has seen it, so its size and nesting are bounded and it must lie in the folder. A file
 with a mistake is left out whole, and the mistake is reported.
 """
@@ -20,6 +21,7 @@ import msgspec
 from sidecar._internal.env import read_env
 from sidecar.llmgateway.contract import ThinkingLevel
 from sidecar.llmgateway.names import Provider, Providers
+from sidecar.permissions.rules import Rules, parse_rules
 from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.files import DiskText, read_text
 from sidecar.workspace.paths import read_project_text
@@ -92,6 +94,11 @@ class _ProviderEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return Provider(name, self.api, self.base_url, key_env=keys, needs_key=bool(keys))
 
 
+class _Permissions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    allow: list[str] = []
+    deny: list[str] = []
+
+
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model: str | None = None
     summarizer: str | None = None
@@ -100,14 +107,16 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     models: dict[str, ModelEntry] = {}
     providers: dict[str, _ProviderEntry] = {}
     trusted: list[str] = []
+    permissions: _Permissions = _Permissions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
     """Settings of one level; None and empty leave a setting to the level below.
 
-    *trusted* are the folders with a file that may set addresses of models. *problems* are sentences for the
-    user about files that could not be used; *unreadable* is the one about the user's own file.
+    *trusted* are the folders with a file that may set addresses of models; *rules* are the user's permission
+    rules. *problems* are sentences for the user about files that could not be used; *unreadable* is the one
+    about the user's own file.
     """
 
     model: str | None = None
@@ -117,6 +126,7 @@ class ModelSettings:
     models: Mapping[str, ModelEntry] = field(default_factory=dict)
     providers: Providers = field(default_factory=dict)
     trusted: tuple[str, ...] = ()
+    rules: Rules = field(default_factory=Rules)
     problems: tuple[str, ...] = ()
     unreadable: str | None = None
 
@@ -130,6 +140,7 @@ class ModelSettings:
             models={**self.models, **upper.models},
             providers={**self.providers, **upper.providers},
             trusted=self.trusted,
+            rules=self.rules,
             problems=(*self.problems, *upper.problems),
             unreadable=self.unreadable,
         )
@@ -146,6 +157,11 @@ def read_folder_settings(folder: Path, trusted: tuple[str, ...]) -> ModelSetting
     """Return the settings in ``.sidecar.toml`` of *folder*; a setting that it may not make is a problem."""
     path = folder / FOLDER_FILE
     found = replace(_read(path, lambda: read_project_text(path, (folder,), SETTINGS_LIMIT_BYTES)), trusted=())
+    if found.rules != Rules():
+        problem = (
+            f"{path}: [permissions] is not used; such rules belong into {CONFIG_FILE} of the state directory"
+        )
+        found = replace(found, rules=Rules(), problems=(*found.problems, problem))
     trusted_folders = {Path(each).expanduser().resolve() for each in trusted}
     if not (found.providers or found.models) or folder.resolve() in trusted_folders:
         return found
@@ -175,6 +191,7 @@ def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
             models=file.models,
             providers={name: entry.provider(name) for name, entry in file.providers.items()},
             trusted=tuple(file.trusted),
+            rules=parse_rules(file.permissions.allow, file.permissions.deny),
         )
     except FileAccessError as problem:
         is_missing = problem.problem == "notFound"

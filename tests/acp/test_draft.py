@@ -404,13 +404,13 @@ async def test_closing_a_session_at_work_ends_its_turn_first(drafted: Stage) -> 
 
 @pytest.mark.processes
 async def test_a_question_makes_the_session_wait_for_its_user(drafted: Stage) -> None:
-    call = {"toolCall": {"name": "bash", "input": {"command": "echo hi"}, "id": "c"}}
+    call = {"toolCall": {"name": "bash", "input": {"command": "env echo hi"}, "id": "c"}}
     sid = await drafted.session([call], [{"text": "done"}])
     await drafted.run(1, sid)
     question = await drafted.panel.call("session/request_permission")
     assert drafted.panel.updates("state_update")[-1] == state("requires_action")
     params = question["params"]
-    assert (params["title"], params["subject"]["toolCall"]["toolCallId"]) == ("Run echo hi", "c")
+    assert (params["title"], params["subject"]["toolCall"]["toolCallId"]) == ("Run env echo hi", "c")
     allowed = {"outcome": {"outcome": "selected", "optionId": "allow_once"}}
     drafted.panel.reply(question["id"], allowed)
     assert (await until_idle(drafted))["stopReason"] == "end_turn"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.acp.conftest import Stage
 
 N_MUTATIONS = 3_000
-BASH = [{"toolCall": {"name": "bash", "input": {"command": "true"}, "id": "c1"}}]
+BASH = [{"toolCall": {"name": "bash", "input": {"command": "env true"}, "id": "c1"}}]
 SEEDS: tuple[dict[str, Any], ...] = (
     {"method": "initialize", "params": {"protocolVersion": 1, "clientCapabilities": {"fs": {}}}},
     {"method": "session/new", "params": {"cwd": "/no/such", "mcpServers": []}},

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 METHOD = "session/request_permission"
 YES = {"outcome": {"outcome": "selected", "optionId": "yes"}}
-BASH = [{"toolCall": {"name": "bash", "input": {"command": "true"}, "id": "c1"}}]
+BASH = [{"toolCall": {"name": "bash", "input": {"command": "env true"}, "id": "c1"}}]
 DONE = [{"text": "done"}]
 
 

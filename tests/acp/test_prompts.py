@@ -221,7 +221,7 @@ class TestCancel:
         assert stop_reason(await stage.run(2, sid)) == "end_turn"
 
     async def test_while_the_user_is_asked_takes_the_question_back(self, stage: Stage) -> None:
-        call = {"toolCall": {"name": "bash", "input": {"command": "true"}, "id": "c1"}}
+        call = {"toolCall": {"name": "bash", "input": {"command": "env true"}, "id": "c1"}}
         sid = await stage.session([call])
         stage.prompt(1, sid)
         asked = await stage.panel.call("session/request_permission")

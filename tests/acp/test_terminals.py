@@ -92,7 +92,7 @@ async def test_a_command_ends_with_its_turn(stage: Stage, monkeypatch: pytest.Mo
 async def test_without_a_terminal_the_daemon_runs_it(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, made: Any
 ) -> None:
-    panel = await asked(stage, monkeypatch, command="echo by itself")
+    panel = await asked(stage, monkeypatch, command="env echo by itself")
     question = await panel.call("terminal/create")
     if made is None:
         panel.send(

@@ -33,7 +33,7 @@ SCRIPT: Final = [
     [{"text": "I have read both. " + "And so on. " * 400}],
     [{"toolCall": {"name": "edit", "input": {"path": "main.py", "old_text": "typed", "new_text": "agreed"}}}],
     [{"text": "Done."}],
-    [{"toolCall": {"name": "bash", "input": {"command": "echo ran"}, "id": "b1"}}],
+    [{"toolCall": {"name": "bash", "input": {"command": "env echo ran"}, "id": "b1"}}],
     [{"text": "It ran."}],
     [{"text": "main.py is being worked on."}],
 ]

@@ -14,7 +14,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from recorded_reads import RecordedReads
 from sidecar._internal.cancel import CancelToken
-from sidecar.capabilities.contract import ToolContext
+from sidecar.capabilities.contract import PermissionDecision, ToolContext
 from sidecar.capabilities.grep import GREP
 from sidecar.capabilities.read import READ
 from sidecar.workspace.contract import TextChange, TextRange
@@ -43,8 +43,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def context_for(root: Path, workspace: Workspace) -> ToolContext:
-    async def yes(ask: object) -> bool:
-        return True
+    async def yes(ask: object) -> PermissionDecision:
+        return PermissionDecision(True)
 
     return ToolContext(
         session_id="s",

@@ -13,7 +13,14 @@ import pytest
 
 from recorded_reads import RecordedReads
 from sidecar._internal.cancel import CancelToken
-from sidecar.capabilities.contract import PermissionQuestion, PlanEntry, Tool, ToolContext, ToolReply
+from sidecar.capabilities.contract import (
+    PermissionDecision,
+    PermissionQuestion,
+    PlanEntry,
+    Tool,
+    ToolContext,
+    ToolReply,
+)
 from sidecar.workspace.contract import StaleFile
 from sidecar.workspace.paths import path_to_uri
 from sidecar.workspace.workspace import Workspace
@@ -89,10 +96,10 @@ class Desk:
         assert isinstance(reply.output, str)
         return reply.output
 
-    async def _ask(self, ask: PermissionQuestion) -> bool:
+    async def _ask(self, ask: PermissionQuestion) -> PermissionDecision:
         self.asked.append(ask)
         self.before_answer()
-        return self.answer
+        return PermissionDecision(self.answer)
 
     def _on_progress(self, text: str) -> None:
         self.progress.append(text)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sidecar.capabilities.bash import BASH, child_environment, permission_scope
+from sidecar.capabilities.bash import BASH, child_environment
 from sidecar.capabilities.contract import PermissionQuestion
+from sidecar.permissions.access import CommandAccess
 
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk
@@ -45,32 +46,13 @@ async def test_permission_is_asked_first(desk: Desk) -> None:
             title="Run echo hi",
             subject="command",
             detail="echo hi",
-            scope="bash:echo",
+            access=CommandAccess("echo hi", desk.root),
         )
     ]
     desk.answer = False
     assert "not allowed by the user: Run touch made" in await desk.failure(BASH, command="touch made")
     assert "made" not in os.listdir(desk.root)
     assert desk.n_children == 1
-
-
-@pytest.mark.parametrize(
-    ("command", "scope"),
-    [
-        pytest.param("git status -s", "bash:git", id="the first word"),
-        pytest.param("  git  log", "bash:git", id="blanks before"),
-        pytest.param("git a; rm b", "bash:git a; rm b", id="two commands"),
-        pytest.param("git a && rm b", "bash:git a && rm b", id="and"),
-        pytest.param("git a\nrm b", "bash:git a\nrm b", id="two lines"),
-        pytest.param("git $(rm b)", "bash:git $(rm b)", id="a command within"),
-        pytest.param("git a > b", "bash:git a > b", id="a redirection"),
-        pytest.param("PAGER=x git log", "bash:PAGER=x git log", id="a variable first"),
-        pytest.param("sudo rm b", "bash:sudo rm b", id="a word that runs others"),
-        pytest.param(" ", "bash: ", id="nothing"),
-    ],
-)
-def test_an_always_covers_no_more_than_it_seems(command: str, scope: str) -> None:
-    assert permission_scope(command) == scope
 
 
 def test_the_environment_holds_no_secrets() -> None:

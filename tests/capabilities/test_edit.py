@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sidecar.capabilities.contract import Diff, Location
 from sidecar.capabilities.edit import EDIT, WRITE
 from sidecar.capabilities.read import READ
+from sidecar.permissions.access import EditAccess
 from sidecar.workspace.contract import FileView, TextChange
 from sidecar.workspace.paths import path_to_uri
 
@@ -30,8 +31,8 @@ async def test_an_edit_lands_is_shown_and_is_known(desk: Desk) -> None:
         == desk.asked[0].diffs
         == (Diff(path, desk.text("a.py").replace(after, before), desk.text("a.py")),)
     )
-    assert (desk.asked[0].scope, desk.asked[0].subject, desk.asked[0].title) == (
-        "edit",
+    assert (desk.asked[0].access, desk.asked[0].subject, desk.asked[0].title) == (
+        EditAccess(path, is_inside=True),
         "toolCall",
         "Edit a.py",
     )
@@ -154,7 +155,7 @@ async def test_outside_the_ask_says_so(desk: Desk) -> None:
     await desk.output(READ, path=str(path))
     await desk.output(EDIT, path=str(path), old_text="x", new_text="y")
     ask = desk.asked[1]
-    assert (ask.subject, ask.scope) == ("path", f"edit:{path.parent}")
+    assert (ask.subject, ask.access) == ("path", EditAccess(path, is_inside=False))
     assert ask.title.endswith("outside the workspace")
 
 
@@ -183,7 +184,8 @@ async def test_a_new_file_is_known_afterwards(desk: Desk) -> None:
     reply = await desk.run(WRITE, path="new/a.py", content="one\ntwo\n")
     assert (reply.output, reply.is_error) == ("created new/a.py, 2 lines", False)
     assert (reply.diffs, reply.locations) == ((Diff(path, None, "one\ntwo\n"),), (Location(path),))
-    assert (desk.asked[0].title, desk.asked[0].scope) == ("Write new/a.py", "edit")
+    access = EditAccess(desk.root / "new" / "a.py", is_inside=True)
+    assert (desk.asked[0].title, desk.asked[0].access) == ("Write new/a.py", access)
     await desk.output(EDIT, path="new/a.py", old_text="two", new_text="2")
     assert desk.text("new/a.py") == "one\n2\n"
 
@@ -235,7 +237,7 @@ async def test_a_folder_and_outside(desk: Desk) -> None:
     desk.put("d/x")
     assert "it is a folder" in await desk.failure(WRITE, path="d", content="x")
     await desk.output(WRITE, path="../out", content="x")
-    assert desk.asked[0].scope == f"edit:{desk.root.parent}"
+    assert desk.asked[0].access == EditAccess(desk.root.parent / "out", is_inside=False)
 
 
 async def test_half_a_character_cannot_be_written(desk: Desk) -> None:

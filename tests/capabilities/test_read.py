@@ -12,6 +12,7 @@ import pytest
 from sidecar.capabilities.contract import Location
 from sidecar.capabilities.edit import EDIT
 from sidecar.capabilities.read import READ, describe_image
+from sidecar.permissions.access import ReadAccess
 from sidecar.workspace.contract import ClientFileSource
 
 if TYPE_CHECKING:
@@ -157,8 +158,8 @@ class TestOutside:
         desk.answer = False
         assert "not allowed by the user" in await desk.failure(READ, path="../out/a")
         outside = desk.root.parent / "out"
-        assert [(ask.subject, ask.detail, ask.scope) for ask in desk.asked] == [
-            ("path", str(outside / "a"), f"path:{outside}")
+        assert [(ask.subject, ask.detail, ask.access) for ask in desk.asked] == [
+            ("path", str(outside / "a"), ReadAccess(outside / "a"))
         ] * 2
 
     @pytest.mark.skipif(os.name == "nt", reason="symbolic links need privileges")

@@ -15,7 +15,14 @@ from fake_tool import FakeTool
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities import toolbox as toolbox_module
 from sidecar.capabilities.bash import BASH
-from sidecar.capabilities.contract import Location, PermissionQuestion, ToolActivity, ToolContext, ToolReply
+from sidecar.capabilities.contract import (
+    Location,
+    PermissionDecision,
+    PermissionQuestion,
+    ToolActivity,
+    ToolContext,
+    ToolReply,
+)
 from sidecar.capabilities.read import READ
 from sidecar.capabilities.toolbox import SessionToolBox, check_arguments
 from sidecar.runtime.contract import ToolBox, ToolCall, ToolOutcome
@@ -224,9 +231,9 @@ async def test_a_cancel_ends_the_call(
 async def test_a_question_is_given_up_when_the_call_is_cancelled(desk: Desk) -> None:
     asked = asyncio.Event()
 
-    async def never(ask: PermissionQuestion) -> bool:
+    async def never(ask: PermissionQuestion) -> PermissionDecision:
         asked.set()
-        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[PermissionDecision] = asyncio.get_running_loop().create_future()
         return await answer
 
     reported: list[ToolActivity] = []

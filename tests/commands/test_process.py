@@ -108,7 +108,7 @@ def test_ctrl_c_stops_the_turn_then_leaves_and_the_session_goes_on(
 ) -> None:
     chat = Terminal(project, environment, "chat")
     chat.wait_for("» ")
-    chat.type("run `sleep 60`\n")
+    chat.type("run `env sleep 60`\n")
     chat.wait_for("allow?")
     chat.type("y\n")
     chat.wait_for("\n")
@@ -124,7 +124,7 @@ def test_ctrl_c_stops_the_turn_then_leaves_and_the_session_goes_on(
     assert sid is not None
 
     again = Terminal(project, environment, "chat", "--resume", sid[1][:6])
-    again.wait_for("continues: run `sleep 60`")
+    again.wait_for("continues: run `env sleep 60`")
     again.wait_for("» ")
     again.type("what is in a.py?\n")
     again.wait_for("answer = 42")

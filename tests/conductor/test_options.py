@@ -52,6 +52,7 @@ async def test_the_options_are_listed_with_their_current_values(make_stage: Any)
         (
             ConfigChoice("ask", "Ask before every change"),
             ConfigChoice("allowEdits", "Edit files in the session's folders without asking"),
+            ConfigChoice("plan", "Only read, and change nothing"),
             ConfigChoice("allowAll", "Never ask"),
         ),
     )

@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from fake_client import FakeClient
-from sidecar.capabilities.contract import PermissionQuestion
+from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion
 from sidecar.conductor.contract import PermissionAnswer
-from sidecar.conductor.permissions import PermissionBroker, PermissionMode
+from sidecar.conductor.permissions import PermissionBroker
+from sidecar.permissions.access import CommandAccess, EditAccess
+from sidecar.permissions.policy import PermissionMode, Policy
+from sidecar.permissions.protected import SessionFolders
 
-ASK = PermissionQuestion(
-    call_id="c1", tool="bash", title="Run make", subject="command", detail="make", scope="bash:make"
-)
+ROOT = Path("/p")
+
+
+def question(command: str) -> PermissionQuestion:
+    return PermissionQuestion(
+        call_id="c1",
+        tool="bash",
+        title=f"Run {command}",
+        subject="command",
+        detail=command,
+        access=CommandAccess(command, ROOT),
+    )
+
+
+ASK = question("make")
 
 
 class Host:
@@ -40,7 +56,9 @@ class Host:
 
 
 def broker_of(*clients: FakeClient, timeout_ms: int = 60_000) -> PermissionBroker:
-    return PermissionBroker("s", Host(clients), lambda: "p1", lambda: 1000, timeout_ms)
+    return PermissionBroker(
+        "s", Host(clients), lambda: "p1", lambda: 1000, timeout_ms, Policy(SessionFolders((ROOT,)))
+    )
 
 
 def selected(option: str) -> PermissionAnswer:
@@ -59,16 +77,16 @@ def selected(option: str) -> PermissionAnswer:
     ],
 )
 async def test_an_answer_decides(answer: PermissionAnswer, allowed: bool) -> None:
-    assert await broker_of(FakeClient(answer=answer)).ask(ASK, "t1") is allowed
+    assert await broker_of(FakeClient(answer=answer)).ask(ASK, "t1") == PermissionDecision(allowed)
 
 
 async def test_without_a_client_the_question_is_rejected() -> None:
-    assert await broker_of().ask(ASK, "t1") is False
+    assert await broker_of().ask(ASK, "t1") == PermissionDecision(False)
 
 
 async def test_a_question_without_an_answer_expires_and_listeners_are_notified() -> None:
     client = FakeClient()
-    assert await broker_of(client, timeout_ms=10).ask(ASK, "t1") is False
+    assert await broker_of(client, timeout_ms=10).ask(ASK, "t1") == PermissionDecision(False)
     assert client.resolved == [("expired", "timeout")]
     assert client.was_cancelled
 
@@ -77,7 +95,7 @@ async def test_listeners_are_notified_when_a_question_is_cancelled() -> None:
     """Field 1, complaint 16: a question nobody waits for must not stay on a screen."""
     client, observer = FakeClient(), FakeClient("observer")
     asking = asyncio.ensure_future(broker_of(client, observer).ask(ASK, "t1"))
-    await asyncio.sleep(0)
+    await client.was_asked.wait()
     await asyncio.sleep(0)
     assert client.requests
     asking.cancel()
@@ -89,7 +107,7 @@ async def test_listeners_are_notified_when_a_question_is_cancelled() -> None:
 
 async def test_the_first_answer_decides_for_all_clients() -> None:
     quick, slow = FakeClient("quick", selected("allow_once")), FakeClient("slow")
-    assert await broker_of(slow, quick).ask(ASK, "t1") is True
+    assert await broker_of(slow, quick).ask(ASK, "t1") == PermissionDecision(True)
     assert quick.resolved == slow.resolved == [("allow_once", "quick")]
     assert slow.was_cancelled
 
@@ -99,10 +117,7 @@ async def test_allow_always_holds_for_its_scope_only() -> None:
     broker = broker_of(client)
     await broker.ask(ASK, "t1")
     await broker.ask(ASK, "t1")
-    other = PermissionQuestion(
-        call_id="c2", tool="bash", title="Run rm", subject="command", detail="rm -r x", scope="bash:rm"
-    )
-    await broker.ask(other, "t1")
+    await broker.ask(question("rm -r x"), "t1")
     assert [request.subject.detail for request in client.requests] == ["make", "rm -r x"]
 
 
@@ -116,7 +131,12 @@ async def test_the_question_holds_subject_diffs_and_deadline() -> None:
 
 
 EDIT = PermissionQuestion(
-    call_id="c1", tool="edit", title="Edit a.py", subject="toolCall", detail="/p/a.py", scope="edit"
+    call_id="c1",
+    tool="edit",
+    title="Edit a.py",
+    subject="toolCall",
+    detail="/p/a.py",
+    access=EditAccess(Path("/p/a.py"), True),
 )
 OUTSIDE = PermissionQuestion(
     call_id="c1",
@@ -124,7 +144,7 @@ OUTSIDE = PermissionQuestion(
     title="Edit b.py",
     subject="path",
     detail="/elsewhere/b.py",
-    scope="edit:/elsewhere",
+    access=EditAccess(Path("/elsewhere/b.py"), False),
 )
 
 
@@ -141,19 +161,19 @@ async def test_a_mode_allows_without_asking(
 ) -> None:
     client = FakeClient(answer=selected("reject_once"))
     broker = broker_of(client)
-    broker.mode = mode
+    broker.policy.mode = mode
     asks = (EDIT, OUTSIDE, ASK)
-    assert tuple([ask for ask in asks if await broker.ask(ask, "t1")]) == allowed
+    assert tuple([ask for ask in asks if (await broker.ask(ask, "t1")).is_allowed]) == allowed
     assert len(client.requests) == len(asks) - len(allowed)
 
 
 async def test_an_observer_is_notified_but_receives_no_question() -> None:
     controller, observer = FakeClient(answer=selected("allow_once")), FakeClient("observer")
-    assert await broker_of(observer, controller).ask(ASK, "t1")
+    assert (await broker_of(observer, controller).ask(ASK, "t1")).is_allowed
     assert (observer.requests, observer.resolved) == ([], [("allow_once", "editor")])
 
 
 async def test_without_a_controller_the_question_is_rejected() -> None:
     observer = FakeClient("observer")
-    assert not await broker_of(observer).ask(ASK, "t1")
+    assert not (await broker_of(observer).ask(ASK, "t1")).is_allowed
     assert observer.resolved == []

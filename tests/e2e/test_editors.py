@@ -75,7 +75,7 @@ async def test_the_model_reads_unsaved_text(editor: Editor, workplace: Path) -> 
 
 async def test_a_command_asks_with_buttons_and_runs_when_allowed(editor: Editor, workplace: Path) -> None:
     editor.asked.clear()
-    ran = await editor.ask(await editor.new_session(workplace), "run `echo allowed-it`")
+    ran = await editor.ask(await editor.new_session(workplace), "run `env echo allowed-it`")
     assert ran["stopReason"] == "end_turn"
     assert len(editor.asked) == 1
     assert "allowed-it" in ran["text"]

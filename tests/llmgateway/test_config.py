@@ -16,6 +16,7 @@ from sidecar.llmgateway.config import (
     read_settings,
 )
 from sidecar.llmgateway.names import Provider
+from sidecar.permissions.rules import Rules, parse_rules
 
 FULL = """
 model = "openai:gpt-5"
@@ -181,3 +182,29 @@ def test_the_environment_names_models(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INDUSAGI_MODEL", "openai:gpt-5")
     monkeypatch.setenv("INDUSAGI_SUMMARIZER", "")
     assert from_environment() == ModelSettings(model="openai:gpt-5")
+
+
+RULES = """
+[permissions]
+allow = ["npm run *", "edit: docs/**"]
+deny = ["git push"]
+"""
+
+
+def test_permission_rules_are_the_users_own(tmp_path: Path) -> None:
+    """A folder cannot give itself permissions, and a trusted one neither."""
+    (tmp_path / "config.toml").write_text(RULES)
+    own = read_settings(tmp_path)
+    assert own.rules == parse_rules(["npm run *", "edit: docs/**"], ["git push"])
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / ".sidecar.toml").write_text('model = "x"\n' + RULES.replace("git push", "ls"))
+    found = read_folder_settings(folder, (str(folder),))
+    assert (found.model, found.rules) == ("x", Rules())
+    assert "[permissions] is not used" in found.problems[0]
+    assert own.under(found).rules == own.rules
+
+
+def test_a_wrong_rule_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('[permissions]\nallow = ["a; b"]\n')
+    assert "the rule 'a; b' must be one plain command" in read_settings(tmp_path).problems[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -136,6 +137,36 @@ async def test_permissions_may_be_given_in_advance(make_desk: Any) -> None:
     await desk.ask(client, sid, "write it")
     assert client.sink.asked == []
     assert (desk.folder / "a.txt").exists()
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(os.name == "nt", reason="POSIX shells")
+async def test_one_always_covers_one_sub_command(make_desk: Any) -> None:
+    lines = ("git tag v1", "git tag v1", "git push --force", "git log -1", "git -c alias.x=!y x")
+    desk = make_desk([[Call("bash", {"command": line})] for line in lines] + [[Say("done")]])
+    client = desk.client()
+    client.sink.answer = PermissionAnswer("selected", "allow_always")
+    await desk.talk(client, "go on")
+    assert [request.subject.detail for request in client.sink.asked] == [lines[0], lines[2], lines[4]]
+    names = [option.name for option in client.sink.asked[1].options]
+    assert names == ["Allow", "Always allow exactly `git push --force` in this session", "Reject"]
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(os.name == "nt", reason="POSIX shells")
+async def test_plan_mode_changes_nothing_and_says_why(make_desk: Any) -> None:
+    calls = [Call("write", {"path": "a.txt", "content": "x"}), Call("bash", {"command": "touch b.txt"})]
+    desk = make_desk([calls, [Call("bash", {"command": "ls"})], [Say("done")]])
+    client = desk.client()
+    client.sink.answer = YES
+    sid = await desk.talk(client)
+    await client.call("session/setConfigOption", sid=sid, configId="permissions", value="plan")
+    await desk.ask(client, sid, "go on")
+    assert client.sink.asked == []
+    assert list(desk.folder.glob("*.txt")) == []
+    told = str(desk.model.calls[1].conversation.turns)
+    assert "write is off: the mode is plan" in told
+    assert "the mode is plan, which allows only reading" in told
 
 
 async def test_only_a_loaded_session_can_be_attached_to(make_desk: Any) -> None:

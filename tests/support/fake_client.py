@@ -16,6 +16,7 @@ class FakeClient:
         requests: the questions that it was sent.
         resolved: outcome and author of each question that was resolved.
         n_list_changes: the number of notifications about the list of sessions.
+        was_asked: set with the first question.
         was_cancelled: whether a question that it never answered was taken back.
     """
 
@@ -24,6 +25,7 @@ class FakeClient:
     requests: list[PermissionRequest] = field(default_factory=list)
     resolved: list[tuple[str, str]] = field(default_factory=list)
     n_list_changes: int = 0
+    was_asked: asyncio.Event = field(default_factory=asyncio.Event)
     was_cancelled: bool = False
 
     @property
@@ -32,6 +34,7 @@ class FakeClient:
 
     async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:
         self.requests.append(request)
+        self.was_asked.set()
         if self.answer is not None:
             return self.answer
         try:

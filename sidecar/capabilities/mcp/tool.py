@@ -24,6 +24,7 @@ from sidecar.capabilities.output import HeadTail
 from sidecar.capabilities.paths import require_permission
 from sidecar.capabilities.typed_tool import error_reply
 from sidecar.llmgateway.contract import ToolDescriptor
+from sidecar.permissions.access import ServerToolAccess
 
 NAME_CAP: Final = 64
 """Characters of a tool's name that every provider takes."""
@@ -81,7 +82,7 @@ class McpTool:
             title=self.title(arguments),
             subject="toolCall",
             detail=json.dumps(arguments, ensure_ascii=False, default=str)[:_DETAIL_CHARS],
-            scope=f"mcp:{self.slug}" if self.listed.is_read_only else f"mcp:{self.slug}:{self.listed.name}",
+            access=ServerToolAccess(self.slug, self.listed.name, self.listed.is_read_only),
         )
         try:
             await require_permission(context, question)

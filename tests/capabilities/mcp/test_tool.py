@@ -19,6 +19,7 @@ from sidecar.capabilities.mcp import tool as tool_module
 from sidecar.capabilities.mcp.contract import CallResult, ListedTool, OnProgress, ServerFailed
 from sidecar.capabilities.mcp.tool import McpTool, server_slugs, tool_names
 from sidecar.llmgateway.contract import ToolDescriptor
+from sidecar.permissions.access import ServerToolAccess
 
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk
@@ -64,7 +65,7 @@ async def test_permission_is_asked_before_each_call(desk: Desk) -> None:
             title="The Library: Look up",
             subject="toolCall",
             detail='{"q": "é"}',
-            scope="mcp:lib:look.up",
+            access=ServerToolAccess("lib", "look.up", is_read_only=False),
         )
     ]
     desk.answer = False
@@ -75,7 +76,7 @@ async def test_permission_is_asked_before_each_call(desk: Desk) -> None:
 async def test_one_always_for_a_tool_that_claims_to_read_covers_its_server(desk: Desk) -> None:
     reader = ListedTool("look.up", "", "", SCHEMA, is_read_only=True)
     await desk.output(tool(Server(CallResult("found")), reader), q="x")
-    assert [ask.scope for ask in desk.asked] == ["mcp:lib"]
+    assert [ask.access for ask in desk.asked] == [ServerToolAccess("lib", "look.up", is_read_only=True)]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,148 @@
+"""Checks of known commands with operands in a language of their own: ``sed``, ``find``, ``curl`` and others.
+
+A check returns the words of the scope that an answer "always" covers, and None for arguments that leave it.
+Arguments that it does not recognise leave it. Pure but for the paths, which the caller looks up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Final, TypeAlias
+
+from sidecar.permissions.arguments import Arguments
+from sidecar.permissions.shell import Word
+
+Name: TypeAlias = tuple[str, ...]
+"""The words that name a command."""
+
+IsInside: TypeAlias = Callable[[Iterable[Word]], bool]
+"""Whether these paths may be read."""
+
+_SED_ADDRESS: Final = r"(?:\d++(?:~\d++)?|\$|\+\d++|/(?:\\[^\n]|[^/\\\n\[]|\[\^?[^\]/\\\n]++\])*+/I?)"
+_SED_REPLACE: Final = (
+    r"s(?P<d>[/|,#:@!%])(?:\\[^\n]|(?!(?P=d))[^\\\n\[]|\[\^?(?:(?!(?P=d))[^\]\\\n])++\])*+(?P=d)"
+    r"(?:\\.|(?!(?P=d))[^\\\n])*+(?P=d)[gpiI0-9]*+"
+)
+_SED_PLACE: Final = rf"(?:{_SED_ADDRESS}(?:,{_SED_ADDRESS})?+[ ]*+!?+[ ]*+)?+"
+_SED_LETTER: Final = r"[=dpPgGhHnNxDq](?=[\s;}]|\Z)"
+_SED_SCRIPT: Final = re.compile(
+    rf"(?:[\s;{{}}]*+{_SED_PLACE}(?:{_SED_REPLACE}|{_SED_LETTER}|(?=[{{])))*+[\s;}}]*+"
+)
+"""A script of ``sed`` that prints, deletes and replaces; it cannot run, read or write a file."""
+
+_AWK_ACTS: Final = re.compile(r"[|>@`]|system|getline|close|ARG[VC]|ENVIRON")
+_PLAIN_TESTS: Final = (
+    "-print -print0 -prune -ls -quit -xdev -mount -depth -empty -not ! -o -or -a -and ( ) -true"
+)
+_VALUE_TESTS: Final = (
+    "-name -iname -path -ipath -wholename -type -maxdepth -mindepth -size -mtime -mmin -perm -user -regex"
+    " -iregex -regextype"
+)
+_FIND_TESTS: Final = dict.fromkeys(_PLAIN_TESTS.split(), 0) | dict.fromkeys(_VALUE_TESTS.split(), 1)
+"""The parts of an expression of ``find`` that only look, and the number of values behind each."""
+
+_TEST_WORDS: Final = "-e -f -d -s -r -w -x -n -z -L -h -S -p -eq -ne -lt -le -gt -ge -nt -ot -a -o ( ) !"
+_TEST_OPERATORS: Final = frozenset(_TEST_WORDS.split())
+_ADDRESS: Final = re.compile(r"https?://([A-Za-z0-9][A-Za-z0-9.-]*(?::\d{1,5})?)(?:[/?][^\s{}\[\]@]*)?")
+
+
+def check_sed(given: Arguments, name: Name, is_inside: IsInside) -> Name | None:
+    """Allow scripts that print, delete and replace lines."""
+    scripts, operands = given.values("-e", "--expression"), given.operands
+    if not scripts:
+        n_blank = 1 if name[-1] == "-i" and given.texts[:1] == ("",) else 0  # a suffix, outside of GNU
+        scripts, operands = list(given.texts[n_blank : n_blank + 1]), operands[n_blank + 1 :]
+    is_fine = bool(scripts) and all(map(_SED_SCRIPT.fullmatch, scripts))
+    return name if is_fine and is_inside(operands) else None
+
+
+def check_awk(given: Arguments, name: Name, is_inside: IsInside) -> Name | None:
+    """Allow programs without any means to run, write or open something."""
+    is_fine = bool(given.texts) and _AWK_ACTS.search(given.texts[0]) is None
+    return name if is_fine and is_inside(given.operands[1:]) else None
+
+
+def check_jq(given: Arguments, name: Name, is_inside: IsInside) -> Name | None:
+    """Allow filters that load no module."""
+    is_fine = bool(given.texts) and re.search(r"import|include", given.texts[0]) is None
+    return name if is_fine and is_inside(given.operands[1:]) else None
+
+
+def check_find(given: Arguments, name: Name, is_inside: IsInside) -> Name | None:
+    """Allow tests and prints; the first word that is no path begins the expression."""
+    begins = (at for at, text in enumerate(given.texts) if text[:1] in ("-", "!", "(", ")", ","))
+    n_paths = next(begins, len(given.texts))
+    at = n_paths
+    while at < len(given.texts):
+        n_values = _FIND_TESTS.get(given.texts[at])
+        if n_values is None or not all(word.is_literal for word in given.operands[at : at + 1 + n_values]):
+            return None
+        at += 1 + n_values
+    return name if at == len(given.texts) and is_inside(given.operands[:n_paths]) else None
+
+
+def check_cd(given: Arguments, name: Name, is_inside: IsInside) -> Name | None:
+    """Allow one folder inside."""
+    is_fine = len(given.operands) == 1 and not given.operands[0].is_pattern and given.texts[0] != "-"
+    return name if is_fine and is_inside(given.operands) else None
+
+
+def check_test(given: Arguments, name: Name, is_inside: IsInside) -> Name | None:
+    """Allow the operators that evaluate no variable."""
+    is_fine = all(text in _TEST_OPERATORS or text[:1] not in ("-", "(") for text in given.texts)
+    return name if is_fine else None
+
+
+def check_date(given: Arguments, name: Name, is_inside: IsInside) -> Name | None:
+    """Allow formats, and no new time."""
+    return name if all(text.startswith("+") for text in given.texts) else None
+
+
+def check_tar(given: Arguments, name: Name, is_inside: IsInside) -> Name | None:
+    """Allow the list of a local archive, with flags in one word such as ``-tzf``."""
+    first, *others = given.texts or ("",)
+    is_list = re.fullmatch(r"-[vzjJ]*t[vzjJ]*f?", first) is not None
+    is_fine = is_list and not any(":" in text or text.startswith("-") for text in others)
+    return (*name, "-t") if is_fine and is_inside(given.operands[1:]) else None
+
+
+def check_curl(given: Arguments, name: Name, is_inside: IsInside) -> Name | None:
+    """Allow one address without a body; its host is a part of the name."""
+    found = _ADDRESS.fullmatch(given.texts[0]) if len(given.texts) == 1 else None
+    return None if found is None or not given.operands[0].is_literal else (*name, found[1])
+
+
+def check_gh_api(given: Arguments, name: Name, is_inside: IsInside) -> Name | None:
+    """Allow requests without fields, queries, and comments in one repository."""
+    fields = given.values("-f", "-F", "--field", "--raw-field")
+    address = given.texts[0] if len(given.texts) == 1 else ""
+    if address == "graphql":
+        queries = [field.removeprefix("query=").strip() for field in fields if field.startswith("query=")]
+        is_query = len(queries) == 1 and re.match(r"query\b|\{", queries[0]) is not None
+        return name if is_query and not re.search(r"mutation|subscription|=@", " ".join(fields)) else None
+    if not fields:
+        return name if re.fullmatch(r"[\w./{}?=&%,-]+", address, re.ASCII) else None
+    thread = re.fullmatch(
+        r"(repos/[\w.-]+/[\w.-]+)/(?:pulls|issues)(?:/\d+)?/comments(?:/\d+/replies)?", address
+    )
+    is_comment = thread is not None and len(fields) == 1 and fields[0].startswith("body=")
+    return (
+        (*name, thread[1], "comments")
+        if thread and is_comment and not fields[0].startswith("body=@")
+        else None
+    )
+
+
+CHECKS: Final[dict[str, Callable[[Arguments, Name, IsInside], Name | None]]] = {
+    "@sed": check_sed,
+    "@awk": check_awk,
+    "@jq": check_jq,
+    "@find": check_find,
+    "@cd": check_cd,
+    "@test": check_test,
+    "@date": check_date,
+    "@tar": check_tar,
+    "@curl": check_curl,
+    "@gh_api": check_gh_api,
+}

@@ -1,0 +1,348 @@
+"""Commands: the permissions that each part of a command line needs, by the table of known programs.
+
+The problem: one answer about ``git status`` must not reach ``git push``. Neither may it reach ``git status``
+with a flag that runs a program, in a folder with a configuration that does, or behind another program.
+
+The invariant: a part is free, or has a key, or has neither. A free part reads inside the session's folders
+and does nothing else. A key stands for a known command with nothing but known flags, or for one command word
+for word in one folder. A part without a key asks each time. A line is covered when each of its parts is.
+Computed words, and files outside to which the line is redirected, have no key.
+
+Paths are resolved against every folder that an earlier ``cd`` may have led to, so that a branch of the line
+that was not taken cannot hide one. Looks at the disk; runs in worker threads.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from glob import escape, iglob
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from sidecar.permissions.arguments import Arguments, read_arguments
+from sidecar.permissions.checks import CHECKS
+from sidecar.permissions.protected import KEYS_OF_USER, SessionFolders, why_protected
+from sidecar.permissions.repository import find_repository, names_programs
+from sidecar.permissions.shell import ShellSyntaxError, SimpleCommand, Word, parse_command_line
+from sidecar.permissions.table import (
+    GROUP_LABELS,
+    HARMLESS_VARIABLES,
+    PROGRAM_FOLDERS,
+    PROXIES,
+    ROUTINE,
+    SHELL_STATE,
+    TRANSPARENT,
+    KnownCommand,
+    find_entry,
+)
+from sidecar.workspace.files import real_path
+from sidecar.workspace.paths import is_inside
+
+EDITS: Final = "edit"
+EDITS_LABEL: Final = "changes to files in the session's folders"
+"""The key of changes to files inside the session's folders, and the words for it."""
+
+_MAX_FOLDERS: Final = 16
+_MAX_MATCHES: Final = 500
+_LABEL_CHARS: Final = 80
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_][\w:.-]*\Z", re.ASCII)
+_REF: Final = re.compile(r"(?!-)[\w./@^~{}:#+=,-]*\Z", re.ASCII)
+_REMOTE: Final = re.compile(r"[A-Za-z0-9_][\w-]*\Z", re.ASCII)
+_BRANCH: Final = re.compile(r"[A-Za-z0-9_][\w./@-]*\Z", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """One thing that an action needs permission for.
+
+    Attributes:
+        text: the thing, as the user reads it.
+        why: the reason for *key* and *is_free*, as a part of a sentence.
+        key: the scope of an answer "always"; None when there is none.
+        label: the words for *key*.
+        is_free: whether no question is needed.
+        words: the words of a command, for the user's rules; None for other things and for computed words.
+        scope: the words of the known command that *key* stands for; None when it is none.
+        path: the file to change, for the user's rules.
+        tool: the server and the tool to call, for the user's rules.
+    """
+
+    text: str
+    why: str
+    key: str | None = None
+    label: str = ""
+    is_free: bool = False
+    words: tuple[str, ...] | None = None
+    scope: tuple[str, ...] | None = None
+    path: Path | None = None
+    tool: tuple[str, str] | None = None
+
+
+def needs_of_command(line: str, cwd: Path, place: SessionFolders) -> tuple[Need, ...]:
+    """Return the needs of the command *line* in the folder *cwd*."""
+    try:
+        commands = parse_command_line(line)
+    except ShellSyntaxError as error:
+        return (Need(text=_shorten(line), why=f"the line is not understood: {error}"),)
+    folders: tuple[Path, ...] = (cwd,)
+    needs: list[Need] = []
+    for command in commands:
+        judge = _Judge(command, folders, place)
+        needs += judge.needs_of_redirections()
+        if not command.words and not command.assignments:
+            continue
+        need, *reads = judge.judge()
+        needs += [need, *reads]
+        if need.words is not None and need.words[0] == "cd":
+            target = os.path.expanduser(need.words[-1] if len(need.words) > 1 else "~")
+            moved = (Path(os.path.normpath(folder / target)) for folder in folders)
+            folders = tuple(dict.fromkeys((*folders, *moved)))
+        if len(folders) > _MAX_FOLDERS:
+            return (Need(text=_shorten(line), why="the line changes its folder too often"),)
+    return tuple(needs)
+
+
+def need_of_reading(path: Path, is_folder: bool) -> Need:
+    """Return the need of reading *path* outside the roots; "always" covers its folder, or all below a folder.
+
+    The home folder, the folders above it and the user's keys ask each time.
+    """
+    need = Need(text=f"reading {path}", why="it lies outside the session's folders")
+    folder = path if is_folder else path.parent
+    if why_protected(path, SessionFolders(())) == KEYS_OF_USER or Path(
+        os.path.expanduser("~")
+    ).is_relative_to(folder):
+        return need
+    key, below = (f"tree:{folder}", " and below") if is_folder else (f"read:{folder}", "")
+    return replace(need, key=key, label=f"reading in `{folder}`{below}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """One simple command, in one of *folders*; *outside* collects the paths outside that it reads."""
+
+    command: SimpleCommand
+    folders: tuple[Path, ...]
+    place: SessionFolders
+    outside: list[Path] = field(default_factory=list)
+
+    def judge(self) -> tuple[Need, ...]:
+        """Return the need of the command, and the needs of the files outside that it reads."""
+        words = self.command.words
+        shown = _shorten(" ".join("$..." if word.text is None else shlex.quote(word.text) for word in words))
+        is_harmless = all(HARMLESS_VARIABLES.fullmatch(str(word.text)) for word in self.command.assignments)
+        if not words or not is_harmless:
+            return (Need(text=shown or "an assignment", why="it sets a variable"),)
+        texts = tuple(word.text for word in words if word.text is not None)
+        if len(texts) < len(words):
+            return (Need(text=shown, why="the shell computes a part of it"),)
+        bare = Need(text=shown, why="", words=texts)
+        if any(word.is_pattern and (word.text or "")[0] in "*?[" for word in words):
+            return (replace(bare, why="a pattern at the beginning of a word can become a flag"),)
+        inner = self.unwrap()
+        program, *rest = (str(word.text) for word in inner.command.words)
+        need = inner.find_known()
+        leaves = program == "cd" and any(text.startswith(("-", "+")) for text in rest)
+        if need is None and (program in SHELL_STATE or leaves):
+            return (replace(bare, why=f"`{program}` changes the shell itself"),)
+        if need is None and self.command.is_fed:
+            return (replace(bare, why="a pipe feeds a program that is not known"),)
+        reads = (need_of_reading(path, path.is_dir()) for path in inner.outside) if need is not None else ()
+        return (replace(need or inner.word_for_word(), text=shown), *reads)
+
+    def needs_of_redirections(self) -> Iterator[Need]:
+        """Yield the needs of the files that the command is redirected to or from."""
+        for each in self.command.redirections:
+            if not each.touches_file:
+                continue
+            shown = _shorten(f"{each.operator} {each.target.text or '$...'}")
+            if not each.target.is_literal or not self.are_inside([each.target]) or self.outside:
+                yield Need(text=shown, why="it is redirected to or from a file outside, or a computed one")
+            elif ">" not in each.operator:
+                yield Need(text=shown, why="it reads a file inside", is_free=True)
+            elif self.are_protected([each.target]):
+                yield Need(text=shown, why="it is redirected to a protected file")
+            else:
+                yield Need(text=shown, why="it writes a file", key=EDITS, label=EDITS_LABEL)
+
+    def find_known(self) -> Need | None:
+        """Return the need of a command that an entry of the table allows, None when none does."""
+        first = self.command.words[0]
+        folder, program = os.path.split(str(first.text))
+        given = self.strip_git_flags()
+        stays = self.are_inside(word for word in self.command.words if word.is_pattern)
+        if not first.is_literal or not stays or given is None:
+            return None
+        entry = find_entry((program, *(str(word.text) for word in given.command.words[1:])))
+        arguments = None if entry is None else read_arguments(entry, given.command.words[len(entry.words) :])
+        if entry is None or arguments is None:
+            return None
+        name = entry.words
+        if entry.takes_names:
+            n_names = 1 if entry.takes_names == "<name>" else len(arguments.operands)
+            names = arguments.texts[:n_names]
+            if (not names and entry.takes_names == "<name>") or not all(map(_NAME.match, names)):
+                return None
+            name, arguments = (*name, *names), replace(arguments, operands=arguments.operands[n_names:])
+        scope = given.find_scope(entry, arguments, name)
+        if given.outside and (entry.kind != "free" or entry.words[0] in ("git", "cd")):
+            return None
+        return (
+            None
+            if scope is None
+            else given.need_of(entry, scope, "" if folder in PROGRAM_FOLDERS else folder)
+        )
+
+    def word_for_word(self) -> Need:
+        """Return the need of a command that is covered word for word, in these folders alone."""
+        words = tuple(str(word.text) for word in self.command.words)
+        text = shlex.join(words)
+        label = (
+            f"exactly `{text}`" if len(text) <= _LABEL_CHARS and "`" not in text else "exactly this command"
+        )
+        if self.folders != self.place.roots[:1]:
+            label += f" in {_name_folders(self.folders)}"
+        kinds = "".join(
+            "t" if word.has_tilde else "p" if word.is_pattern else "l" for word in self.command.words
+        )
+        around = [str(word.text) for word in self.command.assignments]
+        around += [f"{each.operator}{each.target.text}" for each in self.command.redirections]
+        key = "\0".join(("bash", _name_folders(self.folders), kinds, *words, *around))
+        return Need(
+            text=text, why="it is not a known command with known flags", key=key, label=label, words=words
+        )
+
+    def need_of(self, entry: KnownCommand, scope: tuple[str, ...], folder: str) -> Need:
+        """Return the need of a known command.
+
+        Outside the roots, in a repository that is not theirs, and for a program that is named by a path, the
+        key names the folder, and nothing is free.
+        """
+        words = tuple(str(word.text) for word in self.command.words)
+        name = " ".join(scope)
+        is_elsewhere = not all(is_inside(real_path(each), self.place.roots) for each in self.folders)
+        runs_programs = False
+        if entry.words[0] == "git" and not is_elsewhere:
+            repositories = {find_repository(each) for each in self.folders}
+            is_elsewhere = not repositories <= {find_repository(root) for root in self.place.roots}
+            runs_programs = any(map(names_programs, repositories))
+        need = Need(
+            text=name, why=f"`{name}` is a known command", label=f"`{name}`", words=words, scope=scope
+        )
+        if not folder and not is_elsewhere:
+            if entry.kind == "free" and not runs_programs:
+                return replace(need, why=f"`{name}` only reads", is_free=True)
+            if entry.kind == "edit":
+                return replace(need, why=f"`{name}` changes files", key=EDITS, label=EDITS_LABEL)
+        names = scope[len(entry.words) :]
+        if entry.group and (entry.takes_names or not names) and all(map(ROUTINE.fullmatch, names)):
+            need = replace(need, label=GROUP_LABELS[entry.group].format(os.path.join(folder, scope[0])))
+            name = f"{scope[0]}: {entry.group}"
+        elif folder:
+            need = replace(need, label=f"`{os.path.join(folder, name)}`")
+        if folder:
+            name += f" by {sorted({str(real_path(each / words[0])) for each in self.folders})}"
+        if is_elsewhere:
+            where = f" in {_name_folders(self.folders)}"
+            need, name = replace(need, label=need.label + where), name + where
+        return replace(need, key=f"bash:{name}")
+
+    def unwrap(self) -> _Judge:
+        """Return the command that a transparent program such as ``timeout`` runs, else this one."""
+        words = self.command.words
+        if len(words) > 1 and words[1].text in PROXIES.get(str(words[0].text), ()):
+            words = words[1:]
+        while (flags := TRANSPARENT.get(str(words[0].text))) is not None:
+            at, n_operands = 1, 1 if words[0].text == "timeout" else 0
+            while at < len(words) and str(words[at].text).startswith("-"):
+                if words[at].text not in flags:
+                    return self
+                at += 2 if flags[str(words[at].text)] else 1
+            if at + n_operands >= len(words):
+                return self
+            words = words[at + n_operands :]
+        return replace(self, command=replace(self.command, words=words))
+
+    def strip_git_flags(self) -> _Judge | None:
+        """Return the command without git's global flags, in the folder of ``-C``; None for any other flag."""
+        words, folders = list(self.command.words), self.folders
+        if os.path.basename(str(words[0].text)) != "git":
+            return self
+        while len(words) > 1 and str(words[1].text).startswith("-") and words[1].text != "--version":
+            flag = words.pop(1).text
+            if flag == "-C" and len(words) > 2 and words[1].is_literal and self.are_inside(words[1:2]):
+                target = str(words.pop(1).text)
+                folders = tuple(real_path(real_path(each) / target) for each in folders)
+            elif flag not in ("--no-pager", "-P", "--no-optional-locks"):
+                return None
+        return replace(self, command=replace(self.command, words=tuple(words)), folders=folders)
+
+    def find_scope(
+        self, entry: KnownCommand, given: Arguments, name: tuple[str, ...]
+    ) -> tuple[str, ...] | None:
+        """Return the words of the scope of a command with these arguments, None when they leave the entry."""
+        texts = given.texts
+        is_literal = all(word.is_literal for word in given.operands)
+        if entry.kind == "edit" and (not is_literal or self.are_protected(given.operands)):
+            return None
+        match entry.operands:
+            case "any" | "text":
+                is_fine = True
+            case "none":
+                is_fine = not texts
+            case "paths":
+                is_fine = self.are_inside(given.operands)
+            case "path":
+                is_fine = len(texts) <= 1 and self.are_inside(given.operands)
+            case "pattern":
+                has_pattern = any(flag in ("-e", "--files") for flag, _ in given.flags)
+                is_fine = self.are_inside(given.operands[0 if has_pattern else 1 :])
+            case "refs":
+                is_fine = is_literal and all(map(_REF.match, texts))
+            case "remote":
+                is_fine = is_literal and all(map(_BRANCH.match, texts)) and all(map(_REMOTE.match, texts[:1]))
+            case check:
+                return CHECKS[check](given, name, self.are_inside)
+        return name if is_fine else None
+
+    def are_inside(self, operands: Iterable[Word]) -> bool:
+        """Whether the paths *operands* lie inside the roots, from each folder, with all links followed."""
+        return all(self.stays_inside(folder, word) for word in operands for folder in self.folders)
+
+    def stays_inside(self, folder: Path, word: Word) -> bool:
+        text = str(word.text)
+        if text in ("-", "/dev/null"):
+            return True
+        start = real_path(folder)
+        path = os.path.expanduser(text) if word.has_tilde else text
+        if not word.is_pattern:
+            real = real_path(start / path)
+            if not is_inside(real, self.place.roots):
+                self.outside.append(real)
+            return True
+        fixed = re.split(r"[*?\[]", path, maxsplit=1)[0].rpartition("/")[0]
+        if ".." in path[len(fixed) :].split("/") or not is_inside(real_path(start / fixed), self.place.roots):
+            return False
+        found = list(islice(iglob(os.path.join(escape(str(start)), path)), _MAX_MATCHES))
+        is_bounded = len(found) < _MAX_MATCHES
+        return is_bounded and all(is_inside(real_path(Path(each)), self.place.roots) for each in found)
+
+    def are_protected(self, operands: Iterable[Word]) -> bool:
+        paths = (
+            real_path(real_path(folder) / str(word.text)) for word in operands for folder in self.folders
+        )
+        return any(why_protected(path, self.place) for path in paths)
+
+
+def _name_folders(folders: Iterable[Path]) -> str:
+    return " or ".join(map(str, folders))
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= 2 * _LABEL_CHARS else f"{text[: 2 * _LABEL_CHARS]}..."

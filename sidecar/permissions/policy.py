@@ -1,0 +1,129 @@
+"""The policy of a session: whether an action runs, asks or is refused, and the reason.
+
+Decided in this order, for every kind of action: a rule that denies; the mode ``plan``, which allows nothing
+but reading; the mode ``allowAll``; and then each need of the action by itself. A need is met when it is
+free, when an earlier answer "always" covers it, when a rule allows it, or, for changes of files, by the
+mode ``allowEdits``. The action runs when all its needs are met, and else asks once for the rest.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, TypeAlias, get_args
+
+from sidecar.permissions.access import Access, CommandAccess, EditAccess, ReadAccess, ServerToolAccess
+from sidecar.permissions.commands import EDITS, EDITS_LABEL, Need, need_of_reading, needs_of_command
+from sidecar.permissions.protected import SessionFolders, why_protected
+from sidecar.permissions.rules import Rules
+
+PermissionMode: TypeAlias = Literal["ask", "allowEdits", "plan", "allowAll"]
+"""The actions that need no question: reads, edits inside too, or all; ``plan`` allows reads alone."""
+
+PERMISSION_MODES: Final = get_args(PermissionMode)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The decision about one action.
+
+    Attributes:
+        outcome: whether it runs, asks or is refused.
+        why: the reason, for people.
+        keys: the keys that an answer "always" would grant; empty when it cannot be given.
+        label: the words for *keys*.
+        needs: each thing that the action needs permission for.
+    """
+
+    outcome: Literal["allow", "ask", "deny"]
+    why: str
+    keys: frozenset[str] = frozenset()
+    label: str = ""
+    needs: tuple[Need, ...] = ()
+
+
+@dataclass(slots=True)
+class Policy:
+    """The policy of one session; *granted* are the keys of its answers "always"."""
+
+    place: SessionFolders
+    rules: Rules = field(default_factory=Rules)
+    mode: PermissionMode = "ask"
+    granted: set[str] = field(default_factory=set)
+
+    def judge(self, access: Access) -> Verdict:
+        """Return the decision about an action. Looks at the disk, so call it in a worker thread."""
+        needs = needs_of(access, self.place)
+        line = access.line if isinstance(access, CommandAccess) else ""
+        root = self.place.roots[0]
+        for rule in self.rules.deny:
+            if any(rule.denies(need, line, root) for need in needs):
+                return Verdict(outcome="deny", why=f"your rule {rule.text!r} denies it", needs=needs)
+        may_read = isinstance(access, ReadAccess) or (
+            isinstance(access, ServerToolAccess) and access.is_read_only
+        )
+        if self.mode == "plan" and not may_read and not all(need.is_free for need in needs):
+            return Verdict(outcome="deny", why="the mode is plan, which allows only reading", needs=needs)
+        if self.mode == "allowAll":
+            return Verdict(outcome="allow", why="the mode is allowAll", needs=needs)
+        open_needs = tuple(need for need in needs if self._why_met(need) is None)
+        if not open_needs:
+            why = "; ".join(dict.fromkeys(str(self._why_met(need)) for need in needs))
+            return Verdict(outcome="allow", why=why, needs=needs)
+        why = "; ".join(dict.fromkeys(need.why for need in open_needs))
+        if any(need.key is None for need in open_needs):
+            return Verdict(outcome="ask", why=why, needs=needs)
+        keys = frozenset(str(need.key) for need in open_needs)
+        labels = list(dict.fromkeys(need.label for need in open_needs))
+        label = " and ".join(filter(None, (", ".join(labels[:-1]), labels[-1])))
+        return Verdict(outcome="ask", why=why, keys=keys, label=label, needs=needs)
+
+    def _why_met(self, need: Need) -> str | None:
+        """Return the reason why *need* needs no question, None when it needs one."""
+        if need.is_free:
+            return need.why
+        if need.key is not None and (need.key in self.granted or self.is_below_granted(need.key)):
+            return f"you have always allowed {need.label}"
+        if need.key == EDITS and self.mode == "allowEdits":
+            return "the mode is allowEdits"
+        rule = next((rule for rule in self.rules.allow if rule.allows(need, self.place.roots[0])), None)
+        return None if rule is None else f"your rule {rule.text!r} allows it"
+
+    def is_below_granted(self, key: str) -> bool:
+        kind, _, path = key.partition(":")
+        folders = (Path(path), *Path(path).parents) if kind in ("read", "tree") else ()
+        return any(f"tree:{folder}" in self.granted for folder in folders)
+
+
+def needs_of(access: Access, place: SessionFolders) -> tuple[Need, ...]:
+    """Return the needs of an action in *place*."""
+    match access:
+        case CommandAccess(line, cwd, is_posix):
+            if not is_posix:
+                return (Need(text=line, why="it is not a line of a POSIX shell"),)
+            return needs_of_command(line, cwd, place)
+        case ReadAccess(path):
+            return (need_of_reading(path, path.is_dir()),)
+        case EditAccess(path, is_inside):
+            return (need_of_edit(path, place, is_inside=is_inside),)
+        case ServerToolAccess(server, tool, is_read_only):
+            label = f"the tools of {server} that only read" if is_read_only else f"`{tool}` of {server}"
+            key = f"mcp:{server}" if is_read_only else f"mcp:{server}:{tool}"
+            why = "a tool of a server asks first"
+            return (Need(text=f"{server} {tool}", why=why, key=key, label=label, tool=(server, tool)),)
+
+
+def need_of_edit(path: Path, place: SessionFolders, *, is_inside: bool) -> Need:
+    need = Need(text=f"changing {path}", why="it changes a file", path=path)
+    reason = why_protected(path, place)
+    if reason is not None:
+        return Need(text=need.text, why=f"{path.name} is protected as {reason}", path=path)
+    if is_inside:
+        return Need(text=need.text, why=need.why, key=EDITS, label=EDITS_LABEL, path=path)
+    folder = path.parent
+    if Path(os.path.expanduser("~")).is_relative_to(folder):
+        return need
+    return Need(
+        text=need.text, why=need.why, key=f"edit:{folder}", label=f"changes to files in `{folder}`", path=path
+    )

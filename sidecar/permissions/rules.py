@@ -1,0 +1,136 @@
+"""Rules: the actions that the user allows and denies in advance, in ``config.toml`` of the state directory.
+
+A rule for commands is the beginning of one, such as ``git push`` or ``npm run *``; ``edit: docs/**`` is a
+rule for files and ``mcp: git log`` one for a tool of a server. An allowed command must be one that an
+answer "always" could cover, so that ``git *`` does not allow ``git -c alias.x='!sh' x``; only a rule that
+spells the whole command allows more. A denied command is recognised wherever its words stand in their order
+behind the program, also in the arguments of a wrapper and in a line that is not understood. That is a guard
+rail and no fence: a program can always be spelled in one more way.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sidecar.permissions.commands import Need
+from sidecar.permissions.shell import ShellSyntaxError, parse_command_line
+from sidecar.permissions.table import knows_program
+from sidecar.workspace.globs import glob_regex
+
+_KINDS: Final = ("edit:", "mcp:")
+_RUNNER_NAMES: Final = (
+    "sh bash zsh dash fish ksh busybox env sudo doas su xargs nohup setsid stdbuf script watch "
+    "parallel ssh chroot unshare nsenter flock ionice chrt taskset strace ltrace gdb python python2 "
+    "python3 node deno bun ruby perl php lua awk gawk osascript pwsh powershell cmd eval exec command "
+    "builtin docker podman kubectl tmux screen"
+)
+_RUNNERS: Final = frozenset(_RUNNER_NAMES.split())
+"""Programs for which a rule with ``*`` would allow everything; they are allowed word for word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: its text as the user wrote it, and its kind, ``command``, ``edit`` or ``mcp``."""
+
+    text: str
+    kind: str
+    words: tuple[str, ...]
+
+    def allows(self, need: Need, root: Path) -> bool:
+        """Whether the rule allows *need*; paths of rules begin at *root*."""
+        if self.kind == "command":
+            return need.words is not None and self.allows_command(need, need.words)
+        if self.kind == "mcp":
+            return need.tool is not None and self.matches_tool(need.tool)
+        return need.path is not None and need.key is not None and self.matches_path(need.path, root)
+
+    def denies(self, need: Need, line: str, root: Path) -> bool:
+        """Whether the rule denies *need*, a part of the command *line*."""
+        if self.kind == "mcp":
+            return need.tool is not None and self.matches_tool(need.tool)
+        if self.kind == "edit":
+            return need.path is not None and self.matches_path(need.path, root)
+        words = need.words
+        if words is None or os.path.basename(words[0]) in _RUNNERS:
+            words = tuple(re.findall(r"[^\s'\"`;|&()<>${}]+", line))
+            starts: Iterable[int] = range(len(words))
+        else:
+            starts = (0,)
+        return any(self.stands_in(words[start:]) for start in starts)
+
+    def allows_command(self, need: Need, words: tuple[str, ...]) -> bool:
+        if self.words == words:
+            return True
+        is_open = self.words[-1] == "*"
+        start = self.words[:-1] if is_open else self.words
+        if need.scope is not None:
+            return need.scope[: len(start)] == start if is_open else need.scope == start
+        is_known = knows_program(os.path.basename(words[0])) or os.path.basename(words[0]) in _RUNNERS
+        return is_open and not is_known and need.key is not None and words[: len(start)] == start
+
+    def stands_in(self, words: tuple[str, ...]) -> bool:
+        wanted = list(self.words[:-1] if self.words[-1] == "*" else self.words)
+        if not words or os.path.basename(words[0]) != wanted.pop(0):
+            return False
+        for word in words[1:]:
+            if wanted and (word == wanted[0]):
+                wanted.pop(0)
+        return not wanted
+
+    def matches_path(self, path: Path, root: Path) -> bool:
+        pattern = str(Path(os.path.expanduser(self.words[0])))
+        text = path.as_posix()
+        if not os.path.isabs(pattern):
+            if not path.is_relative_to(root):
+                return False
+            text = path.relative_to(root).as_posix()
+        return re.fullmatch(glob_regex(pattern), text) is not None
+
+    def matches_tool(self, tool: tuple[str, str]) -> bool:
+        server, *names = self.words
+        return tool[0] == server and (not names or names[0] in ("*", tool[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """All rules of the user."""
+
+    allow: tuple[Rule, ...] = ()
+    deny: tuple[Rule, ...] = ()
+
+
+def parse_rules(allow: Iterable[str], deny: Iterable[str]) -> Rules:
+    """Return the rules with these texts. Raises ValueError, which names the wrong one."""
+    return Rules(tuple(map(parse_rule, allow)), tuple(map(parse_rule, deny)))
+
+
+def parse_rule(text: str) -> Rule:
+    """Return the rule *text*.
+
+    >>> parse_rule("git push").words, parse_rule("edit: docs/**").kind
+    (('git', 'push'), 'edit')
+
+    Raises:
+        ValueError: it is empty, or neither one plain command nor of a known kind.
+    """
+    kind = next((kind for kind in _KINDS if text.startswith(kind)), "")
+    rest = text.removeprefix(kind).strip()
+    if kind:
+        words = (rest,) if kind == "edit:" else tuple(rest.split())
+        if not rest:
+            raise ValueError(f"the rule {text!r} names nothing")
+        return Rule(text, kind.rstrip(":"), words)
+    try:
+        commands = parse_command_line(rest)
+    except ShellSyntaxError as error:
+        raise ValueError(f"the rule {text!r} is not a command: {error}") from None
+    words = tuple(word.text for word in commands[0].words if word.text is not None) if commands else ()
+    is_plain = len(commands) == 1 and len(words) == len(commands[0].words) and not commands[0].assignments
+    if not is_plain or not words or words[0] == "*" or commands[0].redirections:
+        raise ValueError(f"the rule {text!r} must be one plain command, such as 'git push' or 'npm run *'")
+    return Rule(text, "command", words)

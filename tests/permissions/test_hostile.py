@@ -1,0 +1,61 @@
+"""Hostile command lines are never covered, whatever the user has always allowed before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from command_lines import BENIGN, OWN, PUBLISHED
+from sidecar.permissions.access import CommandAccess, EditAccess
+from sidecar.permissions.policy import Policy
+from sidecar.permissions.protected import SessionFolders
+
+
+def policy_after(lines: Sequence[str], root: Path) -> Policy:
+    """Return the policy of a session in which each of *lines* was answered with "always"."""
+    policy = Policy(SessionFolders((root,)))
+    for line in lines:
+        policy.granted.update(policy.judge(CommandAccess(line, root)).keys)
+    policy.granted.update(policy.judge(EditAccess(root / "a.py", is_inside=True)).keys)
+    return policy
+
+
+@pytest.fixture(scope="module")
+def generous(tmp_path_factory: pytest.TempPathFactory) -> Policy:
+    """A policy in a folder with a repository, after "always" to every benign line."""
+    root = tmp_path_factory.mktemp("permissions").resolve() / "project"
+    for name in (".git/hooks", "src", "tests", "tools", "build", "link"):
+        (root / name).mkdir(parents=True)
+    for name in ("README.md", "src/main.py", "package.json", "a.tar", "-rf"):
+        (root / name).write_text("x\n", encoding="utf-8")
+    (root.parent / "other").mkdir()
+    return policy_after(BENIGN, root)
+
+
+@pytest.mark.parametrize("line", BENIGN)
+def test_a_benign_line_asks_at_most_once(generous: Policy, line: str) -> None:
+    verdict = generous.judge(CommandAccess(line, generous.place.roots[0]))
+    is_fed = "|" in line
+    assert verdict.outcome == "allow" or is_fed, verdict
+
+
+@pytest.mark.parametrize("line", [*OWN, *PUBLISHED])
+def test_a_hostile_line_is_never_covered(generous: Policy, line: str) -> None:
+    line = line.encode("ascii", "backslashreplace").decode("unicode_escape") if "\\u" in line else line
+    verdict = generous.judge(CommandAccess(line.replace("\\r", "\r"), generous.place.roots[0]))
+    assert verdict.outcome == "ask", verdict
+
+
+@pytest.mark.parametrize("line", [*OWN, *PUBLISHED])
+def test_a_hostile_line_behind_a_benign_one_is_not_covered_either(generous: Policy, line: str) -> None:
+    for compound in (f"git status && {line}", f"git status | {line}", f"(git status; {line}\n)"):
+        verdict = generous.judge(CommandAccess(compound, generous.place.roots[0]))
+        assert verdict.outcome == "ask", verdict
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(set(OWN)) >= 200
+    assert len(set(PUBLISHED)) >= 100
+    assert not {*OWN, *PUBLISHED} & set(BENIGN)

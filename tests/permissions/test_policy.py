@@ -1,0 +1,282 @@
+"""Decisions about actions: modes, rules, answers "always", and the files that always ask."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sidecar.permissions.access import Access, CommandAccess, EditAccess, ReadAccess, ServerToolAccess
+from sidecar.permissions.policy import PermissionMode, Policy
+from sidecar.permissions.protected import SessionFolders
+from sidecar.permissions.rules import parse_rules
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path.resolve() / "project"
+    (root / "src").mkdir(parents=True)
+    (root / "src/a.py").write_text("x\n", encoding="utf-8")
+    return root
+
+
+def run(line: str, root: Path) -> CommandAccess:
+    return CommandAccess(line, root)
+
+
+def edit(name: str, root: Path) -> EditAccess:
+    return EditAccess(root / name, is_inside=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "label"),
+    [
+        pytest.param("git push origin main", "`git push`", id="program and sub-command"),
+        pytest.param(
+            "git add a && git push", "`git add`, `git commit` and `git stash` and `git push`", id="two"
+        ),
+        pytest.param("npm run deploy", "`npm run deploy`", id="the name of a script"),
+        pytest.param("npm run test:unit -- --run", "tests, checks and builds by `npm`", id="routine scripts"),
+        pytest.param("cargo clippy", "tests, checks and builds by `cargo`", id="builds"),
+        pytest.param("python3 x.py", "exactly `python3 x.py`", id="word for word"),
+        pytest.param(
+            "cd src && ./x", "exactly `./x` in {root} or {root}/src", id="where a relative path leads"
+        ),
+        pytest.param("touch src/b.py", "changes to files in the session's folders", id="an edit"),
+        pytest.param("git push --force", "exactly `git push --force`", id="a flag that is not known"),
+        pytest.param("python3 $x", "", id="computed words"),
+        pytest.param("env | sh", "", id="a program that a pipe feeds"),
+        pytest.param("for x in y; do z; done", "", id="not understood"),
+    ],
+)
+def test_always_says_what_it_covers(root: Path, line: str, label: str) -> None:
+    verdict = Policy(SessionFolders((root,))).judge(run(line, root))
+    assert (verdict.outcome, verdict.label) == ("ask", label.format(root=root))
+    assert bool(verdict.keys) == bool(label)
+
+
+@pytest.mark.parametrize(
+    ("always", "line", "covered"),
+    [
+        ("git push origin main", "git push -u origin topic", True),
+        ("git push origin main", "git push --force", False),
+        ("git push", "git pull", False),
+        ("git add a", "git commit -m 'b'", True),
+        ("npm run lint", "npm test 2>&1 | tail -20", True),
+        ("npm run lint", "npm run deploy", False),
+        ("npm run deploy", "npm run deploy", True),
+        ("make", "cd src && make test", True),
+        ("cargo test", "timeout 60 cargo test -q name", True),
+        ("timeout 60 cargo test", "timeout 60 rm -r src", False),
+        ("python3 x.py", "python3 x.py", True),
+        ("python3 x.py", "python3 y.py", False),
+        ("./x", "cd src && ./x", False),
+        ("env", "env sh", False),
+        ("git push && make", "make && git push && ls", True),
+        ("gh pr view 1", "gh pr list", True),
+        ("gh pr view 1", "gh pr create --title t --body b", False),
+        ("curl https://a.example.com/x", "curl -s https://a.example.com/y", True),
+        ("curl https://a.example.com/x", "curl https://b.example.com/y", False),
+        ("echo x > src/b", "sed -i 's/x/y/' src/a.py", True),
+        ("cd .. && make", "make", False),
+    ],
+)
+def test_coverage(root: Path, always: str, line: str, covered: bool) -> None:
+    policy = Policy(SessionFolders((root,)))
+    policy.granted.update(policy.judge(run(always, root)).keys)
+    assert policy.judge(run(line, root)).outcome == ("allow" if covered else "ask")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ls -la src && cat src/a.py | head -5",
+        "sed -n '1,120p' src/a.py",
+        "sed -n '/def /,/return/{p;q}' src/a.py",
+        "rg -n 'a|b' src -g '*.py' 2>/dev/null",
+        "git status --short --branch; git diff --stat; git log --oneline -5 | cat",
+        "git --no-pager -C src log -3",
+        "find . -name '*.py' -not -path './x/*' | sort | uniq -c | sort -rn | head",
+        "awk -F: '{print $1, NR}' src/a.py",
+        "jq -r '.scripts | keys[]' package.json",
+        "cd src && wc -l a.py && cat a.py",
+        "grep -n x < src/a.py",
+        "[ -f src/a.py ] && echo yes || echo no",
+        "NO_COLOR=1 ls src/*.py",
+        "command -v python3; date +%s; pwd",
+    ],
+)
+def test_reading_inside_is_free(root: Path, line: str) -> None:
+    assert Policy(SessionFolders((root,))).judge(run(line, root)).outcome == "allow"
+
+
+def test_a_link_that_leads_outside_is_outside(root: Path) -> None:
+    (root.parent / "secret").write_text("x", encoding="utf-8")
+    (root / "link").symlink_to(root.parent / "secret")
+    (root / "folder").symlink_to(root.parent)
+    for line in (
+        "cat link",
+        "cat li*k",
+        "cat folder/secret",
+        "cat ./*",
+        "cd folder && cat secret",
+        "ls folder/..",
+    ):
+        assert Policy(SessionFolders((root,))).judge(run(line, root)).outcome == "ask", line
+
+
+def test_reading_outside_is_covered_by_folder(root: Path) -> None:
+    other = root.parent / "other"
+    (other / "deep").mkdir(parents=True)
+    policy = Policy(SessionFolders((root,)))
+    (key,) = policy.judge(ReadAccess(other / "a.txt")).keys
+    policy.granted.add(key)
+    assert policy.judge(run("cat ../other/b.txt", root)).outcome == "allow"
+    assert policy.judge(run("cat ../other/deep/b.txt", root)).outcome == "ask"
+    policy.granted.update(policy.judge(run("ls ../other", root)).keys)
+    assert policy.judge(ReadAccess(other / "deep" / "b.txt")).outcome == "allow"
+    assert policy.judge(run("touch ../other/x", root)).outcome == "ask"
+
+
+def test_home_and_keys_ask_each_time(root: Path) -> None:
+    home = Path("~").expanduser()
+    for path in (
+        home / ".netrc",
+        home / "notes.txt",
+        home,
+        home / ".ssh" / "config",
+        Path("/"),
+        home / ".aws/x",
+    ):
+        assert Policy(SessionFolders((root,))).judge(ReadAccess(path)).keys == frozenset(), path
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".git/hooks/pre-commit", ".GIT/config", ".git./config", ".git /x", ".git::$DATA/x", "src/.git/config",
+        ".g\u200cit/config", ".sidecar.toml", "src/.sidecar.toml", "AGENTS.md", "src/claude.md",
+        ".vscode/tasks.json",
+        ".idea/x.xml", "a.code-workspace", ".envrc", ".bashrc", "src/.zshrc", ".husky/pre-push", ".mcp.json",
+        ".gitmodules", "state/config.toml",
+    ],
+)  # fmt: skip
+def test_protected_files_ask_also_after_always(root: Path, name: str) -> None:
+    policy = Policy(SessionFolders((root,), home=root / "state"), mode="allowEdits")
+    policy.granted.update(policy.judge(edit("src/a.py", root)).keys)
+    policy.granted.update(policy.judge(edit(name, root)).keys)
+    verdict = policy.judge(edit(name, root))
+    assert (verdict.outcome, verdict.keys) == ("ask", frozenset())
+    assert "protected" in verdict.why
+
+
+@pytest.mark.parametrize("name", ["src/git.py", "agents.py", "docs/vscode.md", "git/hooks.py", ".gitignore"])
+def test_other_files_do_not(root: Path, name: str) -> None:
+    policy = Policy(SessionFolders((root,)), mode="allowEdits")
+    assert policy.judge(edit(name, root)).outcome == "allow"
+
+
+@pytest.mark.parametrize(
+    ("mode", "outcomes"),
+    [
+        ("ask", "allow ask ask ask ask ask ask"),
+        ("allowEdits", "allow allow allow ask ask ask ask"),
+        ("plan", "allow deny deny deny ask ask deny"),
+        ("allowAll", "allow allow allow allow allow allow allow"),
+    ],
+)
+def test_modes(root: Path, mode: PermissionMode, outcomes: str) -> None:
+    accesses: tuple[Access, ...] = (
+        run("cat src/a.py", root),
+        edit("src/a.py", root),
+        run("echo x > src/b", root),
+        run("make", root),
+        ReadAccess(root.parent / "x"),
+        ServerToolAccess("git", "log", is_read_only=True),
+        ServerToolAccess("git", "push", is_read_only=False),
+    )
+    policy = Policy(SessionFolders((root,)), mode=mode)
+    assert " ".join(policy.judge(access).outcome for access in accesses) == outcomes
+
+
+def test_rules_decide_before_modes_and_answers(root: Path) -> None:
+    rules = parse_rules(
+        ["npm run *", "./deploy.sh *", "edit: docs/**", "git push", "git *", "mcp: git log"],
+        ["git push --force", "rm", "edit: **/secret*"],
+    )
+    policy = Policy(SessionFolders((root,)), rules)
+    decided: dict[Access, str] = {
+        run("npm run anything", root): "allow",
+        run("./deploy.sh --now", root): "allow",
+        run("git push origin main", root): "allow",
+        run("git -c alias.x=!y x", root): "ask",
+        run("git clean -fdx", root): "ask",
+        run("git push --force", root): "deny",
+        run("git -C src push origin --force", root): "deny",
+        run("ls; rm x", root): "deny",
+        run("sudo /bin/rm x", root): "deny",
+        run("sh -c 'rm x'", root): "deny",
+        run("for x in y; do rm x; done", root): "deny",
+        run("echo rm", root): "allow",
+        edit("docs/a/b.md", root): "allow",
+        edit("src/b.md", root): "ask",
+        edit("docs/.git/config", root): "ask",
+        edit("docs/secret.md", root): "deny",
+        ServerToolAccess("git", "log", is_read_only=False): "allow",
+        ServerToolAccess("git", "push", is_read_only=False): "ask",
+    }
+    assert {access: policy.judge(access).outcome for access in decided} == decided
+    policy.mode = "allowAll"
+    assert policy.judge(run("rm x", root)).why == "your rule 'rm' denies it"
+
+
+@pytest.mark.parametrize("text", ["", "*", "a; b", "a | b", "a > b", "x=1 a", "a $b", "edit:", "mcp:", "a '"])
+def test_a_wrong_rule_is_named(text: str) -> None:
+    with pytest.raises(ValueError, match="rule"):
+        parse_rules([text], [])
+
+
+def test_a_line_of_another_shell_is_not_understood(root: Path) -> None:
+    verdict = Policy(SessionFolders((root,))).judge(CommandAccess("dir", root, is_posix=False))
+    assert (verdict.outcome, verdict.keys) == ("ask", frozenset())
+
+
+class TestRepositories:
+    """Git reads freely in the session's own repository, unless its configuration names a program."""
+
+    @pytest.mark.parametrize(
+        ("config", "outcome"),
+        [
+            ("[core]\n\tbare = false\n\tfsmonitor = true\n", "allow"),
+            ("[core]\n\tfsmonitor = ./x\n", "ask"),
+            ("[core] fsmonitor = ./x\n", "ask"),
+            ('[filter "x"]\n\tclean = ./x\n', "ask"),
+            ("[include]\n\tpath = ../x\n", "ask"),
+            ('[diff "x"]\n\ttextconv = ./x\n', "ask"),
+        ],
+    )
+    def test_its_configuration(self, root: Path, config: str, outcome: str) -> None:
+        (root / ".git").mkdir()
+        (root / ".git/config").write_text(config, encoding="utf-8")
+        assert Policy(SessionFolders((root,))).judge(run("git status", root)).outcome == outcome
+
+    def test_a_work_tree_has_the_configuration_of_its_repository(self, root: Path) -> None:
+        main = root.parent / "main/.git"
+        (main / "worktrees/w").mkdir(parents=True)
+        (main / "worktrees/w/commondir").write_text("../..\n", encoding="utf-8")
+        (root / ".git").write_text(f"gitdir: {main}/worktrees/w\n", encoding="utf-8")
+        (main / "config").write_text("[core]\n", encoding="utf-8")
+        assert Policy(SessionFolders((root,))).judge(run("git status", root)).outcome == "allow"
+        (main / "config").write_text("[core]\n\tsshCommand = x\n", encoding="utf-8")
+        assert Policy(SessionFolders((root,))).judge(run("git status", root)).outcome == "ask"
+
+    @pytest.mark.parametrize("is_bare", [False, True])
+    def test_a_repository_inside_asks_by_itself(self, root: Path, is_bare: bool) -> None:
+        (root / ".git").mkdir()
+        inner = root / "src" if is_bare else root / "src/.git"
+        (inner / "objects").mkdir(parents=True)
+        (inner / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
+        policy = Policy(SessionFolders((root,)))
+        policy.granted.update(policy.judge(run("git add a", root)).keys)
+        for line in ("cd src && git status", "git -C src status", "cd src && git commit -m 'x'"):
+            assert policy.judge(run(line, root)).outcome == "ask"

@@ -1,0 +1,164 @@
+"""Command lines are read as bash reads them, or refused."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.permissions.shell import MAX_CHARS, ShellSyntaxError, Word, parse_command_line
+
+
+def texts(line: str) -> list[list[str | None]]:
+    """Return the texts of the words of each command."""
+    return [[word.text for word in command.words] for command in parse_command_line(line)]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        pytest.param("git  status\t-s", [["git", "status", "-s"]], id="blanks"),
+        pytest.param("g'i't \"st\"atus", [["git", "status"]], id="quotes within a word"),
+        pytest.param(r"g\it a\ b \\", [["git", "a b", "\\"]], id="backslashes"),
+        pytest.param('"a\\"b\\$\\`\\\\\\n"', [['a"b$`\\\\n']], id="backslashes in double quotes"),
+        pytest.param('a \\\n b "c\\\nd"', [["a", "b", "cd"]], id="joined lines"),
+        pytest.param("$'a\\n\\t\\'b'", [["a\n\t'b"]], id="ANSI quotes"),
+        pytest.param("''", [[""]], id="an empty word"),
+        pytest.param("a;b&c&&d||e|f\ng", [["a"], ["b"], ["c"], ["d"], ["e"], ["f"], ["g"]], id="operators"),
+        pytest.param("a # b; c\nd", [["a"], ["d"]], id="a comment"),
+        pytest.param("a b#c", [["a", "b#c"]], id="no comment within a word"),
+        pytest.param("(a; b) && { c; }", [["a"], ["b"], ["c"]], id="groups"),
+        pytest.param("! a | b", [["a"], ["b"]], id="a negated pipeline"),
+        pytest.param("a |\n b", [["a"], ["b"]], id="a line end after a pipe"),
+        pytest.param("a $x ${y} $1 $@", [["a", None, None, None, None]], id="variables"),
+        pytest.param('a "b$x" $? $!', [["a", None, "0", None]], id="a status is digits"),
+        pytest.param("a $(b c) `d`", [["b", "c"], ["d"], ["a", None, None]], id="commands within"),
+        pytest.param("a \"$(cat <<'E'\nx $y\nz\nE\n)\"", [["a", "x $y\nz"]], id="a text of many lines"),
+        pytest.param("a $(cat <<'E'\nx\nE\n)", [["a", None]], id="unquoted text is split"),
+        pytest.param("a <<'A' <<B\nB\nA\nx; y\nB\nc", [["a"], ["c"]], id="two here-documents"),
+        pytest.param("a <<-E\n\tx\n\tE\nb", [["a"], ["b"]], id="a here-document with tabs"),
+        pytest.param("a 2>&1 >x 3</dev/null b", [["a", "b"]], id="redirections between words"),
+        pytest.param("a {b} {} x{0}", [["a", "{b}", "{}", "x{0}"]], id="braces without a list"),
+        pytest.param('a {b,c} {1..3} {"b",c}', [["a", None, None, None]], id="lists in braces"),
+        pytest.param("a x=~/y HEAD~1", [["a", None, "HEAD~1"]], id="a tilde behind ="),
+        pytest.param("a ~+/x ~user ~-", [["a", None, None, None]], id="other tildes"),
+        pytest.param("a\r", None, id="a carriage return"),
+        pytest.param("", [], id="nothing"),
+    ],
+)
+def test_words(line: str, expected: list[list[str | None]] | None) -> None:
+    if expected is None:
+        with pytest.raises(ShellSyntaxError):
+            parse_command_line(line)
+    else:
+        assert texts(line) == expected
+
+
+def test_patterns_and_tildes_are_marked() -> None:
+    (command,) = parse_command_line("ls *.py ~/x '*' \"~\" a?b")
+    assert command.words == (
+        Word("ls"),
+        Word("*.py", is_pattern=True),
+        Word("~/x", has_tilde=True),
+        Word("*"),
+        Word("~"),
+        Word("a?b", is_pattern=True),
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "operators", "touches"),
+    [
+        ("a > x", [">"], True),
+        ("a 2>> x", ["2>>"], True),
+        ("a &> x", ["&>"], True),
+        ("a < x", ["<"], True),
+        ("a <> x", ["<>"], True),
+        ("a >& x", [">&"], True),
+        ("a > $x", [">"], True),
+        ("a 2>&1", ["2>&"], False),
+        ("a 2>/dev/null", ["2>"], False),
+        ("a <<'E'\nx\nE", ["<<"], False),
+    ],
+)
+def test_redirections(line: str, operators: list[str], touches: bool) -> None:
+    (command,) = parse_command_line(line)
+    assert [each.operator for each in command.redirections] == operators
+    assert [each.touches_file for each in command.redirections] == [touches]
+
+
+def test_commands_that_a_pipe_feeds_are_marked() -> None:
+    fed = [command.is_fed for command in parse_command_line("a | b && c; d | (e; f); g | { h; } |& i")]
+    assert fed == [False, True, False, False, True, True, False, True, True]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a '", 'a "', "a `b", "a $(b", "(a", "{ a;", "a )", "a |", "a &&", "a ;; b", "&& a", "; a", "()",
+        "for x in y; do z; done", "while a; do b; done", "if a; then b; fi", "case a in b) c;; esac",
+        "f() { a; }", "function f { a; }", "[[ a ]]", "((a))", "a $((1))", "a $[1]", "a <(b)", "a >(b)",
+        "a <<< b", "a ${x:-y}", "a ${x//y/z}", 'a $"x"', "a $'\\x41'", "a <<E\n$(b)\nE", "a <<E\n`b`\nE",
+        "a <<E\nx", "a <<$x\nE", "a <<''\nb\n", "a `b \\` c`", "x=(a b)", "a {fd}>x", "a\0b", "a\u00a0b",
+        "a\u202eb", "a >", "a\\\nb", "a $\\\nx", 'a "$\\\nx"', "a 2\\\n>b", "a {b\\\n,c}", "(a) b",
+        "a\x1bb", "coproc a",
+    ],
+)  # fmt: skip
+def test_the_rest_is_refused(line: str) -> None:
+    with pytest.raises(ShellSyntaxError):
+        parse_command_line(line)
+
+
+def test_a_long_line_and_a_deep_one_are_refused() -> None:
+    for line in ("a" * (MAX_CHARS + 1), "(" * 1000 + "a" + ")" * 1000, "$(" * 1000 + "a" + ")" * 1000):
+        with pytest.raises(ShellSyntaxError):
+            parse_command_line(line)
+
+
+PIECES = st.sampled_from(
+    ["a", "b c", "'", '"', "\\", "$", "`", " ", "\n", ";", "&", "|", "(", ")", "{", "}", "<", ">", "#",
+        "~", "*",
+     "=", ",", "..", "$'", "\\\n", "''", '""', "x=1 ", "$x", "$?", "!", "<<E\nt\nE\n", "2>&1", "/"]
+)  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=14).map("".join))
+def test_no_line_fails_in_any_other_way(line: str) -> None:
+    with contextlib.suppress(ShellSyntaxError):
+        parse_command_line(line)
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_bash_gives_a_program_the_words_that_were_read() -> None:
+    """Literal words of random lines are compared with the arguments that bash passes on."""
+    lines: list[str] = []
+
+    @given(st.lists(PIECES.filter(lambda piece: piece not in ("|", "&", ">", "<", "*", "~")), max_size=10))
+    def collect(pieces: list[str]) -> None:
+        line = "show " + "".join(pieces)
+        try:
+            (command,) = parse_command_line(line)
+        except (ShellSyntaxError, ValueError):
+            return
+        has_digits = any(name in line for name in ("$$", "$?", "$#"))
+        if all(word.is_literal for word in command.words) and not has_digits:
+            lines.append(line)
+
+    collect()
+    bash = shutil.which("bash") or "bash"
+    show = """show() { for word; do printf '%s\\1' "$word"; done; }"""
+    script = f"{show}; for line; do eval \"$line\" 2>/dev/null; printf '\\2'; done"
+    done = subprocess.run([bash, "-c", script, "bash", *lines], capture_output=True, text=True, check=False)
+    printed = [part.split("\1")[:-1] for part in done.stdout.split("\2")[:-1]]
+    expected = [[word.text for word in parse_command_line(line)[0].words[1:]] for line in lines]
+    # A redirection that fails keeps bash from running the command at all.
+    differences = [
+        (line, *pair) for line, *pair in zip(lines, printed, expected, strict=True) if pair[0] != pair[1]
+    ]
+    assert len(lines) > 10
+    assert [each for each in differences if each[1]] == []
