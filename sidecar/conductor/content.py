@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.llmgateway.contract import Block, ImageBlock, TextBlock, ThinkingBlock, Turn
+from sidecar.llmgateway.contract import Block, CommandBlock, ImageBlock, TextBlock, ThinkingBlock, Turn
 
 Content: TypeAlias = tuple[Mapping[str, Any], ...]
 """A prompt as its client wrote it: content blocks."""
@@ -93,6 +93,8 @@ def to_item(block: Block) -> Mapping[str, Any] | None:
     match block:
         case TextBlock(text=text):
             return {"type": "text", "text": text}
+        case CommandBlock(command=command, args=args):
+            return {"type": "text", "text": " ".join((f"/{command}", *(args or ())))}
         case ThinkingBlock(text=text) if text:
             return {"type": "thinking", "text": text}
         case ImageBlock(media_type=media_type, data_base64=data):

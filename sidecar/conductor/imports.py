@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sidecar.conductor.content import prompt_title
+from sidecar.conductor.content import prompt_text, prompt_title
 from sidecar.conductor.context import entry_tokens
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.records import SessionInfo, to_record
@@ -29,11 +29,12 @@ def describe_import(
     while node is not None:
         path.append(node)
         node = parents[node]
-    prompts = (imported.entries[node.id] for node in imported.nodes)
-    first = next((entry.turn.blocks for entry in prompts if entry.kind == "user"), ())
+    entries = (imported.entries[node.id] for node in imported.nodes)
+    prompts = (entry.turn.blocks for entry in entries if entry.kind == "user")
+    first = next((blocks for blocks in prompts if prompt_text(blocks).strip()), ())
     info = replace(
         info,
-        title=info.title or imported.title or prompt_title(first),
+        title=info.title or imported.title or (prompt_title(first) if first else ""),
         created_at=imported.created_at,
         messages=len(path),
         tokens=sum(tokens[node] for node in path),

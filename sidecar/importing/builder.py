@@ -15,7 +15,7 @@ For example ``answer(call 1), answer(call 2), prompt, result(2), result(1)`` of 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
@@ -109,7 +109,7 @@ class ImportBuilder:
         self._open: Item | None = None
         self._group: object = None
         self._now_ms = default_ms
-        self._by_call: defaultdict[str, list[tuple[Item, str]]] = defaultdict(list)
+        self._waiting: defaultdict[str, list[tuple[Item, deque[str]]]] = defaultdict(list)
         self._taken_ids: set[str] = set()
         self._n_of: Counter[str] = Counter()
 
@@ -168,13 +168,14 @@ class ImportBuilder:
         shown: ShownFile | None = None,
     ) -> None:
         """Record the result of the newest call of *call_id* that waits for one."""
-        waiting = [each for each in self._by_call.get(call_id, ()) if each[1] not in each[0].results]
-        if not waiting:
-            known = call_id in self._by_call
-            self.note("duplicate" if known else "orphanResult")
+        if not self._waiting.get(call_id):
+            self.note("duplicate" if call_id in self._waiting else "orphanResult")
             return
         # Of several answers that use an id the newest counts; within it the calls go in order.
-        item, own_id = next(each for each in waiting if each[0] is waiting[-1][0])
+        item, own_ids = self._waiting[call_id][-1]
+        own_id = own_ids.popleft()
+        if not own_ids:
+            self._waiting[call_id].pop()
         self.note("image", sum(map(is_image, as_list(content))))
         item.results[own_id] = ToolResultBlock(own_id, self.cut_result(flatten(content)), is_error or None)
         if shown is not None and not is_error:
@@ -257,7 +258,10 @@ class ImportBuilder:
             own_id = f"{base}_{self._n_of[base] + 1}"
         self._taken_ids.add(own_id)
         self.notes["renamedCall"] += own_id != call.id
-        self._by_call[call.id].append((item, own_id))
+        waiting = self._waiting[call.id]
+        if not waiting or waiting[-1][0] is not item:
+            waiting.append((item, deque()))
+        waiting[-1][1].append(own_id)
         return replace(call, id=own_id)
 
     def cut_result(self, text: str) -> str:

@@ -21,6 +21,9 @@ from sidecar.llmgateway.contract import TextBlock
 
 _EDITORS: Final = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
 _CLINE: Final = "saoudrizwan.claude-dev"
+_SUBAGENT: Final = "agent-"
+"""How Claude Code begins the names of files that a subagent wrote."""
+
 _TITLE_CHARS: Final = 80
 _MAX_PEEKED_BYTES: Final = 16 << 20
 
@@ -81,12 +84,15 @@ def usual_places(
     )
 
 
-def find_sessions(places: Iterable[Place], *, format_name: str = "", limit: int = 200) -> list[FoundSession]:
+def find_sessions(
+    places: Iterable[Place], *, format_name: str = "", id_start: str = "", limit: int = 200
+) -> list[FoundSession]:
     """Return the sessions of *places*, the newest first.
 
     Args:
         places: the folders to search; a missing one has no sessions.
         format_name: only sessions of this format; empty for all.
+        id_start: only sessions with an id that begins like this.
         limit: the most sessions to return.
     """
     files: list[tuple[float, int, Path, Place]] = []
@@ -97,10 +103,12 @@ def find_sessions(places: Iterable[Place], *, format_name: str = "", limit: int 
             continue
         for path in find_files(place):
             if path.suffix == ".db":
-                stored = list(list_database(path))
+                stored = list(list_database(path, limit))
                 has_database = has_database or bool(stored)
-                found += stored
-            elif place.format != "opencode" or not has_database:  # a migrated tree stays behind
+                found += [each for each in stored if each.id.startswith(id_start)]
+            elif place.format == "opencode" and has_database:
+                break  # a tree that was migrated stays behind
+            elif find_id(path, place.format).startswith(id_start):
                 stat = path.stat()
                 files.append((stat.st_mtime, stat.st_size, path, place))
     files.sort(key=lambda each: each[0], reverse=True)
@@ -110,7 +118,9 @@ def find_sessions(places: Iterable[Place], *, format_name: str = "", limit: int 
 
 def find_files(place: Place) -> Iterator[Path]:
     try:
-        yield from (path for path in place.root.glob(place.pattern) if path.is_file())
+        for path in place.root.glob(place.pattern):
+            if path.is_file() and not path.name.startswith(_SUBAGENT):
+                yield path
     except OSError:
         return
 

@@ -141,7 +141,7 @@ class KnownFiles:
     def reads_of(self, item: Item) -> Iterator[FileRead]:
         """Yield the reads of *item*: every file with a text that is known when it ends."""
         if "" in item.shown:
-            yield self._read(item.shown[""], "")
+            yield from self._read(item.shown[""], "")
         for call in item.calls:
             if not item.results[call.id].is_error:
                 yield from self.find_reads_of_call(call, item.shown.get(call.id))
@@ -150,33 +150,40 @@ class KnownFiles:
         effects = effects_of_name(call.name)
         path = effects.path_in(call.input) if effects is not None else None
         if shown is not None:
-            yield self._read(shown, call.id)
+            yield from self._read(shown, call.id)
         elif effects is None or path is None:
             return
         elif effects.kind == "writes":
             text = _first(as_mapping(call.input), _CONTENT)
             if text is not None:
-                yield self._read(ShownFile(path, text), call.id)
+                yield from self._read(ShownFile(path, text), call.id)
         elif effects.kind == "edits":
             known = self._texts.pop(self._absolute(path), None)
             edited = None if known is None else edit_text(known, as_mapping(call.input))
             if edited is not None:
                 text, first, count = edited
-                yield self._read(ShownFile(path, text), call.id, ((first, count),))
+                yield from self._read(ShownFile(path, text), call.id, ((first, count),))
 
     def _read(
         self, file: ShownFile, call_id: str, ranges: tuple[tuple[int, int | None], ...] = ()
-    ) -> FileRead:
+    ) -> Iterator[FileRead]:
+        """Yield the read of *file*; none where its path begins at a folder that is not known."""
         path = self._absolute(file.path)
+        if not parse_path(path).is_absolute():
+            return
         self._texts[path] = file.text
         digest = sha256(file.text.removeprefix("\ufeff").encode("utf-8", "replace")).hexdigest()
-        uri = _pure_path(path).as_uri() if _pure_path(path).is_absolute() else path
-        return FileRead(
-            path=path, uri=uri, hash=f"sha256:{digest}", source="disk", call_id=call_id, ranges=ranges
+        yield FileRead(
+            path=path,
+            uri=parse_path(path).as_uri(),
+            hash=f"sha256:{digest}",
+            source="disk",
+            call_id=call_id,
+            ranges=ranges,
         )
 
     def _absolute(self, path: str) -> str:
-        return str(_pure_path(self._cwd or "/") / _pure_path(path))
+        return str(parse_path(self._cwd) / parse_path(path))
 
 
 def edit_text(text: str, arguments: Mapping[str, Json]) -> tuple[str, int, int] | None:
@@ -201,7 +208,7 @@ def _first(arguments: Mapping[str, Json], names: tuple[str, ...]) -> str | None:
     return next((value for value in found if isinstance(value, str)), None)
 
 
-def _pure_path(path: str) -> PurePath:
+def parse_path(path: str) -> PurePath:
     """Return *path* as a path of the system it was recorded on."""
     is_windows = path[1:3] in (":\\", ":/") or path.startswith("\\\\")
     return PureWindowsPath(path) if is_windows else PurePosixPath(path)

@@ -16,7 +16,11 @@ from sidecar.importing.content import Json, as_mapping, as_text, parse_json_text
 from sidecar.importing.contract import FoundSession
 
 _FIND: Final = "SELECT id, directory, title, time_updated FROM session"
-_SIZES: Final = "SELECT session_id, sum(length(data)) FROM part GROUP BY session_id"
+_LIST: Final = """
+    SELECT id, directory, title, time_updated,
+        (SELECT sum(length(data)) FROM part WHERE part.session_id = session.id)
+    FROM session WHERE parent_id IS NULL ORDER BY time_updated DESC LIMIT ?
+"""
 
 
 def is_in_store(path: Path) -> bool:
@@ -29,15 +33,14 @@ def load_document(path: Path, session_id: str) -> Json:
     return load_rows(path, session_id) if path.suffix == ".db" else load_files(path)
 
 
-def list_database(path: Path) -> Iterator[FoundSession]:
-    """Yield the sessions of a database but for subagents; none where it cannot be read."""
+def list_database(path: Path, limit: int) -> Iterator[FoundSession]:
+    """Yield the newest sessions of a database but for subagents; none where it cannot be read."""
     try:
         with _connect(path) as database:
-            sizes: dict[str, int] = dict(database.execute(_SIZES).fetchall())
-            rows = database.execute(f"{_FIND} WHERE parent_id IS NULL ORDER BY time_updated DESC").fetchall()
+            rows = database.execute(_LIST, (limit,)).fetchall()
     except sqlite3.Error:
         return
-    for session_id, directory, title, updated in rows:
+    for session_id, directory, title, updated, size in rows:
         yield FoundSession(
             format="opencode",
             id=session_id,
@@ -45,7 +48,7 @@ def list_database(path: Path) -> Iterator[FoundSession]:
             cwd=directory or "",
             title=title or "",
             updated_at=parse_time(updated) or 0,
-            size_bytes=sizes.get(session_id) or 0,
+            size_bytes=size or 0,
         )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
@@ -38,7 +39,12 @@ _PEEKED_RECORDS: Final = 200
 
 
 def read_session(
-    path: Path, *, session_id: str = "", format_name: str = "", on_progress: OnProgress | None = None
+    path: Path,
+    *,
+    session_id: str = "",
+    format_name: str = "",
+    cwd: str = "",
+    on_progress: OnProgress | None = None,
 ) -> ImportedSession:
     """Return the session in *path*.
 
@@ -46,6 +52,7 @@ def read_session(
         path: the file.
         session_id: the agent's own id of the session, needed only for a database.
         format_name: the format; empty to recognise it.
+        cwd: the folder that the session worked in, for a file that does not name it.
         on_progress: see :data:`OnProgress`.
 
     Raises:
@@ -53,15 +60,19 @@ def read_session(
             not known.
     """
     try:
-        size = path.stat().st_size
-        if size > MAX_FILE_BYTES:
-            raise ImportFailedError(f"{path.name} has {size:,} bytes; the most is {MAX_FILE_BYTES:,}")
+        found_stat = path.stat()
+        if not stat.S_ISREG(found_stat.st_mode):  # a pipe or a device might never end
+            raise ImportFailedError(f"{path.name} is not a file", hint="name the file of a session")
+        if found_stat.st_size > MAX_FILE_BYTES and not is_in_store(path):
+            size = f"{found_stat.st_size:,}"
+            raise ImportFailedError(f"{path.name} has {size} bytes; the most is {MAX_FILE_BYTES:,}")
         builder, found = read_into_builder(path, session_id, format_name, on_progress)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise ImportFailedError(f"{path.name} cannot be read: {reason}", hint="check the path") from None
     except (ValueError, sqlite3.Error) as error:
         raise ImportFailedError(f"{path.name} cannot be read: {error}", hint="the file is damaged") from None
+    builder.cwd = builder.cwd or cwd
     session = build_session(builder, found.name)
     if session.leaf is None:
         raise ImportFailedError(f"{path.name} holds no messages", hint="there is nothing to import")

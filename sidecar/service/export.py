@@ -54,6 +54,8 @@ def _markdown_block(block: Mapping[str, Any]) -> str:
             return str(block["text"]).strip()
         case "thinking":
             return "\n".join(f"> {line}" for line in str(block["text"]).strip().splitlines())
+        case "command":
+            return f"`/{' '.join((block['command'], *block.get('args', ())))}`"
         case "tool_call":
             return f"`{block['name']}`\n\n{_fence(_json(block.get('input'), indent=2), 'json')}"
         case "tool_result":

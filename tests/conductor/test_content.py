@@ -12,10 +12,12 @@ from sidecar.conductor.content import content_to_prompt, prompt_title, turn_cont
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
+    CommandBlock,
     ImageBlock,
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
+    UserTurn,
 )
 
 
@@ -75,6 +77,11 @@ def test_a_title_is_the_first_line_shortened() -> None:
     assert prompt_title((TextBlock("  Fix   the parser\nplease"),)) == "Fix the parser"
     assert prompt_title((TextBlock("x" * 100),)) == "x" * 59 + "…"
     assert prompt_title((ImageBlock("image/png", "AA=="),)) == "Image"
+
+
+def test_a_command_of_the_host_is_shown_as_it_was_typed() -> None:
+    turn = UserTurn((CommandBlock("clear"), CommandBlock("model", ("small",))))
+    assert [item["text"] for item in turn_content(turn)] == ["/clear", "/model small"]
 
 
 def test_a_turn_shows_text_and_thinking_but_no_calls() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from imported_sessions import shown
-from sidecar.importing import find_sessions, read_session, usual_places
+from sidecar.importing import ImportFailedError, find_sessions, read_session, usual_places
 from sidecar.importing.opencode_store import is_in_store, list_database
 
 SECOND = 1_000_000_000
@@ -27,6 +27,7 @@ def write(path: Path, *records: Any, at_s: int = 1000) -> Path:
 
 def make_home(home: Path) -> None:
     """Write one session of each agent, the first one the newest."""
+    write(home / ".claude/projects/-w/agent-1.jsonl", {"type": "user", "sessionId": "s"}, at_s=9500)
     prompt = {"type": "user", "uuid": "1", "parentUuid": None, "sessionId": "s", "cwd": "/w"}
     write(
         home / ".claude/projects/-w/aa.jsonl",
@@ -100,6 +101,14 @@ def test_one_session_of_each_agent_is_found(tmp_path: Path) -> None:
     assert found[1].size_bytes == Path(found[1].path).stat().st_size
     assert [each.format for each in find_sessions(places, format_name="pi")] == ["pi"]
     assert len(find_sessions(places, limit=2)) == 2
+    assert [each.id for each in find_sessions(places, id_start="ses")] == ["ses_1", "session-1"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    with pytest.raises(ImportFailedError, match="is not a file"):
+        read_session(tmp_path / "pipe.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -138,16 +147,16 @@ def test_a_session_in_the_database_of_opencode_is_read_by_its_id(tmp_path: Path)
     path = tmp_path / "opencode.db"
     make_database(path)
     assert is_in_store(path)
-    assert [each.id for each in list_database(path)] == ["ses_1"]
+    assert [each.id for each in list_database(path, 9)] == ["ses_1"]
     assert shown(read_session(path, session_id="ses_1")) == ["user: hi", "assistant: ho"]
-    with pytest.raises(Exception, match="no session 'ses_9'"):
+    with pytest.raises(ImportFailedError, match="no session 'ses_9'"):
         read_session(path, session_id="ses_9")
 
 
 def test_a_file_that_is_no_database_lists_nothing(tmp_path: Path) -> None:
     path = tmp_path / "opencode.db"
     path.write_text("no", encoding="utf-8")
-    assert list(list_database(path)) == []
+    assert list(list_database(path, 9)) == []
 
 
 def test_the_older_tree_of_opencode_is_read(tmp_path: Path) -> None:

@@ -476,6 +476,35 @@ def test_a_session_becomes_entries(
     assert (session.report.format, session.cwd, session.title, session.report.n_reads) == head
 
 
+def test_a_prompt_in_the_place_of_an_earlier_one_begins_a_branch(tmp_path: Path) -> None:
+    session = import_records(
+        tmp_path,
+        claude("user", "one", "a"),
+        claude("assistant", [{"type": "text", "text": "first"}], "b", "a"),
+        {"type": "progress", "uuid": "p", "parentUuid": "b", "sessionId": "s"},
+        claude("user", "wrong", "c", "p"),
+        claude("assistant", [{"type": "text", "text": "no"}], "d", "c"),
+        claude("user", "right", "e", "p"),
+        claude("user", "one", "a"),
+    )
+    assert shown(session) == ["user: one", "assistant: first", "user: right"]
+    assert session.report.notes == {"duplicate": 1, "rewound": 2}
+
+
+def test_results_of_parallel_calls_are_no_branches(tmp_path: Path) -> None:
+    session = import_records(
+        tmp_path,
+        claude("user", "one", "a"),
+        claude("assistant", [tool_use("1", "ls")], "b", "a", message={"id": "m"}),
+        claude("assistant", [tool_use("2", "ls")], "c", "b", message={"id": "m"}),
+        claude("user", result("1", "x"), "d", "b"),
+        claude("user", result("2", "y"), "e", "c"),
+        claude("user", "next", "f", "d"),
+    )
+    assert shown(session) == ["user: one", "assistant: ls#1 | ls#2", "tool: #1=x | #2=y", "user: next"]
+    assert session.report.notes == {}
+
+
 def test_a_history_of_aider_is_one_conversation(tmp_path: Path) -> None:
     path = tmp_path / ".aider.chat.history.md"
     path.write_text(AIDER, encoding="utf-8")

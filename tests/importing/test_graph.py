@@ -46,6 +46,10 @@ def test_an_edit_that_cannot_be_followed_ends_the_knowledge() -> None:
     assert len(reads(write, odd, edit)) == 1
 
 
+def test_a_path_in_a_folder_that_is_not_known_is_no_read() -> None:
+    assert reads(("read", {"path": "a.py"}, "x\n"), cwd="") == []
+
+
 def test_a_failed_call_shows_no_file() -> None:
     assert reads(("write", {"path": "/w/a.py", "content": "a"}, None), is_error=True) == []
 

@@ -49,8 +49,9 @@ async def import_session(connection: Connection, params: m.SessionImportParams) 
     from sidecar.importing import NOTES
 
     _check_format(params.format)
-    path, session_id, format_name = await choose_session(connection, params)
-    imported = await read_with_progress(connection, path, session_id, format_name, params.work_done_token)
+    imported = await read_with_progress(
+        connection, await choose_session(connection, params), params.work_done_token
+    )
     wanted = NewSession(
         cwd=params.cwd or imported.cwd,
         title=params.title,
@@ -73,13 +74,14 @@ async def import_session(connection: Connection, params: m.SessionImportParams) 
 
 
 async def read_with_progress(
-    connection: Connection, path: Path, session_id: str, format_name: str, token: str | int | None
+    connection: Connection, wanted: FoundSession, token: str | int | None
 ) -> ImportedSession:
     """Read the session in a thread, with progress; a request that is cancelled ends the reading."""
     from sidecar.importing import read_session
 
     loop, stop = asyncio.get_running_loop(), CancelToken()
     progress = connection.sink.progress(token)
+    path = Path(wanted.path)
     if progress is not None:
         progress.begin(f"Importing {path.name}", cancellable=False)
 
@@ -91,7 +93,12 @@ async def read_with_progress(
 
     try:
         return await asyncio.to_thread(
-            read_session, path, session_id=session_id, format_name=format_name, on_progress=report
+            read_session,
+            path,
+            session_id=wanted.id,
+            format_name=wanted.format,
+            cwd=wanted.cwd,
+            on_progress=report,
         )
     finally:
         stop.cancel("the request is over")
@@ -99,35 +106,46 @@ async def read_with_progress(
             progress.end(path.name)
 
 
-async def choose_session(connection: Connection, params: m.SessionImportParams) -> tuple[Path, str, str]:
-    """Return the file to read, the id of the session in it, and the format where it is known.
+async def choose_session(connection: Connection, params: m.SessionImportParams) -> FoundSession:
+    """Return the session to read; of one that is named by its path the format and folder may be empty.
 
     Raises InvalidInput when nothing or no single session is named.
     """
+    from sidecar.importing import FoundSession
+
     if params.path is not None:
-        path = Path(params.path)
-        if not path.is_absolute() or "\0" in params.path:
+        if not Path(params.path).is_absolute() or "\0" in params.path:
             raise InvalidInput(f"path {params.path!r} is not an absolute path")
-        return path, params.id or "", params.format or ""
+        return FoundSession(
+            format=params.format or "",
+            id=params.id or "",
+            path=params.path,
+            cwd=params.cwd or "",
+            title="",
+            updated_at=0,
+            size_bytes=0,
+        )
     if not params.id:
         raise InvalidInput("neither path nor id is given", hint="sidecar/import/list has both")
-    found = await _find(connection, params.format, params.cwd, _MAX_LISTED)
-    matching = [each for each in found if each.id.startswith(params.id)]
+    found = await _find(connection, params.format, params.cwd, _MAX_LISTED, params.id)
+    matching = [each for each in found if each.id == params.id] or found
     if len(matching) != 1:
         n_found = f"{len(matching)} sessions begin" if matching else "no session begins"
         hint = '"sidecar import" and sidecar/import/list show them; the path of a file works as well'
         raise InvalidInput(f"{n_found} with the id {params.id!r}", hint=hint)
-    return Path(matching[0].path), matching[0].id, matching[0].format
+    return matching[0]
 
 
 async def _find(
-    connection: Connection, format_name: str | None, cwd: str | None, limit: int
+    connection: Connection, format_name: str | None, cwd: str | None, limit: int, id_start: str = ""
 ) -> list[FoundSession]:
     from sidecar.importing import find_sessions, usual_places
 
     known = {each.cwd for each in await connection.hub.list()} | ({cwd} if cwd else set())
     places = usual_places(Path.home(), copy_environment(), map(Path, sorted(known)))
-    return await asyncio.to_thread(find_sessions, places, format_name=format_name or "", limit=limit)
+    return await asyncio.to_thread(
+        find_sessions, places, format_name=format_name or "", id_start=id_start, limit=limit
+    )
 
 
 def _check_format(name: str | None) -> None:
