@@ -104,7 +104,7 @@ def stream(
 
             return channel_of(emissions)
     if card is None:
-        known = ", ".join(each.id for each in catalog.cards)
+        known = ", ".join(each.id for each in catalog.cards if each.provider != "mock")
         hint = f"known models: {known}, and provider:model, such as openai:gpt-5"
         unserved = gateway_error("unsupported", f"no model {model!r} is known; {hint}")
     else:

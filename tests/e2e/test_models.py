@@ -223,3 +223,34 @@ async def test_the_models_on_offer_are_the_newest_first_without_the_mock(
     assert (names[1], names[-2:]) == ("mine", ["ollama:qwen3:8b", "offline-1"])
     assert names.index("anthropic:claude-opus-5-5") < names.index("anthropic:claude-opus-4-8")
     assert "mock-1" not in names
+
+
+async def test_the_edits_of_one_message_all_land_and_in_their_order(home: Path, project: Path) -> None:
+    """They raced: of three edits of one file one landed, and a read beside them saw any of the texts."""
+    (project / "b.txt").write_text("one\ntwo\nthree\n")
+
+    def edit(call_id: str, old: str, new: str) -> Called:
+        arguments = {"path": "b.txt", "old_text": old, "new_text": new}
+        return Called(call_id, "edit", (json.dumps(arguments),))
+
+    calls = (
+        Called("c1", "read", ('{"path": "b.txt"}',)),
+        edit("c2", "one", "1"),
+        edit("c3", "1\ntwo", "1\n2"),
+        edit("c4", "2\nthree", "2\n3"),
+        Called("c5", "bash", ('{"command": "cat b.txt; echo 4 >> b.txt"}',)),
+        Called("c6", "bash", ('{"command": "cat b.txt"}',)),
+        Called("c7", "read", ('{"path": "b.txt"}',)),
+    )
+    async with fake_provider("openai-chat", [(*calls, Ended("tool_calls")), SAYS]) as fake:
+        where = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{fake.http.url}/v1"}
+        code, _, err = await sidecar("run", "--yes", "--model", "openai:m", "change it", cwd=project, **where)
+    assert code == 0, err
+    assert (project / "b.txt").read_text() == "1\n2\n3\n4\n"
+    results = {
+        each["tool_call_id"]: each["content"] for each in fake.sent[1]["messages"] if "tool_call_id" in each
+    }
+    assert list(results) == [f"c{n}" for n in range(1, 8)]
+    assert results["c5"].startswith("1\n2\n3\n")
+    assert results["c6"].startswith("1\n2\n3\n4\n")
+    assert "4" in results["c7"]

@@ -60,7 +60,9 @@ def _refusing(card: ModelCard) -> Invoke:
 @pytest.mark.parametrize(
     ("model", "providers", "kind", "message"),
     [
-        pytest.param("gpt-9", PROVIDERS, "unsupported", "known models: offline-1, mock-1", id="model"),
+        pytest.param(
+            "gpt-9", PROVIDERS, "unsupported", "known models: offline-1, and provider:model", id="model"
+        ),
         pytest.param("mock-1", {"x": _refusing}, "unsupported", "set it up, or choose", id="provider"),
         pytest.param("mock-1", {"mock": _refusing}, "auth", "no key is set", id="no key"),
     ],

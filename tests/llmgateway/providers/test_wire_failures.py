@@ -186,6 +186,21 @@ async def test_an_error_that_comes_with_status_200_is_that_error(
     assert (error.kind, found in error.message) == (kind, True), error.message
 
 
+@pytest.mark.parametrize("status", [400, 413])
+@pytest.mark.parametrize("api", ["openai-chat", "openai-responses"])
+async def test_a_refusal_without_a_word_is_an_overflow(on_stage: Any, api: str, status: int) -> None:
+    """Cerebras refuses a conversation that is too long in this way."""
+    async with on_stage(api, [Page("", status)]) as stage:
+        error = error_of(await stage.play())
+    assert (error.is_overflow, error.status) == (True, status)
+
+
+async def test_the_plain_text_of_a_refusal_is_shown(on_stage: Any) -> None:
+    async with on_stage("openai-chat", [Page("upstream is gone", 502)]) as stage:
+        error = error_of(await stage.play())
+    assert "answered 502: upstream is gone" in error.message
+
+
 async def test_a_window_that_the_server_found_too_small_is_an_overflow(on_stage: Any) -> None:
     """z.ai sends it as the reason for the end."""
     choice = {"index": 0, "delta": {}, "finish_reason": "model_context_window_exceeded"}

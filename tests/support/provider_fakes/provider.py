@@ -67,7 +67,8 @@ class FakeProvider:
             return _json(404, {"error": {"message": f"no page {asked.path}"}})
         scene = self._scenes[min(len(self.calls), len(self._scenes)) - 1]
         if isinstance(scene[0], Page):
-            return Answer((scene[0].body.encode(),), headers={"content-type": "text/html"})
+            pieces = [scene[0].body.encode()] if scene[0].body else []
+            return Answer(pieces, scene[0].status, headers={"content-type": "text/html"})
         reason = objection(self.api, asked.json)
         refused = Refused(400, f"{STRICT}: {reason}") if reason is not None else scene[0]
         if isinstance(refused, Refused):

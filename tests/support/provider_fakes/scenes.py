@@ -73,9 +73,10 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The server answers with *body* and status 200 instead of a stream; must be the only step."""
+    """The server answers with *body* instead of a stream; must be the only step."""
 
     body: str
+    status: int = 200
 
 
 SceneStep: TypeAlias = Said | Thought | Called | Spent | Ended | Broken | Refused | Page | Piece
