@@ -173,6 +173,10 @@ class SessionShelf:
         """Delete *sid*; False when it is not stored."""
         return await self._store.delete(sid)
 
+    async def settle(self) -> None:
+        """Write the lines of closed sessions that could not be written before."""
+        await self._store.settle()
+
     async def metas(self) -> Sequence[Mapping[str, Any]]:
         """Return the newest ``meta`` record of every session."""
         stored = await self._store.summaries()

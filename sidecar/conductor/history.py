@@ -72,9 +72,13 @@ class JournalPort(Protocol):
         ...
 
     async def adopt(
-        self, nodes: Sequence[SessionNode], entries: Mapping[str, Entry], leaf: str | None
+        self,
+        records: Sequence[Mapping[str, Any]],
+        nodes: Sequence[SessionNode],
+        entries: Mapping[str, Entry],
+        leaf: str | None,
     ) -> None:
-        """Take over the nodes of another session, and stand at *leaf*."""
+        """Store records and the nodes of another session in one piece or not at all, and stand at *leaf*."""
         ...
 
     async def move_head(self, node_id: str | None) -> None:

@@ -236,6 +236,7 @@ class Hub:
     async def aclose(self) -> None:
         """Close every session concurrently, then the models."""
         await asyncio.gather(*(self.close(sid) for sid in tuple(self._sessions)), return_exceptions=True)
+        await self._store.settle()
         await self._deps.models.aclose()
 
     # Reading sessions, in memory or stored.
@@ -339,10 +340,7 @@ class Hub:
         """Store a session with the nodes of another one, and return it opened."""
         opened = await self._open(info)
         try:
-            opened.journal.hold()
-            await opened.journal.append_records([*records, to_record("meta", info)])
-            await opened.journal.adopt(nodes, entries, leaf)
-            await opened.journal.release()
+            await opened.journal.adopt([*records, to_record("meta", info)], nodes, entries, leaf)
         except BaseException:
             opened.release()
             raise

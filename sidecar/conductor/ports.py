@@ -196,6 +196,10 @@ class StorePort(Protocol):
         """Delete *sid* and return whether it existed. Raises SidecarError ``busy``."""
         ...
 
+    async def settle(self) -> None:
+        """Write the lines of closed sessions that could not be written before."""
+        ...
+
     async def metas(self) -> Sequence[Mapping[str, Any]]:
         """Return the newest ``meta`` record of every stored session."""
         ...

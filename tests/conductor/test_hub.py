@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import gc
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +14,7 @@ from typing import Any
 import pytest
 
 from fake_client import FakeClient
+from sidecar._internal.errors import SidecarError
 from sidecar.boot import build
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import TokenCounts
@@ -20,7 +25,7 @@ from sidecar.conductor.log import EventLog
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import Usage, UsageEmission
 from sidecar.llmgateway.scripted import Call, Say
-from sidecar.runtime.store import SessionJournal
+from sidecar.runtime.store import SessionJournal, lines
 from sidecar.runtime.store.lines import LineWriter
 
 
@@ -224,3 +229,44 @@ async def test_a_long_title_is_cut(make_stage: Any) -> None:
     session = await stage.session(title="x" * 5_000)
     await stage.hub.amend(session.sid, lambda info: replace(info, title="y" * 5_000))
     assert session.info.title == "y" * 1_000
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Let no session file grow meanwhile."""
+
+    def refuse(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "append_lines", refuse)
+        yield
+
+
+async def answered(session: Session, prompt: str) -> None:
+    await (await session.submit(({"type": "text", "text": prompt},))).outcome
+
+
+async def test_a_fork_that_a_full_disk_refuses_is_not_there_later(tmp_path: Path) -> None:
+    hub = build(tmp_path / "home").service.hub
+    session = await hub.new(NewSession(str(tmp_path), model="offline-1"))
+    await answered(session, "hello")
+    with full_disk(), pytest.raises(SidecarError) as caught:
+        await hub.fork(ForkOf(session.sid))
+    assert caught.value.kind == "storeUnavailable"
+    await hub.aclose()
+    assert [each.sid for each in await hub.list()] == [session.sid]
+
+
+async def test_what_a_full_disk_refused_of_a_closed_session_is_stored_at_the_end(tmp_path: Path) -> None:
+    hub = build(tmp_path / "home").service.hub
+    session = await hub.new(NewSession(str(tmp_path), model="offline-1"))
+    await answered(session, "one")
+    with full_disk():
+        await answered(session, "two")
+        await hub.close(session.sid)
+    await hub.aclose()
+    again = build(tmp_path / "home").service.hub
+    loaded = (await again.load(session.sid)).session
+    assert [turn.role for turn in loaded.history.turns] == ["user", "assistant"] * 2
+    await again.aclose()

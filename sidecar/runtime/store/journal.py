@@ -17,6 +17,7 @@ from sidecar.llmgateway.contract import Turn
 from sidecar.runtime.contract import SessionNode
 from sidecar.runtime.store.codec import encode_batch, encode_record, head_record, node_record
 from sidecar.runtime.store.dag import Clock, SessionGraph, wall_clock_ms
+from sidecar.runtime.store.errors import StoreUnavailable
 from sidecar.runtime.store.jsonable import to_json
 from sidecar.runtime.store.lines import LineWriter, append_nowhere, seal
 from sidecar.runtime.store.reading import HEALED, IntegrityReport, StoredSession, heal
@@ -143,14 +144,22 @@ class SessionJournal:
         await self._write(self._branch(graph, entries))
 
     async def adopt(
-        self, nodes: Sequence[SessionNode], entries: Mapping[str, Entry], leaf: str | None
+        self,
+        records: Sequence[Mapping[str, Any]],
+        nodes: Sequence[SessionNode],
+        entries: Mapping[str, Entry],
+        leaf: str | None,
     ) -> None:
-        """Take over *nodes* of another session with their ids, and stand at *leaf*. Raises as :meth:`append`.
+        """Store *records* and *nodes* of another session with their ids in one piece, and stand at *leaf*.
 
         Args:
+            records: records that are not nodes.
             nodes: the nodes, each after its parent; they replace all that this journal holds.
             entries: the entry of each node, by its id.
             leaf: the new head.
+
+        Raises:
+            StoreUnavailable: nothing is stored, also not later.
         """
         graph = await self._graph()
         graph.hydrate(nodes, leaf, entries=entries)
@@ -158,7 +167,14 @@ class SessionJournal:
         self._stand_at(graph)
         # In a thread: a session that is taken over may have thousands of nodes.
         encoded = await asyncio.to_thread(lambda: [_encode_node(node, entries[node.id]) for node in nodes])
+        self.hold()
+        await self.append_records(records)
         await self._write([*encoded, encode_record(head_record(leaf))])
+        try:
+            await self.release()
+        except StoreUnavailable:
+            await self._writer.abandon()
+            raise
 
     def amend(self, entries: Sequence[Entry]) -> None:
         """Replace the entries of stored nodes in memory only: no line is written."""

@@ -20,7 +20,7 @@ from sidecar.conversation import kind_by_role
 from sidecar.runtime.contract import Migrator, SessionNode
 from sidecar.runtime.store.codec import RecogniseKind, encode_line, head_record, node_record, records_of
 from sidecar.runtime.store.dag import Clock, SessionGraph, wall_clock_ms
-from sidecar.runtime.store.errors import StoreUnavailable
+from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable
 from sidecar.runtime.store.journal import SessionJournal
 from sidecar.runtime.store.lines import LineWriter, append_to, is_sound, open_file, parse_line, torn_path
 from sidecar.runtime.store.lock import SessionLock
@@ -102,6 +102,14 @@ class SessionStore:
             writer.whole = None
             if not writer.n_waiting:
                 del self._writers[session_id]
+
+    async def settle(self) -> None:
+        """Write the waiting lines of closed sessions, and keep them where that fails again."""
+        for session_id, writer in tuple(self._writers.items()):
+            if writer.whole is None:
+                with suppress(SessionLockedError, StoreUnavailable), self.lock(session_id):
+                    await writer.settle()
+                    self.close(session_id)
 
     def lock(self, session_id: str) -> SessionLock:
         """Take the right to write *session_id*; a dead process's is taken over.
