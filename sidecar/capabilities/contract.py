@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.effects import ToolEffects, ToolKind
-from sidecar.conversation import FileRead
+from sidecar.conversation import Entry, FileRead
 from sidecar.llmgateway.contract import ToolDescriptor
 from sidecar.permissions.access import Access
 from sidecar.workspace.contract import FileView, WorkspacePort
@@ -147,6 +147,7 @@ class ToolContext:
         show_rules: returns the rules for a file that the model has not seen yet, to be shown by a call's
             result.
         reads_only: whether no call may change anything, as the user has chosen.
+        list_folded: returns the entries that the model does not see any more, oldest first.
     """
 
     session_id: str
@@ -164,6 +165,7 @@ class ToolContext:
     terminal: RunInTerminal | None = None
     show_rules: Callable[[Path, str], Awaitable[str]] | None = None
     reads_only: bool = False
+    list_folded: Callable[[], tuple[Entry, ...]] = tuple
 
 
 class Tool(Protocol):

@@ -67,11 +67,14 @@ class SessionToolBox:
         self._make_context = make_context
         self._observe = observe
         self._stubborn: set[asyncio.Task[ToolReply]] = set()
-        self.set_extra_tools(())
+        self._extra: dict[str, tuple[Tool, ...]] = {}
+        self.offer("", ())
 
-    def set_extra_tools(self, tools: Iterable[Tool]) -> None:
-        """Offer *tools* besides the first ones, in place of the extra tools before."""
-        offered = {tool.descriptor.name: (tool, tool.descriptor) for tool in (*self._own, *tools)}
+    def offer(self, group: str, tools: Iterable[Tool]) -> None:
+        """Offer *tools* besides the first ones; they replace the earlier tools of their *group*."""
+        self._extra[group] = tuple(tools)
+        extra = (tool for each in self._extra.values() for tool in each)
+        offered = {tool.descriptor.name: (tool, tool.descriptor) for tool in (*self._own, *extra)}
         self._tools = {name: tool for name, (tool, _) in offered.items()}
         self._effects = {name: tool.effects for name, tool in self._tools.items()}
         self._descriptors = tuple(descriptor for _, descriptor in offered.values())

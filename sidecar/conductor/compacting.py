@@ -80,6 +80,11 @@ class Compactor:
         return (*self._done.values(), *([self._running] if self._running is not None else []))
 
     @property
+    def has_folded(self) -> bool:
+        """Whether a compaction ever put something out of view."""
+        return any(done.status == "completed" for done in self._done.values())
+
+    @property
     def running_id(self) -> str | None:
         """The compaction that runs now, None for none."""
         return self._running.compaction_id if self._running is not None else None

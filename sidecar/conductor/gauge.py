@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from sidecar.capabilities.recall import RECALL_NOTE
 from sidecar.conductor.compacting import Compactor
 from sidecar.conductor.context import ContextMeter, Weights, entry_tokens
 from sidecar.conductor.contract import ContextUsage, EngineView
@@ -78,6 +79,7 @@ class EngineInputs:
             participants=self._participants(),
             same_file=self._files.uri_of,
             tool_effects=self._tools.effects(),
+            closing=RECALL_NOTE,
         )
 
     def with_anchor(self, weights: Weights) -> Weights:

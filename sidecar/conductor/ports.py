@@ -137,8 +137,8 @@ class SessionHost(Protocol):
 class SessionTools(ToolBox, Protocol):
     """The tools of one session."""
 
-    def set_extra_tools(self, tools: Sequence[Tool]) -> None:
-        """Offer *tools* beside the built-in ones, in place of the tools of an earlier call."""
+    def offer(self, group: str, tools: Sequence[Tool]) -> None:
+        """Offer *tools* beside the built-in ones; they replace the earlier tools of their *group*."""
         ...
 
     def effects(self) -> Mapping[str, ToolEffects]:

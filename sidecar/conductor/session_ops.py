@@ -118,7 +118,8 @@ async def compact_messages(
     if read_files is not None:
         found = read_files([candidate.file for candidate in plan.candidates])
         fresh = found if isinstance(found, Mapping) else await found
-    return apply_plan(messages, plan, digest, tuple(fresh_files(plan.candidates, plan.transcript, fresh)))
+    files = tuple(fresh_files(plan.candidates, plan.transcript, fresh))
+    return apply_plan(messages, plan, digest, files, request.closing)
 
 
 def restore_under_count_guard(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sidecar._internal.errors import SidecarError
 from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion, PlanEntry, ToolContext
 from sidecar.capabilities.mcp.contract import ServerHost
+from sidecar.capabilities.recall import RECALL
 from sidecar.conductor.changes import Changes
 from sidecar.conductor.clients import SessionServers
 from sidecar.conductor.commands import Commands
@@ -95,6 +96,7 @@ def wire_session(
 
     def on_history(appended: tuple[Entry, ...]) -> None:
         files.sync()
+        tools.offer("recall", (RECALL,) if compactor.has_folded else ())
         for entry in appended:
             if entry.kind == "user":
                 prompts.on_steered(entry)
@@ -136,12 +138,25 @@ def wire_session(
     permissions = PermissionBroker(
         info.sid, host, deps.new_id, deps.clock_ms, deps.permission_timeout_ms, policy
     )
+
+    def list_folded() -> tuple[Entry, ...]:
+        view = compactor.view(engines.own_name, engines.automatic())
+        return (*history.current.list_folded(), *history.current[: view.first])
+
     tools = _make_tools(
-        meta, deps, roots, files=files, rules=rules, events=events, permissions=permissions, host=host
+        meta,
+        deps,
+        roots,
+        files=files,
+        rules=rules,
+        events=events,
+        permissions=permissions,
+        host=host,
+        list_folded=list_folded,
     )
     server_host = ServerHost(
         roots[0],
-        offer=tools.set_extra_tools,
+        offer=lambda offered: tools.offer("servers", offered),
         warn=lambda title, text: events.emit(Notice("warning", title, text)),
         child_started=deps.child_started,
     )
@@ -254,6 +269,7 @@ def _make_tools(
     events: SessionEvents,
     permissions: PermissionBroker,
     host: SessionHost,
+    list_folded: Callable[[], tuple[Entry, ...]],
 ) -> SessionTools:
     """Return the session's tools; each of their calls is given the session's surroundings."""
 
@@ -281,6 +297,7 @@ def _make_tools(
             terminal=host.terminal(meta.info.sid),
             show_rules=rules.show,
             reads_only=permissions.policy.mode == "plan",
+            list_folded=list_folded,
         )
 
     return deps.toolbox(make_context, events.on_tool)

@@ -92,6 +92,12 @@ class History(Sequence[Entry]):
         stored = {node_id: at for at, node_id in enumerate(self._archive)}
         return tuple(sorted(found.values(), key=lambda entry: stored.get(entry.node_id, len(stored))))
 
+    def list_folded(self) -> tuple[Entry, ...]:
+        """Return the :meth:`originals` that no entry of this path shows any more."""
+        shown = {entry.node_id for entry in self._entries}
+        shown.update(first for entry in self._entries if entry.kind != "summary" for first in entry.origin)
+        return tuple(entry for entry in self.originals() if entry.node_id not in shown)
+
     @overload
     def __getitem__(self, index: int) -> Entry: ...
     @overload

@@ -118,6 +118,7 @@ class BudgetRequest:
         instructions: the user's wishes for the digest, None for none.
         summarizer_card: the model that writes the digest; None when it is the session's own.
         max_summary_tokens: caps the output of that model; None leaves it to the provider.
+        closing: the last line of the digest, from the host for the model that reads it; empty for none.
     """
 
     force: bool = False
@@ -130,6 +131,7 @@ class BudgetRequest:
     instructions: str | None = None
     summarizer_card: ModelCard | None = None
     max_summary_tokens: int | None = None
+    closing: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

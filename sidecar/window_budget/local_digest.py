@@ -89,13 +89,16 @@ def local_fallback_digest(
     return write_local_digest(known, len(messages), max_tokens)
 
 
-def collect_known(transcript: Transcript, cut: int, prior_digest: str | None = None) -> Known:
+def collect_known(
+    transcript: Transcript, cut: int, prior_digest: str | None = None, closing: str = ""
+) -> Known:
     """Return the facts of the messages before *cut*, folded ones included.
 
     Args:
         transcript: the messages with their facts.
         cut: the index of the first message that is not digested.
         prior_digest: a digest older than all of them, or None.
+        closing: the last line of earlier digests, which is not carried on.
     """
     scrollback = transcript.scrollback
     digests = [parse_digest(prior_digest)] if prior_digest else []
@@ -105,7 +108,8 @@ def collect_known(transcript: Transcript, cut: int, prior_digest: str | None = N
     prose: list[str] = []
     for digest in digests:
         known = set(prose)
-        prose.extend(line for line in digest.prose if line not in known or line.startswith("#"))
+        lines = (line for line in digest.prose if not line or line != closing)
+        prose.extend(line for line in lines if line not in known or line.startswith("#"))
     branches = scrollback.branches(cut)[-MAX_BRANCHES:]
     prose += [f"Abandoned branch: {one_line(branch.text, BRANCH_CHARS)}" for branch in branches]
     return Known(transcript.facts, transcript.position(cut), PreviousDigest(facts, tuple(prose)))

@@ -42,6 +42,9 @@ from sidecar.window_budget.plan import MIN_DIGEST_TOKENS, BudgetPlan
 from sidecar.window_budget.rehydrate import FreshText, GoneFile, RestoredRange, restore_files
 from sidecar.window_budget.tool_use import FileRange
 
+CLOSING_FROM_TOKENS = 400
+"""A smaller digest has no room for a closing line."""
+
 MISSING_NOTE_SHARE = 0.25
 """How much of a digest the note on files that are gone takes at most."""
 
@@ -187,6 +190,7 @@ def apply_plan(
     plan: BudgetPlan,
     digest: ModelDigest,
     files: Sequence[tuple[FileRange, FreshText | GoneFile]],
+    closing: str = "",
 ) -> BudgetResult:
     """Return the result of *plan* with the model's *digest*, or the local one where it cannot be used.
 
@@ -195,6 +199,7 @@ def apply_plan(
         plan: a plan that folds.
         digest: the model's answer.
         files: the present text of the plan's candidates, newest first.
+        closing: the last line of a digest that is not among the smallest.
     """
     gone = tuple((file, found.reason) for file, found in files if isinstance(found, GoneFile))
     note = ""
@@ -203,8 +208,10 @@ def apply_plan(
         most = min(plan.digest_tokens * MISSING_NOTE_SHARE, plan.digest_tokens - MIN_DIGEST_TOKENS)
         if tokens_of_chars(len(note)) > most:
             note = ""
+    if closing and plan.digest_tokens >= CLOSING_FROM_TOKENS:
+        note += f"\n\n{closing}"
     failure = digest.failure
-    known = collect_known(plan.transcript, plan.cut)
+    known = collect_known(plan.transcript, plan.cut, closing=closing)
     restored = restore_planned_files(plan, files)
     kept_tokens = plan.tail.tokens + sum(file.tokens for file in restored)
     text = ""

@@ -98,10 +98,10 @@ def test_a_call_says_from_its_beginning_where_it_is(
 
 async def test_tools_that_come_later_stand_beside_the_first_ones_until_others_come(desk: Desk) -> None:
     bench = Bench(desk, FakeTool())
-    bench.box.set_extra_tools([FakeTool("late", ToolReply("late one")), FakeTool("other")])
+    bench.box.offer("servers", [FakeTool("late", ToolReply("late one")), FakeTool("other")])
     assert [tool.name for tool in bench.box.descriptors()] == ["fake", "read", "bash", "late", "other"]
     assert await bench.run({}, name="late") == ToolOutcome("c9", "late one", False)
-    bench.box.set_extra_tools([FakeTool("other")])
+    bench.box.offer("servers", [FakeTool("other")])
     assert [tool.name for tool in bench.box.descriptors()] == ["fake", "read", "bash", "other"]
     assert (await bench.run({}, name="late")).is_error
 

@@ -27,3 +27,4 @@ async def test_facts_are_kept_in_every_language(language: str) -> None:
 async def test_rules_survive_many_compactions(summariser: str) -> None:
     found = await yardstick.after_many(13, "English", summariser, (1, 5), window=24_000)
     assert found[5]["rule"] == 1.0
+    assert found[5]["recalled"] >= 0.9

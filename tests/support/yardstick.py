@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import mean
@@ -26,6 +27,7 @@ from sidecar.conductor.engines.contract import (
 )
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conversation import Entry, History
+from sidecar.conversation.search import search_entries
 from sidecar.llmgateway.contract import ToolTurn, Turn
 from sidecar.llmgateway.offline import offline_model
 from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
@@ -123,18 +125,35 @@ async def after_one(
     return session.kept(fact for facts in planted.facts for fact in facts), session.n_tokens
 
 
+def recalled(session: Session, facts: Sequence[tuple[str, str]]) -> float:
+    """Return the share of *facts* that are sent, or that one search by the first name in them brings back."""
+    sent = "\n".join(map(text_of, session.history))
+    folded = session.history.list_folded()
+    there = 0
+    for _, fact in facts:
+        name = re.search(r"[\w-]*_[\w-]+", fact)
+        found = () if fact in sent else search_entries(folded, name.group() if name else fact, 5)
+        there += fact in sent or any(fact in match.text for match in found)
+    return there / len(facts)
+
+
 async def after_many(
     seed: int, language: str, summariser: str, stops: Sequence[int], window: int = 60_000
 ) -> dict[int, dict[str, float]]:
-    """Return the shares kept of everything planted so far after each of *stops* compactions."""
+    """Return the shares kept of everything planted so far after each of *stops* compactions.
+
+    ``recalled`` among them is that of the facts planted before the first compaction, a search included.
+    """
     session, found = Session(window, SUMMARISERS[summariser]()), dict[int, dict[str, float]]()
     told: list[tuple[str, str]] = []
+    first: list[tuple[str, str]] = []
     planted = planting.plant(seed, language, stops[-1] * 42)
     for turns, facts in zip(planted.rounds, planted.facts, strict=True):
         await session.play(turns)
         told += facts
         if session.n_compactions in stops and session.n_compactions not in found:
-            found[session.n_compactions] = session.kept(told)
+            first = first or list(told)
+            found[session.n_compactions] = session.kept(told) | {"recalled": recalled(session, first)}
         if len(found) == len(stops):
             break
     return found
@@ -170,7 +189,8 @@ async def main() -> None:
     for summariser in ("none", "useless"):
         found = await after_many(1, "English", summariser, (1, 5, 15, 50))
         for n_compactions, shares in found.items():
-            print(row(f"{summariser}, after {n_compactions}", [shares]), flush=True)
+            text = f"first facts sent or recalled: {shares['recalled']:.2f}"
+            print(row(f"{summariser}, after {n_compactions}", [shares]), text, flush=True)
 
 
 if __name__ == "__main__":

@@ -100,6 +100,7 @@ class EngineInput:
         participants: the clients of the session, for engines that name speakers.
         same_file: makes one name of all spellings of a file's path.
         tool_effects: the effects of the tools on offer, by name. No engine knows a tool by its name.
+        closing: the line with which a summary ends, for the model that reads it; empty for none.
     """
 
     history: History
@@ -111,6 +112,7 @@ class EngineInput:
     participants: Participants = NO_PARTICIPANTS
     same_file: Callable[[str], str] = str
     tool_effects: Mapping[str, ToolEffects] = field(default_factory=dict)
+    closing: str = ""
 
     @property
     def window(self) -> int:

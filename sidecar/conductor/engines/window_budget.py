@@ -181,6 +181,7 @@ def _budget_request(given: EngineInput, request: CompactionRequest) -> BudgetReq
         summarizer_card=given.summarizer_card,
         resolve_path=given.same_file,
         instructions=request.instructions,
+        closing=given.closing,
     )
 
 

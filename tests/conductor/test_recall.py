@@ -1,0 +1,29 @@
+"""Recall in a session: on offer once something was folded away, and the digest says that it is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sidecar.capabilities.recall import RECALL_NOTE
+from sidecar.conductor.engines.contract import CompactionRequest
+from sidecar.llmgateway.scripted import Call, Say
+
+LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
+DIGEST = "# Objective\nFix the parser.\n# Guardrails\nnone\n# Carryover\nnone"
+
+
+async def test_what_a_compaction_folded_away_can_be_recalled(make_stage: Any) -> None:
+    recall = [Call("recall", {"query": "zebra"})]
+    stage = await make_stage([[Say(LONG)], [Say(LONG)], [Say(DIGEST)], recall, [Say("It runs on 7013.")]])
+    session = await stage.session()
+    await stage.ask(session, f"The zebra runs on port 7013. {LONG}")
+    await stage.ask(session, "go on")
+    assert "recall" not in [tool.name for tool in stage.model.calls[-1].conversation.tools or ()]
+    done = await session.compact(CompactionRequest()).outcome
+    assert done.status == "completed"
+    assert done.summary is not None
+    await stage.ask(session, "where does it run?")
+    conversation = stage.model.calls[-1].conversation
+    assert "recall" in [tool.name for tool in conversation.tools or ()]
+    assert "The zebra runs on port 7013." in str(conversation.turns[-1])
+    assert RECALL_NOTE in str(conversation.turns[0])

@@ -1,0 +1,42 @@
+"""Finding entries again by words."""
+
+from __future__ import annotations
+
+from histories import entry_of
+from sidecar.conversation.search import entry_text, search_entries, words_of
+from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock, ToolTurn
+from turns import assistant, calling, user
+
+ENTRIES = [
+    entry_of(user("Fix the importer.")),
+    entry_of(calling(ToolCallBlock("1", "bash", {"command": "make check"}))),
+    entry_of(ToolTurn((ToolResultBlock("1", "ValueError: retry_limit is 0"),))),
+    entry_of(assistant("The importer reads retry_limit twice; the importer is fixed.")),
+    entry_of(user("解析器太慢了")),
+]
+
+
+def found(query: str, limit: int = 5) -> list[int]:
+    return [match.index for match in search_entries(ENTRIES, query, limit)]
+
+
+def test_the_rarest_words_count_most_and_the_newest_of_equals_comes_first() -> None:
+    assert found("retry limit") == [3, 2]
+    assert found("importer ValueError")[0] == 2
+    assert found("fix", 1) == [3]
+
+
+def test_calls_results_and_scripts_without_blanks_are_found() -> None:
+    assert found("make check") == [1]
+    assert found("解析器") == [4]
+    assert found("zebra") == []
+
+
+def test_a_match_tells_where_its_rarest_word_stands() -> None:
+    (match,) = search_entries(ENTRIES, "ValueError", 5)
+    assert match.text[match.at :].startswith("ValueError")
+
+
+def test_the_words_of_a_query_are_bounded() -> None:
+    assert len(words_of(" ".join(f"w{n}" for n in range(1_000)))) == 32
+    assert entry_text(ENTRIES[1]) == 'bash {"command": "make check"}'
