@@ -45,7 +45,9 @@ RULE_FILE_LIMIT_BYTES: Final = 1_000_000
 
 RULE_FILE_CHARS: Final = 24_000
 ALL_RULES_CHARS: Final = 48_000
-"""The most that is shown of one file, and of all files in the system prompt; the nearer ones go first."""
+"""The most that is shown of one file, and of all files in the system prompt; the nearer ones go first.
+
+All files together take no more than a quarter of the model's window, at four characters a token."""
 
 MAX_RULE_FILES: Final = 40
 MAX_IMPORTS: Final = 100
@@ -146,6 +148,7 @@ class RuleFiles:
         *,
         history: Callable[[], History],
         effects: Callable[[], Mapping[str, ToolEffects]],
+        window: Callable[[], int],
     ) -> None:
         """Make the rule files of a session.
 
@@ -157,6 +160,7 @@ class RuleFiles:
             notices: receives a notice for each file that is not used, or not whole.
             history: returns the conversation.
             effects: returns the effects of the tools on offer, by name.
+            window: returns the model's window in tokens, 0 for unknown.
         """
         self._roots = tuple(roots)
         self._home = home
@@ -164,6 +168,7 @@ class RuleFiles:
         self._files = files
         self._notices = notices
         self._history = history
+        self._window = window
         self._index = folders_reached_index(effects, roots[0])
         self._project = self._roots
         self._above: tuple[RuleFile, ...] = ()
@@ -186,12 +191,12 @@ class RuleFiles:
         await above.read(
             [_Place(folder / name, "project", self._project) for folder in folders for name in RULE_FILES]
         )
-        self._above = share_room(above.found)
+        self._above = self._fit(above.found)
         reached = self._index.of(self._history()).folders
         below = self._begin_reading(self._above)
         folders = [Path(folder) for folder in list(reached)[-MAX_FOLDERS:]]
         await below.read([*dict.fromkeys(place for each in folders for place in self._places_below(each))])
-        self._below = share_room(below.found)
+        self._below = self._fit(below.found)
         for rule_file in (*self._above, *self._below):
             if rule_file.n_cut:
                 text = f"{rule_file.name} has {len(rule_file.view.text):,} characters"
@@ -232,13 +237,16 @@ class RuleFiles:
         await reading.read(self._places_below(path.parent))
         # Another call may have shown them meanwhile; from here on nothing is awaited.
         known = {each.view.path for each in self._below}
-        new = share_room([each for each in reading.found if each.view.path not in known])
+        new = self._fit([each for each in reading.found if each.view.path not in known])
         self._below += new
         for each in new:
             n_lines = each.shown.count("\n") + 1 if each.n_cut else None
             self._files.record(each.view, call_id=call_id, line_count=n_lines)
         self._notices.emit_pending()
         return "\n\n".join(f"[{each.render()}\n]" for each in new)
+
+    def _fit(self, files: Sequence[RuleFile]) -> tuple[RuleFile, ...]:
+        return share_room(files, min(ALL_RULES_CHARS, self._window() or ALL_RULES_CHARS))
 
     def _begin_reading(self, known: Sequence[RuleFile] = ()) -> _Reading:
         return _Reading(self._roots[0], self._workspace, self._notices, known)
@@ -319,9 +327,9 @@ class _Reading:
         await self.read(imports, (*importers, view.path))
 
 
-def share_room(files: Sequence[RuleFile]) -> tuple[RuleFile, ...]:
-    """Return *files* cut to the room that all of them have together; the last ones go first."""
-    left, shared = ALL_RULES_CHARS, list[RuleFile]()
+def share_room(files: Sequence[RuleFile], max_chars: int) -> tuple[RuleFile, ...]:
+    """Return *files* cut to *max_chars* for all of them together; the last ones go first."""
+    left, shared = max_chars, list[RuleFile]()
     for each in reversed(files):
         shared.append(replace(each, shown=each.shown[:left]))
         left -= len(shared[-1].shown)

@@ -133,6 +133,7 @@ def wire_session(
         notices,
         history=lambda: history.current,
         effects=lambda: tools.effects(),
+        window=lambda: card.context_window if (card := deps.models.card(meta.info.model)) else 0,
     )
     policy = Policy(SessionFolders(roots, deps.home), deps.permission_rules)
     permissions = PermissionBroker(

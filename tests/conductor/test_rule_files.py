@@ -160,10 +160,18 @@ async def test_where_the_room_is_short_the_nearer_files_keep_theirs(make_stage: 
         "AGENTS.md": "near " * 6_000,
         "CLAUDE.md": "own " * 6_000,
     }
-    system, told = await system_with(make_stage, files)
+    system, told = await system_with(make_stage, files, window=200_000)
     assert len(system) < ALL_RULES_CHARS + 3_000
     assert (system.count("near "), system.count("own "), system.count("far ")) == (4_800, 5_999, 0)
     assert "the model is shown 1 of them" in told
+
+
+async def test_rules_take_a_quarter_of_a_small_window_at_most(make_stage: Any) -> None:
+    stage = await a_stage(make_stage, files={"AGENTS.md": "rule " * 9_000}, window=8_000)
+    session = await stage.session()
+    await stage.ask(session, "1")
+    assert session.gauge.usage(detail=True).rules[0].tokens < 8_000 // 3
+    assert "the model is shown 8,000 of them" in notices(session)
 
 
 def test_imports_in_code_are_not_imports() -> None:
