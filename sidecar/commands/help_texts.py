@@ -16,8 +16,9 @@ an editor starts one of these:
   sidecar acp                      the same for agent panels
   sidecar serve --shared           one daemon for all editors of this user
 
-Without a model configured it uses offline-1, a built-in model that needs
-neither key nor network: it finds and cites, and does not reason.
+Without a chosen model it uses the best one that is there: of a provider whose
+key is set, or of a model server on this machine. Without either it uses
+offline-1, a built-in model that finds and cites, and does not reason.
 
 environment:
   INDUSAGI_HOME   the folder of sessions, settings and logs (~/.pindusagi)

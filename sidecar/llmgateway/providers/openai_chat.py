@@ -47,7 +47,7 @@ _IN_CONTENT: Final = f"{CHAT_MARK}content"
 
 _IN_TEXT: Final = f"{CHAT_MARK}text"
 """The signature of reasoning that stood in the text; it does not go back, as its template says."""
-_KEEPS_REASONING: Final = re.compile(r"(?:^|[/.])(?:kimi|glm|minimax)", re.IGNORECASE)
+_KEEPS_REASONING: Final = re.compile(r"(?:^|[/.-])(?:kimi|glm|minimax)", re.IGNORECASE)
 _OVERFLOW: Final = "model_context_window_exceeded"
 
 _CHARS_PER_TOKEN: Final = 3

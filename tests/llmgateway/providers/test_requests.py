@@ -397,7 +397,9 @@ async def test_a_limit_that_the_service_refuses_is_left_to_it(on_stage: Any) -> 
     assert [body.get("max_tokens") for body in stage.fake.sent] == [8_000, None, None]
 
 
-@pytest.mark.parametrize("model", ["kimi-k3", "moonshotai/Kimi-K3.1-Pro", "glm-5.2", "MiniMax-M3"])
+@pytest.mark.parametrize(
+    "model", ["kimi-k3", "moonshotai/Kimi-K3.1-Pro", "glm-5.2", "zai-glm-4.7", "MiniMax-M3"]
+)
 async def test_earlier_reasoning_goes_back_to_models_that_are_trained_to_see_it(
     on_stage: Any, model: str
 ) -> None:
