@@ -49,10 +49,13 @@ fuzz: export FUZZ_FRAMES = 100000
 fuzz: $(READY)
 	$(BIN)/python -m pytest -q tests/fuzz --durations=2
 
-# The suite does the same with a few parents, and less in a hurry.
-crash: export KILLED_PARENTS = 1000
+# Cuts a session file at up to CRASH_POINTS of its bytes and kills a daemon at work for each hundred of them, and
+# kills parents that just started a daemon. The suite does the same with a few.
+crash: export CRASH_POINTS ?= 10000
+crash: export KILLED_PARENTS ?= 1000
 crash: $(READY)
-	$(BIN)/python -m pytest -q tests/e2e/test_killed_parents.py --durations=4
+	$(BIN)/python -m pytest -q tests/conductor/test_crash_points.py tests/e2e/test_kill.py \
+		tests/e2e/test_killed_parents.py --durations=6
 
 # Hours of editor use with accidents in ten minutes, and a million broken frames a face, of the seeds 1 to 20.
 soak: export SOAK_SECONDS ?= 600

@@ -1,0 +1,141 @@
+"""``kill -9`` at any moment of turns, compactions and undos: the next daemon has all that was acknowledged.
+
+``make crash`` kills a daemon a hundred times, the suite twice; ``CRASH_SEED=2`` chooses other moments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from sidecar.protocol.messages import NodeView
+from sidecar_client import ConnectionLost, Session, SidecarClient
+
+N_KILLS = max(2, int(os.environ.get("CRASH_POINTS", "0")) // 100)
+SEED = os.environ.get("CRASH_SEED", "1")
+N_SESSIONS = 3
+MAX_PROMPTS = 60
+ANSWER = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 8
+MODELS = {"fake-1": {"scripted": [[{"text": ANSWER, "deltas": 4}]] * 500}}
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals"),
+]
+
+
+@dataclass
+class Known:
+    """The acknowledgements that a client has of one session.
+
+    *pending* is the operation that it waits for, and *seq* the newest event that it has received.
+    """
+
+    sid: str
+    head: str | None = None
+    prompts: list[str] = field(default_factory=list)
+    pending: str = ""
+    seq: int = 0
+
+
+async def work(session: Session, known: Known, choice: random.Random) -> None:
+    """Change the session until the daemon is gone, and note each acknowledgement."""
+    while True:
+        known.pending = choice.choice(["prompt", "prompt", "prompt", "compact", "undo"])
+        if known.pending == "prompt":
+            prompt = f"prompt {choice.random()}"
+            known.head = (await session.run(prompt)).head
+            known.prompts.append(prompt)
+        elif known.pending == "compact":
+            done = await session.compact()
+            known.head = done.after_head if done.status == "completed" else known.head
+        else:
+            compactions = (await session.client.compact_list(session.sid)).compactions
+            if any(done.undoable and done.status == "completed" for done in compactions):
+                known.head = (await session.undo(force=True)).head
+
+
+async def kill_at_event(client: SidecarClient, known: Known, pid: int, n_events: int) -> None:
+    """Kill the daemon when *n_events* have arrived, and note the newest number that arrives at all."""
+    async for event in client.events(known.sid, known.seq):
+        known.seq = max(known.seq, event.seq)
+        n_events -= 1
+        if n_events == 0:
+            os.kill(pid, signal.SIGKILL)
+
+
+async def read_all(client: SidecarClient, sid: str) -> list[NodeView]:
+    """Return the nodes of all branches."""
+    nodes: list[NodeView] = []
+    cursor: str | None = None
+    while True:
+        page = await client.session_read(sid, view="full", cursor=cursor, limit=1_000)
+        nodes += page.nodes
+        if (cursor := page.next_cursor) is None:
+            return nodes
+
+
+async def check(client: SidecarClient, known: Known) -> Session:
+    """Compare a session of the next daemon with the acknowledgements; return it."""
+    loaded = await client.session_load(known.sid)
+    assert loaded.integrity.missing == ()
+    assert loaded.seq >= known.seq, "a number of an event would stand for another one"
+    nodes = await read_all(client, known.sid)
+    stored = {block["text"] for node in nodes for block in node.blocks if node.role == "user"}
+    assert set(known.prompts) <= stored
+    parents = {node.id: node.parent for node in nodes}
+    path, at = set[str](), loaded.snapshot.head
+    while at is not None:
+        path.add(at)
+        at = parents[at]
+    compactions = (await client.compact_list(known.sid)).compactions
+    is_compacted = any(
+        done.status == "completed" and done.before_head == known.head and done.after_head in path
+        for done in compactions
+    )
+    is_undone = any(done.status == "undone" and done.after_head in path for done in compactions)
+    acknowledged = known.head is None or known.head in path
+    is_whole = {"compact": is_compacted, "undo": is_undone}.get(known.pending, False)
+    assert acknowledged or is_whole, known
+    known.head, known.seq = loaded.snapshot.head, loaded.seq
+    return Session(client, known.sid, loaded.seq)
+
+
+async def test_a_killed_daemon_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
+    choice = random.Random(SEED)
+    project = tmp_path / "project"
+    project.mkdir()
+    environment = {"INDUSAGI_HOME": str(tmp_path / "home")}
+    known: list[Known] = []
+    for _ in range(N_KILLS):
+        client = await SidecarClient.spawn(cwd=project, env=environment, options={"models": MODELS}).start()
+        try:
+            sessions = [await check(client, each) for each in known]
+            if len(known) == N_SESSIONS and len(known[0].prompts) > MAX_PROMPTS:
+                known, sessions = known[1:], sessions[1:]
+            while len(known) < N_SESSIONS:
+                sessions.append(await client.start_session(project, model="fake-1"))
+                known.append(Known(sessions[-1].sid))
+            pid = (await client.status()).pid
+            n_events = choice.randrange(1, 120)
+            tasks = [
+                asyncio.create_task(work(session, each, choice))
+                for session, each in zip(sessions, known, strict=True)
+            ]
+            killing = asyncio.create_task(kill_at_event(client, known[0], pid, n_events))
+            ends = await asyncio.gather(*tasks, killing, return_exceptions=True)
+            assert all(end is None or isinstance(end, ConnectionLost) for end in ends), ends
+        finally:
+            await client.close()
+    client = SidecarClient.spawn(cwd=project, env=environment, options={"models": MODELS})
+    async with client:
+        for each in known:
+            session = await check(client, each)
+            assert (await session.run("go on")).stop_reason == "end_turn"
