@@ -2,7 +2,8 @@
 
 A conversation is a list of messages with a role. A call is a part of type ``tool_use`` or stands in
 ``tool_calls``; a result is a part of type ``tool_result`` or a message of the role ``tool``. Older versions
-of Cline write calls as tags into an answer and the result as text into the next prompt.
+of Cline write calls as tags into an answer and the result as text into the next prompt. SWE-agent names the
+call of an answer as its ``action``, and the next message is the result.
 """
 
 from __future__ import annotations
@@ -79,11 +80,12 @@ def read_chat(records: Iterable[Json], builder: ImportBuilder) -> None:
 
 
 class _Reader:
-    """The state of one conversation: the call by tags that waits for its result."""
+    """The state of one conversation: the call without an id of its own that waits for its result."""
 
     def __init__(self, builder: ImportBuilder) -> None:
         self._builder = builder
         self._tagged: ToolCallBlock | None = None
+        self._acted: str | None = None
         self._n_tagged = 0
 
     def read(self, message: Mapping[str, Json]) -> None:
@@ -103,7 +105,11 @@ class _Reader:
                     as_text(next(iter(ids), "")), content, is_error=bool(message.get("error"))
                 )
             case "user":
-                self.read_prompt(as_parts(content), at_ms, key)
+                if self._acted is None:
+                    self.read_prompt(as_parts(content), at_ms, key)
+                else:
+                    self._builder.result(self._acted, content)
+                    self._acted = None
             case _:
                 self._builder.note("unknownItem")
 
@@ -115,9 +121,14 @@ class _Reader:
             blocks.append(
                 ToolCallBlock(as_text(call.get("id")), as_text(function.get("name")) or "tool", arguments)
             )
-        self._tagged = (
-            None if any(isinstance(b, ToolCallBlock) for b in blocks) else self.take_tagged_call(blocks)
-        )
+        action = as_text(message.get("action")).strip()
+        self._tagged, self._acted = None, None
+        if not any(isinstance(block, ToolCallBlock) for block in blocks):
+            self._tagged = self.take_tagged_call(blocks)
+            if action:
+                self._n_tagged += 1
+                self._acted = f"action_{self._n_tagged}"
+                blocks.append(ToolCallBlock(self._acted, action.split()[0], {"command": action}))
         self._builder.answer([*blocks, *filter(None, [self._tagged])], at_ms=at_ms, key=key)
 
     def take_tagged_call(self, blocks: list[Block]) -> ToolCallBlock | None:

@@ -16,6 +16,7 @@ from sidecar.importing.content import Json, as_mapping
 from sidecar.importing.copilot_cli import is_copilot_cli, read_copilot_cli
 from sidecar.importing.gemini_cli import is_gemini_cli, read_gemini_cli
 from sidecar.importing.opencode import is_opencode, read_opencode
+from sidecar.importing.openhands import is_openhands, read_openhands
 from sidecar.importing.pi import is_pi, read_pi
 
 
@@ -68,6 +69,9 @@ _ALL: Final = (
         read=read_aider,
         recognises=lambda record: isinstance(record, str) and is_aider(record),
         is_text=True,
+    ),
+    ImportFormat(
+        name="openhands", agent="OpenHands", read=read_openhands, recognises=_of_mapping(is_openhands)
     ),
     ImportFormat(name="chat", agent="chat messages", read=read_chat, recognises=is_chat),
 )

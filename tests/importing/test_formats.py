@@ -19,6 +19,7 @@ from sidecar.importing.contract import NOTES
 from sidecar.importing.copilot_cli import is_copilot_cli
 from sidecar.importing.gemini_cli import is_gemini_cli
 from sidecar.importing.opencode import is_opencode
+from sidecar.importing.openhands import is_openhands
 from sidecar.importing.pi import is_pi
 from sidecar.importing.registry import recognise_format
 from sidecar.runtime.wire import NO_RESULT
@@ -327,6 +328,32 @@ CHAT = [
     {"role": "tool", "tool_call_id": "1", "content": "a.py"},
     {"role": "assistant", "content": "done"},
 ]
+ACTIONS = [
+    {"role": "user", "content": "Fix it"},
+    {"role": "assistant", "content": "I open it.", "action": "open a.py\n", "thought": "I open it."},
+    {"role": "user", "content": "[File: a.py]"},
+]
+OPENHANDS = {
+    "instance_id": "i1",
+    "history": [
+        {"id": 0, "source": "agent", "action": "system", "message": "You are"},
+        {"id": 1, "source": "user", "action": "message", "args": {"content": "Fix it"}},
+        {"id": 2, "source": "user", "action": "recall", "args": {"query": "Fix it"}},
+        {"id": 3, "source": "environment", "observation": "recall", "cause": 2, "content": "workspace"},
+        [
+            {"id": 4, "source": "agent", "action": "run", "args": {"thought": "I look.", "command": "make"}},
+            {
+                "id": 5,
+                "source": "agent",
+                "observation": "run",
+                "cause": 4,
+                "content": "boom",
+                "extras": {"metadata": {"exit_code": 2}},
+            },
+        ],
+        {"id": 6, "source": "agent", "action": "finish", "args": {"final_thought": "Done."}},
+    ],
+}
 AIDER = """\
 # aider chat started at 2026-11-20 09:00:00
 
@@ -453,6 +480,24 @@ SESSIONS = [
         id="cline with tags",
     ),
     pytest.param(
+        [{"history": ACTIONS, "trajectory": []}],
+        [
+            "user: Fix it",
+            "assistant: I open it. | open#action_1",
+            "tool: #action_1=[File: a.py]",
+        ],
+        {},
+        ("chat", "", "", 0),
+        id="actions",
+    ),
+    pytest.param(
+        [OPENHANDS],
+        ["user: Fix it", "assistant: I look. | run#event_4", "tool: #event_4!boom", "assistant: Done."],
+        {"systemPrompt": 1, "hostText": 2},
+        ("openhands", "", "i1", 0),
+        id="openhands",
+    ),
+    pytest.param(
         CHAT,
         ["user: hi", "assistant: ls#1", "tool: #1=a.py", "assistant: done"],
         {"systemPrompt": 1},
@@ -549,6 +594,7 @@ RECOGNISED = {
     "opencode": (is_opencode, OPENCODE),
     "copilot-cli": (is_copilot_cli, COPILOT[0]),
     "gemini-cli": (is_gemini_cli, GEMINI),
+    "openhands": (is_openhands, OPENHANDS),
     "chat": (is_chat, CHAT[1]),
 }
 

@@ -15,8 +15,18 @@ from sidecar.importing import read_session as read_uncached
 from sidecar.llmgateway.contract import CommandBlock, TextBlock, ToolCallBlock, ToolResultBlock
 from sidecar.runtime.store import SessionGraph, heal
 
-WITH_CALLS = ("claude-code", "codex", "opencode", "copilot-cli", "gemini-cli", "pi", "cline", "tau-bench")
-AGENTS = (*WITH_CALLS, "aider", "swe-agent", "mini-swe-agent")
+WITH_CALLS = (
+    "claude-code",
+    "codex",
+    "opencode",
+    "copilot-cli",
+    "gemini-cli",
+    "pi",
+    "cline",
+    "tau-bench",
+    "swe-agent",
+)
+AGENTS = (*WITH_CALLS, "openhands", "aider", "mini-swe-agent")
 HARNESS = re.compile(
     r"\s*(?:<(?:command-|bash-|local-command)|\[Request interrupted)|--- Content from referenced"
 )

@@ -736,7 +736,7 @@ export interface SessionForkParams {
   mcpServers?: McpServerConfig[];
 }
 
-/** The session to import: the absolute `path` of its file, or the `id` of a listed one, or its beginning. A database needs both. `format` is recognised where it is absent; besides the listed ones `chat` reads messages with roles. `cwd` is the folder to go on in, by default the recorded one, which must exist. `model` and `engine` are chosen as for a new session. On the LSP face `workDoneToken` gets the progress. */
+/** The session to import: the absolute `path` of its file, or the `id` of a listed one, or its beginning. A database needs both. `format` is recognised where it is absent; besides the listed ones `openhands` reads runs of OpenHands and `chat` reads messages with roles. `cwd` is the folder to go on in, by default the recorded one, which must exist. `model` and `engine` are chosen as for a new session. On the LSP face `workDoneToken` gets the progress. */
 export interface SessionImportParams {
   path?: string;
   id?: string;

@@ -47,9 +47,10 @@ class ImportListResult:
 class SessionImportParams:
     """The session to import: the absolute *path* of its file, or the *id* of a listed one, or its beginning.
 
-    A database needs both. *format* is recognised where it is absent; besides the listed ones ``chat`` reads
-    messages with roles. *cwd* is the folder to go on in, by default the recorded one, which must exist.
-    *model* and *engine* are chosen as for a new session. On the LSP face *work_done_token* gets the progress.
+    A database needs both. *format* is recognised where it is absent; besides the listed ones ``openhands``
+    reads runs of OpenHands and ``chat`` reads messages with roles. *cwd* is the folder to go on in, by
+    default the recorded one, which must exist. *model* and *engine* are chosen as for a new session. On the
+    LSP face *work_done_token* gets the progress.
     """
 
     path: str | None = None
