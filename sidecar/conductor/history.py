@@ -112,6 +112,7 @@ class HistoryWriter:
         on_trouble: Callable[[SidecarError], None],
         on_change: Callable[[tuple[Entry, ...]], None],
         on_branch: Callable[[], Awaitable[None]],
+        records_with: Callable[[Sequence[Turn]], Sequence[Mapping[str, Any]]] = lambda turns: (),
     ) -> None:
         """Make a writer.
 
@@ -120,12 +121,15 @@ class HistoryWriter:
             on_trouble: called with the first failure of an incident.
             on_change: called after every move of the history, with the entries that the agent appended.
             on_branch: awaited after a branch that the agent began by itself.
+            records_with: returns the records that must be stored together with new turns.
         """
         self._journal = journal
         self._on_trouble = on_trouble
         self._on_change = on_change
         self._on_branch = on_branch
+        self._records_with = records_with
         self._in_trouble = False
+        self._in_transaction = False
         self._reads: dict[str, list[FileRead]] = {}
         self._anchor: UsageAnchor | None = None
         self._authors: dict[int, tuple[Turn, str]] = {}
@@ -196,14 +200,14 @@ class HistoryWriter:
 
     async def append(self, *entries: Entry) -> str | None:
         """Append *entries*, which are not the agent's, and return the new head."""
-        await self._write(self._journal.append(entries))
+        await self._append(entries)
         self._on_change(())
         return self.head
 
     async def record(self, turns: Sequence[Turn]) -> None:
         """Append the *turns* of the agent."""
         n_before = len(self.current)
-        await self._write(self._journal.append([*map(self._as_entry, turns)]))
+        await self._append([*map(self._as_entry, turns)])
         self._on_change(self.current[n_before:])
 
     async def branch(self, turns: Sequence[Turn]) -> None:
@@ -223,6 +227,8 @@ class HistoryWriter:
         pinned = [next(prompts, Entry(UserTurn(blocks[1:]), "user"))] if blocks[1:] else []
         async with self.transaction():
             await self.replace([*summary, *pinned, *kept])
+            if records := self._records_with(turns):
+                await self.append_records(*records)
             await self._on_branch()
 
     async def replace(self, entries: Sequence[Entry]) -> None:
@@ -248,12 +254,17 @@ class HistoryWriter:
     async def transaction(self) -> AsyncIterator[None]:
         """Store the moves inside the block in one piece: after a crash all of them are there, or none.
 
-        Inside nothing may be awaited but this writer.
+        Inside nothing may be awaited but this writer. A block inside of another one belongs to that one.
         """
+        if self._in_transaction:
+            yield
+            return
+        self._in_transaction = True
         self._journal.hold()
         try:
             yield
         finally:
+            self._in_transaction = False
             await self._write(self._journal.release())
 
     async def append_records(self, *records: Mapping[str, Any]) -> None:
@@ -272,6 +283,16 @@ class HistoryWriter:
             if isinstance(block, ToolResultBlock):
                 self._reads.pop(block.call_id, None)
         return Entry(turn, kind, reads=reads, anchor=anchor, author=author)
+
+    async def _append(self, entries: Sequence[Entry]) -> None:
+        """Append *entries* and the records that belong to their turns, which a crash must not part."""
+        records = self._records_with([entry.turn for entry in entries])
+        if not records:
+            await self._write(self._journal.append(entries))
+            return
+        async with self.transaction():
+            await self._write(self._journal.append(entries))
+            await self.append_records(*records)
 
     async def _write(self, writing: Awaitable[object]) -> None:
         try:

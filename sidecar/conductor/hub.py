@@ -1,7 +1,6 @@
 """The hub: creates, loads, lists, forks and closes all sessions of the daemon, and knows its clients.
 
-Both front ends reach every session through the hub. A stored session has one writer: it is locked while
-loaded.
+Both front ends reach every session through it. A stored session has one writer: it is locked while loaded.
 """
 
 from __future__ import annotations
@@ -193,12 +192,12 @@ class Hub:
             loaded.session.connect(servers)
         return loaded
 
-    async def close(self, sid: str) -> None:
-        """Stop a session and remove it from memory; it stays stored. Raises SessionNotFound."""
+    async def close(self, sid: str, *, keeps_queue: bool = False) -> None:
+        """Stop a session; it stays stored, with *keeps_queue* its queue, too. Raises SessionNotFound."""
         session = self.session(sid)
         del self._sessions[sid]
         try:
-            await session.aclose()
+            await session.aclose(keeps_queue=keeps_queue)
         finally:
             self._releases.pop(sid)()
             self.audience.dismiss(sid)
@@ -234,8 +233,9 @@ class Hub:
         self.announce_change()
 
     async def aclose(self) -> None:
-        """Close every session concurrently, then the models."""
-        await asyncio.gather(*(self.close(sid) for sid in tuple(self._sessions)), return_exceptions=True)
+        """Close every session concurrently, with its queue stored, then the models."""
+        closing = [self.close(sid, keeps_queue=True) for sid in self._sessions]
+        await asyncio.gather(*closing, return_exceptions=True)
         await self._store.settle()
         await self._deps.models.aclose()
 

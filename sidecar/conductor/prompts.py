@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypedDict, Unpack
 
@@ -25,6 +26,7 @@ from sidecar.conductor.session_agent import SessionAgent
 from sidecar.conductor.session_events import SessionEvents
 from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conductor.slash import parse_command
+from sidecar.conductor.stored_queue import StoredQueue
 from sidecar.conductor.turns import TurnRunner, resolve, unknown_usage
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import UserTurn
@@ -81,7 +83,11 @@ _STEER_OUTCOMES: Final[dict[str, Literal["injected", "queued", "startedNewTurn"]
 
 
 class Prompts:
-    """The prompts of one session."""
+    """The prompts of one session.
+
+    Attributes:
+        stored: the queue on disk.
+    """
 
     def __init__(
         self,
@@ -104,6 +110,8 @@ class Prompts:
         self._gauge = gauge
         self._new_id = new_id
         self._steered: list[PromptJob] = []
+        self._held: list[PromptJob] = []
+        self.stored = StoredQueue(history, self._prompts_to_keep)
         self._emitted_items: tuple[QueueItem, ...] = ()
         self._by_key: OrderedDict[str, SubmitReceipt] = OrderedDict()
 
@@ -143,10 +151,14 @@ class Prompts:
         return receipt
 
     async def wait_until_entered(self, receipt: SubmitReceipt) -> SubmitReceipt:
-        """Return *receipt* with the prompt's node once that is stored; at once for a prompt that waits."""
+        """Return *receipt* once the prompt is stored: with its node, or in the queue for one that waits."""
         if receipt.disposition != "started":
+            await self.stored.store()
             return receipt
-        return replace(receipt, user_node_id=await asyncio.shield(receipt.entered))
+        node = await asyncio.shield(receipt.entered)
+        if node is None:  # room is made for it first
+            await self.stored.store()
+        return replace(receipt, user_node_id=node)
 
     def steer(
         self, content: Content, expect_turn_id: str | None, author: Author | None = None
@@ -187,7 +199,7 @@ class Prompts:
             queue: whether the waiting prompts stay, are dropped, or are removed and returned.
         """
         running = self.running
-        if turn_id is None and self._queue.current is None:
+        if turn_id is None and self._queue.current is None and self._queue.waiting:
             # A prompt that was submitted a moment ago and has not begun is the current turn too.
             turn_id = next((job.turn_id for job in self._waiting_prompts()), None)
         runs = running is not None and turn_id in (None, running.turn_id)
@@ -200,8 +212,7 @@ class Prompts:
             return Interruption(False)
         out = named if queue == "keep" else list(waiting)
         for job in out:
-            self._queue.remove(job)
-            self.settle_unrun(job)
+            self._take_out(job)
         if waiting:
             self._emit_queue()
         return Interruption(True, tuple(job.content for job in out) if queue == "return" else None)
@@ -215,10 +226,19 @@ class Prompts:
 
     def remove(self, item_id: str) -> None:
         """Remove a waiting prompt; its turn ends as cancelled. Raises ItemNotFound."""
-        job = self._item(item_id)
-        self._queue.remove(job)
-        self.settle_unrun(job)
+        self._take_out(self._item(item_id))
         self._emit_queue()
+
+    def restore(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Hold the prompts of the stored queue among *records*.
+
+        They are turns of their own: the turns that an earlier process had announced ended with it.
+        """
+        for prompt in self.stored.load(records):
+            with suppress(InvalidInput):
+                job = self._job(prompt.content, prompt.author)
+                job.item_id = prompt.item_id
+                self._held.append(job)
 
     def settle_unrun(self, job: PromptJob) -> None:
         """End a prompt that never ran, as cancelled."""
@@ -236,6 +256,7 @@ class Prompts:
 
     def on_begin(self) -> None:
         """Emit the queue, now that a prompt has left it, unless clients know this queue already."""
+        self.stored.begin_turn()
         if self._emitted_items != self.items():
             self._emit_queue()
 
@@ -256,6 +277,10 @@ class Prompts:
                 f"session {sid!r} is busy", hint='use whenBusy "queue" or "steer"', sid=sid
             )
         self.check_room()
+        held, self._held = self._held, []
+        for restored in held:
+            self._queue.put(restored)
+        busy = self._queue.is_busy
         running = self.running
         may_enter = when_busy == "steer" and job.command is None and self._runner.may_steer
         if running is not None and may_enter:
@@ -277,6 +302,21 @@ class Prompts:
         steered, self._steered = self._steered, []
         return [job for job in steered if any(job.turn is back for back in taken_back)]
 
+    def _take_out(self, job: PromptJob) -> None:
+        """Remove a waiting prompt from the queue, and end it as cancelled."""
+        if job in self._held:
+            self._held.remove(job)
+        else:
+            self._queue.remove(job)
+        self.settle_unrun(job)
+
+    def _prompts_to_keep(self) -> tuple[PromptJob, ...]:
+        """Return the prompts that are acknowledged and may not be part of the history yet, in their order."""
+        running = self.running
+        if running is None or running.command is not None or self._runner.is_ending:
+            return (*self._steered, *self._waiting_prompts())
+        return (running, *self._steered, *self._waiting_prompts())
+
     def _job(self, content: Content, author: Author | None = None) -> PromptJob:
         """Return *content* as a job. Raises InvalidInput."""
         turn = UserTurn(content_to_prompt(content))
@@ -295,7 +335,7 @@ class Prompts:
         )
 
     def _waiting_prompts(self) -> tuple[PromptJob, ...]:
-        return tuple(job for job in self._queue.waiting if isinstance(job, PromptJob))
+        return (*self._held, *(job for job in self._queue.waiting if isinstance(job, PromptJob)))
 
     def _item(self, item_id: str) -> PromptJob:
         for job in self._waiting_prompts():

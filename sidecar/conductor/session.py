@@ -20,7 +20,7 @@ from sidecar.conductor.contract import Plan, SessionSnapshot
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import SessionBusyError
-from sidecar.conductor.events import CommandsChanged, InfoChanged
+from sidecar.conductor.events import CommandsChanged, InfoChanged, Notice, QueueChanged
 from sidecar.conductor.history import JournalPort
 from sidecar.conductor.ports import SessionHost, StoreReport
 from sidecar.conductor.prompts import SubmitOptions
@@ -63,6 +63,7 @@ class Session:
     def __init__(self, info: SessionInfo, journal: JournalPort, deps: SessionDeps, host: SessionHost) -> None:
         self._deps = deps
         self._watches: list[Dispose] = []
+        self._n_restored = 0
         self._queue: JobQueue[Job] = JobQueue(self._run, host.announce_change)
         wired = wire_session(info, journal, deps, host=host, queue=self._queue)
         self._meta = wired.meta
@@ -94,10 +95,17 @@ class Session:
         await self._head.refresh_rules()
         await self.history.load()
         self.compactor.load([record for record in records if record.get("type") == "compaction"])
+        self.prompts.restore(records)
+        self._n_restored = len(self.prompts.items())
         await self._open_knowledge()
 
-    async def aclose(self) -> None:
-        """Stop the running job, store the session, and release everything."""
+    async def aclose(self, *, keeps_queue: bool = False) -> None:
+        """Stop the running job, store the session, and release everything.
+
+        The waiting prompts end as cancelled; with *keeps_queue* they stay stored and are restored with the
+        session.
+        """
+        self.prompts.stored.is_frozen = keeps_queue
         for job in self._queue.waiting:
             self._queue.remove(job)
             self._settle_unrun(job)
@@ -105,6 +113,7 @@ class Session:
             self._runner.stop()
         try:
             await self._queue.wait_idle()
+            await self.prompts.stored.store()
         finally:
             await self.servers.aclose()
         self._events.flush()
@@ -177,9 +186,14 @@ class Session:
         return dispose
 
     def introduce(self) -> None:
-        """Emit the commands and the usage for a client that begins to follow."""
+        """Emit the commands and the usage for a client that begins to follow, and once a restored queue."""
         self._events.emit(CommandsChanged(COMMANDS))
         self._events.emit(self.gauge.usage())
+        n_restored, self._n_restored = self._n_restored, 0
+        if n_restored:
+            self._events.emit(QueueChanged(self.prompts.items()))
+            text = f"{n_restored} prompts waited when the daemon ended. They run with the next prompt."
+            self._events.emit(Notice("warning", "Prompts are queued again", text))
 
     async def submit(self, content: Content, **options: Unpack[SubmitOptions]) -> SubmitReceipt:
         """Accept a prompt; return once it runs, waits, or was given to the running turn."""
@@ -277,10 +291,13 @@ class Session:
             match job:
                 case PromptJob():
                     self.prompts.on_begin()
+                    if job.command is not None:  # it is never run twice, not even after a crash
+                        await self.prompts.stored.store()
                     try:
                         await self._runner.run(job)
                     finally:
                         self.prompts.on_end()
+                    await self.prompts.stored.store()
                 case CompactJob():
                     done = await self.changes.compact(job.compaction_id, job.request)
                     job.outcome.set_result(done)

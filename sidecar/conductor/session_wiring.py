@@ -106,6 +106,7 @@ def wire_session(
         on_trouble=on_store_trouble,
         on_change=on_history,
         on_branch=lambda: compactor.end_backstop(),
+        records_with=lambda turns: prompts.stored.records_with(turns),
     )
     meter = ContextMeter(from_record(TokenCounts, info.session_total), info.cost)
     knowledge = Knowledge(

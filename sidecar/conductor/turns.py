@@ -110,7 +110,11 @@ class PromptAnswerer:
 
 
 class TurnRunner:
-    """Runs the turns of one session, one at a time."""
+    """Runs the turns of one session, one at a time.
+
+    Attributes:
+        is_ending: whether the newest turn is over but for its last events.
+    """
 
     def __init__(
         self,
@@ -135,6 +139,7 @@ class TurnRunner:
         self._answerer = answerer
         self._run_command = run_command
         self._stop = CancelToken()
+        self.is_ending = False
 
     @property
     def may_steer(self) -> bool:
@@ -153,6 +158,7 @@ class TurnRunner:
         """Run *job* from its first event to its last."""
         started_ms = self._clock_ms()
         self._stop = CancelToken()
+        self.is_ending = False
         self._events.begin_turn(job.turn_id)
         try:
             self._notices.emit_pending()
@@ -206,6 +212,7 @@ class TurnRunner:
 
     async def _end(self, job: PromptJob, answer: _Answer, started_ms: int) -> None:
         """Store the turn and publish its last event; a step that raises makes it a fault."""
+        self.is_ending = True
         self._history.forget_notes()
         head = self._history.head
         resolve(job.entered, head)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from sidecar._internal.errors import SidecarError
 from sidecar.conductor.contract import Author
@@ -19,6 +19,8 @@ from sidecar.service.streaming import show_turn, stream_answer
 if TYPE_CHECKING:
     from sidecar.service.contract import Handler
     from sidecar.service.service import Connection
+
+T = TypeVar("T")
 
 
 class TurnFailed(SidecarError):
@@ -70,11 +72,11 @@ def run(connection: Connection, params: m.TurnParams) -> Awaitable[m.TurnRunResu
     return answer()
 
 
-def steer(connection: Connection, params: m.TurnSteerParams) -> m.TurnSteerResult:
+def steer(connection: Connection, params: m.TurnSteerParams) -> Awaitable[m.TurnSteerResult]:
     """Send a message to the turn that runs."""
     session = connection.hub.session(params.sid)
     steered = session.prompts.steer(params.input, params.expect_turn_id, _author(connection))
-    return m.TurnSteerResult(steered.outcome, steered.turn_id, session.log.seq)
+    return _after_storing(session, m.TurnSteerResult(steered.outcome, steered.turn_id, session.log.seq))
 
 
 def interrupt(connection: Connection, params: m.InterruptParams) -> m.InterruptResult:
@@ -88,18 +90,24 @@ def list_queue(connection: Connection, params: m.SidParams) -> m.QueueResult:
     return _queue(connection.hub.session(params.sid))
 
 
-def edit_queued(connection: Connection, params: m.QueueEditParams) -> m.QueueResult:
+def edit_queued(connection: Connection, params: m.QueueEditParams) -> Awaitable[m.QueueResult]:
     """Change a prompt that waits."""
     session = connection.hub.session(params.sid)
     session.prompts.edit(params.item_id, params.input)
-    return _queue(session)
+    return _after_storing(session, _queue(session))
 
 
-def remove_queued(connection: Connection, params: m.QueueRemoveParams) -> m.QueueResult:
+def remove_queued(connection: Connection, params: m.QueueRemoveParams) -> Awaitable[m.QueueResult]:
     """Remove a prompt from the queue."""
     session = connection.hub.session(params.sid)
     session.prompts.remove(params.item_id)
-    return _queue(session)
+    return _after_storing(session, _queue(session))
+
+
+async def _after_storing(session: Session, result: T) -> T:
+    """Return *result* once the queue that it acknowledges is on disk."""
+    await session.prompts.stored.store()
+    return result
 
 
 def _submit(connection: Connection, session: Session, params: m.TurnParams) -> SubmitReceipt:
