@@ -46,12 +46,16 @@ class ServerTimeouts:
         prompt_s: for a prompt that waits for servers to be ready.
         idle_s: for a call without progress or an answer.
         close_s: for a server to end in order.
+        restart_s: the pauses before each new start of a server that has ended; after the last one it is lost.
+        healthy_s: a server that ran for so long has all its restarts again.
     """
 
     connect_s: float = 60.0
     prompt_s: float = 10.0
     idle_s: float = 600.0
     close_s: float = 1.2
+    restart_s: tuple[float, ...] = (1.0, 4.0, 16.0, 60.0, 60.0)
+    healthy_s: float = 300.0
 
 
 @asynccontextmanager
@@ -82,6 +86,7 @@ class SessionToolServers:
     def use(self, servers: Sequence[McpServer]) -> None:
         """Replace the servers by *servers*; a running one that is named again stays. Returns at once."""
         running = {each.server: each for each in self._connections if not each.is_lost}
+        leaving = {each for each in self._connections if each.is_lost}
         wanted = dict.fromkeys(servers)
         self._connections = tuple(
             running.pop(server)
@@ -89,7 +94,7 @@ class SessionToolServers:
             else ServerConnection(server, self._host, self._open_link, self._timeouts, self._publish_tools)
             for server in wanted
         )
-        for left in running.values():
+        for left in leaving.union(running.values()):
             task = asyncio.ensure_future(left.aclose())
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)
@@ -141,7 +146,8 @@ class ServerConnection:
     *on_change* is called when the tools have changed.
 
     Attributes:
-        settled: set once the server is ready, or lost for good.
+        settled: set once the server was ready for the first time, or could not be started.
+        is_lost: whether it is not running now; it may be started again.
     """
 
     def __init__(
@@ -222,13 +228,44 @@ class ServerConnection:
                 task.cancel()
 
     async def _run(self) -> None:
-        """Connect, list the tools whenever they change, and at the end warn the user unless it was wanted."""
+        """Serve the tools until the end that was wanted; start a server again that has ended by itself.
+
+        One that never started is not tried again: its settings are wrong.
+        """
+        clock, pauses = asyncio.get_running_loop().time, list(self._timeouts.restart_s)
+        was_ready = False
+        while True:
+            began_s = clock()
+            ran, reason = await self._serve()
+            was_ready = was_ready or ran
+            if self._is_leaving:
+                return
+            if clock() - began_s > self._timeouts.healthy_s:
+                pauses = list(self._timeouts.restart_s)
+            pause_s = pauses.pop(0) if was_ready and pauses else None
+            if ran or pause_s is None:
+                what = "has ended: its tools are gone" if was_ready else "did not start: it adds no tools"
+                text = mask_secrets(" ".join(reason.split()))[:_REASON_CHARS]
+                if was_ready:
+                    again = "not started again" if pause_s is None else f"started again in {pause_s:g} s"
+                    text = f"{text}; it is {again}"
+                self._host.warn(f"The tool server {self.server.name!r} {what}", text)
+            if pause_s is None:
+                return
+            await asyncio.sleep(pause_s)
+
+    async def _serve(self) -> tuple[bool, str]:
+        """Connect, and list the tools whenever they change, until the end.
+
+        Returns:
+            Whether the server was ready, and why it has ended.
+        """
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self._timeouts.connect_s):
                     link = await stack.enter_async_context(self._open_link(self.server, self._host))
                     self._set_tools(await link.tools())
-                self._link = link
+                self._link, self.is_lost = link, False
                 self.settled.set()
                 while await link.wait_for_change():
                     with suppress(ServerFailed):  # a server that cannot list its new tools keeps the old ones
@@ -243,9 +280,7 @@ class ServerConnection:
         self.is_lost, self.tools = True, ()
         if not self._is_leaving:
             self._on_change()
-            what = "has ended: its tools are gone" if was_ready else "did not start: it adds no tools"
-            text = mask_secrets(" ".join(reason.split()))[:_REASON_CHARS]
-            self._host.warn(f"The tool server {self.server.name!r} {what}", text)
+        return was_ready, reason
 
     def _set_tools(self, tools: tuple[ListedTool, ...]) -> None:
         if tools != self.tools:

@@ -98,7 +98,9 @@ async def test_a_server_that_dies_in_a_call(rig: Rig, desk: Desk) -> None:
     why = "exit code 3: out of luck, token=[secret]"
     assert await failure(rig, desk, "die") == f"mcp__plain__die: {why}"
     await rig.until(lambda: bool(rig.warnings))
-    assert rig.warnings == [("The tool server 'plain' has ended: its tools are gone", why)]
+    assert rig.warnings == [
+        ("The tool server 'plain' has ended: its tools are gone", f"{why}; it is started again in 1 s")
+    ]
     assert (rig.offered, rig.children) == ({}, {})
 
 
@@ -107,7 +109,9 @@ async def test_a_server_that_floods_its_output_in_a_call(rig: Rig, desk: Desk) -
     why = "it writes too much to its standard output that is not a message"
     assert await failure(rig, desk, "flood") == f"mcp__plain__flood: {why}"
     await rig.until(lambda: bool(rig.warnings))
-    assert rig.warnings == [("The tool server 'plain' has ended: its tools are gone", why)]
+    assert rig.warnings == [
+        ("The tool server 'plain' has ended: its tools are gone", f"{why}; it is started again in 1 s")
+    ]
     assert rig.children == {}
 
 

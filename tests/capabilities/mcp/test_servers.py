@@ -131,11 +131,48 @@ async def test_a_server_that_ends_takes_its_tools_along(rig: Rig) -> None:
     kept = rig.offered["mcp__a__x"]
     link.end("exit code 1")
     await rig.until(lambda: bool(rig.warnings))
-    assert rig.warnings == [("The tool server 'a' has ended: its tools are gone", "exit code 1")]
+    assert rig.warnings == [
+        ("The tool server 'a' has ended: its tools are gone", "exit code 1; it is started again in 1 s")
+    ]
     assert list(rig.offered) == ["mcp__b__x"]
     rig.offered["mcp__a__x"] = kept
     with pytest.raises(ServerFailed, match="the server 'a' has ended"):
         await call(rig, "mcp__a__x")
+
+
+async def test_a_server_that_ended_is_started_again_by_itself(rig: Rig) -> None:
+    link = FakeLink((listed("x"),))
+    servers, speaker = start(rig, {"a": link}, ServerTimeouts(prompt_s=30, restart_s=(0, 0)))
+    servers.use((A,))
+    await servers.ready(CancelToken())
+    for _ in range(2):
+        link.end("exit code 1")
+        await rig.until(lambda: not rig.offered)
+        link.is_over = False
+        await rig.until(lambda: list(rig.offered) == ["mcp__a__x"])
+    assert await call(rig, "mcp__a__x") == CallResult("x")
+    link.end("exit code 1")
+    await rig.until(lambda: len(rig.warnings) == 3)
+    ended = "The tool server 'a' has ended: its tools are gone"
+    again = (ended, "exit code 1; it is started again in 0 s")
+    assert rig.warnings == [again, again, (ended, "exit code 1; it is not started again")]
+    assert speaker.opened == ["a"] * 3
+
+
+async def test_a_server_that_cannot_be_started_again_is_reported_once(rig: Rig) -> None:
+    link = FakeLink((listed("x"),))
+    servers, speaker = start(rig, {"a": link}, ServerTimeouts(prompt_s=30, restart_s=(0, 0)))
+    servers.use((A,))
+    await servers.ready(CancelToken())
+    speaker.links["a"] = FileNotFoundError(2, "No such file")
+    link.end("exit code 1")
+    await rig.until(lambda: len(rig.warnings) == 2)
+    ended = "The tool server 'a' has ended: its tools are gone"
+    assert rig.warnings == [
+        (ended, "exit code 1; it is started again in 0 s"),
+        (ended, "No such file; it is not started again"),
+    ]
+    assert speaker.opened == ["a"] * 3
 
 
 async def test_a_server_that_ended_is_started_again_when_it_is_named_again(rig: Rig) -> None:
