@@ -16,6 +16,7 @@ from sidecar._internal.env import indusagi_home
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.state_folder import close_state_folders
 from sidecar.capabilities.mcp import SessionToolServers
+from sidecar.capabilities.sandbox import Sandbox
 from sidecar.capabilities.toolbox import SessionToolBox, default_tools
 from sidecar.conductor.branching import kind_recogniser
 from sidecar.conductor.deps import SessionDeps
@@ -117,6 +118,7 @@ def build(
         clock_ms=_clock_ms,
         new_id=_new_id,
         permission_rules=models.settings.rules,
+        confine=Sandbox([real_path(home)]).confine if models.settings.sandbox else None,
         home=real_path(home),
         library=KnowledgeLibrary(workspace, StoredSessions(shelf), home / "knowledge"),
     )

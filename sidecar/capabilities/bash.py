@@ -12,6 +12,7 @@ import codecs
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -60,18 +61,21 @@ class BashArguments(msgspec.Struct, frozen=True, kw_only=True):
 async def run_command(arguments: BashArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
     """Run the command with permission, and answer with its output and exit code."""
     cwd = await resolve_readable(context, arguments.cwd, "bash")
+    argv = shell_argv(arguments.command)
+    if context.confine is not None:
+        argv = await context.confine(argv, cwd, context.roots)
     question = PermissionQuestion(
         call_id=context.call_id,
         tool="bash",
-        title=_title(arguments),
+        title=_title(arguments) if context.confine is None else f"{_title(arguments)} (in the sandbox)",
         subject="command",
         detail=arguments.command,
-        access=CommandAccess(arguments.command, cwd, is_posix=_shell("")[0] != _CMD),
+        access=CommandAccess(arguments.command, cwd, is_posix=shell_argv("")[0] != _CMD),
     )
     await require_permission(context, question)
     await asyncio.to_thread(require_resolved, cwd)
     if context.terminal is not None:
-        shown_to_user = await _run_in_terminal(context.terminal, arguments, cwd, context, cancel)
+        shown_to_user = await _run_in_terminal(context.terminal, argv, arguments, cwd, context, cancel)
         if shown_to_user is not None:
             return shown_to_user
     output = HeadTail(context.max_output_chars - _NOTES_CHARS)
@@ -82,7 +86,7 @@ async def run_command(arguments: BashArguments, context: ToolContext, cancel: Ca
         progress.add(data)
 
     spec = ChildSpec(
-        _shell(arguments.command),
+        argv,
         cwd,
         child_environment(copy_environment()),
         arguments.timeout_s,
@@ -103,7 +107,12 @@ async def run_command(arguments: BashArguments, context: ToolContext, cancel: Ca
 
 
 async def _run_in_terminal(
-    run: RunInTerminal, arguments: BashArguments, cwd: Path, context: ToolContext, cancel: CancelToken
+    run: RunInTerminal,
+    argv: Sequence[str],
+    arguments: BashArguments,
+    cwd: Path,
+    context: ToolContext,
+    cancel: CancelToken,
 ) -> ToolReply | None:
     """Run the command in the client's terminal; None where the client does not run it after all."""
     inherits = copy_environment()
@@ -113,7 +122,7 @@ async def _run_in_terminal(
     own = {name: value for name, value in environment.items() if inherits.get(name) != value}
     command = TerminalCommand(
         call_id=context.call_id,
-        argv=tuple(_shell(arguments.command)),
+        argv=tuple(argv),
         cwd=cwd,
         environment=own | hidden,
         timeout_s=arguments.timeout_s,
@@ -174,7 +183,8 @@ def _title(arguments: BashArguments) -> str:
     return f"Run {arguments.command.strip().partition(chr(10))[0]}"
 
 
-def _shell(command: str) -> list[str]:
+def shell_argv(command: str) -> list[str]:
+    """Return the arguments that run *command* in the shell of this system."""
     bash = shutil.which("bash")
     if bash is None and os.name == "nt":
         return [_CMD, "/d", "/s", "/c", command]

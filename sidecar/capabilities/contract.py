@@ -5,7 +5,7 @@ A tool answers the model with text, and the client with a title, locations and d
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -105,6 +105,13 @@ Contract: never raises but for cancellation; everything it started has ended whe
 """
 
 
+Confine: TypeAlias = Callable[[Sequence[str], Path, Sequence[Path]], Awaitable[list[str]]]
+"""``async (argv, cwd, roots) -> argv``: returns the command that runs another one in the sandbox.
+
+Contract: raises SidecarError when it cannot be confined; then it must not run at all.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolReply:
     """The result of a call; *output* is text for the model, already bounded."""
@@ -144,6 +151,7 @@ class ToolContext:
             the process is gone.
         max_output_chars: the length of a reply.
         terminal: runs commands in the client's terminal, where it lends one.
+        confine: confines commands, where the user's settings ask for it.
         show_rules: returns the rules for a file that the model has not seen yet, to be shown by a call's
             result.
         reads_only: whether no call may change anything, as the user has chosen.
@@ -163,6 +171,7 @@ class ToolContext:
     child_started: Callable[[int, str], Callable[[], None]]
     max_output_chars: int
     terminal: RunInTerminal | None = None
+    confine: Confine | None = None
     show_rules: Callable[[Path, str], Awaitable[str]] | None = None
     reads_only: bool = False
     list_folded: Callable[[], tuple[Entry, ...]] = tuple

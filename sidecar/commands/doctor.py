@@ -17,8 +17,10 @@ from sidecar import __version__
 from sidecar._internal.env import env_name, indusagi_home
 from sidecar._internal.state_folder import close_state
 from sidecar.attach.paths import AttachError, DaemonPaths
+from sidecar.capabilities.sandbox import find_problem
 from sidecar.commands.terminal import Screen
 from sidecar.commands.with_daemon import run_to_end
+from sidecar.llmgateway.config import CONFIG_FILE, read_settings
 from sidecar.llmgateway.diagnostics import diagnose_models
 from sidecar.protocol.messages import StatusResult
 from sidecar_client import SidecarClient, SidecarClientError
@@ -62,6 +64,13 @@ def run(options: argparse.Namespace) -> int:
             report.add("privacy", text, is_well=False)
     for finding in asyncio.run(diagnose_models(home, Path.cwd())):
         report.add(finding.subject, finding.text, is_well=finding.is_well)
+    if not read_settings(home).sandbox:
+        report.add("sandbox", f"off; write sandbox = true in {home / CONFIG_FILE} for it")
+    elif (problem := find_problem()) is None:
+        report.add("sandbox", "on; commands have no network and write only in the folders of their session")
+    else:
+        text = f"asked for and not available, so that no command runs: {problem}"
+        report.add("sandbox", text, is_well=False)
     paths = DaemonPaths(home)
     try:
         report.add("shared", _describe_shared(paths))

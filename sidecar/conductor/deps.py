@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sidecar.capabilities.contract import ToolContext, ToolObserver
+from sidecar.capabilities.contract import Confine, ToolContext, ToolObserver
 from sidecar.capabilities.mcp.contract import ServerHost, ToolServers
 from sidecar.conductor.engines.contract import EngineInput, FreshFiles, SessionEngine
 from sidecar.conductor.knowledge import Library, NoLibrary
@@ -30,6 +30,7 @@ class SessionDeps:
         resolve: makes a path of the model absolute.
         model_idle_timeout_s: a model call without an emission for this time has failed.
         permission_rules: the rules by which the user allows and denies actions.
+        confine: confines commands, where the user's settings ask for it.
         home: the state directory, which holds the user's own rules; None for none. Its files are protected.
         knowledge_timeout_s: a knowledge source that takes longer is not waited for.
     """
@@ -44,6 +45,7 @@ class SessionDeps:
     clock_ms: Callable[[], int]
     new_id: Callable[[], str]
     permission_rules: Rules = field(default_factory=Rules)
+    confine: Confine | None = None
     home: Path | None = None
     library: Library = field(default_factory=NoLibrary)
     permission_timeout_ms: int = 300_000

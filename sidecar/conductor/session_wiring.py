@@ -297,6 +297,7 @@ def _make_tools(
             child_started=deps.child_started,
             max_output_chars=deps.max_output_chars,
             terminal=host.terminal(meta.info.sid),
+            confine=deps.confine,
             show_rules=rules.show,
             reads_only=permissions.policy.mode == "plan",
             list_folded=list_folded,

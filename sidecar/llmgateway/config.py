@@ -44,6 +44,7 @@ _OPAQUE: Final = re.compile(
 )
 """Strings and comments of TOML; an unclosed one reaches as far as it could, so that matching stays linear."""
 
+_SANDBOX: Final = re.compile(r"^[ \t]*sandbox[ \t]*=(?![ \t]*false\b)", re.MULTILINE)
 _LONG_KEY: Final = re.compile(rf"(?<![\w\-])(?:[\w\-]++[ \t]*+\.[ \t]*+){{{MAX_NESTING}}}")
 
 
@@ -108,6 +109,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     providers: dict[str, _ProviderEntry] = {}
     trusted: list[str] = []
     permissions: _Permissions = _Permissions()
+    sandbox: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +117,9 @@ class ModelSettings:
     """Settings of one level; None and empty leave a setting to the level below.
 
     *trusted* are the folders with a file that may set addresses of models; *rules* are the user's permission
-    rules. *problems* are sentences for the user about files that could not be used; *unreadable* is the one
-    about the user's own file.
+    rules. With *sandbox* commands run in a sandbox or not at all; a file with a mistake still asks for one.
+    *problems* are sentences for the user about files that could not be used; *unreadable* is the one about
+    the user's own file.
     """
 
     model: str | None = None
@@ -127,6 +130,7 @@ class ModelSettings:
     providers: Providers = field(default_factory=dict)
     trusted: tuple[str, ...] = ()
     rules: Rules = field(default_factory=Rules)
+    sandbox: bool = False
     problems: tuple[str, ...] = ()
     unreadable: str | None = None
 
@@ -141,6 +145,7 @@ class ModelSettings:
             providers={**self.providers, **upper.providers},
             trusted=self.trusted,
             rules=self.rules,
+            sandbox=self.sandbox,
             problems=(*self.problems, *upper.problems),
             unreadable=self.unreadable,
         )
@@ -162,6 +167,9 @@ def read_folder_settings(folder: Path, trusted: tuple[str, ...]) -> ModelSetting
             f"{path}: [permissions] is not used; such rules belong into {CONFIG_FILE} of the state directory"
         )
         found = replace(found, rules=Rules(), problems=(*found.problems, problem))
+    if found.sandbox:
+        problem = f"{path}: sandbox is not used here; write it into {CONFIG_FILE} of the state directory"
+        found = replace(found, sandbox=False, problems=(*found.problems, problem))
     trusted_folders = {Path(each).expanduser().resolve() for each in trusted}
     if not (found.providers or found.models) or folder.resolve() in trusted_folders:
         return found
@@ -178,6 +186,7 @@ def from_environment() -> ModelSettings:
 
 
 def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
+    text = ""
     try:
         text = read().text
         if is_nested_too_deep(text):
@@ -192,12 +201,14 @@ def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
             providers={name: entry.provider(name) for name, entry in file.providers.items()},
             trusted=tuple(file.trusted),
             rules=parse_rules(file.permissions.allow, file.permissions.deny),
+            sandbox=file.sandbox,
         )
     except FileAccessError as problem:
         is_missing = problem.problem == "notFound"
         return ModelSettings(problems=() if is_missing else (f"{path} is not used: {problem.message}",))
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, ValueError) as error:
-        return ModelSettings(problems=(f"{path} is not used: {error}",))
+        asks_for_sandbox = _SANDBOX.search(text) is not None
+        return ModelSettings(problems=(f"{path} is not used: {error}",), sandbox=asks_for_sandbox)
 
 
 def is_nested_too_deep(text: str) -> bool:

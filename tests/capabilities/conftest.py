@@ -14,6 +14,7 @@ import pytest
 from recorded_reads import RecordedReads
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.contract import (
+    Confine,
     PermissionDecision,
     PermissionQuestion,
     PlanEntry,
@@ -43,6 +44,7 @@ class Desk:
     n_children: int = 0
     cancel: CancelToken = field(default_factory=CancelToken)
     before_answer: Callable[[], object] = lambda: None
+    confine: Confine | None = None
     child_runs: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -76,6 +78,7 @@ class Desk:
             set_plan=self._set_plan,
             child_started=self._child_started,
             max_output_chars=self.max_output_chars,
+            confine=self.confine,
         )
 
     async def run(self, tool: Tool, arguments: Mapping[str, Any] | None = None, **more: Any) -> ToolReply:

@@ -67,6 +67,28 @@ def test_a_bad_finding_about_models_fails_the_report(
 
 
 @pytest.mark.parametrize(
+    ("setting", "problem", "text", "code"),
+    [
+        pytest.param("false", None, "sandbox\toff; write sandbox = true in", 0, id="off"),
+        pytest.param("true", None, "sandbox\ton; commands have no network", 0, id="on"),
+        pytest.param("true", "bwrap is gone", "so that no command runs: bwrap is gone", 1, id="missing"),
+    ],
+)
+def test_the_sandbox_is_shown(
+    setting: str,
+    problem: str | None,
+    text: str,
+    code: int,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (home / "config.toml").write_text(f"sandbox = {setting}\n")
+    monkeypatch.setattr(doctor, "find_problem", lambda: problem)
+    check(capsys, text, code=code)
+
+
+@pytest.mark.parametrize(
     ("place", "message"),
     [
         pytest.param("a_file", "a_file cannot be written; set INDUSAGI_HOME", id="a file"),

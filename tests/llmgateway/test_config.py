@@ -137,6 +137,25 @@ def test_a_folder_may_choose_a_model_and_nothing_that_leads_elsewhere(tmp_path: 
     assert f'trusted = ["{tmp_path}"]' in problem
 
 
+def test_the_sandbox_is_the_users_alone_and_no_mistake_turns_it_off(tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    for text, is_asked_for in (
+        ("", False),
+        ("sandbox = false", False),
+        ("sandbox = true", True),
+        ("thinking = 'medum'\nsandbox = true", True),
+        ("sandbox = 'yes'", True),
+        ("sandbox = false\n[oops", False),
+    ):
+        config.write_text(text)
+        assert read_settings(tmp_path).sandbox is is_asked_for, text
+    (tmp_path / ".sidecar.toml").write_text("sandbox = true")
+    found = read_folder_settings(tmp_path, trusted=())
+    assert not found.sandbox
+    assert found.problems[0].endswith("write it into config.toml of the state directory")
+    assert read_settings(tmp_path).under(ModelSettings(sandbox=True)).sandbox is False
+
+
 def test_a_trusted_folder_may(tmp_path: Path) -> None:
     (tmp_path / ".sidecar.toml").write_text(FOLDER)
     found = read_folder_settings(tmp_path, trusted=(str(tmp_path),))
