@@ -73,6 +73,10 @@ PROMISED: dict[str, tuple[str, ...]] = {
         "conductor/test_permissions.py::test_without_a_client_the_question_is_rejected",
         "conductor/test_permissions.py::test_a_question_without_an_answer_expires_and_listeners_are_notified",
     ),
+    "Commands that only read inside these folders are no action.": (
+        "permissions/test_policy.py::test_reading_inside_is_free",
+        "permissions/test_hostile.py::test_a_hostile_line_is_never_covered",
+    ),
     "No prompt, file content or key is in a log above DEBUG, and nothing but the protocol is on standard "
     "output.": (
         "e2e/test_daemon.py::test_no_prompt_and_no_file_content_is_in_a_log_above_debug",

@@ -102,10 +102,12 @@ _LOG = _arg(
     default="warning",
     help="the least level for stderr: debug, info, warning or error (warning)",
 )
+_MODES = ("ask", "allowEdits", "plan", "allowAll")
 _SESSION = (
     _arg("--cwd", default=".", metavar="FOLDER", help="the folder to work in (the current one)"),
     _arg("--model", metavar="NAME", help="the model that answers (offline-1)"),
     _arg("--engine", metavar="NAME", help="the engine that compacts (windowBudget)"),
+    _arg("--permissions", metavar="MODE", choices=_MODES, help=f"when to ask: {', '.join(_MODES)} (ask)"),
 )
 _COMMANDS = (
     _Command(
@@ -161,6 +163,20 @@ _COMMANDS = (
             _arg("--rename", nargs=2, metavar=("SESSION", "TITLE"), help="give a session a title"),
             _arg("--delete", metavar="SESSION", help="remove a session for good, after a question"),
             _arg("--yes", action="store_true", help="with --delete: do not ask"),
+        ),
+    ),
+    _Command(
+        name="permissions",
+        summary="what runs without a question, and why",
+        description="List the permission rules, or say whether one command runs, asks or is refused.",
+        epilog=help_texts.PERMISSIONS,
+        arguments=(
+            _arg(
+                "action", nargs="?", choices=("test",), help="judge one command; without it, list the rules"
+            ),
+            _arg("line", nargs="?", help='the command, or "edit: PATH" for a change of a file'),
+            _arg("--cwd", default=".", metavar="FOLDER", help="the folder of the session (the current one)"),
+            _arg("--mode", choices=_MODES, default="ask", help="the mode of the session (ask)"),
         ),
     ),
     _Command(

@@ -35,11 +35,12 @@ _HELP = """\
 /rewind [n]               go back to before the last prompts
 /fork                     go on in a new session; this one stays as it is
 /model, /engine [name]    show the current one, or choose another
+/permissions [mode]       when to ask: ask, allowEdits, plan, allowAll
 /status                   the state of the session
 /quit                     leave; the session stays stored"""
 
 _ABOUT_LEAVING = "\nCtrl-C again leaves, as Ctrl-D and /quit do"
-_DAEMON_COMMANDS = frozenset({"/rewind", "/model", "/engine", "/status", "/uncompact"})
+_DAEMON_COMMANDS = frozenset({"/rewind", "/model", "/engine", "/permissions", "/status", "/uncompact"})
 """Commands that the daemon carries out: they are sent as prompts and answered as prompts."""
 
 
@@ -134,7 +135,10 @@ class _Chat:
         """Ask the user for permission; any answer but a clear yes rejects the request."""
         self.lines.drop_typed_ahead()
         self.screen.note(f"{request.title}\n  {request.subject.detail}", "yellow")
-        answer = await self.lines.next("allow? [y]es, [a]lways, [N]o: ")
+        always = next((option.name for option in request.options if option.kind == "allow_always"), None)
+        if always is not None:
+            self.screen.note(f"  always: {always}", "yellow")
+        answer = await self.lines.next(f"allow? [y]es, {'[a]lways, ' if always else ''}[N]o: ")
         kinds = {"y": "allow_once", "yes": "allow_once", "a": "allow_always", "always": "allow_always"}
         kind = kinds.get((answer or "").strip().lower(), "reject_once")
         option = next((option.option_id for option in request.options if option.kind == kind), None)

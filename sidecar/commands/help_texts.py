@@ -145,6 +145,19 @@ Claude Code finds the file as ~/.claude/projects/FOLDER/ID.jsonl, Codex below
 
 exit codes: 0 written, 1 it could not be written, 2 no such session."""
 
+PERMISSIONS: Final = """\
+examples:
+  sidecar permissions                       the rules
+  sidecar permissions test 'git push'       what decides about a command
+  sidecar permissions test 'edit: .envrc'   and about a change of a file
+
+The rules are in config.toml of the state directory:
+  [permissions]
+  allow = ["npm run *", "edit: docs/**", "mcp: git log"]
+  deny = ["git push"]
+
+exit codes: 0 shown, 2 wrong arguments or a mistake in config.toml."""
+
 DOCTOR: Final = """\
 exit codes: 0 all is well, 1 something is not; the red lines say how to fix it."""
 

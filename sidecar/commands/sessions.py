@@ -117,7 +117,7 @@ async def find_session(client: SidecarClient, wanted: str, cwd: str) -> SessionS
 async def open_session(
     client: SidecarClient, options: argparse.Namespace, folder: Path, screen: Screen
 ) -> Session:
-    """Start a session in *folder* or load a stored one, with the model and the engine of *options*.
+    """Start a session in *folder* or load a stored one, with the settings of *options*.
 
     Args:
         client: a started client.
@@ -128,13 +128,18 @@ async def open_session(
     Raises:
         SessionLookupError: there is no such session, or more than one.
     """
+    chosen = {"permissions": options.permissions}
     if options.resume is None:
-        return await client.start_session(folder, model=options.model, engine=options.engine)
-    found = await find_session(client, options.resume, str(folder))
-    session = await client.load_session(found.sid)
-    for option, value in (("model", options.model), ("engine", options.engine)):
+        session = await client.start_session(folder, model=options.model, engine=options.engine)
+    else:
+        found = await find_session(client, options.resume, str(folder))
+        session = await client.load_session(found.sid)
+        chosen |= {"model": options.model, "engine": options.engine}
+    for option, value in chosen.items():
         if value is not None:
             await client.session_set_config_option(session.sid, option, value)
+    if options.resume is None:
+        return session
     screen.note(f"continues: {found.title or '(untitled)'}, {found.messages} turns, {found.tokens:,} tokens")
     return session
 

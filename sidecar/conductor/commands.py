@@ -75,6 +75,7 @@ class Commands:
             "rewind": self.rewind,
             "model": lambda rest: self.choose("model", rest),
             "engine": lambda rest: self.choose("engine", rest),
+            "permissions": lambda rest: self.choose("permissions", rest),
             "status": self.status,
             "help": self.help,
         }

@@ -21,6 +21,7 @@ COMMANDS: Final = (
     CommandInfo("rewind", "Go back to before the last prompt, or the last n prompts", "[n prompts | node]"),
     CommandInfo("model", "Show or choose the model", "[name]"),
     CommandInfo("engine", "Show or choose the compaction engine", "[name]"),
+    CommandInfo("permissions", "Show or choose when to ask for permission", "[mode]"),
     CommandInfo("status", "Show the settings and the size of the session"),
     CommandInfo("help", "List these commands"),
 )

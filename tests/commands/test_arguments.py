@@ -17,6 +17,7 @@ COMMANDS = (
     "chat",
     "run",
     "sessions",
+    "permissions",
     "import",
     "export",
     "compact",
@@ -39,7 +40,7 @@ def test_the_main_help_teaches_where_to_start(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = help_of(capsys, monkeypatch)
-    assert all(f"    {command} " in text for command in COMMANDS)
+    assert all(f"\n    {command}" in text for command in COMMANDS)
     assert all(word in text for word in ("start here:", "INDUSAGI_HOME", "NO_COLOR", "exit codes:"))
 
 
