@@ -129,8 +129,9 @@ examples:
 
 It reads sessions of claude-code, codex, pi, opencode, copilot-cli, gemini-cli,
 cline and aider, runs of openhands, and chat messages with roles (chat). Their
-files stay as they are. Each repair and each omission is reported. Without --cwd the session goes
-on in its recorded folder or, where that is gone, in the current one.
+files stay as they are. Each repair and each omission is reported. Without --cwd
+the session goes on in its recorded folder or, where that is gone, in the
+current one.
 
 exit codes: 0 imported or listed, 1 it could not be imported, 2 wrong arguments."""
 
