@@ -6,6 +6,7 @@ current text. Nothing here opens a file.
 
 from __future__ import annotations
 
+import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -44,7 +45,13 @@ def to_block(item: Mapping[str, Any], index: int) -> Block:
         case "resource":
             return _resource(item.get("resource"), index)
         case "image":
-            return ImageBlock(_string(item, "mimeType", index), _string(item, "data", index))
+            media_type, data = _string(item, "mimeType", index), _string(item, "data", index)
+            try:
+                binascii.a2b_base64(data, strict_mode=True)
+            except ValueError:
+                hint = "encode the bytes of the image as base64, padded and without line ends"
+                raise InvalidInput(f"input[{index}].data is not valid base64", hint=hint) from None
+            return ImageBlock(media_type, data)
         case other:
             known = "text, resource_link, resource, image"
             raise InvalidInput(f"input[{index}]: unknown type {other!r}", hint=f"known types: {known}")

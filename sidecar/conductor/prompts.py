@@ -111,7 +111,7 @@ class Prompts:
         self._new_id = new_id
         self._steered: list[PromptJob] = []
         self._held: list[PromptJob] = []
-        self.stored = StoredQueue(history, self._prompts_to_keep)
+        self.stored = StoredQueue(history, self.prompts_to_keep)
         self._emitted_items: tuple[QueueItem, ...] = ()
         self._by_key: OrderedDict[str, SubmitReceipt] = OrderedDict()
 
@@ -310,7 +310,7 @@ class Prompts:
             self._queue.remove(job)
         self.settle_unrun(job)
 
-    def _prompts_to_keep(self) -> tuple[PromptJob, ...]:
+    def prompts_to_keep(self) -> tuple[PromptJob, ...]:
         """Return the prompts that are acknowledged and may not be part of the history yet, in their order."""
         running = self.running
         if running is None or running.command is not None or self._runner.is_ending:

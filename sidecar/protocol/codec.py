@@ -95,7 +95,14 @@ def _converter(*, is_open: bool = False) -> Converter:
 
     def make_reader(kind: Any) -> Any:
         renames = {field.name: override(rename=wire_name(field)) for field in fields(kind)}
-        return make_dict_structure_fn(kind, converter, _cattrs_detailed_validation=True, **renames)  # type: ignore[arg-type]  # an override is any keyword
+        read = make_dict_structure_fn(kind, converter, _cattrs_detailed_validation=True, **renames)  # type: ignore[arg-type]  # an override is any keyword
+
+        def read_object(value: Any, kind: Any) -> Any:
+            if not isinstance(value, Mapping):
+                raise TypeError(f"expected an object, found {json_type(value)}")
+            return read(value, kind)
+
+        return read_object
 
     def make_writer(kind: Any) -> Any:
         overrides = {

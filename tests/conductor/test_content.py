@@ -59,6 +59,11 @@ def test_content_to_prompt(item: Mapping[str, Any], block: Block) -> None:
         pytest.param(({"type": "video"},), "input[0]: unknown type 'video'", id="unknown type"),
         pytest.param(({"type": "text"},), "input[0].text must be a string, found nothing", id="missing text"),
         pytest.param(
+            ({"type": "image", "mimeType": "image/png", "data": "no base64!"},),
+            "input[0].data is not valid base64",
+            id="an image that is not base64",
+        ),
+        pytest.param(
             ({"type": "text", "text": "a"}, {"type": "resource", "resource": 3}),
             "input[1].resource must be an object with uri and text",
             id="malformed resource",

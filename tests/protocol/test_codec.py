@@ -87,6 +87,12 @@ def test_from_wire(kind: type[Any], value: Any, expected: Any) -> None:
             "expected a string or an integer or null, found a number @ params.workDoneToken",
             id="a bool or a fraction is no integer",
         ),
+        pytest.param(
+            SessionNewParams,
+            {"cwd": "/x", "mcpServers": [1]},
+            "expected an object, found a number @ params.mcpServers[0]",
+            id="a number where an object belongs",
+        ),
     ],
 )
 def test_from_wire_refuses(kind: type[Any], value: Any, message: str) -> None:

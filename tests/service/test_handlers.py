@@ -331,6 +331,24 @@ async def test_a_plan_is_carried_out_undone_and_stale(make_desk: Any) -> None:
     assert [each["status"] for each in listed["compactions"]] == ["undone"]
 
 
+@pytest.mark.parametrize("method", ["session/list", "session/read"])
+@pytest.mark.parametrize("limit", [0, -1])
+async def test_a_page_of_nothing_is_refused(make_desk: Any, method: str, limit: int) -> None:
+    desk = make_desk([[Say("one")]])
+    client = desk.client()
+    sid = await desk.talk(client, "1")
+    params = {"sid": sid} if method == "session/read" else {}
+    assert (await refused(client.call(method, limit=limit, **params))).kind == "invalidParams"
+
+
+@pytest.mark.parametrize("replay", [{"lastTurns": -1}, {"lastTurns": True}, {"fromSeq": -1}])
+async def test_a_replay_from_before_the_beginning_is_refused(make_desk: Any, replay: Any) -> None:
+    desk = make_desk([[Say("one")]])
+    client = desk.client()
+    sid = await desk.talk(client, "1")
+    assert (await refused(client.call("session/load", sid=sid, replay=replay))).kind == "invalidParams"
+
+
 # The daemon.
 
 

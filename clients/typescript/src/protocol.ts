@@ -899,7 +899,7 @@ export interface SessionTreeResult {
 export interface SessionsChangedNotification {
 }
 
-/** The option to set: `model`, `engine`, `thinking` or `permissions`. */
+/** The option to set: `model`, `engine`, `knowledge`, `thinking` or `permissions`. */
 export interface SetConfigOptionParams {
   sid: string;
   configId: string;

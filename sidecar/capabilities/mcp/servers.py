@@ -236,7 +236,7 @@ class ServerConnection:
         was_ready = False
         while True:
             began_s = clock()
-            ran, reason = await self._serve()
+            ran, reason = await self.serve()
             was_ready = was_ready or ran
             if self._is_leaving:
                 return
@@ -254,7 +254,7 @@ class ServerConnection:
                 return
             await asyncio.sleep(pause_s)
 
-    async def _serve(self) -> tuple[bool, str]:
+    async def serve(self) -> tuple[bool, str]:
         """Connect, and list the tools whenever they change, until the end.
 
         Returns:

@@ -276,7 +276,7 @@ class SessionExportResult:
 
 @dataclass(frozen=True, slots=True)
 class SetConfigOptionParams:
-    """The option to set: ``model``, ``engine``, ``thinking`` or ``permissions``."""
+    """The option to set: ``model``, ``engine``, ``knowledge``, ``thinking`` or ``permissions``."""
 
     sid: str
     config_id: str

@@ -26,7 +26,9 @@ _MAX_LISTED: Final = 1000
 async def list_importable(connection: Connection, params: m.ImportListParams) -> m.ImportListResult:
     """List the sessions of other agents, the newest first."""
     _check_format(params.format)
-    limit = max(1, min(params.limit, _MAX_LISTED))
+    if params.limit < 1:
+        raise InvalidInput(f"limit is {params.limit}", hint="ask for one or more")
+    limit = min(params.limit, _MAX_LISTED)
     found = await _find(connection, params.format, params.cwd, limit)
     return m.ImportListResult(
         tuple(

@@ -70,10 +70,12 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
     replay = params.replay
     if isinstance(replay, Mapping):
         match list(replay.items()):
-            case [("fromSeq" | "lastTurns", int())]:
+            case [("fromSeq" | "lastTurns", int(n))] if not isinstance(n, bool) and n >= 0:
                 pass
             case _:
-                raise InvalidInput('replay must be "none", "full", {"fromSeq": n} or {"lastTurns": n}')
+                hint = "n is a number, 0 or more"
+                text = 'replay must be "none", "full", {"fromSeq": n} or {"lastTurns": n}'
+                raise InvalidInput(text, hint=hint)
     servers = None if params.mcp_servers is None else tool_servers(params.mcp_servers)
     loaded = await connection.hub.load(params.sid, params.cwd, servers, params.roots)
     session, report = loaded.session, loaded.report
@@ -284,8 +286,10 @@ def _page(items: Sequence[_T], cursor: str | None, limit: int) -> tuple[tuple[_T
     """Return a page of *items* and the cursor of the next page, None after the last one."""
     if cursor is not None and not cursor.isdecimal():
         raise InvalidInput(f"unknown cursor {cursor!r}", hint="pass the nextCursor of the page before")
+    if limit < 1:
+        raise InvalidInput(f"limit is {limit}", hint="ask for one or more")
     start = int(cursor or 0)
-    end = start + max(1, min(limit, _MAX_PAGE))
+    end = start + min(limit, _MAX_PAGE)
     return tuple(items[start:end]), str(end) if len(items) > end else None
 
 
