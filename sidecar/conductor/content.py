@@ -17,6 +17,7 @@ Content: TypeAlias = tuple[Mapping[str, Any], ...]
 """A prompt as its client wrote it: content blocks."""
 
 _TITLE_CHARS = 60
+_MAX_BLOCKS = 1_000
 
 
 def content_to_prompt(content: Sequence[Mapping[str, Any]]) -> tuple[Block, ...]:
@@ -29,6 +30,8 @@ def content_to_prompt(content: Sequence[Mapping[str, Any]]) -> tuple[Block, ...]
         raise InvalidInput(
             "the prompt is empty", hint='give at least one block, such as {"type": "text", ...}'
         )
+    if len(content) > _MAX_BLOCKS:
+        raise InvalidInput(f"the prompt has {len(content)} content blocks, the limit is {_MAX_BLOCKS}")
     blocks = tuple(to_block(item, index) for index, item in enumerate(content))
     if not any(isinstance(block, ImageBlock) or prompt_text((block,)).strip() for block in blocks):
         raise InvalidInput("the prompt has no text", hint="write something in a text block")

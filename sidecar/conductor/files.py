@@ -28,6 +28,8 @@ from sidecar.conversation import (
 from sidecar.window_budget import ToolResultMessage, estimate_message_tokens
 from sidecar.workspace.contract import Dispose, FileAccessError, FileView, StaleFile, WorkspacePort
 
+_MAX_ROOTS = 100
+
 
 class SessionFiles:
     """The files of one session. Its tools record their reads here (``ReadsPort``)."""
@@ -219,6 +221,13 @@ def _tokens_of_read(entry: Entry, call_id: str) -> int:
         for message in messages
         if not call_id or (isinstance(message, ToolResultMessage) and message.tool_call_id == call_id)
     )
+
+
+def existing_folders(paths: Sequence[str]) -> tuple[str, ...]:
+    """Return *paths*, each as :func:`existing_folder`. Raises FolderNotFound, InvalidInput."""
+    if len(paths) > _MAX_ROOTS:
+        raise InvalidInput(f"{len(paths)} further folders, the limit is {_MAX_ROOTS}")
+    return tuple(map(existing_folder, paths))
 
 
 def existing_folder(path: str) -> str:

@@ -20,7 +20,7 @@ from sidecar.conductor.contract import Compaction, SessionSummary
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.errors import ModelNotFound, SessionNotFound
 from sidecar.conductor.events import Notice
-from sidecar.conductor.files import existing_folder
+from sidecar.conductor.files import existing_folder, existing_folders
 from sidecar.conductor.history import GraphPort
 from sidecar.conductor.imports import describe_import
 from sidecar.conductor.knowledge import check_sources
@@ -143,7 +143,7 @@ class Hub:
         info = replace(
             source.as_fork(self._deps.new_id(), now, n_turns),
             cwd=source.cwd if wanted.cwd is None else existing_folder(wanted.cwd),
-            roots=source.roots if wanted.roots is None else tuple(map(existing_folder, wanted.roots)),
+            roots=source.roots if wanted.roots is None else existing_folders(wanted.roots),
             title=wanted.title or source.title,
         )
         info.check_folder()
@@ -296,7 +296,7 @@ class Hub:
     async def _new_info(self, wanted: NewSession) -> tuple[SessionInfo, Models]:
         """Return the record of a new session, and the models of its folder; raises as :meth:`new`."""
         cwd = existing_folder(wanted.cwd)
-        roots = tuple(map(existing_folder, wanted.roots))
+        roots = existing_folders(wanted.roots)
         models = await self._deps.models.at(Path(cwd))
         if wanted.model is None and models.undecided is not None:
             raise InvalidInput(models.undecided, hint="correct the file, or choose a model with --model")
@@ -353,7 +353,7 @@ class Hub:
     async def _load(self, sid: str, cwd: str | None, roots: Sequence[str] | None) -> Loaded:
         folders: dict[str, Any] = {} if cwd is None else {"cwd": existing_folder(cwd)}
         if roots is not None:
-            folders["roots"] = tuple(map(existing_folder, roots))
+            folders["roots"] = existing_folders(roots)
         opened = await self._open_stored(sid)
         info = replace(self._info_in(sid, opened.records).as_loaded(), **folders)
         session = await self._add(info, opened)

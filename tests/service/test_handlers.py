@@ -383,7 +383,7 @@ async def test_an_unknown_method_is_refused(make_desk: Any) -> None:
     assert raised.value.kind == "methodNotFound"
 
 
-async def test_watches_and_tool_servers_are_bounded(make_desk: Any) -> None:
+async def test_lists_in_requests_and_watches_are_bounded(make_desk: Any) -> None:
     desk = make_desk()
     client = desk.client()
     sid = (await client.call("session/new", cwd=str(desk.folder)))["sid"]
@@ -394,3 +394,9 @@ async def test_watches_and_tool_servers_are_bounded(make_desk: Any) -> None:
     servers = [{"name": str(number), "command": "true"} for number in range(65)]
     with pytest.raises(InvalidInput, match="65 tool servers, the limit is 64"):
         await client.call("session/new", cwd=str(desk.folder), mcpServers=servers)
+    with pytest.raises(InvalidInput, match="101 further folders, the limit is 100"):
+        await client.call("session/new", cwd=str(desk.folder), roots=[str(desk.folder)] * 101)
+    with pytest.raises(InvalidInput, match="101 patterns in one watch, the limit is 100"):
+        await client.call("fs/watch", sid=sid, globs=["**"] * 101)
+    with pytest.raises(InvalidInput, match="1001 content blocks, the limit is 1000"):
+        await client.call("turn/start", sid=sid, input=[{"type": "text", "text": "a"}] * 1_001)

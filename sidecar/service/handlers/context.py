@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from sidecar.service.service import Connection
 
 
+_MAX_GLOBS: Final = 100
+
+
 def usage(connection: Connection, params: m.ContextUsageParams) -> ContextUsage:
     """Return how full the window is."""
     return connection.hub.session(params.sid).gauge.usage(detail=params.detail)
@@ -62,6 +65,8 @@ def watch(connection: Connection, params: m.FsWatchParams) -> m.FsWatchResult:
     """Notify the client of files that change."""
     if not params.globs:
         raise InvalidInput("globs is empty", hint='"**" matches every file')
+    if len(params.globs) > _MAX_GLOBS:
+        raise InvalidInput(f"{len(params.globs)} patterns in one watch, the limit is {_MAX_GLOBS}")
     watch_id = connection.watch(connection.hub.session(params.sid), params.globs)
     return m.FsWatchResult(watch_id, connection.service.stats.watch().backend)
 
