@@ -174,7 +174,7 @@ class EditorDay:
     async def hang(self, client: SidecarClient, session: Session, rng: random.Random) -> None:
         """Ask a model that hangs, with prompts behind it, and interrupt it, at once or when it has begun."""
         started = await session.prompt("hang")
-        await session.prompt("read a.py")
+        await client.turn_start(session.sid, ({"type": "text", "text": "read a.py"},))
         left: Literal["keep", "drop"] = "drop"
         if rng.random() < 0.5:
             left = "keep" if rng.random() < 0.5 else "drop"
