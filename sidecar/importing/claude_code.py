@@ -9,6 +9,7 @@ a boundary line and a summary with the user's role.
 from __future__ import annotations
 
 import re
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -31,22 +32,24 @@ _TAG: Final = r"\s*<{0}>(.*?)</{0}>"
 _COMMAND: Final = re.compile(_TAG.format("command-name"), re.DOTALL)
 _ARGUMENTS: Final = re.compile(_TAG.format("command-args"), re.DOTALL)
 _SHELL: Final = re.compile(_TAG.format("bash-input"), re.DOTALL)
+_MEMORY: Final = re.compile(_TAG.format("user-memory-input"), re.DOTALL)
 _SHELL_OUTPUT: Final = re.compile(r"</?bash-std(?:out|err)>")
 _HOST: Final = re.compile(
-    r"\s*(?:<(?:local-command-\w+|system-reminder|ide_\w+|task-notification|user-memory-input|session-start-hook)\b"
+    r"\s*(?:<(?:local-command-\w+|system-reminder|ide_\w+|task-notification|session-start-hook)\b"
     r"|\[Request interrupted by user)"
 )
+_NOT_PROMPTS: Final = ("/", '{"task_id"', "<task-notification>")
+"""How entries of the queue begin that are no prompts: commands have lines of their own, the rest is the host's."""
+
 _QUIET: Final = frozenset(
     {
         "agent-name",
-        "attachment",
         "file-history-snapshot",
         "last-prompt",
         "mode",
         "permission-mode",
         "pr-link",
         "progress",
-        "queue-operation",
         "tag",
     }
 )
@@ -69,16 +72,20 @@ def read_claude_code(records: Iterable[Json], builder: ImportBuilder) -> None:
     reader = _Reader(builder)
     for record in records:
         reader.read(as_mapping(record))
+    reader.end()
 
 
 class _Reader:
-    """The state of one file: the lines that were read, and the compaction that has begun."""
+    """The state of one file: the lines that were read, the prompts that wait, the open compaction."""
 
     def __init__(self, builder: ImportBuilder) -> None:
         self._builder = builder
         self._seen: dict[str, str] = {}
         self._calls: set[str] = set()
         self._preserved: Mapping[str, Json] = {}
+        self._titles: dict[str, str] = {}
+        self._waiting: deque[str] = deque()
+        self._sent: Counter[tuple[str, str]] = Counter()
 
     def read(self, record: Mapping[str, Json]) -> None:
         """Read one line."""
@@ -101,11 +108,57 @@ class _Reader:
             if record.get("subtype") == "compact_boundary":
                 metadata = as_mapping(record.get("compactMetadata"))
                 self._preserved = as_mapping(metadata.get("preservedSegment"))
-        elif kind in ("summary", "custom-title", "ai-title"):
-            found = (record.get(name) for name in ("customTitle", "aiTitle", "title", "summary"))
+        elif kind == "queue-operation":
+            self.read_queue(record)
+        elif kind == "attachment":
+            attachment = as_mapping(record.get("attachment"))
+            if attachment.get("type") == "queued_command":
+                self.send_once("attachment", flatten(attachment.get("prompt")), record)
+        elif kind == "summary":
+            self._titles[as_text(record.get("leafUuid"))] = as_text(record.get("summary"))
+        elif kind in ("custom-title", "ai-title"):
+            found = (record.get(name) for name in ("customTitle", "aiTitle", "title"))
             builder.title = next(filter(None, map(as_text, found)), builder.title)
         elif kind not in _QUIET:
             builder.note("unknownItem")
+
+    def end(self) -> None:
+        """Take the title of this conversation, for a file may hold several, and count unsent prompts."""
+        titles = (title for leaf, title in self._titles.items() if leaf in self._seen)
+        self._builder.title = self._builder.title or next(titles, "")
+        self.drop_waiting()
+
+    def drop_waiting(self) -> None:
+        """Count the prompts that wait, and forget them."""
+        unsent = [text for text in self._waiting if not text.startswith(_NOT_PROMPTS)]
+        self._builder.note("unsentPrompt", len(unsent))
+        self._waiting.clear()
+
+    def read_queue(self, record: Mapping[str, Json]) -> None:
+        """Read a change of the queue of prompts that were typed while the model was at work.
+
+        A prompt that leaves the queue by ``remove`` was sent in the middle of the turn, and newer versions
+        repeat it as an attachment. One that leaves it otherwise has a line of its own, or was taken back.
+        """
+        operation, text = record.get("operation"), as_text(record.get("content"))
+        if operation == "enqueue":
+            self._waiting.append(text)
+        elif operation == "popAll":
+            self.drop_waiting()
+        elif operation in ("remove", "dequeue") and self._waiting:
+            sent = self._waiting.popleft()
+            if operation == "remove" and not sent.startswith(_NOT_PROMPTS):
+                self.send_once("queue", sent, record)
+
+    def send_once(self, source: str, text: str, record: Mapping[str, Json]) -> None:
+        """Add a prompt that was sent in the middle of a turn, unless the other source has added it."""
+        other = ("attachment" if source == "queue" else "queue", text)
+        if self._sent[other]:
+            self._sent[other] -= 1
+            return
+        self._sent[source, text] += 1
+        at_ms, key = parse_time(record.get("timestamp")), as_text(record.get("uuid"))
+        self._builder.prompt(self.find_typed(text), at_ms=at_ms, key=key)
 
     def read_answer(self, record: Mapping[str, Json], message: Mapping[str, Json]) -> None:
         blocks = []
@@ -159,6 +212,8 @@ class _Reader:
             return [typed_block(f"{command[1].strip()} {arguments[1] if arguments else ''}".strip())]
         if shell := _SHELL.match(text):
             return [TextBlock(f"$ {shell[1]}")]
+        if memory := _MEMORY.match(text):
+            return [TextBlock(f"# {memory[1].strip()}")]
         if text.lstrip().startswith(("<bash-stdout>", "<bash-stderr>")):
             output = _SHELL_OUTPUT.sub("", text).strip()
             return [TextBlock(output)] if output else []
@@ -187,7 +242,8 @@ class _Reader:
             parent, steps = self._seen.get(parent, ""), steps + 1
         if parent in places:
             behind = places[parent] + 1
-            if any(item.kind == "user" for item in path[behind:]):
+            # A prompt that was sent in the middle of a turn stands in no tree and has no key.
+            if any(item.kind == "user" and item.key for item in path[behind:]):
                 self._builder.rewind(behind)
 
 

@@ -30,6 +30,7 @@ NoteReason: TypeAlias = Literal[
     "subagent",
     "systemPrompt",
     "unknownItem",
+    "unsentPrompt",
 ]
 
 NOTES: Final[Mapping[NoteReason, str]] = MappingProxyType(
@@ -52,6 +53,7 @@ NOTES: Final[Mapping[NoteReason, str]] = MappingProxyType(
         "subagent": "messages belong to subagents and were left out",
         "systemPrompt": "system prompts of the other agent were left out",
         "unknownItem": "items are of a kind that has no counterpart and were left out",
+        "unsentPrompt": "prompts were typed ahead and taken back, or never sent; left out",
     }
 )
 """A sentence for each reason of a note. The count stands before it."""

@@ -536,6 +536,50 @@ def test_a_prompt_in_the_place_of_an_earlier_one_begins_a_branch(tmp_path: Path)
     assert session.report.notes == {"duplicate": 1, "rewound": 2}
 
 
+def queue(operation: str, content: str | None = None) -> dict[str, Any]:
+    return {"type": "queue-operation", "operation": operation, "content": content, "sessionId": "s"}
+
+
+def test_a_prompt_that_was_sent_in_the_middle_of_a_turn_is_read_once(tmp_path: Path) -> None:
+    attachment = {"type": "queued_command", "prompt": "and this"}
+    session = import_records(
+        tmp_path,
+        claude("user", "one", "a"),
+        claude("assistant", [tool_use("1", "ls")], "b", "a"),
+        queue("enqueue", "and that"),
+        queue("enqueue", "and this"),
+        queue("enqueue", '{"task_id": "1"}'),
+        queue("remove"),
+        queue("remove"),
+        claude("user", result("1", "x"), "c", "b"),
+        {"type": "attachment", "attachment": attachment, "sessionId": "s"},
+        queue("enqueue", "no, not that"),
+        queue("popAll", "no, not that"),
+        queue("enqueue", "later"),
+        queue("dequeue"),
+        claude("user", "later", "d", "c"),
+        claude("user", "<user-memory-input>use tabs</user-memory-input>", "e", "d"),
+    )
+    assert shown(session) == [
+        "user: one",
+        "assistant: ls#1",
+        "tool: #1=x",
+        "user: and that",
+        "user: and this",
+        "user: later",
+        "user: # use tabs",
+    ]
+    assert session.report.notes == {"unsentPrompt": 1}
+
+
+def test_a_title_of_another_conversation_is_not_taken(tmp_path: Path) -> None:
+    titles = [
+        {"type": "summary", "summary": name, "leafUuid": leaf}
+        for name, leaf in (("Other", "z"), ("Own", "a"))
+    ]
+    assert import_records(tmp_path, *titles, claude("user", "one", "a")).title == "Own"
+
+
 def test_results_of_parallel_calls_are_no_branches(tmp_path: Path) -> None:
     session = import_records(
         tmp_path,
