@@ -39,7 +39,7 @@ _HOST: Final = re.compile(
     r"|\[Request interrupted by user)"
 )
 _NOT_PROMPTS: Final = ("/", '{"task_id"', "<task-notification>")
-"""How entries of the queue begin that are no prompts: commands have lines of their own, the rest is the host's."""
+"""Beginnings of entries of the queue that are no prompts: a command has a line of its own."""
 
 _QUIET: Final = frozenset(
     {
