@@ -169,7 +169,6 @@ cut | paths | -d= -f= -c= -b= -s --output-delimiter=
 tr | text | -d -s -c -C
 comm | paths | -1 -2 -3
 cmp | paths | -s -l
-diff | paths | -u -q -w -b -B -i -y -U= --color --color= --brief --unified
 column | paths | -t -s=
 cd | @cd |
 pwd | none | -P -L
@@ -298,6 +297,7 @@ pyright | paths |
 ruff check | paths | -q --select= --ignore= --diff --no-fix --statistics --output-format=
 ruff format | paths | -q --check --diff
 black/isort | paths | --check --diff -q
+diff | paths | -u -q -w -b -B -i -y -U= --color --color= --brief --unified
 curl | @curl | -s -S -f -L -I -i -v -m= --max-time= --silent --show-error --fail --location --head -A=
 tar | @tar |
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from command_lines import BENIGN, OWN, PUBLISHED
 from sidecar.permissions.access import CommandAccess, EditAccess
 from sidecar.permissions.policy import Policy
 from sidecar.permissions.protected import SessionFolders
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX shells and paths")
 
 
 def policy_after(lines: Sequence[str], root: Path) -> Policy:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from sidecar.permissions.access import Access, CommandAccess, EditAccess, ReadAc
 from sidecar.permissions.policy import PermissionMode, Policy
 from sidecar.permissions.protected import SessionFolders
 from sidecar.permissions.rules import parse_rules
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX shells, paths and links")
 
 
 @pytest.fixture
@@ -121,6 +124,21 @@ def test_a_link_that_leads_outside_is_outside(root: Path) -> None:
         "cat ./*",
         "cd folder && cat secret",
         "ls folder/..",
+    ):
+        assert Policy(SessionFolders((root,))).judge(run(line, root)).outcome == "ask", line
+
+
+def test_a_program_that_follows_links_in_folders_is_not_free(root: Path) -> None:
+    for name in ("one", "two"):
+        (root / name).mkdir()
+    (root / "one/x").symlink_to(root.parent / "secret")
+    for line in (
+        "diff one two",
+        "diff -r one two",
+        "grep -R x one",
+        "rg -L x one",
+        "find -L one",
+        "tree -l one",
     ):
         assert Policy(SessionFolders((root,))).judge(run(line, root)).outcome == "ask", line
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +14,8 @@ from command_lines import BENIGN, OWN, PUBLISHED
 from sidecar.permissions.access import CommandAccess
 from sidecar.permissions.policy import Policy
 from sidecar.permissions.protected import SessionFolders
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX shells and paths")
 
 ROOT = Path("/nowhere/project")
 LINES = st.sampled_from(

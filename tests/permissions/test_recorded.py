@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -14,6 +15,8 @@ from recorded_sessions import read_records, recordings
 from sidecar.permissions.access import CommandAccess
 from sidecar.permissions.policy import Policy
 from sidecar.permissions.protected import SessionFolders
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX shells and paths")
 
 SHELLS = ("Bash", "exec_command", "shell_command")
 FOLDER = re.compile(r'"(?:cwd|workdir)": ?"([^"]+)"')
