@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
@@ -121,6 +122,25 @@ def undo(target: Compaction, gate: Gate, n_entries: int, head: str | None) -> Co
     """Return *target* as taken back: *n_entries* are in the conversation again, weighed by *gate*."""
     undone = replace(target, status="undone", undoable=False)
     return replace(undone, post_tokens=gate.tokens, post_count=n_entries, after_head=head)
+
+
+def with_undoable_now(compactions: Sequence[Compaction], history: History) -> tuple[Compaction, ...]:
+    """Return *compactions*, oldest first, with ``undoable`` as an undo would find it now.
+
+    A later compaction or a rewind makes one of before impossible to undo, until that is undone itself.
+    """
+    ids, engines = frozenset(history.node_ids), set[str]()
+    found: list[Compaction] = []
+    for done in reversed(compactions):
+        can_undo = done.after_head in ids
+        if changed_only_the_view(done):
+            stands = done.kept_from is not None and done.kept_from == history.node_at(done.cut)
+            stands = stands and done.status == "completed"
+            can_undo = stands and done.engine not in engines
+            if stands:
+                engines.add(done.engine)
+        found.append(replace(done, undoable=done.undoable and can_undo))
+    return tuple(reversed(found))
 
 
 def changed_only_the_view(done: Compaction) -> bool:

@@ -192,7 +192,7 @@ class Session:
         n_restored, self._n_restored = self._n_restored, 0
         if n_restored:
             self._events.emit(QueueChanged(self.prompts.items()))
-            text = f"{n_restored} prompts waited when the daemon ended. They run with the next prompt."
+            text = f"When the daemon ended, {n_restored} waited. They run with the next prompt."
             self._events.emit(Notice("warning", "Prompts are queued again", text))
 
     async def submit(self, content: Content, **options: Unpack[SubmitOptions]) -> SubmitReceipt:

@@ -11,6 +11,7 @@ import pytest
 
 from fake_tool import FakeTool
 from sidecar.capabilities.read import READ
+from sidecar.conductor.compaction_records import with_undoable_now
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
@@ -104,6 +105,11 @@ async def test_the_agent_goes_on_from_what_an_undo_restored(make_stage: Any) -> 
     assert len(stage.model.calls[-1].conversation.turns) == 7
 
 
+def undoable(session: Session) -> list[bool]:
+    listed = with_undoable_now(session.compactor.compactions, session.history.current)
+    return [each.undoable for each in listed]
+
+
 async def test_of_two_compactions_the_newer_is_undone_first(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage, [Say(DIGEST)], [Say(LONG)], [Say(LONG)], [Say(DIGEST)])
     first = await compact(session)
@@ -111,10 +117,13 @@ async def test_of_two_compactions_the_newer_is_undone_first(make_stage: Any) -> 
         await stage.ask(session, prompt)
     second = await compact(session)
     assert second.status == "completed"
+    assert undoable(session) == [False, True]
     with pytest.raises(NotUndoableError):
         await session.undo(first.compaction_id, force=False, expect_head=None)
     await session.undo(second.compaction_id, force=False, expect_head=None)
+    assert undoable(session) == [True, False]
     await session.undo(first.compaction_id, force=False, expect_head=None)
+    assert undoable(session) == [False, False]
     assert len(list(session.history.turns)) == 10
 
 

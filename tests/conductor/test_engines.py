@@ -8,6 +8,7 @@ import pytest
 
 from sidecar.boot import ENGINES
 from sidecar.capabilities.read import READ
+from sidecar.conductor.compaction_records import with_undoable_now
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import CompactionNotFound, NotUndoableError, WouldExceedWindowError
@@ -163,9 +164,16 @@ async def test_of_two_compactions_the_newer_is_undone_first(make_stage: Any, eng
     second = await compact(session)
     assert second.status == "completed"
     assert NOTES in texts(stage.model.calls[-1].conversation.turns), "the first notes are carried on"
+
+    def undoable() -> list[bool]:
+        listed = with_undoable_now(session.compactor.compactions, session.history.current)
+        return [each.undoable for each in listed]
+
+    assert undoable() == [False, True]
     with pytest.raises(NotUndoableError):
         await session.undo(first.compaction_id, force=False, expect_head=None)
     await session.undo(second.compaction_id, force=False, expect_head=None)
+    assert undoable() == [True, False]
     await session.undo(first.compaction_id, force=False, expect_head=None)
     assert len(list(session.history.turns)) == 10
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
+from sidecar.conductor.compaction_records import with_undoable_now
 from sidecar.conductor.contract import Plan
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.protocol import messages as m
@@ -77,7 +78,8 @@ def undo(connection: Connection, params: m.CompactUndoParams) -> Awaitable[m.Com
 
 def list_compactions(connection: Connection, params: m.SidParams) -> m.CompactListResult:
     """List the compactions, oldest first."""
-    return m.CompactListResult(connection.hub.session(params.sid).compactor.compactions)
+    session = connection.hub.session(params.sid)
+    return m.CompactListResult(with_undoable_now(session.compactor.compactions, session.history.current))
 
 
 async def read(connection: Connection, params: m.CompactReadParams) -> m.CompactReadResult:
