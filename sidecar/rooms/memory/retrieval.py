@@ -141,6 +141,8 @@ class RetrievalMemory(MemoryProvider):
             return await request(source)
 
         tasks = [asyncio.create_task(call(source)) for source in self._sources]
+        for task in tasks:  # a caller that is cancelled takes no errors
+            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         try:
             if tasks:
                 await asyncio.wait(tasks, timeout=self._timeout_seconds)

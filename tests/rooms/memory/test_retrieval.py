@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -372,3 +373,29 @@ def test_of_results_that_count_alike_the_nearer_comes_first() -> None:
 )
 def test_the_current_event_is_an_echo(content: str, metadata: dict[str, Any], echo: bool) -> None:
     assert is_echo(KnowledgeResult(content, 1, "s", metadata), make_event("now", "now what")) is echo
+
+
+class FailsWhenStopped(MockKnowledgeSource):
+    """A source whose search fails in the moment in which *stop* ends its caller."""
+
+    stop: Callable[[], object]
+
+    async def search(
+        self, query: str, *, room_id: str | None = None, limit: int = 5
+    ) -> list[KnowledgeResult]:
+        self.stop()
+        raise OSError("the disk is full")
+
+
+async def test_a_search_that_is_stopped_leaves_no_error_of_a_source_behind() -> None:
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: complaints.append(context))
+    source = FailsWhenStopped([])
+    memory = RetrievalMemory([source], inner())
+    caller = asyncio.ensure_future(memory.retrieve("r", make_event("now", "what is the plan?"), ROOM))
+    source.stop = caller.cancel
+    await asyncio.wait([caller])
+    assert caller.cancelled()
+    del caller, source, memory
+    gc.collect()
+    assert complaints == []
