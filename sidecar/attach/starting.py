@@ -12,6 +12,7 @@ from typing import TypeAlias
 from sidecar._internal.file_lock import FileLock
 from sidecar.attach.paths import AttachError, DaemonPaths
 from sidecar.attach.preamble import READY
+from sidecar.transport.processes import has_lost_parent
 
 START_S = 30.0
 """How long a daemon may take to accept connections, in seconds."""
@@ -22,6 +23,7 @@ RunDetached: TypeAlias = Callable[[Sequence[str], int, int], None]
 Contract: raises OSError when the command cannot be run.
 """
 
+_LOOK_S = 0.1
 _LOG_BYTES = 1024 * 1024
 _TAIL_BYTES = 4096
 _TAIL_LINES = 8
@@ -95,7 +97,12 @@ def start_daemon(paths: DaemonPaths, command: Sequence[str], run_detached: RunDe
     # A thread can be abandoned after a time limit; Windows has no such limit for a pipe.
     reading = threading.Thread(target=read_first, daemon=True)
     reading.start()
-    reading.join(START_S)
+    for _ in range(int(START_S / _LOOK_S)):
+        reading.join(_LOOK_S)
+        if not reading.is_alive():
+            break
+        if has_lost_parent():
+            raise AttachError("the program that wanted the shared daemon has ended while it was starting")
     if not first:
         raise AttachError(f"the shared daemon was not ready in {START_S:.0f} s; {log_tail(paths)}")
     if not first[0].startswith(READY):

@@ -42,11 +42,12 @@ def run(options: Namespace) -> int:
         if options.command == "acp":
             return await _serve_agent_panel(stream, lifetime)
         lifetime.watch_process(options.client_process_id)
-        # Nothing when the client, or this process, ends before the client has sent a byte.
         peeking, ending = asyncio.ensure_future(stream.peek()), asyncio.ensure_future(lifetime.wait())
         await asyncio.wait((peeking, ending), return_when=asyncio.FIRST_COMPLETED)
         ending.cancel()
-        if is_line_framed(peeking.result() if peeking.done() else b""):
+        if not peeking.done():  # it ends before the client has sent a byte: there is nothing to settle
+            return (await lifetime.wait()).code
+        if is_line_framed(peeking.result()):  # no byte when the client has ended
             return await _serve_agent_panel(stream, lifetime)
         with fast_imports():
             from sidecar.commands.launch import LazyDaemon, server_info

@@ -59,6 +59,11 @@ def was_left_behind(read_fd: int, parent: int = STARTED_BY) -> bool:
     return False
 
 
+def has_lost_parent() -> bool:
+    """Whether the process that started this one has ended; on Windows, where it stays the parent, False."""
+    return os.name != "nt" and os.getppid() != STARTED_BY
+
+
 def wait_for_parent() -> None:
     """Return when the process that started this one has ended."""
 
@@ -67,7 +72,7 @@ def wait_for_parent() -> None:
             import psutil
 
             return psutil.Process(STARTED_BY).create_time() <= psutil.Process().create_time()
-        return os.getppid() == STARTED_BY
+        return not has_lost_parent()
 
     wait_for_process(STARTED_BY, is_parent)
 
