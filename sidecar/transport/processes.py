@@ -22,6 +22,7 @@ STARTED_BY: Final = os.getppid()
 """The parent when this module was loaded: a command loads it first, as its parent may end at any moment."""
 
 _FIRST_BYTE_S: Final = 1.0
+_LOOK_AGAIN_S: Final = 0.5
 _ADOPTERS: Final = frozenset({"systemd", "init"})
 """Programs that adopt orphans, as process 1 does."""
 _LAST_PID = 2**31 - 1
@@ -100,5 +101,7 @@ def wait_for_process(pid: int, is_meant: Callable[[], bool] = lambda: True) -> N
 
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
-        if is_meant():
-            process.wait()
+        # A process that has ended and that nothing has waited for still has its id.
+        while is_meant() and process.status() != psutil.STATUS_ZOMBIE:
+            with suppress(psutil.TimeoutExpired):
+                process.wait(_LOOK_AGAIN_S)
