@@ -43,6 +43,9 @@ class Scrollback:
         self._buffer = _Buffer()
         self._count = 0
 
+    def __len__(self) -> int:
+        return self._count
+
     def extend(self, messages: Iterable[Message]) -> Scrollback:
         """Return the scrollback of this transcript followed by *messages*."""
         buffer = self._buffer

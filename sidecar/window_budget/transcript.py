@@ -2,7 +2,7 @@
 
 A transcript is a value and a ``Sequence[Message]``, so it may be passed wherever messages may. Appending to
 the newest version costs only the new messages; therefore a session's gate, plan and digest do not depend on
-its length.
+its length. Messages are weighed at once, and read for text and facts when those are first asked for.
 
 After a compaction the first messages stand for others: a digest, restored files, a prompt that was carried
 over. The fact index goes on all the same, over every message that ever was one of the conversation. A fact
@@ -38,21 +38,22 @@ class Transcript(Sequence[Message]):
     (1, 2, 14)
     """
 
-    __slots__ = ("_messages", "_n_front", "facts", "knows_folded", "meter", "scrollback")
+    __slots__ = ("_facts", "_messages", "_n_folded", "_n_front", "_scrollback", "knows_folded", "meter")
 
     _messages: AppendOnlySeq[Message]
     _n_front: int
+    _n_folded: int
+    _scrollback: Scrollback
+    _facts: FactIndex
     meter: PrefixMeter
-    scrollback: Scrollback
-    facts: FactIndex
     knows_folded: bool
 
     def __init__(self, tools: CallEffects = TOOL_EFFECTS) -> None:
         self._messages = AppendOnlySeq()
+        self._n_front = self._n_folded = 0
+        self._scrollback = Scrollback()
+        self._facts = FactIndex(tools)
         self.meter = PrefixMeter()
-        self.scrollback = Scrollback()
-        self.facts = FactIndex(tools)
-        self._n_front = 0
         self.knows_folded = False
 
     @classmethod
@@ -76,20 +77,38 @@ class Transcript(Sequence[Message]):
         messages = (*front, *tail)
         transcript._messages = AppendOnlySeq(messages)
         transcript.meter = transcript.meter.extend(messages)
-        transcript.scrollback = transcript.scrollback.extend(messages)
-        transcript.facts = facts
+        transcript._facts = facts
         transcript._n_front = len(front)
+        transcript._n_folded = len(facts) - len(tail)
         transcript.knows_folded = knows_folded
         return transcript
 
+    @property
+    def scrollback(self) -> Scrollback:
+        """The messages as text for the summarising model."""
+        if len(self._scrollback) < len(self):
+            self._scrollback = self._scrollback.extend(self._messages[len(self._scrollback) :])
+        return self._scrollback
+
+    @property
+    def facts(self) -> FactIndex:
+        """The facts of the messages, and of all that were folded away."""
+        if len(self._facts) < self.position(len(self)):
+            known = len(self._facts) - self._n_folded + self._n_front
+            self._facts = self._facts.extend(self._messages[known:])
+        return self._facts
+
+    def read_on(self) -> None:
+        """Read the messages that were only weighed so far."""
+        self._scrollback, self._facts = self.scrollback, self.facts
+
     def position(self, index: int) -> int:
         """Return the number of messages of the fact index before the message at *index*."""
-        return max(index, self._n_front) + len(self.facts) - len(self)
+        return max(index, self._n_front) - self._n_front + self._n_folded
 
     def index_of(self, position: int) -> int | None:
         """Return the index of the message at *position* of the fact index, None when it was folded away."""
-        index = position - len(self.facts) + len(self)
-        return index if index >= self._n_front else None
+        return position - self._n_folded + self._n_front if position >= self._n_folded else None
 
     def extend(self, messages: Iterable[Message]) -> Transcript:
         """Return this transcript followed by *messages*; this one stays as it is."""
@@ -97,9 +116,9 @@ class Transcript(Sequence[Message]):
         longer: Transcript = object.__new__(Transcript)
         longer._messages = self._messages.extended(new)
         longer.meter = self.meter.extend(new)
-        longer.scrollback = self.scrollback.extend(new)
-        longer.facts = self.facts.extend(new)
-        longer._n_front = self._n_front
+        longer._scrollback = self._scrollback
+        longer._facts = self._facts
+        longer._n_front, longer._n_folded = self._n_front, self._n_folded
         longer.knows_folded = self.knows_folded
         return longer
 

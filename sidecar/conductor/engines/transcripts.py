@@ -48,7 +48,10 @@ class SessionTranscript:
         """Add one entry."""
         self._transcript = extend_transcript(self._transcript, (entry.turn,), (entry.kind,))
         self._originals.append(entry)
-        self._starts.append(len(self._transcript.facts))
+        self._starts.append(self._transcript.position(len(self._transcript)))
+        if entry.kind != "user":
+            # A prompt is read with what follows it, so that the model need not wait for that.
+            self._transcript.read_on()
 
     def follow_branch(self, originals: Sequence[Entry], n_shared: int) -> None:
         """Take over a path that did not grow out of the one before.
