@@ -19,7 +19,7 @@ from sidecar.conductor.compacting import Compactor
 from sidecar.conductor.content import prompt_title, turn_text
 from sidecar.conductor.contract import ContextUsage, StopReasonName
 from sidecar.conductor.deps import SessionDeps
-from sidecar.conductor.events import Faulted, InfoChanged, Settled, UserMessage
+from sidecar.conductor.events import Faulted, InfoChanged, Notice, Settled, UserMessage
 from sidecar.conductor.gauge import ContextGauge, EngineInputs
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.model_calls import RequestHead
@@ -171,6 +171,9 @@ class TurnRunner:
                 text = await self._run_command(job.command)
                 self._events.emit_text(text)
                 answer = _Answer("cancelled" if self._was_stopped() else "end_turn", text)
+            if answer.fault is None and answer.stop == "end_turn" and not answer.text:
+                text = "Ask it to go on, or what it has found."
+                self._events.emit(Notice("info", "The model ended its turn without a word", text))
         except Exception as error:
             answer = _internal_error("a turn", error)
         await self._end(job, answer, started_ms)

@@ -440,3 +440,12 @@ async def test_a_turn_ends_also_when_its_last_event_cannot_be_made(
     assert kinds(session)[-1] == "faulted"
     second = await stage.ask(session, "2")
     assert (second.fault, kinds(session)[-1]) == (None, "settled")
+
+
+async def test_a_turn_that_ends_without_a_word_says_so(make_stage: Any) -> None:
+    stage = await make_stage([[Say("")]])
+    session = await stage.session()
+    outcome = await stage.ask(session, "go")
+    assert outcome.stop_reason == "end_turn"
+    notices = [event.data.title for event in session.log.after(0, limit=1000) if event.kind == "notice"]
+    assert notices == ["The model ended its turn without a word"]

@@ -264,7 +264,10 @@ class ProviderModel(Generic[ClientT, ChunkT]):
             name = self._card.provider
             raise gateway_error("transport", f"{name} hung up in the middle of an answer", provider=name)
         *last, done = reader.assembly.finish(self._card.id)
-        if (reason := reader.assembly.why_empty()) is not None:
+        # After tools some models end without a word, and the work is done.
+        follows_tools = bool(sent.turns) and sent.turns[-1].role == "tool"
+        reason = reader.assembly.why_empty()
+        if reason is not None and not (follows_tools and reader.assembly.stop in (None, "complete")):
             raise GatewayError("http", f"{self._card.provider} {reason}", provider=self._card.provider)
         for emission in (*last, done):
             yield emission

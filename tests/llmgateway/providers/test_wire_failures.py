@@ -18,6 +18,9 @@ from sidecar.llmgateway.contract import (
     TextBlock,
     TextEmission,
     ThinkingBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolTurn,
     UserTurn,
 )
 from sidecar.llmgateway.providers.failures import ProviderFailure, to_gateway_error
@@ -226,6 +229,17 @@ async def test_an_answer_without_text_and_calls_says_so(
     async with on_stage(api, scene) as stage:
         error = error_of(await stage.play())
     assert (error.kind, error.retryable, found in error.message) == ("http", False, True), error.message
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_after_tools_a_model_may_end_without_a_word(on_stage: Any, api: str) -> None:
+    call = ToolCallBlock("c1", "read", {"path": "a.py"})
+    result = ToolTurn((ToolResultBlock("c1", "x = 1"),))
+    asked = Conversation((UserTurn((TextBlock("go"),)), AssistantTurn((call,)), result))
+    async with on_stage(api, [Ended()]) as stage:
+        *_, done = await stage.play(asked)
+    assert isinstance(done, DoneEmission)
+    assert done.reply.blocks == ()
 
 
 async def test_an_answer_that_ends_with_the_mark_alone_is_whole(on_stage: Any) -> None:
