@@ -32,7 +32,6 @@ TESTED_IN = {
     "capabilities.supervisor": "capabilities/test_processes.py",
     "cli": "commands/test_arguments.py",
     "commands.*": "commands/test_process.py",
-    "conductor.compaction_records": "conductor/test_compacting.py",
     "conductor.engines.*": "conductor/test_engines.py",
     "conductor.history": "conductor/test_session.py",
     "conductor.imports": "service/test_importing.py",

@@ -34,7 +34,7 @@ WHERE_LOADED = """
 import sys
 sys.argv = ["sidecar", *{arguments!r}]
 import os, sidecar.transport.lifetime as lifetime
-lifetime.leave = lambda code: (print(*sorted(sys.modules), file=sys.stderr, flush=True), os._exit(code))
+lifetime.leave = lambda code: (os.write(2, " ".join(sorted(sys.modules)).encode()), os._exit(code))
 from sidecar.cli import main
 main()
 """

@@ -148,7 +148,7 @@ async def test_a_file_that_is_removed_while_its_session_is_loaded_is_written_aga
     assert loaded.compactor.compactions == compactions
     assert compactions[0].status == "completed"
     undone = await loaded.undo(None, force=True, expect_head=None)
-    assert undone.status == "undone"
+    assert undone.compaction.status == "undone"
 
 
 async def test_an_engine_that_is_not_on_offer_gives_way_to_the_default(make_stage: Any) -> None:

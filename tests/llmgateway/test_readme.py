@@ -21,9 +21,9 @@ MODELS = README.partition("\n## Models\n")[2].partition("\n## ")[0]
 
 
 def block(kind: str) -> str:
-    """Return the only code block of *kind*."""
-    (found,) = re.findall(rf"^```{kind}\n(.*?)^```$", README, re.S | re.M)
-    return str(found)
+    """Return the code blocks of *kind* together, which are parts of one file."""
+    found = re.findall(rf"^```{kind}\n(.*?)^```$", README, re.S | re.M)
+    return "\n".join(found)
 
 
 def test_the_settings_can_be_copied(tmp_path: Path) -> None:

@@ -285,7 +285,9 @@ def test_a_client_that_does_not_read_stalls_no_other_and_costs_little() -> None:
     daemon.send("sidecar/fake/flood", {"sid": sid, "count": 100_000, "size": 100}, 2)
     daemon.send("sidecar/fake/print", None, 3)
     lines = [daemon.process.stderr.readline() for _ in range(3)]
-    assert lines == [b"stray print\n", b"stray descriptor\n", b"flooded\n"], "the loop went on in the flood"
+    # A thread writes what is printed, so the descriptor may come first.
+    strays = {b"stray print\n", b"stray descriptor\n"}
+    assert (set(lines[:2]), lines[2]) == (strays, b"flooded\n"), "the loop went on in the flood"
     assert rss_kib(daemon.process.pid) - before_kib < 40 * 1024
 
     seq = daemon.answer(2)["result"]["seq"]
