@@ -50,10 +50,10 @@ def test_recorded_sessions_ask_for_less_than_one_in_ten(monkeypatch: pytest.Monk
 
     Its files are not on this disk, so that a path without a suffix stands for a folder.
     """
-    monkeypatch.setattr(Path, "is_dir", lambda path: not path.suffix)
     found = [Path(str(each.values[0])) for each in recordings(("claude-code", "codex"))]
     if not found[0].is_file():
         pytest.skip("the recorded sessions are not beside this checkout")
+    monkeypatch.setattr(Path, "is_dir", lambda path: not path.suffix)
     total: Counter[str] = Counter()
     by_file: dict[str, Counter[str]] = defaultdict(Counter)
     for path in found:
