@@ -55,12 +55,12 @@ CLIENT: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "prompt_request": (read_prompt, 2),
     "cancel_notification": (session_id, "sess_abc123def456"),
     "content_text": (read_block, 1),
-    "content_image": (read_block, 1),
+    "content_image": (lambda block: read_block(block | {"data": block["data"].rstrip(".")}), 1),
     "content_resource_text": (read_block, 1),
     "content_resource_blob": (read_block, 1),
     "content_resource_link": (read_block, 1),
 }
-"""The messages of clients: the function that reads each, and its result."""
+"""The messages of clients: the function that reads each, and its result. The image is abridged there."""
 
 TOOL: dict[str, Any] = {"name": "read", "locations": [], "isError": False, "toolCallId": "call_001"}
 CONFIG = [{"path": "/home/user/project/src/config.json"}]
