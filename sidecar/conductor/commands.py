@@ -13,6 +13,7 @@ from sidecar._internal.errors import SidecarError
 from sidecar.conductor.branching import before_prompts
 from sidecar.conductor.changes import Changes
 from sidecar.conductor.compacting import Compactor
+from sidecar.conductor.content import COMMANDS, SlashCommand
 from sidecar.conductor.contract import Compaction, Plan, UsageBy
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.gauge import ContextGauge
@@ -20,7 +21,6 @@ from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.options import Options
 from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conductor.session_meta import SessionMeta
-from sidecar.conductor.slash import COMMANDS, SlashCommand
 
 _Handler: TypeAlias = Callable[[str], Awaitable[str]]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypedDict, Unpack
 
 from sidecar._internal.errors import InvalidInput, log_fault
-from sidecar.conductor.content import Content, content_to_prompt
+from sidecar.conductor.content import Content, content_to_prompt, parse_command
 from sidecar.conductor.contract import Author, QueueItem
 from sidecar.conductor.errors import ItemNotFound, NotSteerableError, QueueFullError, SessionBusyError
 from sidecar.conductor.events import QueueChanged, Settled, UserMessage
@@ -25,7 +25,6 @@ from sidecar.conductor.queue import MAX_WAITING, Job, JobQueue, PromptJob, Submi
 from sidecar.conductor.session_agent import SessionAgent
 from sidecar.conductor.session_events import SessionEvents
 from sidecar.conductor.session_meta import SessionMeta
-from sidecar.conductor.slash import parse_command
 from sidecar.conductor.stored_queue import StoredQueue
 from sidecar.conductor.turns import TurnRunner, resolve, unknown_usage
 from sidecar.conversation import Entry

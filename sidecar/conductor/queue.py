@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 from sidecar._internal.errors import bug, log_fault
-from sidecar.conductor.content import Content
+from sidecar.conductor.content import Content, SlashCommand
 from sidecar.conductor.contract import Author, Compaction, ContextUsage, QueueItem, StopReasonName
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import TooManySessionsError
-from sidecar.conductor.slash import SlashCommand
 from sidecar.llmgateway.contract import UserTurn
 
 J = TypeVar("J")

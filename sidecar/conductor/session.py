@@ -15,7 +15,7 @@ from typing import Any, TypeVar, Unpack
 
 from sidecar.capabilities.mcp.contract import McpServer
 from sidecar.conductor.changes import HeadChange, UndoneCompaction
-from sidecar.conductor.content import Content
+from sidecar.conductor.content import COMMANDS, Content
 from sidecar.conductor.contract import Plan, SessionSnapshot
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engines.contract import CompactionRequest
@@ -36,7 +36,6 @@ from sidecar.conductor.queue import (
 from sidecar.conductor.records import SessionInfo
 from sidecar.conductor.restoring import Restoration
 from sidecar.conductor.session_wiring import wire_session
-from sidecar.conductor.slash import COMMANDS
 from sidecar.conductor.turns import resolve
 from sidecar.conductor.watching import watch_files
 from sidecar.workspace.contract import Dispose

@@ -16,7 +16,7 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import log_fault
 from sidecar.conductor.clients import SessionServers
 from sidecar.conductor.compacting import Compactor
-from sidecar.conductor.content import prompt_title, turn_text
+from sidecar.conductor.content import SlashCommand, prompt_title, turn_text
 from sidecar.conductor.contract import ContextUsage, StopReasonName
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.events import Faulted, InfoChanged, Notice, Settled, UserMessage
@@ -28,7 +28,6 @@ from sidecar.conductor.session_agent import SessionAgent
 from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conductor.session_events import OneTimeNotices, SessionEvents
 from sidecar.conductor.session_meta import SessionMeta
-from sidecar.conductor.slash import SlashCommand
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import AssistantTurn, GatewayError, UserTurn
 from sidecar.runtime.contract import RunSnapshot

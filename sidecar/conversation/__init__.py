@@ -7,9 +7,8 @@ the history, so after an undo, a rewind or a load it is right by construction. P
 
 from sidecar.conversation.entries import Entry, EntryKind, FileRead, UsageAnchor, kind_by_role
 from sidecar.conversation.files_seen import FilesSeen, SeenFile, files_seen_index, merge_ranges, merge_reads
-from sidecar.conversation.history import History
+from sidecar.conversation.history import AppendOnlySeq, History
 from sidecar.conversation.index import Index
-from sidecar.conversation.sequence import AppendOnlySeq
 
 __all__ = [
     "AppendOnlySeq",

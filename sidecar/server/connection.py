@@ -29,7 +29,7 @@ from sidecar.transport.peer import Dialect, Limits
 from sidecar.transport.streams import ByteStream
 
 if TYPE_CHECKING:
-    from sidecar.server.client import LspClient
+    from sidecar.server.sink import LspClient
 
 _log = logging.getLogger("sidecar.server")
 
@@ -177,7 +177,7 @@ class LspConnection(FrontendConnection["LspClient"]):
         return Answer(result, follow_up)
 
     def make_client(self) -> LspClient:
-        from sidecar.server.client import LspClient  # not above: it loads everything that a session needs
+        from sidecar.server.sink import LspClient  # not above: it loads everything that a session needs
 
         assert self._handshake is not None
         backend = self.open_backend(self._handshake.options)

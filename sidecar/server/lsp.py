@@ -24,8 +24,8 @@ from sidecar.server.commands import COMMANDS
 from sidecar.server.profile import ClientProfile
 
 if TYPE_CHECKING:  # it answers initialize before anything of a session is loaded
-    from sidecar.server.client import LspClient
     from sidecar.server.documents import OpenDocuments
+    from sidecar.server.sink import LspClient
     from sidecar.workspace.contract import PositionEncoding
 
 DOCUMENT_SCHEME: Final = "sidecar-session"

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
-from sidecar.conversation.sequence import AppendOnlySeq
+from sidecar.conversation.history import AppendOnlySeq
 from sidecar.window_budget.contract import CallEffects
 from sidecar.window_budget.cut import PrefixMeter
 from sidecar.window_budget.fact_index import FactIndex

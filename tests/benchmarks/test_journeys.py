@@ -7,7 +7,7 @@ from pathlib import Path
 
 import journeys
 
-MOST_MODULES = 90
+MOST_MODULES = 86
 MOST_FUNCTIONS = 385
 
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from sidecar.conductor.content import Content, turn_text
+from sidecar.conductor.content import COMMANDS, Content, SlashCommand, parse_command, turn_text
 from sidecar.conductor.events import CommandInfo, CommandsChanged, Message, Settled, UserMessage
 from sidecar.conductor.session import Session
-from sidecar.conductor.slash import COMMANDS, SlashCommand, parse_command
 from sidecar.llmgateway.scripted import Hang, Raise, Say, WaitFor
 from sidecar.window_budget import DIGEST_HEADER
 from turns import text

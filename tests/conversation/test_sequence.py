@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.conversation.sequence import AppendOnlySeq
+from sidecar.conversation.history import AppendOnlySeq
 
 PIECES = st.lists(st.tuples(st.integers(0, 5), st.lists(st.integers(), max_size=3)), max_size=12)
 

@@ -10,7 +10,7 @@ import pytest
 
 import lifecycle
 from reference_page import LIFECYCLE, PAGE, acp_updates, pretty, reference_page
-from sidecar.conductor.slash import COMMANDS
+from sidecar.conductor.content import COMMANDS
 from sidecar.protocol.errors import COMMON_ERRORS, ERROR_KINDS
 from sidecar.protocol.methods import CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
 from sidecar.protocol.schema import schema_text

@@ -11,7 +11,7 @@ import pytest
 from sidecar._internal.errors import SidecarError
 from sidecar.llmgateway.scripted import Hang, Say
 from sidecar.service.contract import Answer
-from sidecar.service.order import SessionOrder
+from sidecar.service.service import SessionOrder
 
 
 def text(prompt: str) -> list[dict[str, str]]:

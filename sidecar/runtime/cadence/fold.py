@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sidecar.conversation.sequence import AppendOnlySeq
+from sidecar.conversation.history import AppendOnlySeq
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,

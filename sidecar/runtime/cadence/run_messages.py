@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeAlias, overload
 
-from sidecar.conversation.sequence import AppendOnlySeq
+from sidecar.conversation.history import AppendOnlySeq
 from sidecar.llmgateway.contract import ToolTurn, Turn
 from sidecar.runtime.cadence.fold import Draft
 from sidecar.runtime.wire import Outgoing, is_blank

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from sidecar._internal.cancel import CancelToken
-from sidecar.conversation.sequence import AppendOnlySeq
+from sidecar.conversation.history import AppendOnlySeq
 from sidecar.llmgateway.channel import contain_cancellation
 from sidecar.llmgateway.contract import Conversation, ModelCard, Turn
 from sidecar.runtime.contract import AgentConfig, ModelInvoker

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
-from sidecar.conversation.sequence import AppendOnlySeq
+from sidecar.conversation.history import AppendOnlySeq
 from sidecar.llmgateway.contract import Turn
 from sidecar.runtime.cadence import RunMessages
 from sidecar.runtime.contract import SessionNode

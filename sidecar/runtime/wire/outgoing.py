@@ -19,7 +19,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from sidecar.conversation.sequence import AppendOnlySeq
+from sidecar.conversation.history import AppendOnlySeq
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,

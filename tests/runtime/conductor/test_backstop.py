@@ -11,7 +11,7 @@ import pytest
 
 from function_tools import FunctionTools
 from sidecar._internal.cancel import CancelToken
-from sidecar.conversation.sequence import AppendOnlySeq
+from sidecar.conversation.history import AppendOnlySeq
 from sidecar.llmgateway.catalog import MOCK_CARD
 from sidecar.llmgateway.contract import (
     AssistantTurn,
