@@ -219,7 +219,7 @@ SAID: dict[str, tuple[str, ...]] = {
         "conductor/test_engines.py::test_a_compaction_does_what_was_previewed",
     ),
     "left after 1, 5, 15 compactions": ("conductor/test_engines_survival.py::test_planted_facts_survive",),
-    "Rules are not part of the conversation and cannot be lost": (
+    "Rule files are not part of the conversation and cannot be lost": (
         "conductor/test_session.py::test_rules_of_the_project_are_in_every_request_as_they_are_now",
         "conductor/test_rule_files.py::test_after_a_compaction_the_rules_of_a_folder_are_still_known",
     ),
