@@ -16,7 +16,7 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -q -n auto
 
-# The suite without the tests that start processes or servers; about a minute on two cores.
+# The suite without the tests that start processes or servers; a minute and a half on two cores.
 quick: $(READY)
 	$(BIN)/python -m pytest -q -n auto -m "not e2e and not processes"
 
