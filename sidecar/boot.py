@@ -148,6 +148,8 @@ class SessionShelf:
                 lock.release()
 
         try:
+            if not create:
+                await self._store.write_waiting(sid)
             return await _load(self._store.journal(sid), release)
         except BaseException:
             release()

@@ -26,6 +26,7 @@ from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import Usage, UsageEmission
 from sidecar.llmgateway.scripted import Call, Say
 from sidecar.runtime.store import SessionJournal, lines
+from sidecar.runtime.store.errors import StoreUnavailable
 from sidecar.runtime.store.lines import LineWriter
 
 
@@ -256,6 +257,22 @@ async def test_a_fork_that_a_full_disk_refuses_is_not_there_later(tmp_path: Path
     assert caught.value.kind == "storeUnavailable"
     await hub.aclose()
     assert [each.sid for each in await hub.list()] == [session.sid]
+
+
+async def test_a_session_is_loaded_again_only_with_all_that_a_full_disk_refused(tmp_path: Path) -> None:
+    hub = build(tmp_path / "home").service.hub
+    session = await hub.new(NewSession(str(tmp_path), model="offline-1"))
+    await answered(session, "one")
+    with full_disk():
+        await answered(session, "two")
+        last = session.log.seq
+        await hub.close(session.sid)
+        with pytest.raises(StoreUnavailable):
+            await hub.load(session.sid)
+    loaded = (await hub.load(session.sid)).session
+    assert [turn.role for turn in loaded.history.turns] == ["user", "assistant"] * 2
+    assert loaded.log.seq >= last, "no number stands for two events"
+    await hub.aclose()
 
 
 async def test_what_a_full_disk_refused_of_a_closed_session_is_stored_at_the_end(tmp_path: Path) -> None:

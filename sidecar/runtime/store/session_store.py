@@ -103,6 +103,12 @@ class SessionStore:
             if not writer.n_waiting:
                 del self._writers[session_id]
 
+    async def write_waiting(self, session_id: str) -> None:
+        """Write the lines that wait since *session_id* was closed. Raises StoreUnavailable."""
+        writer = self._writers.get(session_id)
+        if writer is not None and writer.n_waiting:
+            await writer.settle()
+
     async def settle(self) -> None:
         """Write the waiting lines of closed sessions, and keep them where that fails again."""
         for session_id, writer in tuple(self._writers.items()):
