@@ -31,6 +31,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.window_budget.check import drop_unfounded, find_fault
+from sidecar.window_budget.facts import FactKind, facts_of_prompt
 from sidecar.window_budget.language import language_of
 from sidecar.window_budget.wording import sets_rule
 
@@ -120,19 +121,20 @@ def with_text(answer: Sequence[Emission], text: str) -> list[Emission]:
 def user_language(history: History) -> str | None:
     """Return the language of the newest prompts, None where it is not clear."""
     text = ""
-    for entry in reversed(history.originals()):
-        if entry.kind == "user" and len(text) < _LANGUAGE_CHARS:
+    for entry in reversed(history):
+        if entry.kind == "user":
             text += f"{_text(entry.turn.blocks)[:_LANGUAGE_CHARS]}\n"
+        if len(text) >= _LANGUAGE_CHARS:
+            break
     return language_of(text)
 
 
 def rules_of(history: History) -> tuple[str, ...]:
-    """Return the sentences of the prompts of *history*, folded ones included, that set a rule."""
+    """Return the rules that the user typed in the prompts of *history*, folded ones included."""
     prompts = (_text(entry.turn.blocks) for entry in history.originals() if entry.kind == "user")
-    lines = (
-        line.strip() for prompt in prompts if len(prompt) < _LANGUAGE_CHARS for line in prompt.splitlines()
-    )
-    return tuple(dict.fromkeys(line for line in lines if line and sets_rule(line)))
+    # Most prompts set none, and looking for their other facts would be in vain.
+    facts = (fact for prompt in prompts if sets_rule(prompt) for fact in facts_of_prompt(prompt))
+    return tuple(dict.fromkeys(fact.text for fact in facts if fact.kind is FactKind.RULE))
 
 
 def answer_text(answer: Sequence[Emission]) -> str | None:

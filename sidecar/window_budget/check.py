@@ -36,13 +36,17 @@ _REMARK: Final = re.compile(
 _HEADING: Final = re.compile(r"^#{1,6}\s*(\S.*?)\s*$", re.MULTILINE)
 _FOUNDED: Final = re.compile(
     r"`([^`\n]{3,200})`"
-    r"|((?:~|\.{1,2})?/?(?:[\w.@-]{1,80}/){1,12}[\w.@-]{1,80})"
+    r"|((?<![\w.~/])(?:(?:~|\.{1,2})?/(?:[\w.@-]{1,80}/){0,12}[\w.@-]{2,80}"
+    r"|(?:[\w.@-]{1,80}/){1,12}[\w@-][\w.@-]{0,80}\.[A-Za-z]\w{0,9}\b))"
     r"|\b([\w-]{1,60}\.(?:pyi?|jsx?|tsx?|rs|go|java|kt|cc?|hp?p?|cpp|cs|rb|php|lua|sh|sql"
     r"|md|json|toml|ya?ml))\b"
     r"|\b((?=[0-9a-f]{0,39}\d)(?=\d{0,39}[a-f])[0-9a-f]{7,40})\b"
     r"|\bv?(\d{1,6}\.\d{1,6}\.\d{1,6}[\w.-]{0,20})"
 )
-"""Names that a summary must have from the text it stands for: code, paths, files, hashes, versions."""
+"""Names that a summary must have from the text it stands for: code, paths, files, hashes, versions.
+
+A path has a suffix, or begins at a root or a folder; words with a slash between them ("read/write") are none.
+"""
 
 _NEGATION: Final = re.compile(
     r"\b(?:not?|never|don'?t|doesn'?t|mustn'?t|cannot|can'?t|without|avoid|forbidden|nicht|nie|niemals|keine?\w?|ohne"

@@ -55,8 +55,8 @@ MAX_BRANCHES = 4
 BRANCH_CHARS = 300
 """How many digests of abandoned branches are kept, and how much of each."""
 
-_PINNED = frozenset({FactKind.RULE, FactKind.OUTCOME})
-"""Kinds that are not added to a model's digest as evidence: rules have a place of their own there."""
+_NO_EVIDENCE = frozenset({FactKind.RULE, FactKind.OUTCOME})
+"""Kinds that are not added to a model's digest: rules have a place of their own there."""
 
 _HEADING = re.compile(r"^#\s*guardrails\b.*$", re.IGNORECASE | re.MULTILINE)
 _NEXT_HEADING = re.compile(r"^#\s", re.MULTILINE)
@@ -188,7 +188,7 @@ def add_missing_facts(digest: str, known: Known, max_tokens: int = EVIDENCE_TOKE
         key = fact_key(fact.kind, fact.text)
         return key not in listed if fact.kind is FactKind.MODIFIED else _words_of(key) not in words
 
-    kinds = [kind for kind in FactKind if kind not in _PINNED]
+    kinds = [kind for kind in FactKind if kind not in _NO_EVIDENCE]
     candidates = list_candidates(known, chars_in(max_tokens), kinds)
     wanted = [each for each in candidates if not each.fact.is_minor and is_missing(each.fact)]
     missing = select_facts(wanted, chars_in(max_tokens))

@@ -55,3 +55,8 @@ def test_the_language_and_the_rules_of_a_user_come_from_prompts() -> None:
     history = history_of([user(text), assistant("Never mind, I always do that.")])
     assert user_language(history) == "German"
     assert rules_of(history) == ("Fasse vendor/ nicht an.",)
+
+
+def test_pasted_text_sets_no_rule() -> None:
+    pasted = "Fix it.\n```\nNever retry a request.\n```\n> Always push to main.\nNever touch a.py."
+    assert rules_of(history_of([user(pasted)])) == ("Never touch a.py.",)

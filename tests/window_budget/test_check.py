@@ -62,6 +62,7 @@ SOURCE = "we fixed src/app/a.py with `make check FAST=1`, at deadbee1, version 1
         "- commit deadbee1 has version 1.2.3",
         "- server.py listens",
         "- nothing else was done",
+        "- the read/write path of TCP/IP, client/server and/or red/green/blue",
     ],
 )
 def test_a_line_with_names_that_occur_stays(line: str) -> None:
@@ -76,6 +77,8 @@ def test_a_line_with_names_that_occur_stays(line: str) -> None:
         ("- commit 0badc0de", "0badc0de"),
         ("- version 9.9.9 is out", "9.9.9"),
         ("- client.py is new", "client.py"),
+        ("- it lies in /etc/made-up", "/etc/made-up"),
+        ("- it lies in ./made/up", "./made/up"),
     ],
 )
 def test_a_line_with_an_invented_name_goes(line: str, name: str) -> None:
