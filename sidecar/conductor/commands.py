@@ -12,7 +12,8 @@ from typing import Final, TypeAlias
 from sidecar._internal.errors import SidecarError
 from sidecar.conductor.branching import before_prompts
 from sidecar.conductor.changes import Changes
-from sidecar.conductor.compacting import Compactor
+from sidecar.conductor.compaction_planner import CompactionPlanner
+from sidecar.conductor.compaction_records import CompactionLog
 from sidecar.conductor.content import COMMANDS, SlashCommand
 from sidecar.conductor.contract import Compaction, Plan, UsageBy
 from sidecar.conductor.engines.contract import CompactionRequest
@@ -49,7 +50,8 @@ class Commands:
         *,
         history: HistoryWriter,
         engines: SessionEngines,
-        compactor: Compactor,
+        compactions: CompactionLog,
+        planner: CompactionPlanner,
         changes: Changes,
         options: Options,
         gauge: ContextGauge,
@@ -60,7 +62,8 @@ class Commands:
         self._meta = meta
         self._history = history
         self._engines = engines
-        self._compactor = compactor
+        self._compactions = compactions
+        self._planner = planner
         self._changes = changes
         self._options = options
         self._gauge = gauge
@@ -102,7 +105,7 @@ class Commands:
     async def preview(self, rest: str) -> str:
         """Describe the effect of a compaction with the engine *rest*."""
         request = self._engines.resolve(CompactionRequest(engine=rest or None))
-        return describe_plan(await self._compactor.preview(request))
+        return describe_plan(await self._planner.preview(request))
 
     async def uncompact(self, _rest: str) -> str:
         """Undo the newest compaction."""
@@ -158,7 +161,7 @@ class Commands:
         info = self._meta.info
         options = (f"- {option.name.lower()}: {option.current_value}" for option in self._options.all())
         lines = [f"Session {info.sid} in {info.cwd}: {_size(len(self._history.current))}", *options]
-        lines.append(f"- compactions: {len(self._compactor.compactions)}")
+        lines.append(f"- compactions: {len(self._compactions.all)}")
         return "\n".join(lines)
 
     async def help(self, _rest: str) -> str:

@@ -1,8 +1,11 @@
-"""Compaction records: a compaction, or the plan of one, as it is stored and sent to clients. Pure values."""
+"""Compaction records: a compaction, or the plan of one, as it is stored and sent to clients.
+
+The functions make values of values. The log of a session's compactions holds the newest record of each.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
@@ -13,6 +16,8 @@ from sidecar.conductor.engines.contract import (
     EngineInput,
     StandingSummary,
 )
+from sidecar.conductor.errors import CompactionNotFound
+from sidecar.conductor.records import from_record
 from sidecar.conversation import History
 from sidecar.llmgateway.contract import TextBlock
 from sidecar.runtime.memory import LiveCompaction
@@ -151,3 +156,57 @@ def changed_only_the_view(done: Compaction) -> bool:
 def as_standing(done: Compaction) -> StandingSummary:
     """Return *done*, a record that the view rests on, in the form for its engine."""
     return StandingSummary(done.cut, done.summary or "", done.info or {})
+
+
+class CompactionLog:
+    """The compactions of one session, oldest first.
+
+    Attributes:
+        running: the compaction that runs now, None for none.
+    """
+
+    def __init__(self, sid: str) -> None:
+        self._sid = sid
+        self._done: dict[str, Compaction] = {}
+        self.running: Compaction | None = None
+
+    @property
+    def all(self) -> tuple[Compaction, ...]:
+        """Every compaction so far, oldest first, the running one last."""
+        return (*self._done.values(), *([self.running] if self.running is not None else []))
+
+    @property
+    def has_folded(self) -> bool:
+        """Whether a compaction ever put something out of view."""
+        return any(done.status == "completed" for done in self._done.values())
+
+    def add(self, done: Compaction) -> None:
+        """Add *done*, in the place of an earlier record of the same compaction."""
+        self._done[done.compaction_id] = done
+
+    def load(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Take over the ``compaction`` records of the store; the newest record of one stands."""
+        for record in records:
+            if (compaction := from_record(Compaction, record)) is not None:
+                self.add(compaction)
+
+    def find(self, compaction_id: str | None) -> Compaction:
+        """Return a compaction, the newest that can be undone for None. Raises CompactionNotFound."""
+        if compaction_id is not None:
+            found = [each for each in self.all if each.compaction_id == compaction_id]
+        else:
+            found = [each for each in self.all if each.undoable]
+        if not found:
+            raise CompactionNotFound(self._sid, compaction_id)
+        return found[-1]
+
+    def find_standing(self, engine: str, history: History) -> Iterator[Compaction]:
+        """Yield the records of *engine* that changed only the view and still hold, the newest first.
+
+        A node stands at the same place of every path through it. So the node at the cut shows
+        whether the summary still stands for the entries before it.
+        """
+        for done in reversed(self._done.values()):
+            is_made = done.status == "completed" and done.engine == engine and changed_only_the_view(done)
+            if is_made and done.kept_from is not None and done.kept_from == history.node_at(done.cut):
+                yield done

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sidecar.capabilities.recall import RECALL_NOTE
-from sidecar.conductor.compacting import Compactor
+from sidecar.conductor.compaction_planner import CompactionPlanner
 from sidecar.conductor.context import ContextMeter, Weights, entry_tokens
 from sidecar.conductor.contract import ContextUsage, EngineView
 from sidecar.conductor.engines.contract import EngineInput
@@ -95,21 +95,21 @@ class ContextGauge:
         inputs: EngineInputs,
         history: HistoryWriter,
         meter: ContextMeter,
-        compactor: Compactor,
+        planner: CompactionPlanner,
         engines: SessionEngines,
         head: RequestHead,
     ) -> None:
         self._inputs = inputs
         self._history = history
         self._meter = meter
-        self._compactor = compactor
+        self._planner = planner
         self._engines = engines
         self._head = head
 
     def usage(self, *, detail: bool = False) -> ContextUsage:
         """Return the size of the next request; *detail* adds where its tokens come from."""
         engine = self._engines.own_name
-        gate = self._compactor.gate(engine, self._engines.automatic())
+        gate = self._planner.gate(engine, self._engines.automatic())
         usage = self._meter.usage(
             self._weigh_request(),
             self._head.overhead(),
@@ -129,7 +129,7 @@ class ContextGauge:
 
     def _weigh_request(self) -> Weights:
         """Weigh the entries that the next request shows."""
-        view = self._compactor.view(self._engines.own_name, self._engines.automatic())
+        view = self._planner.view(self._engines.own_name, self._engines.automatic())
         history = self._history.current
         return self._inputs.with_anchor(
             self._meter.weigh(history) if view.is_whole else self._meter.weigh_view(view.entries, history)

@@ -270,7 +270,7 @@ class Hub:
     async def compactions(self, sid: str) -> Sequence[Compaction]:
         """Return every compaction of a session, oldest first."""
         if sid in self._sessions:
-            return self._sessions[sid].compactor.compactions
+            return self._sessions[sid].compactions.all
         found = [from_record(Compaction, record) for record in await self._records(sid)]
         return tuple({done.compaction_id: done for done in found if done is not None}.values())
 

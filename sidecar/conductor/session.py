@@ -52,7 +52,7 @@ class Session:
         files: the files that the model has seen.
         tools: the tools.
         servers: the tool servers that clients named.
-        compactor: the compactions.
+        compactions: the compactions.
         gauge: how full the model's window is.
         changes: the changes of the conversation; a change is made through the queue of this session.
         options: the config options.
@@ -77,7 +77,9 @@ class Session:
         self.files = wired.files
         self.tools = wired.tools
         self.servers = wired.servers
-        self.compactor = wired.compactor
+        self._planner = wired.planner
+        self._compactor = wired.compactor
+        self.compactions = wired.compactions
         self.gauge = wired.gauge
         self.changes = wired.changes
         self.options = wired.options
@@ -93,7 +95,7 @@ class Session:
         self.notices.add_report(report)
         await self._head.refresh_rules()
         await self.history.load()
-        self.compactor.load([record for record in records if record.get("type") == "compaction"])
+        self.compactions.load([record for record in records if record.get("type") == "compaction"])
         self.prompts.restore(records)
         self._n_restored = len(self.prompts.items())
         await self._open_knowledge()
@@ -144,7 +146,7 @@ class Session:
 
     def snapshot(self) -> SessionSnapshot:
         """Return the session as it is now."""
-        info, running = self.info, self.prompts.running
+        info, running, compacting = self.info, self.prompts.running, self.compactions.running
         return SessionSnapshot(
             sid=info.sid,
             cwd=info.cwd,
@@ -159,7 +161,7 @@ class Session:
             created_at=info.created_at,
             updated_at=info.updated_at,
             turn_id=running.turn_id if running is not None else None,
-            compaction_id=self.compactor.running_id,
+            compaction_id=compacting.compaction_id if compacting is not None else None,
             queue=self.prompts.items(),
             parent=info.parent,
             archived=info.archived,
@@ -214,11 +216,11 @@ class Session:
 
     async def compare(self, request: CompactionRequest) -> Plan:
         """Return the effect of a compaction if its engine were the session's own."""
-        return await self.compactor.plan(self._engines.resolve(request))
+        return await self._planner.plan(self._engines.resolve(request))
 
     async def preview(self, request: CompactionRequest) -> Plan:
         """Return the effect of a compaction; no model is called and nothing changes."""
-        return await self.compactor.preview(self._engines.resolve(request))
+        return await self._planner.preview(self._engines.resolve(request))
 
     def compacting_engines(self) -> tuple[str, ...]:
         """Return the engines that ever compact."""
@@ -229,7 +231,7 @@ class Session:
         is_busy = self.is_busy
         self._meta.check_head(request.expect_head)
         if request.plan_id is not None:
-            resolved = self.compactor.find_planned(request.plan_id)
+            resolved = self._planner.find_planned(request.plan_id)
         else:
             resolved = self._engines.resolve(request)
         if is_busy and request.reject_when_busy:
@@ -237,9 +239,9 @@ class Session:
         self.prompts.check_room()
         job = CompactJob(self._deps.new_id(), resolved, asyncio.get_running_loop().create_future())
         engine = resolved.engine or ""
-        noop = None if is_busy else self.compactor.nothing_to_do(engine, resolved)
+        noop = None if is_busy else self._planner.nothing_to_do(engine, resolved)
         if noop is not None:
-            job.outcome.set_result(self.compactor.decline(job.compaction_id, engine, noop))
+            job.outcome.set_result(self._compactor.decline(job.compaction_id, engine, noop))
             return CompactReceipt(job.compaction_id, "noop", noop.reason, job.outcome)
         self._queue.put(job, first=True)
         return CompactReceipt(job.compaction_id, "queued" if is_busy else "started", None, job.outcome)
@@ -251,7 +253,7 @@ class Session:
                 self._queue.remove(job)
                 self._settle_unrun(job)
                 return True
-        return self.compactor.cancel(compaction_id)
+        return self._compactor.cancel(compaction_id)
 
     def undo(
         self, compaction_id: str | None, *, force: bool, expect_head: str | None
@@ -322,7 +324,7 @@ class Session:
                 self.prompts.settle_unrun(job)
             case CompactJob():
                 engine = job.request.engine or ""
-                job.outcome.set_result(self.compactor.decline(job.compaction_id, engine, None))
+                job.outcome.set_result(self._compactor.decline(job.compaction_id, engine, None))
             case ChangeJob():
                 job.outcome.set_exception(SessionBusyError(f"session {self.sid!r} is closing", sid=self.sid))
 

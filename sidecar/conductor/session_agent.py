@@ -8,6 +8,7 @@ from typing import Final, get_args
 
 from sidecar.capabilities.effects import NO_EFFECTS
 from sidecar.conductor.compacting import Compactor
+from sidecar.conductor.compaction_planner import CompactionPlanner
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engines.contract import SessionEngine, View
 from sidecar.conductor.events import Retry
@@ -47,6 +48,7 @@ class SessionAgent:
         history: HistoryWriter,
         engines: SessionEngines,
         compactor: Compactor,
+        planner: CompactionPlanner,
         head: RequestHead,
         tools: SessionTools,
         knowledge: Knowledge,
@@ -60,6 +62,7 @@ class SessionAgent:
         self._history = history
         self._engines = engines
         self._compactor = compactor
+        self._planner = planner
         self._head = head
         self._tools = tools
         self._knowledge = knowledge
@@ -162,7 +165,7 @@ class SessionAgent:
         return replace(conversation, turns=turns, system=self._head.system(view))
 
     def _view(self) -> View:
-        return self._compactor.view(self._turn_engine, self._engines.automatic())
+        return self._planner.view(self._turn_engine, self._engines.automatic())
 
     def _on_usage(self, usage: Usage) -> None:
         self._gauge.count(usage, self._models.card(self._config.model))

@@ -15,6 +15,8 @@ from sidecar.conductor.changes import Changes
 from sidecar.conductor.clients import SessionServers
 from sidecar.conductor.commands import Commands
 from sidecar.conductor.compacting import Compactor
+from sidecar.conductor.compaction_planner import CompactionPlanner
+from sidecar.conductor.compaction_records import CompactionLog
 from sidecar.conductor.context import ContextMeter
 from sidecar.conductor.contract import TokenCounts
 from sidecar.conductor.deps import CompactorDeps, SessionDeps
@@ -59,6 +61,8 @@ class WiredSession:
     servers: SessionServers
     head: RequestHead
     engines: SessionEngines
+    compactions: CompactionLog
+    planner: CompactionPlanner
     compactor: Compactor
     gauge: ContextGauge
     changes: Changes
@@ -96,7 +100,7 @@ def wire_session(
 
     def on_history(appended: tuple[Entry, ...]) -> None:
         files.sync()
-        tools.offer("recall", (RECALL,) if compactor.has_folded else ())
+        tools.offer("recall", (RECALL,) if compactions.has_folded else ())
         for entry in appended:
             if entry.kind == "user":
                 prompts.on_steered(entry)
@@ -142,7 +146,7 @@ def wire_session(
     )
 
     def list_folded() -> tuple[Entry, ...]:
-        view = compactor.view(engines.own_name, engines.automatic())
+        view = planner.view(engines.own_name, engines.automatic())
         return (*history.current.list_folded(), *history.current[: view.first])
 
     tools = _make_tools(
@@ -192,14 +196,17 @@ def wire_session(
         clock_ms=deps.clock_ms,
         deadline_s=deps.summary_deadline_s,
     )
-    compactor = Compactor(info.sid, history, events, compactor_deps)
-    gauge = ContextGauge(inputs, history, meter, compactor, engines, head)
+    compactions = CompactionLog(info.sid)
+    planner = CompactionPlanner(info.sid, history, compactions, compactor_deps)
+    compactor = Compactor(info.sid, history, events, compactions, planner, compactor_deps)
+    gauge = ContextGauge(inputs, history, meter, planner, engines, head)
     agent = SessionAgent(
         lambda: meta.info,
         deps,
         history=history,
         engines=engines,
         compactor=compactor,
+        planner=planner,
         head=head,
         tools=tools,
         knowledge=knowledge,
@@ -213,7 +220,8 @@ def wire_session(
         meta,
         history=history,
         engines=engines,
-        compactor=compactor,
+        compactions=compactions,
+        planner=planner,
         changes=changes,
         options=options,
         gauge=gauge,
@@ -227,7 +235,7 @@ def wire_session(
         events=events,
         notices=notices,
         gauge=gauge,
-        answerer=PromptAnswerer(agent, compactor, engines, inputs, head, servers),
+        answerer=PromptAnswerer(agent, compactor, planner, engines, inputs, head, servers),
         run_command=commands.run,
     )
     prompts = Prompts(
@@ -252,6 +260,8 @@ def wire_session(
         servers=servers,
         head=head,
         engines=engines,
+        compactions=compactions,
+        planner=planner,
         compactor=compactor,
         gauge=gauge,
         changes=changes,

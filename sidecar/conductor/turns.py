@@ -16,6 +16,7 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import log_fault
 from sidecar.conductor.clients import SessionServers
 from sidecar.conductor.compacting import Compactor
+from sidecar.conductor.compaction_planner import CompactionPlanner
 from sidecar.conductor.content import SlashCommand, prompt_title, turn_text
 from sidecar.conductor.contract import ContextUsage, StopReasonName
 from sidecar.conductor.deps import SessionDeps
@@ -61,6 +62,7 @@ class PromptAnswerer:
         self,
         agent: SessionAgent,
         compactor: Compactor,
+        planner: CompactionPlanner,
         engines: SessionEngines,
         inputs: EngineInputs,
         head: RequestHead,
@@ -68,6 +70,7 @@ class PromptAnswerer:
     ) -> None:
         self._agent = agent
         self._compactor = compactor
+        self._planner = planner
         self._engines = engines
         self._inputs = inputs
         self._head = head
@@ -89,7 +92,7 @@ class PromptAnswerer:
         self._inputs.entering = prompt
         try:
             engine, request = self._engines.own_name, self._engines.automatic()
-            if self._compactor.gate(engine, request).over:
+            if self._planner.gate(engine, request).over:
                 on_compact()
                 await self._compactor.compact_if_over_limit(engine, request)
         finally:

@@ -150,7 +150,7 @@ class TestLoad:
         )
         for n, text in enumerate(("1", "2", "3", "/compact", "4")):
             await stage.run(f"p{n}", sid, text)
-        assert [each.status for each in stage.daemon.service.hub.session(sid).compactor.compactions] == [
+        assert [each.status for each in stage.daemon.service.hub.session(sid).compactions.all] == [
             "completed"
         ]
         await stage.call("session/close", {"sessionId": sid})

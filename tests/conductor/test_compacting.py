@@ -73,7 +73,7 @@ async def test_a_compacted_session_loads_as_it_was_left(make_stage: Any) -> None
     await stage.hub.close(session.sid)
     loaded = (await stage.hub.load(session.sid)).session
     assert list(loaded.history.turns) == turns
-    assert loaded.compactor.compactions == (done,)
+    assert loaded.compactions.all == (done,)
     assert loaded.info.last_compaction_at is not None
 
 
@@ -106,7 +106,7 @@ async def test_the_agent_goes_on_from_what_an_undo_restored(make_stage: Any) -> 
 
 
 def undoable(session: Session) -> list[bool]:
-    listed = with_undoable_now(session.compactor.compactions, session.history.current)
+    listed = with_undoable_now(session.compactions.all, session.history.current)
     return [each.undoable for each in listed]
 
 
@@ -174,7 +174,7 @@ async def test_the_gate_compacts_before_a_prompt_that_would_not_fit(make_stage: 
     for number in range(6):
         await stage.ask(session, f"prompt {number}")
     outcome = await stage.ask(session, "the last")
-    assert [done.trigger for done in session.compactor.compactions] == ["auto"]
+    assert [done.trigger for done in session.compactions.all] == ["auto"]
     assert outcome.text == "done"
     sent = stage.model.calls[-1].conversation.turns
     assert sent[-1] == UserTurn((TextBlock("the last"),))
@@ -375,7 +375,7 @@ async def test_in_a_run_too_files_come_back_as_they_are_now(make_stage: Any) -> 
         stage.workspace.editor().open_buffer(uri, version=2, text=f"typed_{number} = 2\n")
     stage.model.gate("typed").set()
     assert (await started.outcome).fault is None
-    first = session.compactor.compactions[0]
+    first = session.compactions.all[0]
     assert (first.trigger, first.status) == ("auto", "completed")
     assert first.rehydrated
     sent = str(stage.model.calls[-1].conversation.turns)
@@ -390,7 +390,7 @@ async def test_what_is_only_cut_down_is_reported_as_no_digest(make_stage: Any) -
     stage.workspace.put(stage.folder / "a.py", "x = 1  # a line of a long file\n" * 900)
     session = await stage.session()
     outcome = await stage.ask(session, "read it")
-    (done,) = session.compactor.compactions
+    (done,) = session.compactions.all
     assert (outcome.text, done.status, done.trigger) == ("done", "completed", "auto")
     assert (done.summary_source, done.summary, done.reason) == (None, None, None)
     assert (done.dropped_count, done.cut, len(list(session.history.turns))) == (0, 0, 4)
@@ -399,7 +399,7 @@ async def test_what_is_only_cut_down_is_reported_as_no_digest(make_stage: Any) -
 async def test_the_backstop_of_a_run_is_told_stored_and_undoable(make_stage: Any) -> None:
     """It is there where the session's own engine makes no room, such as one that waits for too long."""
     _, session = await a_long_run(make_stage, 8, policy={"triggerRatio": 9.0, "reserveTokens": 0})
-    made = [done for done in session.compactor.compactions if done.engine == "runtime"]
+    made = [done for done in session.compactions.all if done.engine == "runtime"]
     assert made
     assert made[0].trigger == "overflow"
     assert made[0].after_head is not None
@@ -457,7 +457,7 @@ async def test_a_running_compaction_is_listed_with_the_size_of_its_gate_and_name
     started = session.compact(CompactionRequest())
     while len(stage.model.calls) < 4:
         await stage.settle()
-    running = session.compactor.compactions[-1]
+    running = session.compactions.all[-1]
     assert (running.compaction_id, running.status) == (started.compaction_id, "in_progress")
     assert running.pre_tokens == tokens > len(LONG) // 4
     snapshot = session.snapshot()

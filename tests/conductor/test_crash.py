@@ -56,7 +56,7 @@ async def reloaded(make_stage: Any, disk: Disk, folder: Path) -> Any:
 
 def states(session: Session) -> tuple[tuple[Turn, ...], tuple[str, ...]]:
     """Return the conversation, and how each compaction of it ended."""
-    return tuple(session.history.turns), tuple(done.status for done in session.compactor.compactions)
+    return tuple(session.history.turns), tuple(done.status for done in session.compactions.all)
 
 
 async def a_talk(make_stage: Any) -> tuple[Any, Session]:
@@ -89,7 +89,7 @@ async def test_a_compaction_and_its_record_are_one(make_stage: Any, disk: Disk, 
     await session.compact(CompactionRequest()).outcome
     allowed.add(states(session))
     await stage.ask(session, "four")
-    (compaction,) = session.compactor.compactions
+    (compaction,) = session.compactions.all
     prompt, answer = list(session.history.turns)[-2:]
     turns, statuses = states(session)
     allowed |= {(turns, statuses), (turns[:-1], statuses)}

@@ -67,7 +67,7 @@ class Life:
 
 
 def state_of(session: Session) -> tuple[tuple[Turn, ...], tuple[str, ...]]:
-    return tuple(session.history.turns), tuple(done.status for done in session.compactor.compactions)
+    return tuple(session.history.turns), tuple(done.status for done in session.compactions.all)
 
 
 async def live(stage: Any, store: Path) -> tuple[Life, bytes]:

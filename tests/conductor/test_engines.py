@@ -166,7 +166,7 @@ async def test_of_two_compactions_the_newer_is_undone_first(make_stage: Any, eng
     assert NOTES in texts(stage.model.calls[-1].conversation.turns), "the first notes are carried on"
 
     def undoable() -> list[bool]:
-        listed = with_undoable_now(session.compactor.compactions, session.history.current)
+        listed = with_undoable_now(session.compactions.all, session.history.current)
         return [each.undoable for each in listed]
 
     assert undoable() == [False, True]
@@ -197,7 +197,7 @@ async def test_a_cancelled_compaction_changes_nothing(make_stage: Any, engine: s
         await stage.settle()
     assert session.cancel_compaction(started.compaction_id)
     assert (await started.outcome).status == "cancelled"
-    assert (list(session.history.turns), session.history.head, session.compactor.compactions) == (
+    assert (list(session.history.turns), session.history.head, session.compactions.all) == (
         turns,
         head,
         (),
@@ -233,7 +233,7 @@ async def test_a_reloaded_session_sends_what_it_would_have_sent(make_stage: Any,
     turns = list(session.history.turns)
     await stage.hub.close(session.sid)
     session = (await stage.hub.load(session.sid)).session
-    assert (list(session.history.turns), session.compactor.compactions) == (turns, (done,))
+    assert (list(session.history.turns), session.compactions.all) == (turns, (done,))
     await stage.ask(session, "5")
     sent = stage.model.calls[-1].conversation.turns
     assert sent[: len(before)] == before
@@ -249,7 +249,7 @@ async def test_the_gate_opens_before_a_prompt_that_would_not_fit(make_stage: Any
         outcome = await stage.ask(session, f"prompt {len(list(session.history.turns))}")
         assert outcome.fault is None
         assert outcome.usage.used < 8_000
-        done = [each for each in session.compactor.compactions if each.status == "completed"]
+        done = [each for each in session.compactions.all if each.status == "completed"]
     assert (done[0].trigger, done[0].engine) == ("auto", engine)
     seen = outcome.usage.engine_view[engine]
     assert seen.used <= seen.limit
@@ -280,7 +280,7 @@ async def test_a_long_run_is_kept_within_the_window_by_the_sessions_own_engine(
 ) -> None:
     """Between two model calls, as often as it takes; the prompt that began the run stays in sight."""
     stage, session = await a_long_run(make_stage, engine)
-    made = session.compactor.compactions
+    made = session.compactions.all
     assert len(made) > 1
     assert {(done.engine, done.trigger, done.status) for done in made} == {(engine, "auto", "completed")}
     assert len(made) < 7, "not at every call"
@@ -304,7 +304,7 @@ async def test_a_compaction_in_a_run_is_stored_and_can_be_undone(make_stage: Any
 
 async def test_engine_none_never_compacts_not_even_in_a_run(make_stage: Any) -> None:
     stage, session = await a_long_run(make_stage, "none")
-    assert session.compactor.compactions == ()
+    assert session.compactions.all == ()
     assert len(stage.model.calls[-1].conversation.turns) == 29
 
 

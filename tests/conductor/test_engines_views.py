@@ -83,7 +83,7 @@ async def test_the_model_is_sent_the_newest_events_and_the_store_keeps_all(make_
         "prompt 4",
     ]
     assert len(list(session.history.turns)) == 10
-    assert session.compactor.compactions == ()
+    assert session.compactions.all == ()
 
 
 async def test_the_window_holds_fifty_events_unless_told_otherwise(make_stage: Any) -> None:
@@ -188,12 +188,12 @@ async def test_the_first_notes_are_taken_when_tier_two_is_crossed(make_stage: An
     stage = await make_stage([[Say(LONG)]], window=8_000, repeat=True)
     session = await stage.session(engine="summarizing", policy=NO_TRUNCATION)
     gates = []
-    while not session.compactor.compactions:
+    while not session.compactions.all:
         gates.append((await session.preview(CompactionRequest(force=False))).gate)
         await stage.ask(session, "another prompt")
     assert [gate.over for gate in gates] == [False] * (len(gates) - 1) + [True]
     assert gates[-2].tokens <= gates[-1].limit < gates[-1].tokens
-    made = session.compactor.compactions[0]
+    made = session.compactions.all[0]
     assert (made.trigger, made.status, made.summary) == ("auto", "completed", LONG.strip())
     assert made.before_head == made.after_head, "the stored conversation stays as it is"
     assert len(list(session.history.turns)) == made.pre_count + 2
@@ -209,7 +209,7 @@ async def test_notes_stand_until_the_window_is_full_again(make_stage: Any) -> No
     """One crossing, one call: the place of the cut stands between two summaries."""
     stage = await make_stage([[Say(LONG)]], window=16_000, repeat=True)
     session = await talk(stage, "summarizing", 30, policy=NO_TRUNCATION)
-    made = session.compactor.compactions
+    made = session.compactions.all
     assert 2 <= len(made) <= 8
     assert len(stage.model.calls) == 30 + len(made)
     assert [done.info["isIncremental"] for done in made if done.info] == [False] + [True] * (len(made) - 1)
@@ -249,7 +249,7 @@ async def test_notes_are_taken_in_the_middle_of_a_long_tool_loop(make_stage: Any
     session = await stage.session(engine="summarizing", policy={"reserveTokens": 1_000, "minEvents": 2})
     outcome = await stage.ask(session, "read them all")
     assert outcome.text == "done"
-    (made,) = session.compactor.compactions
+    (made,) = session.compactions.all
     assert made.status == "completed"
     assert made.info is not None
     assert made.info["pinnedPrompt"] == 0
@@ -294,13 +294,13 @@ async def test_a_turn_that_is_stopped_while_notes_are_taken_ends_both(make_stage
     assert (await started.outcome).stop_reason == "cancelled"
     assert [done.status for done in data(session, Compaction)] == ["in_progress", "cancelled"]
     assert session.log.after(0, limit=10_000)[-1].data == data(session, Settled)[-1]
-    assert session.compactor.compactions == ()
+    assert session.compactions.all == ()
 
 
 async def test_old_long_texts_are_truncated_in_the_view_alone(make_stage: Any) -> None:
     stage = await make_stage([[Say(LONG * 2)]], window=32_000, repeat=True)
     session = await talk(stage, "summarizing", 12)
-    assert session.compactor.compactions == ()
+    assert session.compactions.all == ()
     sent = texts(last_sent(stage))
     assert "[... truncated from" in sent[1]
     assert len(sent[1]) == 2_000

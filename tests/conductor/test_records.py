@@ -141,11 +141,11 @@ async def test_a_file_that_is_removed_while_its_session_is_loaded_is_written_aga
     await session.compact(CompactionRequest(force=True)).outcome
     (tmp_path / "store" / f"{session.sid}.jsonl").unlink()
     await stage.ask(session, "three")
-    turns, compactions = list(session.history.turns), session.compactor.compactions
+    turns, compactions = list(session.history.turns), session.compactions.all
     await stage.hub.close(session.sid)
     loaded = (await stage.hub.load(session.sid)).session
     assert (list(loaded.history.turns), loaded.info.title) == (turns, "Parser")
-    assert loaded.compactor.compactions == compactions
+    assert loaded.compactions.all == compactions
     assert compactions[0].status == "completed"
     undone = await loaded.undo(None, force=True, expect_head=None)
     assert undone.compaction.status == "undone"

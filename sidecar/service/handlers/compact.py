@@ -79,13 +79,13 @@ def undo(connection: Connection, params: m.CompactUndoParams) -> Awaitable[m.Com
 def list_compactions(connection: Connection, params: m.SidParams) -> m.CompactListResult:
     """List the compactions, oldest first."""
     session = connection.hub.session(params.sid)
-    return m.CompactListResult(with_undoable_now(session.compactor.compactions, session.history.current))
+    return m.CompactListResult(with_undoable_now(session.compactions.all, session.history.current))
 
 
 async def read(connection: Connection, params: m.CompactReadParams) -> m.CompactReadResult:
     """Read one part of a compaction."""
     session = connection.hub.session(params.sid)
-    found = session.compactor.find(params.compaction_id)
+    found = session.compactions.find(params.compaction_id)
     if params.part == "summary":
         return m.CompactReadResult(found.summary or "")
     graph = await connection.hub.graph(params.sid)

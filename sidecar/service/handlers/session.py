@@ -277,7 +277,7 @@ def past_events(session: Session, replay: str | Mapping[str, int]) -> Sequence[d
     if isinstance(replay, Mapping):
         entries = last_turns(history.current, replay["lastTurns"])
         return [event_to_wire(event) for event in replay_events(session.sid, entries, session.tools.describe)]
-    parts = timeline(history.graph, session.compactor.compactions, history.head)
+    parts = timeline(history.graph, session.compactions.all, history.head)
     past = replay_timeline(session.sid, history.graph, parts, session.tools.describe)
     return [event_to_wire(event) for event in past]
 

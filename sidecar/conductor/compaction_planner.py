@@ -1,0 +1,121 @@
+"""Judges the conversation of a session for its compactions: gate, view, plan, preview.
+
+Changes nothing and calls no model. Each answer is about the conversation as it is at the call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sidecar.conductor.compaction_records import CompactionLog, as_standing, describe_plan
+from sidecar.conductor.contract import Compaction, Gate, NoOp, Plan
+from sidecar.conductor.deps import CompactorDeps
+from sidecar.conductor.engines.contract import (
+    CompactionPlan,
+    CompactionRequest,
+    EngineInput,
+    FreshFile,
+    View,
+    fit_prompt,
+)
+from sidecar.conductor.errors import HeadMovedError, WouldExceedWindowError
+from sidecar.conductor.history import HistoryWriter
+from sidecar.conversation import History
+
+_PLANS_KEPT = 16
+_NOT_SHOWN = NoOp("this engine shortens only what is sent in sessions whose engine it is; choose it first")
+
+
+class CompactionPlanner:
+    """The plans of one session's compactions. *log* is the compactions so far, which views may rest on."""
+
+    def __init__(self, sid: str, history: HistoryWriter, log: CompactionLog, deps: CompactorDeps) -> None:
+        self._sid = sid
+        self._history = history
+        self._log = log
+        self._deps = deps
+        self._plans: dict[str, tuple[str | None, CompactionRequest]] = {}
+
+    def gate(self, engine: str, request: CompactionRequest) -> Gate:
+        """Return whether the next request is over the engine's limit."""
+        return self._deps.engine(engine).gate(self.engine_input(engine), request)
+
+    def view(self, engine: str, request: CompactionRequest) -> View:
+        """Return the view of the conversation that the model is sent, with a newest prompt that fits."""
+        host, given = self._deps.engine(engine), self.engine_input(engine)
+        view = host.view(given, request)
+        is_unfitted = view.is_whole and host.compacts
+        return fit_prompt(given.history, host.gate(given, request)) if is_unfitted else view
+
+    async def preview(self, request: CompactionRequest) -> Plan:
+        """Return the effect of a compaction in this session; *request* names its engine."""
+        plan, engine = await self.plan(request), request.engine or ""
+        refusal = self._refusal(engine)
+        return (
+            plan if refusal is None else Plan(plan.plan_id, plan.expect_head, engine, plan.gate, noop=refusal)
+        )
+
+    async def plan(self, request: CompactionRequest) -> Plan:
+        """Return the effect of a compaction in a session of the engine that *request* names.
+
+        The files that would come back are read as they are now: only their texts decide how many of them fit.
+        """
+        engine = request.engine or ""
+        given = replace(self.engine_input(engine), summarizer_card=self._deps.summarizer()[1])
+        host = self._deps.engine(engine)
+        plan_id = self._deps.new_id()
+        self._plans[plan_id] = (given.history.head, request)
+        while len(self._plans) > _PLANS_KEPT:
+            self._plans.pop(next(iter(self._plans)))
+        plan = Plan(plan_id, given.history.head, host.name, host.gate(given, request))
+        found, fresh = host.plan(given, request), dict[str, FreshFile]()
+        if isinstance(found, CompactionPlan) and found.rehydrate:
+            fresh.update(await self._deps.fresh([file.uri for file in found.rehydrate]))
+            found = host.plan(given, request, fresh)
+        if isinstance(found, NoOp):
+            return replace(plan, noop=found)
+        files = tuple(
+            replace(file, uri=fresh[file.uri].uri, stale=self._deps.is_stale(file.uri))
+            for file in found.rehydrate
+        )
+        return describe_plan(plan, replace(found, rehydrate=files), given.history)
+
+    def find_planned(self, plan_id: str) -> CompactionRequest:
+        """Return the request of an earlier preview. Raises HeadMovedError when the conversation moved on."""
+        head, request = self._plans.get(plan_id, ("", None))
+        if request is None or head != self._history.head:
+            raise HeadMovedError(self._sid, head or f"plan {plan_id}", self._history.head)
+        return request
+
+    def nothing_to_do(self, engine: str, request: CompactionRequest) -> NoOp | None:
+        """Return why a compaction would do nothing, None when it would do something."""
+        found = self._refusal(engine) or self._deps.engine(engine).plan(self.engine_input(engine), request)
+        return found if isinstance(found, NoOp) else None
+
+    def check_fits(
+        self, target: Compaction, history: History, *, force: bool, standing: Compaction | None = None
+    ) -> Gate:
+        """Return the weight of *history* once *target* is taken back. Raises WouldExceedWindowError."""
+        given = replace(
+            self._deps.engine_input(),
+            history=history,
+            context_tokens=0,
+            standing=None if standing is None else as_standing(standing),
+        )
+        gate = self._deps.engine(target.engine).gate(given, CompactionRequest(force=False))
+        if gate.window and gate.tokens > gate.window and not force:
+            raise WouldExceedWindowError(self._sid, gate.tokens, gate.window)
+        return gate
+
+    def engine_input(self, engine: str) -> EngineInput:
+        """Return the conversation as *engine* is to judge it, with the record that its view rests on."""
+        newest = next(self._log.find_standing(engine, self._history.current), None)
+        return replace(
+            self._deps.engine_input(), standing=as_standing(newest) if newest is not None else None
+        )
+
+    def _refusal(self, engine: str) -> NoOp | None:
+        """Return why *engine* cannot compact in this session, None when it can."""
+        host = self._deps.engine(engine)
+        is_foreign = host.compacts and not host.commits_view and engine != self._deps.own_engine()
+        return _NOT_SHOWN if is_foreign else None
