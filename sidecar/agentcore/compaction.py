@@ -21,6 +21,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+from sidecar._internal.breaker import Breaker
 from sidecar.agentcore.estimate import estimate_total
 from sidecar.agentcore.files import TOOL_EFFECTS
 from sidecar.agentcore.messages import AgentMessage, ChatModel, CompactionSummary, ToolEffect
@@ -36,8 +37,6 @@ from sidecar.agentcore.summaries import SummarySource, write_summary
 from sidecar.agentcore.view import Checkpoint, Track, find_checkpoint, make_checkpoint, start_track
 
 _MAX_CHECKPOINTS = 8
-_FAILURES_TO_OPEN = 3
-_CALL_EVERY = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,48 +113,26 @@ class CompactionPreview:
         return self.tokens > self.limit
 
 
-@dataclass(frozen=True, slots=True)
-class Breaker:
-    """Failures of the summariser in a row, and crossings since the last of them.
-
-    After three failures in a row only every fifth crossing calls the model, until it answers.
-
-    >>> Breaker(failures=3).may_call(), Breaker(failures=3, skipped=4).may_call()
-    (False, True)
-    """
-
-    failures: int = 0
-    skipped: int = 0
-
-    def may_call(self) -> bool:
-        """Return whether the next crossing calls the model."""
-        return self.failures < _FAILURES_TO_OPEN or self.skipped >= _CALL_EVERY - 1
-
-    def after(self, *, called: bool, failed: bool) -> Breaker:
-        """Return the breaker after a crossing: whether the model was called, and whether it failed."""
-        if not called:
-            return Breaker(self.failures, self.skipped + 1)
-        return Breaker(self.failures + 1) if failed else Breaker()
-
-
 def new_compaction(
-    config: CompactionConfig, *, clock: Callable[[], datetime] | None = None
+    config: CompactionConfig, *, clock: Callable[[], datetime] | None = None, breaker: Breaker | None = None
 ) -> HistoryCompactor:
     """Return an async ``transform(messages) -> messages`` that compacts a history when it nears its window.
 
     Call it with the whole history or with the view it returned, before every model call; either way a
-    crossing is summarised once. *clock* returns aware times; without one the system's is used.
+    crossing is summarised once. *clock* returns aware times; without one the system's is used. *breaker* goes
+    on from the failures of an earlier compactor.
     """
-    return HistoryCompactor(config, clock or partial(datetime.now, UTC))
+    return HistoryCompactor(config, clock or partial(datetime.now, UTC), breaker or Breaker())
 
 
 class HistoryCompactor:
     """The transform of :func:`new_compaction`: ``await compactor(messages)``.
 
     It may be shared by several conversations: each checkpoint is bound to the messages it stands for.
+    *breaker* counts the failures of the model.
     """
 
-    def __init__(self, config: CompactionConfig, clock: Callable[[], datetime]) -> None:
+    def __init__(self, config: CompactionConfig, clock: Callable[[], datetime], breaker: Breaker) -> None:
         self._config = config
         self._clock = clock
         self._budget = fit_budget(config.context_window, config.reserve_tokens, config.keep_recent_tokens)
@@ -163,7 +140,7 @@ class HistoryCompactor:
         self._summariser_budget = fit_budget(
             summariser_window, config.reserve_tokens, config.keep_recent_tokens
         )
-        self._breaker = Breaker()
+        self.breaker = breaker
         self._checkpoints: list[Checkpoint] = []
         self._track: Track | None = None
         self._lock = asyncio.Lock()
@@ -183,18 +160,23 @@ class HistoryCompactor:
                 track = self._detach_track(messages)
                 plan = self._plan(track)
                 if plan is not None:
-                    model = self._config.model if self._breaker.may_call() else None
+                    model = self._config.model if self.breaker.may_call() else None
                     view, _ = await self._carry_out(track, plan, model)
                     return list(view)
                 self._track = track
         return list(track.view) if track.n_covered else messages
 
     async def compact_now(
-        self, messages: Sequence[AgentMessage], instructions: str | None = None
+        self,
+        messages: Sequence[AgentMessage],
+        instructions: str | None = None,
+        *,
+        heeds_breaker: bool = False,
     ) -> tuple[list[AgentMessage], CompactionInfo] | None:
         """Compact *messages* although they fit, or return None when there is nothing to condense.
 
-        The model is called even while the breaker is open; *instructions* are the user's for this summary.
+        The model is called even while the breaker is open, unless *heeds_breaker*; *instructions* are the
+        user's for this summary.
         Later calls of the transform go on from here.
 
         Raises:
@@ -205,7 +187,9 @@ class HistoryCompactor:
             plan = self._plan(track, force=True)
             if plan is None:
                 return None
-            view, info = await self._carry_out(track, plan, self._config.model, instructions or "")
+            may_call = not heeds_breaker or self.breaker.may_call()
+            model = self._config.model if may_call else None
+            view, info = await self._carry_out(track, plan, model, instructions or "")
         return (list(view), info) if info else None
 
     def preview(self, messages: Sequence[AgentMessage], *, force: bool = False) -> CompactionPreview:
@@ -256,10 +240,10 @@ class HistoryCompactor:
             wishes=wishes,
             effects=self._config.tool_effects,
         )
-        self._breaker = self._breaker.after(called=model is not None, failed=written.failed)
+        self.breaker = self.breaker.after(called=model is not None, failed=written.failed)
         before = estimate_total(track.view)
         summary = CompactionSummary(
-            written.text, before, written.files.read, written.files.modified, self._clock()
+            written.text, before, written.files.read, written.files.modified, self._clock(), written.unread
         )
         view = self._remember(make_checkpoint(track, plan, summary))
         info = CompactionInfo(

@@ -33,6 +33,7 @@ _MAY_WRITE = re.compile(r">|\b(?:tee|sed|touch|rm|mv|cp)\b")
 _HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 _NOT_PLAIN = frozenset("$*?`<>|()\n")
 _MAX_LINE = 2000
+_MAX_LISTED = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +58,23 @@ def file_lists(
 ) -> FileLists:
     """Return the files that *messages* read and changed, the lists of earlier summaries included.
 
-    The calls of tools named in *effects* count, unless their result is an error.
+    The calls of tools named in *effects* count, unless their result is an error. Of more than 500 files of a
+    kind the newest are listed: each summary carries the lists of all before it.
 
     >>> from sidecar.agentcore.messages import call_block
     >>> file_lists([Message("assistant", (call_block("1", "edit", '{"path": "a.py"}'),))])
     FileLists(read=(), modified=('a.py',))
     """
-    read: set[str] = set()
-    modified: set[str] = set()
+    # In the order of their last use.
+    read: dict[str, None] = {}
+    modified: dict[str, None] = {}
     calls: list[tuple[ToolEffect, str] | None] = []
     places: dict[str, int] = {}
     for message in messages:
         if isinstance(message, CompactionSummary):
             listed = split_sections(message.summary)[1]
-            read.update(message.read_files, listed.read)
-            modified.update(message.modified_files, listed.modified)
+            read |= dict.fromkeys((*message.read_files, *listed.read))
+            modified |= dict.fromkeys((*message.modified_files, *listed.modified))
         elif isinstance(message, Message):
             if message.is_error and message.tool_call_id in places:
                 calls[places[message.tool_call_id]] = None
@@ -84,11 +87,13 @@ def file_lists(
                     places[call.id] = len(calls)
                     calls.append((effect, next((value for value in given if isinstance(value, str)), "")))
     for effect, value in filter(None, calls):
-        if effect.kind == "runs":
-            modified.update(find_changed_paths(value))
-        else:
-            (read if effect.kind == "reads" else modified).update((value,) if value else ())
-    return FileLists.of(read, modified)
+        paths = find_changed_paths(value) if effect.kind == "runs" else (value,)
+        used = read if effect.kind == "reads" else modified
+        for path in filter(None, paths):
+            used.pop(path, None)
+            used[path] = None
+    changed = set(list(modified)[-_MAX_LISTED:])
+    return FileLists.of(set([path for path in read if path not in modified][-_MAX_LISTED:]), changed)
 
 
 def render_sections(files: FileLists, limit: int) -> str:

@@ -151,6 +151,14 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
+class Unread:
+    """The labelled *parts* of a summary that no model has read, and the text *read* by one before them."""
+
+    read: str
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CompactionSummary:
     """The message that stands for condensed messages.
 
@@ -162,6 +170,7 @@ class CompactionSummary:
         read_files: paths that the condensed messages read and did not modify, sorted.
         modified_files: paths that they modified, sorted.
         timestamp: the time of the compaction.
+        unread: the part that a local digest stands for; the next model that answers reads it. None for none.
     """
 
     summary: str
@@ -169,6 +178,7 @@ class CompactionSummary:
     read_files: tuple[str, ...] = ()
     modified_files: tuple[str, ...] = ()
     timestamp: datetime | None = None
+    unread: Unread | None = field(default=None, compare=False, repr=False)
 
     def get_role(self) -> Role:
         """Return ``user``: models receive a summary as a user message."""

@@ -255,7 +255,7 @@ def _plan_cut(
         dropped_tokens=dropped_tokens,
         kept_count=len(kept),
         kept_tokens=kept_tokens,
-        summary_tokens=min(max(budget.summary_floor, budget.soft - kept_tokens), dropped_tokens - 1),
+        summary_tokens=min(max(budget.summary_floor, budget.soft - kept_tokens), dropped_tokens * 3 // 4),
         tokens_before=sum(costs),
         is_incremental=any(isinstance(m, CompactionSummary) for m in messages[:cut]),
     )

@@ -9,7 +9,8 @@ folds one chunk into the summary so far::
     chunk 1 -> summary, chunk 2 -> summary, chunk 3 -> summary
 
 Every part is read by exactly one call. When a call fails, the summary so far stands, and the unread parts
-go into a digest that is made without a model, so that no compaction fails for want of one. Where the cut
+go into a digest that is made without a model, so that no compaction fails for want of one. They are kept with
+the summary, and the next model that answers reads them. Where the cut
 splits a turn, the turn's beginning is summarised apart, after the turns before it, and the two halves are
 joined under a header. While the same turn is being split again, it is that half which is updated.
 
@@ -31,6 +32,7 @@ from sidecar.agentcore.messages import (
     CompactionSummary,
     ThinkingLevel,
     ToolEffect,
+    Unread,
     text_message,
 )
 from sidecar.agentcore.plan import Budget, CutPlan
@@ -54,19 +56,22 @@ _INSTRUCTION_TOKENS = 512
 _LEAST_WINDOW = 4096
 """No model with a smaller window writes summaries; a smaller figure is taken for this much."""
 _LEAST_DIGEST = 512
+_UNREAD_WINDOWS = 2
+"""Unread parts that fill more windows than that are not read again: it would take too many calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenSummary:
     """The text for a :class:`CompactionSummary`, file sections included, and the files it covers.
 
-    *failed* is True when a model was asked and did not deliver.
+    *failed* is True when a model was asked and did not deliver, *unread* is the part without a model.
     """
 
     text: str
     files: FileLists
     source: SummarySource
     failed: bool
+    unread: Unread | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,10 +99,11 @@ class _Half:
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """The text of one half, and whether a model has read all of it or was asked and failed."""
+    """The text of one half, the text *read* by a model in it, the other parts, and whether a model failed."""
 
     text: str
-    is_read: bool = True
+    read: str
+    unread: tuple[str, ...] = ()
     failed: bool = False
 
 
@@ -137,11 +143,14 @@ async def write_summary(
     headers = byte_length(SPLIT_TURN_HEADER) * (len(texts) - 1)
     cap = fair_cap(list(map(byte_length, texts)), limit - byte_length(sections) - headers)
     text = SPLIT_TURN_HEADER.join(clip_middle(text, cap) for text in texts) + sections
+    unread = (*history.unread, *prefix.unread)
+    read = SPLIT_TURN_HEADER.join(filter(None, (history.read, prefix.read)))
     return WrittenSummary(
         text=text if byte_length(text) <= limit else clip_middle("\n\n".join(texts), limit),
         files=files,
-        source="model" if history.is_read and prefix.is_read else "local",
+        source="local" if unread else "model",
         failed=history.failed or prefix.failed,
+        unread=Unread(read, unread) if unread else None,
     )
 
 
@@ -151,6 +160,12 @@ def _split_halves(messages: Sequence[AgentMessage], plan: CutPlan, budget: Budge
     last = next((m for m in reversed(history) if isinstance(m, CompactionSummary)), None)
     previous, earlier_prefix = split_sections(last.summary)[0] if last else "", ""
     parts = serialize_parts([m for m in history if m is not last])
+    unread = last.unread if last is not None else None
+    if (
+        unread
+        and sum(map(prompt_tokens, unread.parts)) <= max(budget.window, _LEAST_WINDOW) * _UNREAD_WINDOWS
+    ):
+        previous, parts = unread.read, (*unread.parts, *parts)
     prefix: tuple[str, ...] = ()
     if plan.is_split_turn:
         if not parts:
@@ -185,7 +200,7 @@ def _split_halves(messages: Sequence[AgentMessage], plan: CutPlan, budget: Budge
 async def _summarize_half(model: ChatModel | None, half: _Half, window: int, wishes: str) -> _Result:
     """Fold the parts of *half* into its previous summary, chunk by chunk; unread ones become a digest."""
     if not half.parts:
-        return _Result(half.previous)
+        return _Result(half.previous, half.previous)
     text, unread = half.previous, half.parts
     if model is not None:
         chunks = _chunks_for(half, window)
@@ -196,10 +211,10 @@ async def _summarize_half(model: ChatModel | None, half: _Half, window: int, wis
                 break
             text = reply
         else:
-            return _Result(text)
+            return _Result(text, text)
     limit = min(max(half.max_tokens, _LEAST_DIGEST), half.room)
     digest = local_digest(unread, text, limit * BYTES_PER_TOKEN)
-    return _Result(digest, is_read=False, failed=model is not None)
+    return _Result(digest, text, unread, failed=model is not None)
 
 
 def _chunks_for(half: _Half, window: int) -> list[list[str]]:

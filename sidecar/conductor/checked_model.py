@@ -21,6 +21,7 @@ from sidecar.llmgateway.contract import (
     DoneEmission,
     Emission,
     ErrorEmission,
+    Reply,
     StopEmission,
     StreamOptions,
     TextBlock,
@@ -36,6 +37,10 @@ from sidecar.window_budget.language import language_of
 from sidecar.window_budget.wording import sets_rule
 
 _ATTEMPTS: Final = 2
+_STOP_FAULTS: Final[dict[str, str]] = {
+    "max_output": "it was cut off at its greatest length",
+    "refusal": "it is a refusal",
+}
 _LANGUAGE_CHARS: Final = 4_000
 """How much of the newest prompts decides the language of the user."""
 
@@ -76,9 +81,8 @@ class CheckedModel:
             async with emissions_of(self.invoke(conversation, options)) as inner:
                 answer = [emission async for emission in inner]
             text = answer_text(answer)
-            if text is None:
-                self.fault = None
-            else:
+            self.fault = stop_fault(answer)
+            if text is not None:
                 self.fault = find_fault(text, self.headings, self.language)
             if self.fault is None:
                 mended, dropped = drop_unfounded(text or "", shown.__contains__, self.rules)
@@ -102,6 +106,19 @@ class CheckedModel:
         if self.fault is None or result.fallback_reason is None:
             return result
         return replace(result, fallback_reason=f"the model wrote no summary: {self.fault}")
+
+
+def stop_fault(answer: Sequence[Emission]) -> str | None:
+    """Return why the end of *answer* makes it no summary, None for an end by itself and for a failed call.
+
+    >>> stop_fault([StopEmission("max_output")])
+    'it was cut off at its greatest length'
+    """
+    for emission in answer:
+        match emission:
+            case StopEmission(stop=stop) | DoneEmission(reply=Reply(stop=stop)) if stop in _STOP_FAULTS:
+                return _STOP_FAULTS[stop]
+    return None
 
 
 def with_text(answer: Sequence[Emission], text: str) -> list[Emission]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+from sidecar._internal.breaker import FAILURES_TO_OPEN, Breaker
 from sidecar._internal.cancel import CancelledByToken, CancelToken
 from sidecar._internal.errors import log_fault
 from sidecar.conductor.checked_model import CheckedModel
@@ -26,11 +27,13 @@ from sidecar.conductor.compaction_records import (
 from sidecar.conductor.contract import Compaction, NoOp
 from sidecar.conductor.deps import CompactorDeps
 from sidecar.conductor.engines.contract import (
+    WOULD_NOT_SHRINK,
     CompactionRequest,
     CompactionResult,
     EngineDeps,
     EngineInput,
     SummaryFailedError,
+    is_smaller,
 )
 from sidecar.conductor.errors import CompactionNotFound, NotUndoableError
 from sidecar.conductor.events import Notice, Rehydrated
@@ -39,7 +42,6 @@ from sidecar.conductor.records import to_record
 from sidecar.conductor.session_events import SessionEvents
 from sidecar.runtime.memory import LiveCompaction
 
-_STRIKES = 3
 _OVERFLOW_SHARE = 0.5
 """How much is kept of a conversation that did not fit: a provider rarely says by how much it was over."""
 
@@ -63,7 +65,7 @@ class Compactor:
         self._planner = planner
         self._deps = deps
         self._cancel = CancelToken()
-        self._auto_strikes = 0
+        self._breaker = Breaker()
         self._vain_turn_id: str | None = None
         self._backstop: Compaction | None = None
 
@@ -77,7 +79,10 @@ class Compactor:
 
     async def compact_if_over_limit(self, engine: str, request: CompactionRequest) -> bool:
         """Compact when the gate says so; True when the conversation changed. Never raises for a failure."""
-        if self._auto_strikes >= _STRIKES or not self._planner.gate(engine, request).over:
+        if not self._planner.gate(engine, request).over:
+            return False
+        if not self._breaker.may_call():
+            self._breaker = self._breaker.after(called=False, failed=False)
             return False
         done = await self.run(self._deps.new_id(), engine, request, "auto")
         return done.status == "completed"
@@ -230,6 +235,8 @@ class Compactor:
         except Exception as error:
             log_fault("a compaction", error)
             return replace(begun, status="failed", error=f"the engine failed ({type(error).__name__})")
+        if isinstance(outcome, CompactionResult) and engine.commits_view:
+            outcome = outcome if is_smaller(outcome.view, given.history) else WOULD_NOT_SHRINK
         if isinstance(outcome, NoOp):
             return replace(begun, status="noop", reason=outcome.reason)
         return checked.report(outcome) if checked is not None else outcome
@@ -253,13 +260,11 @@ class Compactor:
         await self._history.append_records(to_record("compaction", done))
 
     def _count_strike(self, done: Compaction) -> None:
-        """Three failures in a row end automatic compaction until one by hand succeeds."""
-        if done.status == "completed":
-            self._auto_strikes = 0
-        elif done.status == "failed" and done.trigger == "auto":
-            self._auto_strikes += 1
-            if self._auto_strikes == _STRIKES:
-                text = (
-                    f"{_STRIKES} compactions in a row failed; the last: {done.error}. /compact tries again."
-                )
-                self._events.emit(Notice("warning", "Automatic compaction is off", text))
+        """Count automatic compactions in vain: three in a row pause them but for every fifth occasion."""
+        is_vain = done.status in ("failed", "noop") and done.trigger == "auto"
+        if done.status == "completed" or is_vain:
+            self._breaker = self._breaker.after(called=True, failed=is_vain)
+        if is_vain and self._breaker.failures == FAILURES_TO_OPEN:
+            text = f"{FAILURES_TO_OPEN} in a row were in vain; the last: {done.error or done.reason}."
+            hint = "Every fifth occasion tries again, and /compact does at once."
+            self._events.emit(Notice("warning", "Automatic compaction is paused", f"{text} {hint}"))

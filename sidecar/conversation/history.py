@@ -9,7 +9,7 @@ never sees later items; extending an older one than the newest copies it once. E
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar, overload
 
 from sidecar.conversation.entries import Entry
@@ -118,18 +118,18 @@ class History(Sequence[Entry]):
         """Return the node of the entry at *index*, None behind the end."""
         return self._entries[index].node_id if index < len(self._entries) else None
 
-    def unfold(self, entry: Entry) -> Iterator[Entry]:
+    def unfold(self, entry: Entry, keeps: Callable[[Entry], bool] | None = None) -> Iterator[Entry]:
         """Yield the entries that *entry*, a summary, stands for, oldest first.
 
-        An earlier summary among them is replaced by its own entries. A node that is not stored any more is
-        passed over.
+        An earlier summary among them is replaced by its own entries, unless *keeps* is true of it. A node
+        that is not stored any more is passed over.
         """
         pending = list(reversed(entry.origin))
         while pending:
             found = self._archive.get(pending.pop())
             if found is None:
                 continue
-            if found.kind == "summary" and found.origin:
+            if found.kind == "summary" and found.origin and not (keeps and keeps(found)):
                 pending.extend(reversed(found.origin))
             else:
                 yield found

@@ -13,7 +13,6 @@ import pytest
 
 from chat_model import ScriptedChatModel
 from sidecar._internal.cancel import CancelledByToken
-from sidecar.agentcore.compaction import Breaker
 from sidecar.agentcore.convert import compaction_convert_to_llm, repair_message_sequence
 from sidecar.agentcore.memory import (
     CompactionConfig,
@@ -572,23 +571,33 @@ async def test_a_summary_always_makes_the_view_smaller(clock: Clock) -> None:
     assert estimate_total(run.view) <= 800
 
 
-def asked(answers: str) -> str:
-    """Return which crossings ask (A) or skip (.), where asking brings f, a failure, or o, an answer."""
-    breaker, log = Breaker(), ""
-    for answer in answers:
-        may = breaker.may_call()
-        log += "A" if may else "."
-        breaker = breaker.after(called=may, failed=answer == "f")
-    return log
+async def test_a_model_that_is_back_reads_what_local_digests_left_out(draw: Draw, clock: Clock) -> None:
+    """The text by the model stands, and the messages behind two local digests are shown to it once."""
+    down = RuntimeError("down")
+    run = Run(clock, model=ScriptedChatModel(["the first hour", down, down]))
+
+    async def cross(name: str) -> None:
+        n_before = len(run.infos)
+        while len(run.infos) == n_before:
+            await run.say(text_message("user", f"{name} " + "x" * 300), text_message("assistant", "ok " * 90))
+
+    for name in ("early", "middle", "late", "newest"):
+        await cross(name)
+    assert [info.summary_source for info in run.infos] == ["model", "local", "local", "model"]
+    prompt = run.model.calls[-1].prompt
+    assert "the first hour" in prompt
+    assert LOCAL_HEADING not in prompt
+    asked = "".join(call.prompt for call in (run.model.calls[0], run.model.calls[-1]))
+    dropped = run.history[: len(run.history) - run.infos[-1].kept_count]
+    said = [message.text_content() for message in dropped if message.get_role() == "user"]
+    assert [text for text in said if text not in asked] == []
+    assert summary_of(run.view).summary == "summary 4"
+    assert summary_of(run.view).unread is None
 
 
-def test_three_failures_open_it_and_every_fifth_crossing_asks() -> None:
-    assert asked("f" * 18) == "AAA" + "....A" * 3
-
-
-def test_an_answer_closes_it() -> None:
-    assert asked("fff" + "....o" + "oooo") == "AAA" + "....A" + "AAAA"
-
-
-def test_failures_must_be_in_a_row() -> None:
-    assert asked("ffo" * 8) == "A" * 24
+async def test_a_summary_takes_less_than_three_quarters_of_what_it_stands_for(clock: Clock) -> None:
+    run = Run(clock, model=ScriptedChatModel(["long " * 3000] * 9))
+    await run.say(text_message("user", "short"), text_message("assistant", "x" * 900))
+    await run.say(text_message("user", "y" * 2400))
+    (info,) = run.infos
+    assert info.tokens_before - info.tokens_after >= 900 // 4 // 4

@@ -203,3 +203,16 @@ def test_a_line_is_split_into_its_commands(line: str, commands: list[list[str]])
 )
 def test_a_command_names_the_files_that_it_writes(words: str, outputs: list[str]) -> None:
     assert list(find_output_words(words.split())) == outputs
+
+
+def test_lists_that_are_carried_on_for_ever_have_an_end() -> None:
+    """Of more than 500 files of a kind the newest are listed."""
+    lists = FileLists()
+    for round_number in range(4):
+        new = [
+            Message("assistant", (call_block(f"{n}", "edit", json.dumps({"path": f"{round_number}/{n}"})),))
+            for n in range(200)
+        ]
+        lists = file_lists([CompactionSummary("", 0, lists.read, lists.modified), *new])
+    assert len(lists.modified) == 500
+    assert {path[0] for path in lists.modified[-400:]} == {"2", "3"}

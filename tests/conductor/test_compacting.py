@@ -12,8 +12,8 @@ import pytest
 from fake_tool import FakeTool
 from sidecar.capabilities.read import READ
 from sidecar.conductor.compaction_records import with_undoable_now
-from sidecar.conductor.contract import Compaction
-from sidecar.conductor.engines.contract import CompactionRequest
+from sidecar.conductor.contract import Compaction, NoOp
+from sidecar.conductor.engines.contract import CompactionRequest, CompactionResult, View
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.errors import (
     CompactionNotFound,
@@ -321,23 +321,56 @@ async def test_an_undo_that_would_not_fit_is_refused_unless_forced(make_stage: A
     assert (await session.undo(None, force=True, expect_head=None)).compaction.status == "undone"
 
 
-async def test_three_failures_in_a_row_end_automatic_compaction_and_are_told(
+@pytest.mark.parametrize("is_broken", [pytest.param(True, id="failed"), pytest.param(False, id="noop")])
+async def test_three_compactions_in_vain_pause_the_automatic_ones_but_for_every_fifth_occasion(
+    make_stage: Any, monkeypatch: pytest.MonkeyPatch, is_broken: bool
+) -> None:
+    stage, session = await a_long_talk(make_stage, [Say(DIGEST)])
+    stage.smaller_window(3_000)
+
+    async def fail(*_: object) -> NoOp:
+        if is_broken:
+            raise RuntimeError("broken engine")
+        return NoOp("the result would not be smaller")
+
+    def ended() -> list[str]:
+        records = (e.data for e in session.log.after(0, limit=10_000) if isinstance(e.data, Compaction))
+        return [record.status for record in records if record.status != "in_progress"]
+
+    async def go_on(n_occasions: int) -> str:
+        log = ""
+        for _ in range(n_occasions):
+            n_before = len(ended())
+            await session._compactor.compact_if_over_limit("windowBudget", CompactionRequest(force=False))
+            log += "A" if len(ended()) > n_before else "."
+        return log
+
+    with monkeypatch.context() as patched:
+        patched.setattr(WindowBudgetEngine, "compact", fail)
+        assert await go_on(12) == "AAA....A...."
+    assert await go_on(1) == "A"
+    assert ended() == ["failed" if is_broken else "noop"] * 4 + ["completed"]
+    notices = [e.data for e in session.log.after(0, limit=10_000) if isinstance(e.data, Notice)]
+    assert [notice.title for notice in notices] == ["Automatic compaction is paused"]
+
+
+async def test_a_result_that_is_larger_is_not_committed(
     make_stage: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage = await make_stage([[Say(LONG)]], window=6_000, repeat=True)
-    session = await stage.session()
+    """Whatever an engine says of its own result: what the model would be sent is weighed."""
+    _, session = await a_long_talk(make_stage, [Say(DIGEST)])
+    head = session.history.head
+    compact_well = WindowBudgetEngine.compact
 
-    async def fail(*_: object) -> None:
-        raise RuntimeError("broken engine")
+    async def grow(*given: Any) -> Any:
+        result = await compact_well(*given)
+        assert isinstance(result, CompactionResult)
+        return replace(result, view=View([*result.view.entries, *session.history.current]))
 
-    monkeypatch.setattr("sidecar.conductor.engines.window_budget.WindowBudgetEngine.compact", fail)
-    for number in range(10):
-        await stage.ask(session, f"prompt {number}")
-    statuses = [event.data for event in session.log.after(0, limit=10_000) if event.kind == "compaction"]
-    failed = [c for c in statuses if isinstance(c, Compaction) and c.status == "failed"]
-    notices = [e.data for e in session.log.after(0, limit=10_000) if isinstance(e.data, Notice)]
-    assert len(failed) == 3
-    assert [notice.title for notice in notices] == ["Automatic compaction is off"]
+    monkeypatch.setattr(WindowBudgetEngine, "compact", grow)
+    done = await compact(session)
+    assert (done.status, done.reason) == ("noop", "the result would not be smaller")
+    assert session.history.head == head
 
 
 async def a_long_run(

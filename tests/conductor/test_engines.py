@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sidecar.agentcore.prompts import LOCAL_HEADING
 from sidecar.boot import ENGINES
 from sidecar.capabilities.read import READ
 from sidecar.conductor.compaction_records import with_undoable_now
@@ -15,6 +16,7 @@ from sidecar.conductor.errors import CompactionNotFound, NotUndoableError, Would
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import (
     Conversation,
+    StopEmission,
     TextBlock,
     ToolCallBlock,
     ToolResultBlock,
@@ -225,6 +227,30 @@ async def test_a_failing_summariser_is_told_and_the_talk_goes_on(make_stage: Any
 
 
 @every_engine
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param([Say("I cannot help with that.")], id="a refusal"),
+        pytest.param([Say("Sure! I have finished the lexer.")], id="an answer to the user"),
+        pytest.param([Say(NOTES), StopEmission("max_output")], id="cut off"),
+        pytest.param([Say(NOTES), StopEmission("refusal")], id="stopped as a refusal"),
+    ],
+)
+async def test_no_engine_takes_an_answer_that_is_no_summary(
+    make_stage: Any, engine: str, reply: list[Any]
+) -> None:
+    stage, session = await a_long_talk(make_stage, engine)
+    notes = ScriptedModel([reply], when_exhausted="repeat")
+    stage.models.summarizer = lambda model: (notes, stage.models.card(model))
+    done = await compact(session)
+    assert len(notes.calls) in (1, 2)
+    assert done.summary_source != "model"
+    assert (done.status, done.error) != ("failed", None)
+    assert "lexer" not in texts(session.history.turns)
+    assert NOTES not in texts(session.history.turns)
+
+
+@every_engine
 async def test_a_reloaded_session_sends_what_it_would_have_sent(make_stage: Any, engine: str) -> None:
     stage, session = await a_long_talk(make_stage, engine, [Say(NOTES)], [Say("four")], [Say("five")])
     done = await compact(session)
@@ -377,6 +403,50 @@ async def test_an_engine_may_be_chosen_for_one_compaction(make_stage: Any) -> No
     _, session = await a_long_talk(make_stage, "windowBudget", [Say(NOTES)])
     assert (await compact(session, engine="agentcore")).engine == "agentcore"
     assert session.info.engine == "windowBudget"
+
+
+async def a_broken_model(make_stage: Any, answers: str, **options: Any) -> tuple[Any, Session, ScriptedModel]:
+    """A session of agentcore with a model of its own for summaries: it fails (f) or answers (o) in turn."""
+    stage = await make_stage([[Say(LONG)]], repeat=True, window=8_000, **options)
+    script = [
+        [Raise(RuntimeError("down"))] if each == "f" else [Say("What came before.")] for each in answers
+    ]
+    notes = ScriptedModel(script, when_exhausted="repeat")
+    stage.models.summarizer = lambda model: (notes, stage.models.card(model))
+    session = await stage.session(engine="agentcore", policy={"reserveTokens": 3_000})
+    return stage, session, notes
+
+
+async def test_agentcore_asks_a_model_that_fails_at_every_fifth_compaction(make_stage: Any) -> None:
+    stage, session, notes = await a_broken_model(make_stage, "f")
+    made: list[Compaction] = []
+    while len(made) < 14:
+        await stage.ask(session, "go on")
+        made = [done for done in told(session) if done.status == "completed"]
+    assert {done.summary_source for done in made} == {"localFallback"}
+    assert len(notes.calls) == 5, "the first three, the eighth and the thirteenth"
+
+
+@pytest.mark.parametrize("reloads", [pytest.param(False, id="at work"), pytest.param(True, id="reloaded")])
+async def test_agentcore_reads_again_what_its_local_digests_left_out(make_stage: Any, reloads: bool) -> None:
+    stage, session, notes = await a_broken_model(make_stage, "offo")
+    n_prompts, made = 0, list[Compaction]()
+    while len(made) < 4:
+        if reloads and len(made) == 3:
+            await stage.hub.close(session.sid)
+            session = (await stage.hub.load(session.sid)).session
+        await stage.ask(session, f"prompt {n_prompts} " + "and so on " * 60)
+        n_prompts += 1
+        made += [done for done in told(session) if done.status == "completed" and done not in made]
+    assert [done.summary_source for done in made] == ["model", "localFallback", "localFallback", "model"]
+    asked = texts(notes.calls[-1].conversation.turns)
+    assert "What came before." in asked
+    assert LOCAL_HEADING not in asked
+    shown = asked + texts(notes.calls[0].conversation.turns)
+    kept = texts(session.history.turns)
+    missing = [f"prompt {n} and" for n in range(n_prompts) if f"prompt {n} and" not in shown + kept]
+    assert missing == []
+    assert LOCAL_HEADING not in kept
 
 
 async def test_agentcore_keeps_the_prompt_of_a_long_tool_loop_and_tracks_its_files(make_stage: Any) -> None:

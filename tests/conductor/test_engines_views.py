@@ -325,7 +325,7 @@ async def test_while_notes_cannot_be_had_a_placeholder_stands_and_nothing_is_los
     await stage.ask(session, "prompt 8")
     statuses = [done.status for done in data(session, Compaction)]
     assert statuses == ["in_progress", "failed"] * 3
-    assert [notice.title for notice in data(session, Notice)] == ["Automatic compaction is off"]
+    assert [notice.title for notice in data(session, Notice)] == ["Automatic compaction is paused"]
     await stage.ask(session, "prompt 9")
     done = await session.compact(CompactionRequest()).outcome
     assert (done.status, done.summary) == ("completed", "at last")

@@ -1,20 +1,22 @@
 """``agentcore``: the engine of ``sidecar.agentcore`` at work in one session.
 
 Its summary stands in the conversation as a ``<context-summary>`` turn, so that the next one updates it. It
-tracks which files were read and modified, and restores none.
+tracks which files were read and modified, and restores none. While the model fails, local digests take the
+place of its summaries; the next summary of a model is made of the messages behind them.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import Any, ClassVar, Final, Literal
 
+from sidecar._internal.breaker import Breaker
 from sidecar.agentcore import SUMMARY_MARK, AgentMessage
 from sidecar.agentcore.estimate import cost_in_prompt
-from sidecar.agentcore.files import TOOL_EFFECTS
+from sidecar.agentcore.files import TOOL_EFFECTS, split_sections
 from sidecar.agentcore.gateway import InvokerModel, messages_to_turns, turns_to_messages
 from sidecar.agentcore.memory import (
     Budget,
@@ -26,11 +28,13 @@ from sidecar.agentcore.memory import (
     fit_budget,
     new_compaction,
 )
-from sidecar.agentcore.messages import ToolEffect
+from sidecar.agentcore.messages import ToolEffect, Unread
+from sidecar.agentcore.prompts import LOCAL_HEADING, serialize_parts
 from sidecar.agentcore.view import shrink_message
 from sidecar.capabilities.effects import EffectKind
 from sidecar.conductor.contract import Gate, Microcompact, NoOp
 from sidecar.conductor.engines.contract import (
+    WOULD_NOT_SHRINK,
     CommittingEngine,
     CompactionPlan,
     CompactionRequest,
@@ -53,7 +57,8 @@ _NO_CARD: Final = NoOp("the model's context window is unknown")
 _NO_MODEL: Final = NoOp("no model is at hand to condense with")
 _NOTHING: Final = NoOp("there is nothing to condense")
 _UNDER: Final = NoOp("the conversation is under the limit")
-_NO_GAIN: Final = NoOp("the result would not be smaller")
+_LEAST_GAIN: Final = 20
+"""An automatic compaction saves at least one in so many tokens: it costs a call and the provider's cache."""
 
 
 @dataclass(slots=True)
@@ -85,6 +90,7 @@ class AgentcoreEngine(CommittingEngine):
     def __init__(self) -> None:
         self._index = Index(_Messages, _Messages.add)
         self._synced = _Messages()
+        self._breaker = Breaker()
 
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return whether the estimate, or the live occupancy, is over window minus reserve."""
@@ -107,7 +113,7 @@ class AgentcoreEngine(CommittingEngine):
         refusal = self._refusal(given, request)
         if refusal is not None:
             return refusal
-        plan, _ = self._plan(given, request, new_compaction(_config(given, request)))
+        plan, _ = self._plan(self._sync(given.history), request, new_compaction(_config(given, request)))
         if plan is None:
             return _NOTHING
         messages, cut, pinned = self._synced.messages, self._turn_at(plan.cut), self._find_pinned(plan)
@@ -138,19 +144,25 @@ class AgentcoreEngine(CommittingEngine):
             return _NO_MODEL
         infos: list[CompactionInfo] = []
         model = InvokerModel(deps.invoke, cancel=lambda: deps.cancel)
-        compactor = new_compaction(_config(given, request, model, infos))
-        plan, is_forced = self._plan(given, request, compactor)
+        compactor = new_compaction(_config(given, request, model, infos), breaker=self._breaker)
+        messages = with_unread(self._sync(given.history), given.history, self._turn_at)
+        plan, is_forced = self._plan(messages, request, compactor)
         if plan is None:
             return _NOTHING
-        messages = self._synced.messages
         if is_forced:
-            done = await compactor.compact_now(messages, request.instructions)
+            done = await compactor.compact_now(
+                messages, request.instructions, heeds_breaker=not request.force
+            )
             view: Sequence[AgentMessage] = done[0] if done is not None else ()
         else:
             view = await compactor(messages)
         deps.cancel.raise_if_cancelled()
-        if not infos or infos[-1].tokens_after >= infos[-1].tokens_before:
-            return _NO_GAIN
+        self._breaker = compactor.breaker
+        if not infos:
+            return WOULD_NOT_SHRINK
+        least = 1 if request.force else infos[-1].tokens_before // _LEAST_GAIN
+        if infos[-1].tokens_before - infos[-1].tokens_after < max(1, least):
+            return WOULD_NOT_SHRINK
         result = to_result(given, self._turn_at(plan.cut), self._find_pinned(plan), view, infos[-1])
         return replace(result, microcompacted=len(plan.shrink))
 
@@ -160,14 +172,13 @@ class AgentcoreEngine(CommittingEngine):
         return None if request.force or self.gate(given, request).over else _UNDER
 
     def _plan(
-        self, given: EngineInput, request: CompactionRequest, compactor: HistoryCompactor
+        self, messages: Sequence[AgentMessage], request: CompactionRequest, compactor: HistoryCompactor
     ) -> tuple[CutPlan | None, bool]:
         """Return the cut plan, and whether it must be forced.
 
         That is so also where the live occupancy alone is over the limit, and where the engine would merely
         shrink an item: here that would change the stored conversation for good.
         """
-        messages = self._sync(given.history)
         plan = None if request.force else compactor.preview(messages).plan
         if plan is not None and plan.cut > 0:
             return plan, False
@@ -185,6 +196,44 @@ class AgentcoreEngine(CommittingEngine):
     def _turn_at(self, message_index: int) -> int:
         """Return the turn that begins at *message_index*; a tail never begins inside a turn."""
         return bisect_left(self._synced.starts, message_index)
+
+
+def with_unread(
+    messages: list[AgentMessage], history: History, turn_at: Callable[[int], int]
+) -> Sequence[AgentMessage]:
+    """Return *messages*; the newest summary holds the parts that its local digest left unread.
+
+    Args:
+        messages: the messages of *history*.
+        history: the conversation, which still holds the entries behind each summary.
+        turn_at: returns the entry of a message.
+    """
+    places = [at for at, message in enumerate(messages) if is_local(message)]
+    if not places:
+        return messages
+    folded = history.unfold(history[turn_at(places[-1])], lambda entry: not is_local(*_as_messages([entry])))
+    found = _as_messages(folded)
+    earlier = [each.summary for each in found if isinstance(each, CompactionSummary)]
+    parts = serialize_parts([each for each in found if not isinstance(each, CompactionSummary)])
+    unread = Unread(split_sections(earlier[-1])[0] if earlier else "", parts)
+    return [
+        replace(each, unread=unread) if at == places[-1] and isinstance(each, CompactionSummary) else each
+        for at, each in enumerate(messages)
+    ]
+
+
+def is_local(message: AgentMessage) -> bool:
+    """Whether *message* is a summary that no model wrote, or not all of it."""
+    return isinstance(message, CompactionSummary) and LOCAL_HEADING in message.summary
+
+
+def _as_messages(entries: Iterable[Entry]) -> list[AgentMessage]:
+    names: dict[str, str] = {}
+    return [
+        message
+        for entry in entries
+        for message in turns_to_messages((entry.turn,), names, parses_summaries=entry.kind == "summary")
+    ]
 
 
 def _budget(given: EngineInput, request: CompactionRequest) -> Budget | None:

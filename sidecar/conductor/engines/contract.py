@@ -33,6 +33,7 @@ from sidecar.llmgateway.contract import ModelCard, TextBlock, ToolResultBlock, T
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.window_budget.text import cut_middle
 
+WOULD_NOT_SHRINK = NoOp("the result would not be smaller")
 _PROMPT_CUT = "[... {} characters of the prompt left out, for the model's window does not hold them ...]"
 
 
@@ -331,6 +332,11 @@ def committed_view(
     kept_entries = (*(history[index] for index in pinned), *history[cut:])
     entries += map(entry_with_turn, kept_entries, kept)
     return View(entries, cut, pinned)
+
+
+def is_smaller(view: View, history: History) -> bool:
+    """Whether *view* takes fewer tokens than all of *history*, by the session's meter."""
+    return sum(map(entry_tokens, view.entries)) < sum(map(entry_tokens, history))
 
 
 def fit_prompt(history: History, gate: Gate) -> View:

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from sidecar.conductor.contract import Gate, NoOp
 from sidecar.conductor.engines.contract import (
+    WOULD_NOT_SHRINK,
     CommittingEngine,
     CompactionPlan,
     CompactionRequest,
@@ -40,7 +41,6 @@ from sidecar.runtime.memory import (
 _NO_CARD = NoOp("the model's context window is unknown")
 _NOTHING = NoOp("there is nothing to condense")
 _UNDER = NoOp("the conversation is under the limit")
-_NO_GAIN = NoOp("the result would not be smaller")
 _NO_MODEL = NoOp("no model is at hand to condense with")
 
 
@@ -104,13 +104,13 @@ class RuntimeEngine(CommittingEngine):
             kinds=[entry.kind for entry in given.history],
         )
         if done is None:
-            return _NO_GAIN
+            return WOULD_NOT_SHRINK
         # The agent's own compaction keeps the newest prompt in the summary's turn. Here it stays an entry.
         first, pinned = done.summary.blocks[0], _find_pinned(given.history, found)
         kept = (*(given.history.turns[index] for index in pinned), *given.history.turns[done.cut :])
         post_tokens = done.tokens_after + TURN_OVERHEAD_TOKENS * len(pinned)
         if post_tokens >= done.tokens_before:
-            return _NO_GAIN
+            return WOULD_NOT_SHRINK
         return CompactionResult(
             view=committed_view(given.history, done.cut, UserTurn((first,)), kept, pinned=pinned),
             cut=done.cut,
@@ -143,7 +143,7 @@ class RuntimeEngine(CommittingEngine):
         if found is None:
             return _NOTHING
         low, _ = _bounds(given.history, found)
-        return found if low < found.tokens_before else _NO_GAIN
+        return found if low < found.tokens_before else WOULD_NOT_SHRINK
 
     def _tokens(self, history: History) -> int:
         return tokens_of(self._chars.of(history), len(history))

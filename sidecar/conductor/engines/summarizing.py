@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 
 from sidecar.conductor.contract import Gate, NoOp
 from sidecar.conductor.engines.contract import (
+    WOULD_NOT_SHRINK,
     CompactionPlan,
     CompactionRequest,
     CompactionResult,
@@ -41,7 +42,6 @@ _NO_CARD: Final = NoOp("the model's context window is unknown")
 _NO_MODEL: Final = NoOp("no model is at hand to condense with")
 _NOTHING: Final = NoOp("there is nothing to condense")
 _UNDER: Final = NoOp("the conversation is under the limit")
-_NO_GAIN: Final = NoOp("the result would not be smaller")
 _FORCED_SHARE: Final = 4
 """A compaction by hand leaves one in so many tokens as it is."""
 
@@ -150,7 +150,7 @@ class SummarizingEngine:
 def _if_smaller(scene: Scene, reading: RetrievePlan) -> tuple[Scene, RetrievePlan] | NoOp:
     """Return both, or the reason why even the shortest notes would not make the view smaller."""
     least = _after(scene, reading.to_summarize, "")
-    return (scene, reading) if least.tokens < scene.tokens else _NO_GAIN
+    return (scene, reading) if least.tokens < scene.tokens else WOULD_NOT_SHRINK
 
 
 def _after(scene: Scene, folded: Sequence[RoomEvent], summary: str) -> Scene:
@@ -173,7 +173,7 @@ def to_result(
     folded = reading.to_summarize[: progress.n_events]
     after, pinned = _after(scene, folded, progress.summary), _find_pinned_prompt(scene, folded)
     if after.tokens >= scene.tokens:
-        return _NO_GAIN
+        return WOULD_NOT_SHRINK
     return CompactionResult(
         view=after.view(),
         cut=scene.turn_behind(folded),
