@@ -4,8 +4,8 @@ A sentence in a pasted README or in the output of a tool is not a wish of the us
 holds the model to may come from it. A paste is told from typing by its shape alone, line by line:
 
 * blocks between code fences, or between tags that stand on lines of their own, as attached files do;
-* lines that begin with a mark of a quotation, a shell, a log, a diff, a comment or a speaker of a transcript,
-  and lines that are indented like code;
+* lines that begin with a mark of a quotation, a shell, a log, a listing, a diff, a comment or a speaker of a
+  transcript, and lines that are indented like code;
 * the paragraph after a line such as "The log says:";
 * text within double quotes.
 
@@ -26,7 +26,7 @@ _FENCE: Final = re.compile(r"\s*(```|~~~)")
 _TAG: Final = re.compile(r"\s*<([A-Za-z][\w-]{0,40})(?:\s[^<>]{0,400})?>\s*\Z")
 _PASTED: Final = re.compile(
     r"\s*(?:>|»|\||\$ |>>> |// ?|/\*|\*/|<!--|@@|diff |--- |\+(?=[^\s\d])"
-    r"|\[?\d{4}-\d\d-\d\d|\[?\d\d:\d\d|\[?(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|CRITICAL)\b"
+    r"|\d{2,6}:\s|\[?\d{4}-\d\d-\d\d|\[?\d\d:\d\d|\[?(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|CRITICAL)\b"
     r"|\[[^\]\n]{1,40}\]: |(?:From|To|Cc|Subject|Date|Sent): "
     r"|(?:user|assistant|system|human|agent|you|ai|tool)(?:\.\w{1,20})?: )"
     r"|(?:    |\t)\s*(?![-*•\s]|\d+[.)])"

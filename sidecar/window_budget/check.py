@@ -48,7 +48,7 @@ _FOUNDED: Final = re.compile(
 A path has a suffix, or begins at a root or a folder; words with a slash between them ("read/write") are none.
 """
 
-_NEGATION: Final = re.compile(
+NEGATION: Final = re.compile(
     r"\b(?:not?|never|don'?t|doesn'?t|mustn'?t|cannot|can'?t|without|avoid|forbidden|nicht|nie|niemals|keine?\w?|ohne"
     r"|nunca|jamás|sin|jamais|pas|sans|não|sem|non|mai|senza|не|никогда|нельзя|без)\b"
     r"|不|勿|禁止|别|ない|禁|말|마세요|금지",
@@ -101,7 +101,7 @@ def drop_unfounded(
     >>> drop_unfounded("- fixed src/a.py\\n- fixed src/b.py", "we fixed src/a.py".__contains__)
     ('- fixed src/a.py', ('- fixed src/b.py: src/b.py occurs nowhere',))
     """
-    about = [(rule, frozenset(_content(rule)), bool(_NEGATION.search(rule))) for rule in rules]
+    about = [(rule, frozenset(_content(rule)), bool(NEGATION.search(rule))) for rule in rules]
     kept: list[str] = []
     dropped: list[str] = []
     for line in digest.split("\n"):
@@ -138,7 +138,7 @@ def is_founded(name: str, occurs: Callable[[str], bool]) -> bool:
 
 def _content(text: str) -> Iterator[str]:
     for word in _CONTENT.findall(text.casefold()):
-        if not _NEGATION.fullmatch(word) and word not in (
+        if not NEGATION.fullmatch(word) and word not in (
             "always",
             "must",
             "immer",
@@ -154,4 +154,4 @@ def turns_round(line: str, words: frozenset[str], *, is_ban: bool) -> bool:
     if len(words) < 2 or line.startswith("#"):
         return False
     shared = words & set(_content(line))
-    return len(shared) >= max(2, RULE_OVERLAP * len(words)) and bool(_NEGATION.search(line)) != is_ban
+    return len(shared) >= max(2, RULE_OVERLAP * len(words)) and bool(NEGATION.search(line)) != is_ban

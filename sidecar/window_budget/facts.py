@@ -18,7 +18,7 @@ from enum import Enum
 
 from sidecar._internal.typed_text import hide_pasted_text
 from sidecar.window_budget.text import cut_middle, one_line, tidy
-from sidecar.window_budget.wording import sets_rule, states_decision
+from sidecar.window_budget.wording import find_permission, sets_rule, states_decision
 
 SCAN_CHARS = 12_000
 """How much of one text is searched: half of it at each end."""
@@ -100,8 +100,9 @@ def facts_of_prompt(text: str, index: int = -1) -> Iterator[Fact]:
         request = cut_middle(typed, REQUEST_CHARS, "[... {} characters cut ...]")
         yield Fact(FactKind.REQUEST, request, index, is_minor=len(request) < MIN_TELLING_CHARS)
     prose = keep_ends(text)
-    for sentence in _rules(prose):
-        yield Fact(FactKind.RULE, sentence, index)
+    for sentence in find_rule_sentences(text):
+        if sets_rule(hide_pasted_text(sentence)):
+            yield Fact(FactKind.RULE, sentence, index)
     for sentence in _sentences(prose, states_decision, MAX_DECISIONS):
         yield Fact(FactKind.DECISION, sentence, index)
     yield from _names(prose, index)
@@ -153,15 +154,19 @@ def keep_ends(text: str) -> str:
     return _CODE_FENCE.sub("\n", text) if "```" in text else text
 
 
-def _rules(prose: str) -> Iterator[str]:
-    """Yield the sentences that set a rule in words that the user typed, with the quotations in them."""
-    if not sets_rule(prose):
+def find_rule_sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a prompt that set a rule or allow something, in words that the user typed.
+
+    Quotations within such a sentence stand in it. A long text is searched at its ends.
+    """
+    prose, limit = keep_ends(text), MAX_RULES
+    if not (sets_rule(prose) or find_permission(prose)):
         return
-    limit = MAX_RULES
     for found in _SENTENCE.finditer(hide_pasted_text(prose)):
         sentence = one_line(_BULLET.sub("", prose[found.start() : found.end()]), SENTENCE_CHARS)
-        is_telling = len(sentence) > 3 and not sentence.endswith((":", "?"))
-        if limit and is_telling and sets_rule(found.group()):
+        is_telling = len(sentence) > 3 and not sentence.rstrip("*_").endswith((":", "?"))
+        typed = found.group().strip()
+        if limit and is_telling and (sets_rule(typed) or find_permission(typed)):
             limit -= 1
             yield sentence
 

@@ -13,14 +13,71 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
+_LEAD = re.compile(
+    r"(?:\A|\n|[^\w\s'/.-]|[.-]\s|\b(?:and|but|so|please|pls|also|just|then|or|actually|again|plus|because"
+    r"|hence"
+    r"|thus|therefore|now|ok|okay|yes|you|kindly|ever|not|otherwise|instead|simply)\s)\s{0,8}\Z"
+)
+"""What stands before an order in an English sentence: "I don't know" gives none, "so don't" does."""
+
+_START = re.compile(r"(?:\A|\n|[.!?;] )\W{0,6}(?:(?:please|also|just|and|but|so|and please),? )?\Z")
+_LEAD_CHARS = 20
+
+_ENGLISH_ORDERS = (
+    r"always (?!been|had|has|have been|was|is|get|got|seen|works?|happens?)"
+    r"|never (?!mind|work|happen|seen|saw|got|had|been|heard|knew|thought|tried|used to)"
+    r"|(?:do not|don't|dont) (?!need|have to|think|know|see|worry|mind|understand|want|remember|believe"
+    r"|forget"
+    r"|recall|hesitate|get (?:me|it|this|why|how)|we |i |you )\w"
+    r"|avoid |refrain from|prefer |only (?:use|touch|edit|change|write|run|modify|add|import|log|commit|push"
+    r"|call|read|work|test|mock|in|on|with) |use only|from now on|going forward|keep in mind|hands off"
+    r"|remember (?:to|that) |stick (?:to|with) |leave .{1,40} (?:alone|as it is|untouched)|nothing but "
+    r"|(?:house |ground |hard )?(?:rule|constraint|convention|guideline|requirement)s?(?: \d+)?(?: is|: )"
+)
+_OPENINGS = (
+    r"make sure |ensure "
+    r"|(?:no|keinen?|keine|sin|sans|sem|niente|nessun\w?|без) (?!problem|worries|idea|need|thanks|luck"
+    r"|doubt|remove"
+    r"|add |it |this |that |i |we |you |just|make|do |let|please|not |one |longer"
+    r"|.{0,60}\b(?:modified|removed|added|applied|needed|required|found|changed|available)\b)\w"
+)
+"""Words that set a rule only where a sentence begins with them."""
+
 _ENGLISH_RULES = (
-    r"always|never|must(?:n't)?|do not|d(?<!i d)(?<!we d)(?<!they d)on'?t|should not|shouldn't|shall"
-    r"|may not|cannot be|only use|use only|from now on|make sure|ensure|avoid|prefer|keep in mind"
-    r"|remember (?:to|that)|rule|constraint|convention|require[ds]?|forbidden|not allowed|no more than"
-    r"|at (?:most|least)|without (?:touching|changing|adding|breaking|asking)"
-    r"|leave .{1,40} (?:alone|as it is|untouched)|unless i|off[- ]limits|hands off|refrain from|under no"
-    r"|stick (?:to|with)|nothing but|is to (?:stay|remain)|(?:has|have) to (?:stay|remain|be)|stays? under"
-    r"|use .{1,60}, not|(?:all|every|each) .{1,60} (?:stay|remain)s?"
+    r"(?<!there )must(?:n't| not)?(?! have (?:been|left|got|had|\w+ed|forgotten)\b| be (?:\{\}|'|an? "
+    r"|some\w* "
+    r"|wrong|mistaken|the (?:case|reason|cause|problem)))"
+    r"|should (?:not|never|always|only)(?! happen| have| be the case)|shouldn't|shall"
+    r"|you may not|no one may|it may not|they may not|we may not|may (?:only|never)"
+    r"|(?<!not )has to (?:stay|remain|be (?!a |some))|have to (?:stay|remain|be (?!a |some))|is to (?:stay"
+    r"|remain)"
+    r"|are to (?:stay|remain)|needs? to (?:stay|remain)|stays? (?:under|below|above|over|within|in)"
+    r"|we (?:always|never) |the team (?:always|never) |everyone (?:always|never) "
+    r"|we (?:don't|do not) (?:use|allow|want|commit|accept|merge|ship|do)"
+    r"|i(?:'d| would)?(?: really| rather| much)? prefer|i (?:don't|do not) want (?:you|any|to be|it)"
+    r"|want to avoid|i want you to (?:always|never|only)|forbidden|off[- ]limits|not allowed"
+    r"|under no circumstances"
+    r"|without (?:touching|changing|adding|breaking|asking)|unless i |use .{1,60}, not"
+    r"|all .{1,60} (?:stay|remain)|every .{1,60} (?:stay|remain|require)s|each .{1,60} (?:stay|remain"
+    r"|require)s"
+    + "".join(
+        rf"|{verb} .{{0,80}}(?:at (?:most|least)|no (?:more|longer|fewer|less|larger|bigger) than|(?:under"
+        rf"|below"
+        r"|within) \d+)"
+        for verb in (
+            "keep",
+            "use",
+            "write",
+            "limit",
+            "allow",
+            "take",
+            "make",
+            "give",
+            "have",
+            "with",
+            "within",
+        )
+    )
 )
 _GERMAN_RULES = (
     r"immer|stets|nie|niemals|nur noch|ab (?:jetzt|sofort)|auf keinen fall|unter keinen umständen|verboten"
@@ -51,11 +108,71 @@ _RUSSIAN_RULES = (
 _ASIAN_RULES = (
     r"不要|不得|不可|不许|不准|不能|禁止|务必|必须|一律|始终|总是|永远|绝不|切勿|请勿|只能|只用|仅限|仅使用"
     r"|从现在(?:起|开始)|以后都|避免|确保|最多|至少|不超过|别[改动用删碰写加]"
-    r"|しないで|するな|てはいけ|てはなら|ないでください|ないこと|べきではな|なければな|禁止|必ず|常に|絶対に|決して"
+    r"|しないで|するな|てはいけ|てはなら|ないでください|ないこと|べきではな|なければな|禁止|必ず|常に"
+    r"|絶対に|決して"
     r"|のみ使|だけを?使|今後は|これからは|避けて|触らない|変更しない"
     r"|하지 ?마|지 ?마세요|지 ?말|금지|반드시|항상|절대|결코|앞으로는?|지금부터|만 사용|오직"
     r"|해야 ?(?:한다|합니다|해)"
     r"|안 ?됩니다|안 ?돼"
+)
+
+_PERMISSIONS = (
+    r"(?:you|we) (?:may|can|could|are allowed to|are free to|are welcome to)(?: now| again| also| all)?"
+    r"(?! not\b|n't|not\b| only\b| never\b)"
+    r"|you (?:no longer|don't|do not|needn't)(?: need| have)?(?: to)?(?= .{1,60}any ?more\b)"
+    r"|you no longer (?:need|have)"
+    r" to|feel free to|no need to|go ahead and|i (?:now )?(?:allow|permit)"
+    r"|it(?:'s| is) (?:now )?(?:ok|okay|fine|alright|all right) (?:now )?to"
+    r"|(?:is|are) (?:now )?(?:allowed|ok|okay|fine|permitted)(?: now| again)?(?= *(?:$|[.!;,]))"
+    r"|du darfst|darfst du|sie dürfen|dürfen sie|ihr dürft|du kannst|kannst du|sie können|ihr könnt"
+    r"|(?:ist|sind) (?:jetzt |nun |ab jetzt |wieder )?(?:erlaubt|okay|ok|in ordnung)|ich erlaube"
+    r"|(?:musst|müssen|müsst|brauchst|brauchen) .{1,60}(?:nicht|keine?\w?) mehr"
+    r"|(?<!no )(?:puedes|podéis|pueden|puede usted)|(?:está|queda|están) (?:ya |ahora )?permitid\w{1,2}"
+    r"|ya no (?:hace falta|es necesario|tienes que|hay que)"
+    r"|tu peux|vous pouvez|on peut|peux maintenant|est (?:maintenant |désormais )?(?:autorisée?|permise?)"
+    r"|plus besoin de|n'est plus (?:nécessaire|obligatoire|interdite?)"
+    r"|(?<!não )(?:você pode|vocês podem|já pode|agora pode|pode agora)|(?:está|é|estão) (?:agora "
+    r"|já )?(?:permitid|liberad)\w{1,2}"
+    r"|não precisa mais|já não (?:precisa|é necessário)"
+    r"|(?<!non )(?:puoi|potete|può ora)|è (?:ora )?(?:permess|consentit)\w|non (?:serve|occorre"
+    r"|è) più(?: necessario| vietato)?"
+    r"|(?<!не )(?:можно|можешь|можете|разрешено|разрешается|разрешаю)|больше не (?:нужно|надо|обязательно"
+    r"|запрещено)"
+)
+_ASIAN_PERMISSIONS = (
+    r"(?<![不只])可以|允许|准许|不用再|不必再|不再需要|无需再|不再禁止"
+    r"|て(?:も(?:いい|よい|良い|構いません|かまいません|大丈夫)|よい|いい)|でも(?:いい|よい|構いません)"
+    r"|許可し|なくて(?:も)?(?:いい|よい)"
+    r"|必要は(?:もう)?(?:ありません|ない)"
+    r"|[아어해]도 ?(?:됩니다|돼|된다|좋습니다|괜찮)|허용(?:합니다|됩니다|한다|해)|필요(?:는|가)? ?없"
+)
+"""Words that allow, so that an earlier rule may hold no more."""
+
+_RULE_NOUN = (
+    r"rule|ban|restriction|constraint|requirement|convention|regel|vorgabe|verbot|einschränkung|regla"
+    r"|prohibición"
+    r"|restricción|règle|interdiction|contrainte|regra|proibição|restrição|regola|divieto|правил[оа]|запрет"
+)
+_WITHDRAWALS = (
+    rf"(?:forget|drop|ignore|scrap|lift|cancel|revoke|withdraw|disregard|remove|vergiss|streiche|ignoriere"
+    rf"|olvida|ignora"
+    rf"|quita|oublie|ignore|supprime|esqueça|remova|dimentica|togli|забудь|отмени"
+    rf"|сними)\b.{{0,40}}\b(?:{_RULE_NOUN})s?"
+    rf"|(?:{_RULE_NOUN})s?\b.{{0,80}}(?:no longer|not .{{0,20}}any ?more|is (?:lifted|off|gone|void"
+    rf"|cancelled|obsolete)"
+    r"|(?:doesn't|does not) (?:apply|hold)|nicht mehr|aufgehoben|hinfällig|entfällt|ya no|no se aplica"
+    r"|ne s'applique plus"
+    r"|n'est plus|levée?|não (?:vale|se aplica)|já não|non vale|non si applica|больше не|отмен\w{2,6}"
+    r"|снят\w?)"
+    r"|no longer (?:applies|apply|holds|hold|needed|necessary|required|forbidden)|gilt nicht mehr"
+    r"|gelten nicht mehr"
+    r"|ya no (?:se aplica|rige|vale)|ne s'applique plus|já não vale|non vale più|больше не действует"
+)
+_ASIAN_WITHDRAWALS = (
+    r"(?:取消|忘掉|忽略|解除|废除|撤销).{0,20}(?:规则|限制|禁令|规定|要求)|(?:规则|限制|禁令"
+    r"|规定).{0,20}(?:取消|作废|不再|解除)|不再适用"
+    r"|(?:ルール|制限|規則|禁止).{0,20}(?:忘れ|撤回|取り消|解除|無効|なし)|もう適用"
+    r"|(?:규칙|제한|금지).{0,20}(?:잊|취소|해제|무시|폐지|철회)|더 ?이상 (?:적용|유효)"
 )
 
 _DECISIONS = (
@@ -78,7 +195,7 @@ _ASIAN_DECISIONS = (
 )
 
 
-_ALTERNATIVE = re.compile(r"(?:\((?:[^()]|\([^()]*\))*\)|\\.|\[[^\]]*\]|[^|(\[\\])+")
+_ALTERNATIVE = re.compile(r"(?:\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\\.|\[[^\]]*\]|[^|(\[\\])+")
 """One alternative of a pattern, with its groups and classes."""
 
 
@@ -93,12 +210,17 @@ def _search_words(*alternatives: str) -> str:
     return rf"\b(?:{'|'.join(tried)})\b"
 
 
-_RULE = re.compile(
-    _search_words(_ENGLISH_RULES, _GERMAN_RULES, _ROMANCE_RULES, _RUSSIAN_RULES)
-    + r"|(?:^|[.!?] )(?:no|keinen?|keine|sin|sans|sem|niente|nessun\w?|без) "
-    r"(?!problem|worries|idea|need|thanks|luck|doubt)\w",
-    re.MULTILINE,
+_RULE = re.compile(_search_words(_ENGLISH_RULES, _GERMAN_RULES, _ROMANCE_RULES, _RUSSIAN_RULES))
+_ORDER, _OPENING = re.compile(rf"\b(?:{_ENGLISH_ORDERS})"), re.compile(rf"\b(?:{_OPENINGS})")
+_PERMISSION = re.compile(rf"\b(?:{_PERMISSIONS})\b")
+_WITHDRAWAL = re.compile(rf"\b(?:{_WITHDRAWALS})\b")
+_ASIAN_PERMISSION, _ASIAN_WITHDRAWAL = re.compile(_ASIAN_PERMISSIONS), re.compile(_ASIAN_WITHDRAWALS)
+_REFUSAL = re.compile(
+    r"\W{1,3}(?:\w{1,20} ){0,6}?(?:nicht(?! mehr)|nie|niemals|keine?\w?|nur|pas|plus|jamais|aucun\w*|solo"
+    r"|only)\b"
 )
+"""What turns a permission into its opposite where it follows: "du darfst ... nicht"."""
+
 _DECISION = re.compile(_search_words(_DECISIONS))
 _ASIAN_RULE, _ASIAN_DECISION = re.compile(_ASIAN_RULES), re.compile(_ASIAN_DECISIONS)
 
@@ -109,7 +231,33 @@ def sets_rule(text: str) -> bool:
     >>> sets_rule("Fasse vendor/ nicht an."), sets_rule("Fix the parser.")
     (True, False)
     """
-    return _finds(_RULE, _ASIAN_RULE, text)
+    lower = text.lower().replace("’", "'")
+    if _finds(_RULE, _ASIAN_RULE, lower):
+        return True
+    return any(
+        lead.search(lower[max(0, each.start() - _LEAD_CHARS) : each.start()])
+        for words, lead in ((_ORDER, _LEAD), (_OPENING, _START))
+        for each in words.finditer(lower)
+    )
+
+
+def find_permission(sentence: str) -> tuple[int, int, bool] | None:
+    """Return where *sentence* allows something: the start and end of the words that do, None for nowhere.
+
+    The third value is whether it takes a rule back by that name ("forget the rule about tabs").
+
+    >>> find_permission("You may push to main now."), find_permission("You may not push.")
+    ((0, 7, False), None)
+    """
+    lower = sentence.lower().replace("’", "'")
+    for words, characters, is_withdrawal in (
+        (_WITHDRAWAL, _ASIAN_WITHDRAWAL, True),
+        (_PERMISSION, _ASIAN_PERMISSION, False),
+    ):
+        found = words.search(lower) or (None if lower.isascii() else characters.search(lower))
+        if found is not None and not (is_withdrawal is False and _REFUSAL.search(lower, found.end())):
+            return found.start(), found.end(), is_withdrawal
+    return None
 
 
 def states_decision(text: str) -> bool:
@@ -118,10 +266,8 @@ def states_decision(text: str) -> bool:
     >>> states_decision("The root cause is a stale cursor."), states_decision("Let me look.")
     (True, False)
     """
-    return _finds(_DECISION, _ASIAN_DECISION, text)
+    return _finds(_DECISION, _ASIAN_DECISION, text.lower())
 
 
 def _finds(words: re.Pattern[str], characters: re.Pattern[str], text: str) -> bool:
-    if words.search(text.lower()):
-        return True
-    return not text.isascii() and characters.search(text) is not None
+    return bool(words.search(text) or (not text.isascii() and characters.search(text)))
