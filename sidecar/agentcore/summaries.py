@@ -212,7 +212,8 @@ async def _summarize_half(model: ChatModel | None, half: _Half, window: int, wis
             text = reply
         else:
             return _Result(text, text)
-    limit = min(max(half.max_tokens, _LEAST_DIGEST), half.room)
+    # Beside what a model wrote, a quarter is left for the unread parts.
+    limit = min(max(half.max_tokens, _LEAST_DIGEST, prompt_tokens(text) * 4 // 3), half.room)
     digest = local_digest(unread, text, limit * BYTES_PER_TOKEN)
     return _Result(digest, text, unread, failed=model is not None)
 

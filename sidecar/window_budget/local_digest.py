@@ -2,7 +2,7 @@
 
 Without a model a digest is made of the transcript's own words: paths, commands, error text and rules stand in
 it word for word, and these are the first things that summaries by models lose. It has a heading with the
-number of messages, the prose of earlier digests (half of the room at most), and facts by kind. The user's
+number of messages, the prose of earlier digests (whole where there is room), and facts by kind. The user's
 rules have a right to two fifths of it; the first and the latest request and open todos come before them.
 
 A model's digest is checked after the model has answered. A rule of the user that it dropped is put back under
@@ -21,7 +21,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sidecar.window_budget.estimate import BLOCK_FRAMING_TOKENS, MESSAGE_FRAMING_TOKENS, chars_in
+from sidecar.window_budget.estimate import (
+    BLOCK_FRAMING_TOKENS,
+    MESSAGE_FRAMING_TOKENS,
+    chars_in,
+    tokens_of_chars,
+)
 from sidecar.window_budget.facts import Fact, FactKind, fact_key
 from sidecar.window_budget.marks import DIGEST_HEADER
 from sidecar.window_budget.message import Message
@@ -43,7 +48,7 @@ LOCAL_DIGEST_TOKENS = 1500
 """How large a local digest grows, in this engine's tokens, its header and framing included."""
 
 PROSE_SHARE = 0.5
-"""How much of a digest the prose of earlier digests takes at most."""
+"""How much of a digest the prose of earlier digests takes where there is no room for all of it."""
 
 RULES_SHARE = 0.4
 """How much of a model's digest the user's rules take at most."""
@@ -65,7 +70,7 @@ _NOT_WORD = re.compile(r"\W+")
 
 
 def local_fallback_digest(
-    messages: Sequence[Message], prior_digest: str | None = None, max_tokens: int = LOCAL_DIGEST_TOKENS
+    messages: Sequence[Message], prior_digest: str | None = None, max_tokens: int | None = None
 ) -> str:
     """Return a digest of *messages*, made without a model.
 
@@ -73,6 +78,7 @@ def local_fallback_digest(
         messages: the messages to condense. Digests among them are carried on.
         prior_digest: the digest carried from before, or None. Its facts are merged, never copied twice.
         max_tokens: the size of the digest as a message, in tokens; below about 40 it is heading and count.
+            None for 1,500 besides the digests carried from before, which stay whole.
 
     Returns:
         Text under ``# Carryover``; its first line starts with the number of messages.
@@ -86,7 +92,10 @@ def local_fallback_digest(
     - Fix the parser.
     """
     known = collect_known(Transcript.of(messages), len(messages), prior_digest)
-    return write_local_digest(known, len(messages), max_tokens)
+    if max_tokens is not None:
+        return write_local_digest(known, len(messages), max_tokens, max_tokens)
+    most = LOCAL_DIGEST_TOKENS + tokens_of_chars(known.previous.prose_chars)
+    return write_local_digest(known, len(messages), LOCAL_DIGEST_TOKENS, most)
 
 
 def collect_known(
@@ -115,18 +124,22 @@ def collect_known(
     return Known(transcript.facts, transcript.position(cut), PreviousDigest(facts, tuple(prose)))
 
 
-def write_local_digest(known: Known, n_messages: int, max_tokens: int) -> str:
+def write_local_digest(known: Known, n_messages: int, max_tokens: int, most_tokens: int) -> str:
     """Return the local digest.
 
     Args:
         known: the facts to choose from.
         n_messages: the number of messages to state.
         max_tokens: the size of the digest as a message, in tokens.
+        most_tokens: the size to which it grows where earlier digests would not stay whole.
     """
     head = f"{CARRYOVER}\n{COUNT_LINE.format(n_messages, '' if n_messages == 1 else 's')}"
     chars = chars_in(max_tokens - MESSAGE_FRAMING_TOKENS - BLOCK_FRAMING_TOKENS) - len(DIGEST_HEADER) - 2
     chars -= len(head) + 4
-    prose = known.previous.fit_prose(int(chars * PROSE_SHARE))
+    facts_chars = chars - int(chars * PROSE_SHARE)
+    more = known.previous.prose_chars - (chars - facts_chars)
+    chars += max(0, min(more, chars_in(most_tokens) - chars_in(max_tokens)))
+    prose = known.previous.fit_prose(chars - facts_chars)
     candidates = list_candidates(known, chars)
     facts = select_facts(put_first(candidates, chars), chars - len(prose))
     return "\n\n".join(filter(None, (head, prose, render_facts(facts))))

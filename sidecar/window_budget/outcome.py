@@ -45,6 +45,9 @@ from sidecar.window_budget.tool_use import FileRange
 CLOSING_FROM_TOKENS = 400
 """A smaller digest has no room for a closing line."""
 
+ROOM_SHARE = 0.875
+"""How much of the room is taken at most where a local digest keeps an earlier one whole."""
+
 MISSING_NOTE_SHARE = 0.25
 """How much of a digest the note on files that are gone takes at most."""
 
@@ -225,8 +228,9 @@ def apply_plan(
             failure = "tooLong"
     if failure is not None:
         max_tokens = plan.digest_tokens - tokens_of_chars(len(note))
-        text = write_local_digest(known, plan.dropped_count, max_tokens)
-        text += note
+        room = min(plan.tokens_before - 1, int((plan.meter.room or plan.tokens_before) * ROOM_SHARE))
+        most_tokens = max(max_tokens, room - kept_tokens - tokens_of_chars(len(note)))
+        text = write_local_digest(known, plan.dropped_count, max_tokens, most_tokens) + note
     message = _digest_message(plan, text)
     tokens_after = kept_tokens + estimate_message_tokens(message)
     if tokens_after >= plan.tokens_before:

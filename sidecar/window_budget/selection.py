@@ -136,6 +136,11 @@ class PreviousDigest:
     facts: tuple[Fact, ...] = ()
     prose: tuple[str, ...] = ()
 
+    @property
+    def prose_chars(self) -> int:
+        """The length of the prose as text."""
+        return sum(len(line) + 1 for line in self.prose)
+
     def fit_prose(self, max_chars: int) -> str:
         """Return the prose within *max_chars*: headings, then guardrails, then the top of every section.
 

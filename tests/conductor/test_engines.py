@@ -405,6 +405,24 @@ async def test_an_engine_may_be_chosen_for_one_compaction(make_stage: Any) -> No
     assert session.info.engine == "windowBudget"
 
 
+@pytest.mark.parametrize(
+    ("n_chars", "source", "reason"),
+    [
+        pytest.param(4_800, "model", None, id="more than half of what it stands for"),
+        pytest.param(9_000, "localFallback", "too long", id="longer than what it stands for"),
+    ],
+)
+async def test_runtime_keeps_a_good_gist_of_a_compaction_by_hand(
+    make_stage: Any, n_chars: int, source: str, reason: str | None
+) -> None:
+    _, session = await a_long_talk(make_stage, "runtime", [Say("so it is " * (n_chars // 9))])
+    done = await compact(session, policy={"keepRecent": 2})
+    assert (done.status, done.summary_source) == ("completed", source)
+    assert (done.reason is None) if reason is None else reason in (done.reason or "")
+    assert done.post_tokens is not None
+    assert done.post_tokens < done.pre_tokens
+
+
 async def a_broken_model(make_stage: Any, answers: str, **options: Any) -> tuple[Any, Session, ScriptedModel]:
     """A session of agentcore with a model of its own for summaries: it fails (f) or answers (o) in turn."""
     stage = await make_stage([[Say(LONG)]], repeat=True, window=8_000, **options)

@@ -390,3 +390,12 @@ def test_evidence_a_model_leaves_out_is_listed() -> None:
         "## Errors\n- make test: ValueError: no port"
     )
     assert add_missing_facts(digest, Known(index, 3, parse_digest(digest))) == digest
+
+
+def test_the_digest_before_stays_whole_beside_1500_tokens() -> None:
+    """Where a size is given it holds, and half of it belongs to the digest before."""
+    prior = "# Status\n" + "\n".join(f"- the service {n} answers at {7919 * n}" for n in range(200))
+    digest = local_fallback_digest([*ask("Never push."), *noise(30)], prior)
+    assert prior in digest
+    assert "- Never push." in digest
+    assert cost(local_fallback_digest(ask("Never push."), prior, 1_500)) <= 1_500

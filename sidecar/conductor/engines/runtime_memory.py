@@ -41,6 +41,8 @@ from sidecar.runtime.memory import (
 _NO_CARD = NoOp("the model's context window is unknown")
 _NOTHING = NoOp("there is nothing to condense")
 _UNDER = NoOp("the conversation is under the limit")
+_NO_SUMMARY = "the model gave no usable summary"
+_TOO_LONG = "the model's summary was too long to be worth it"
 _NO_MODEL = NoOp("no model is at hand to condense with")
 
 
@@ -119,7 +121,11 @@ class RuntimeEngine(CommittingEngine):
             post_tokens=post_tokens + given.overhead_tokens,
             summary=first.text if isinstance(first, TextBlock) else "",
             summary_source="model" if done.source == "model" else "localFallback",
-            fallback_reason=None if done.source == "model" else "the model gave no usable summary",
+            fallback_reason=None
+            if done.source == "model"
+            else _TOO_LONG
+            if done.was_too_long
+            else _NO_SUMMARY,
         )
 
     def _cut(self, given: EngineInput, request: CompactionRequest) -> LiveCut | NoOp:
@@ -142,6 +148,9 @@ class RuntimeEngine(CommittingEngine):
         )
         if found is None:
             return _NOTHING
+        if request.force:
+            room = int(given.card.context_window * _policy(request).trigger_ratio) - given.overhead_tokens
+            found = replace(found, room_tokens=max(found.room_tokens, room))
         low, _ = _bounds(given.history, found)
         return found if low < found.tokens_before else WOULD_NOT_SHRINK
 

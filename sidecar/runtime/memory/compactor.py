@@ -14,7 +14,8 @@ below the trigger that the system prompt and the tools leave:
 4. A compaction that would free less than a tenth of the room is not worth a model call. Overhead that alone
    reaches the trigger does not make every call compact: a tenth of the window always counts as room.
 5. The result has fewer tokens than the input, or there is none. A gist that takes more than half of the room
-   left is replaced by the local one; results too large to keep are quoted in part.
+   left, or as much as is dropped, is replaced by the local one; that has room for the gist before it. Results
+   too large to keep are quoted in part.
 
 For example, a prompt and forty turns of a tool loop, 800 characters each, in a window of 8,000 tokens at a
 trigger of 0.8: the room is 6,400 tokens, the tail at most 3,200; with 8 turns to keep it is the last eight
@@ -47,13 +48,14 @@ from sidecar.runtime.memory.distill import distill, summarize, summary_turn
 from sidecar.runtime.memory.estimate import (
     CHARS_PER_TOKEN,
     IMAGE_CHARS,
+    TURN_OVERHEAD_TOKENS,
     estimate_context_tokens,
     live_tokens,
     serialize,
     tokens_of,
     turn_chars,
 )
-from sidecar.runtime.memory.gist import TurnKinds, kind_of_text, local_gist
+from sidecar.runtime.memory.gist import TurnKinds, earlier_gists, kind_of_text, local_gist
 
 DEFAULT_POLICY: Final = CompactionPolicy(trigger_ratio=0.8, keep_recent=8)
 """At 80 % of the window, keeping the 8 newest turns."""
@@ -154,20 +156,24 @@ class LiveCut:
 
     @property
     def gist_tokens(self) -> int:
-        """The most that a gist may take: half of the free room, and half of the tokens that are dropped."""
+        """The most that a gist may take: half of the free room, and less than the tokens that are dropped."""
         left, freed = self.room_tokens - self.kept_tokens, self.tokens_before - self.kept_tokens
-        return max(_MIN_GIST_TOKENS, min(left, freed) // 2)
+        return max(_MIN_GIST_TOKENS, min(left // 2, freed - 2 * TURN_OVERHEAD_TOKENS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveCompaction:
-    """A compaction made: *summary* replaces the turns before *cut*; *source* is the author of the gist."""
+    """A compaction made: *summary* replaces the turns before *cut*; *source* is the author of the gist.
+
+    *was_too_long* tells that a model's gist gave way because of its length.
+    """
 
     summary: UserTurn
     cut: int
     tokens_before: int
     tokens_after: int
     source: Literal["model", "local"]
+    was_too_long: bool = False
 
 
 def plan_live_cut(
@@ -249,19 +255,31 @@ async def compact_live(
     Raises:
         CancelledByToken: *cancel* fired; nothing is to be changed.
     """
-    dropped = messages[: plan.cut]
-    gist = await distill(dropped, invoke, model=model, cancel=cancel, kinds=kinds[: plan.cut])
-    text, source = gist.text, gist.source
-    max_tokens = plan.gist_tokens
-    if len(text) > max_tokens * CHARS_PER_TOKEN:
-        text = local_gist(dropped, max_tokens=min(max_tokens, _GIST_TOKENS), kinds=kinds[: plan.cut])
-        source = "local"
-    summary = summary_turn(f"{text}{_quotes(messages, plan)}", plan.kept_prompt)
-    after = live_tokens((summary, *messages[plan.cut :]))
+    dropped, kinds = messages[: plan.cut], kinds[: plan.cut]
+    quotes, max_tokens = _quotes(messages, plan), plan.gist_tokens
+
+    def shorten(text: str) -> tuple[UserTurn, int]:
+        summary = summary_turn(f"{text}{quotes}", plan.kept_prompt)
+        return summary, live_tokens((summary, *messages[plan.cut :]))
+
+    gist = await distill(dropped, invoke, model=model, cancel=cancel, kinds=kinds)
+    source = gist.source
+    summary, after = shorten(gist.text)
+    was_too_long = len(gist.text) > max_tokens * CHARS_PER_TOKEN or after >= plan.tokens_before
+    if source == "local" or was_too_long:
+        carried = sum(len(text) for text in earlier_gists(dropped, kinds)) // CHARS_PER_TOKEN
+        text = local_gist(dropped, max_tokens=min(max_tokens, _GIST_TOKENS + carried), kinds=kinds)
+        was_too_long, source = source == "model", "local"
+        summary, after = shorten(text)
     if after >= plan.tokens_before:
         return None
     return LiveCompaction(
-        summary=summary, cut=plan.cut, tokens_before=plan.tokens_before, tokens_after=after, source=source
+        summary=summary,
+        cut=plan.cut,
+        tokens_before=plan.tokens_before,
+        tokens_after=after,
+        source=source,
+        was_too_long=was_too_long,
     )
 
 
@@ -338,7 +356,8 @@ def _quotes(messages: Sequence[Turn], plan: LiveCut) -> str:
     """Return both ends of the newest results under a heading, where they are too large to be kept."""
     if plan.cut < len(_without_blank_end(messages)):
         return ""
-    max_tokens = plan.gist_tokens // 2
+    freed = plan.tokens_before - plan.kept_tokens
+    max_tokens = min(plan.gist_tokens, freed // 2) // 2
     results: list[str] = []
     for turn in reversed(messages[: plan.cut]):
         found = [serialize(block.output) for block in turn.blocks if isinstance(block, ToolResultBlock)]

@@ -84,6 +84,14 @@ def local_gist(messages: Sequence[Turn], *, max_tokens: int = 1_000, kinds: Turn
     )
 
 
+def earlier_gists(messages: Sequence[Turn], kinds: TurnKinds) -> Iterator[str]:
+    """Yield the texts of the summaries among *messages*; *kinds* is empty where the host knows none."""
+    for turn, kind in zip(messages, kinds or (None,) * len(messages), strict=True):
+        for block in turn.blocks if isinstance(turn, UserTurn) else ():
+            if isinstance(block, TextBlock) and kind_of_text(block.text, kind) == "summary":
+                yield block.text
+
+
 def _lines(messages: Sequence[Turn], kinds: TurnKinds) -> Iterator[tuple[str, str]]:
     """Yield the lines of *messages*, each with the name of its section."""
     outcomes = {
