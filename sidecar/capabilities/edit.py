@@ -1,4 +1,4 @@
-"""The edit and write tools: a passage of a file that was read, a new file, or the whole of one that was read.
+"""The edit and write tools: passages of a file that was read, a new file, or the whole of one that was read.
 
 Neither ever writes over a text that the model has not seen, and neither writes without permission. A change
 that happens while the user thinks is found by the write itself, which compares hashes.
@@ -7,18 +7,20 @@ that happens while the user thinks is found by the write itself, which compares 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import msgspec
 
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import Diff, Location, PermissionQuestion, ToolContext, ToolReply
 from sidecar.capabilities.effects import EDITS_FILE, WRITES_FILE
 from sidecar.capabilities.output import number_lines
 from sidecar.capabilities.paths import display_path, require_permission, resolve, view_file
-from sidecar.capabilities.text_edit import replace_passage, shift_ranges
+from sidecar.capabilities.text_edit import EditedText, replace_passage, shift_ranges
 from sidecar.capabilities.typed_tool import TypedTool
 from sidecar.conversation import FileRead
 from sidecar.permissions.access import EditAccess
@@ -31,15 +33,41 @@ _LINES_SHOWN = 30
 _CHARS_SHOWN = 6000
 
 
+OldText: TypeAlias = Annotated[
+    str, msgspec.Meta(description="The passage to replace, as read, without line numbers.")
+]
+NewText: TypeAlias = Annotated[str, msgspec.Meta(description="The text that stands there afterwards.")]
+ReplaceAll: TypeAlias = Annotated[bool, msgspec.Meta(description="Replace every occurrence, not just one.")]
+
+
+class PassageEdit(msgspec.Struct, frozen=True, kw_only=True):
+    """One replacement."""
+
+    old_text: OldText
+    new_text: NewText
+    replace_all: ReplaceAll = False
+
+
 class EditArguments(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of the edit tool."""
 
     path: Annotated[str, msgspec.Meta(description="The file: absolute, or relative to the working folder.")]
-    old_text: Annotated[
-        str, msgspec.Meta(description="The passage to replace, exactly as read, without line numbers.")
-    ]
-    new_text: Annotated[str, msgspec.Meta(description="What stands there afterwards.")]
-    replace_all: Annotated[bool, msgspec.Meta(description="Replace every occurrence, not just one.")] = False
+    old_text: OldText | None = None
+    new_text: NewText | None = None
+    replace_all: ReplaceAll = False
+    edits: Annotated[
+        tuple[PassageEdit, ...],
+        msgspec.Meta(max_length=100, description="Several replacements, instead of the other arguments."),
+    ] = ()
+
+    def list_edits(self) -> tuple[PassageEdit, ...]:
+        """Return the replacements, in order. Raises InvalidInput where there is none, or half of one."""
+        if self.old_text is not None and self.new_text is not None:
+            single = PassageEdit(old_text=self.old_text, new_text=self.new_text, replace_all=self.replace_all)
+            return (single, *self.edits)
+        if self.old_text is not None or self.new_text is not None or not self.edits:
+            raise InvalidInput("a replacement is missing", hint="give old_text and new_text, or edits")
+        return self.edits
 
 
 class WriteArguments(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,36 +78,71 @@ class WriteArguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def edit_file(arguments: EditArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
-    """Replace a passage of a file, and answer with the lines around the first place, as they are now."""
+    """Replace passages of a file, all or none, and answer with the lines around them, as they are now."""
+    edits = arguments.list_edits()
     target = await _find_target(context, arguments.path)
     if target.view is None:
         raise FileAccessError("notFound", f"{arguments.path} does not exist", hint="use write for a new file")
     record = _require_current(context, target.view)
-    edited = await asyncio.to_thread(
-        replace_passage,
-        target.view.text,
-        arguments.old_text,
-        arguments.new_text,
-        all_of_them=arguments.replace_all,
-    )
-    applied = await _apply_edit(context, "edit", target, edited.text)
+    steps = await asyncio.to_thread(replace_passages, target.view.text, edits)
+    applied = await _apply_edit(context, "edit", target, steps[-1].text)
+    ranges = record.ranges or ((1, None),)
+    places: tuple[tuple[int, int | None], ...] = ()
+    for step in steps:
+        ranges = shift_ranges(ranges, step.replaced)
+        first = step.replaced[0]
+        places = (*shift_ranges(places, step.replaced), (first.first_line, first.n_lines_after))
     if applied.note is None:
         # The model knows the new text as far as it knew the old one: unread lines stay unread.
-        for line, count in shift_ranges(record.ranges or ((1, None),), edited.replaced):
+        for line, count in ranges:
             context.reads.record(applied.view, call_id=context.call_id, first_line=line, line_count=count)
-    passage = edited.replaced[0]
-    first = max(1, passage.first_line - _LINES_AROUND)
-    n_lines = min(_LINES_SHOWN, passage.n_lines_after + 2 * _LINES_AROUND)
-    around = [line.rstrip("\r\n") for line in LineText(applied.view.text).lines(first - 1, n_lines)]
-    shown = number_lines(around, first=first, cap_chars=_CHARS_SHOWN).text
-    n_replaced = len(edited.replaced)
     heading = f"edited {display_path(applied.view.path, context.cwd)}"
-    heading += f" in {n_replaced} places, the first:" if n_replaced > 1 else ":"
+    n_replaced = len(steps[-1].replaced)
+    if len(edits) > 1:
+        heading += f" by {len(edits)} edits"
+    elif n_replaced > 1:
+        heading += f" in {n_replaced} places, the first"
+    forgiven = ", ".join(dict.fromkeys(step.forgiven for step in steps if step.forgiven))
+    heading += f" (old_text was found but for {forgiven}):" if forgiven else ":"
+    shown = await asyncio.to_thread(show_places, applied.view.text, places)
     return ToolReply(
         "\n".join(part for part in (heading, shown, applied.note) if part),
-        locations=(Location(target.path, passage.first_line),),
+        locations=(Location(target.path, min(line for line, _ in places)),),
         diffs=(applied.diff,),
     )
+
+
+def replace_passages(text: str, edits: Sequence[PassageEdit]) -> list[EditedText]:
+    """Return the texts that *edits* make of *text*, each of the one before. Raises InvalidInput."""
+    steps: list[EditedText] = []
+    for number, each in enumerate(edits, 1):
+        before = steps[-1].text if steps else text
+        try:
+            steps.append(replace_passage(before, each.old_text, each.new_text, all_of_them=each.replace_all))
+        except InvalidInput as error:
+            if len(edits) == 1:
+                raise
+            message = f"edit {number} of {len(edits)}: {error.message}; none of them was made"
+            raise InvalidInput(message, hint=error.hint) from error
+    return steps
+
+
+def show_places(text: str, places: Sequence[tuple[int, int | None]]) -> str:
+    """Return the numbered lines of *text* around *places* (first line, count), from the top."""
+    lines = LineText(text)
+    shown: list[str] = []
+    n_done, left = 0, _CHARS_SHOWN
+    for first, count in sorted(places, key=lambda place: place[0]):
+        start = max(n_done + 1, first - _LINES_AROUND)
+        n_lines = first + min(count or 0, _LINES_SHOWN) + _LINES_AROUND - start
+        if n_lines <= 0 or left <= 0:
+            continue
+        around = [line.rstrip("\r\n") for line in lines.lines(start - 1, n_lines)]
+        part = number_lines(around, first=start, cap_chars=left)
+        left -= len(part.text)
+        shown += [*(["   ..."] if n_done and start > n_done + 1 else []), part.text]
+        n_done = start + part.n_lines - 1
+    return "\n".join(shown)
 
 
 async def write_file(arguments: WriteArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
@@ -183,8 +246,9 @@ async def _apply_edit(context: ToolContext, tool: str, target: _Target, text: st
 EDIT = TypedTool(
     name="edit",
     description=(
-        "Replace a passage of a file that was read before. old_text must occur exactly once, unless "
-        "replace_all is set. Line ends are matched loosely and kept as the file has them."
+        "Replace passages of a file that was read before: one by old_text and new_text, several by edits, "
+        "each in the text that the one before has made, all or none. old_text must mean one place, unless "
+        "replace_all is set. Small mistakes of copying are forgiven where there is one such place."
     ),
     kind="edit",
     effects=EDITS_FILE,

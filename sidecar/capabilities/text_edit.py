@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from sidecar._internal.errors import InvalidInput
+from sidecar.capabilities.passage_match import MOST_PLACES, DriftedPlace, DriftedPlaces, find_drifted
 
 _NAMED_LINES = 10
 
@@ -30,15 +31,30 @@ class Replaced:
 
 
 @dataclass(frozen=True, slots=True)
+class Passage:
+    """A passage of a text from *start* to *end*, and the text that it becomes."""
+
+    start: int
+    end: int
+    inserted: str
+
+
+@dataclass(frozen=True, slots=True)
 class EditedText:
-    """A text after an edit, and the replaced passages from the top."""
+    """A text after an edit, and the replaced passages from the top.
+
+    *forgiven* says in which points the passage was not as it was given; empty for none.
+    """
 
     text: str
     replaced: tuple[Replaced, ...]
+    forgiven: str = ""
 
 
 def replace_passage(text: str, old: str, new: str, *, all_of_them: bool) -> EditedText:
     r"""Return *text* with *old* replaced by *new*.
+
+    Where *old* is not in *text* as it is, the only place that differs from it as models err is taken.
 
     Args:
         text: the text to edit.
@@ -57,31 +73,52 @@ def replace_passage(text: str, old: str, new: str, *, all_of_them: bool) -> Edit
         raise InvalidInput("old_text is empty", hint="give the passage to replace, or use write")
     if wanted == inserted:
         raise InvalidInput("old_text and new_text are the same", hint="give the text as it should become")
-    starts: list[int] = []
-    start = plain.find(wanted)
+    places = find_passages(plain, wanted, inserted, may_overlap=not all_of_them)
+    is_too_many = bool(places.kind) and len(places.found) == MOST_PLACES
+    if len(places.found) > 1 and (is_too_many or not all_of_them):
+        lines = [_line_of(plain, each.start) for each in places.found[: _NAMED_LINES + 1]]
+        but_for = f"{' or more' * is_too_many}, but for {places.kind}" if places.kind else ""
+        raise InvalidInput(
+            f"old_text is there {len(places.found)} times{but_for}, at {_name_lines(lines)}",
+            hint="give more of the lines around it, or set replace_all",
+        )
+    passages: list[Passage] = []
+    for each in places.found:
+        if each.replacement is None:
+            at = f"line {_line_of(plain, each.start)}"
+            message = f"old_text is at {at} with another indentation, and that of new_text is not clear"
+            raise InvalidInput(message, hint=f"copy the passage from a fresh read of {at}")
+        if not passages or each.start >= passages[-1].end:
+            passages.append(Passage(each.start, each.end, each.replacement))
+    edited = splice_passages(text, passages)
+    if edited == text:
+        raise InvalidInput("the edit changes nothing: the file has new_text already")
+    replaced = tuple(
+        Replaced(_line_of(plain, each.start), _n_lines(plain[each.start : each.end]), _n_lines(each.inserted))
+        for each in passages
+    )
+    return EditedText(edited, replaced, places.kind)
+
+
+def find_passages(text: str, old: str, new: str, *, may_overlap: bool) -> DriftedPlaces:
+    """Return the places of *old* in *text*, both with LF line ends: exact ones, else drifted ones.
+
+    Raises InvalidInput when there are none, with the lines that resemble its first one.
+    """
+    exact: list[DriftedPlace] = []
+    start = text.find(old)
     while start >= 0:
-        starts.append(start)
-        start = plain.find(wanted, start + (len(wanted) if all_of_them else 1))
-    if not starts:
-        near = find_similar_lines(plain, wanted)
+        exact.append(DriftedPlace(start, start + len(old), new))
+        start = text.find(old, start + (1 if may_overlap else len(old)))
+    found = DriftedPlaces("", tuple(exact)) if exact else find_drifted(text, old, new)
+    if found is None:
+        near = find_similar_lines(text, old)
         resembling = (
             f"; its first line resembles {_name_lines(near)}" if near else ", nor is a line like its first"
         )
         hint = "copy it from a fresh read, without the line numbers"
         raise InvalidInput(f"old_text is not in the file{resembling}", hint=hint)
-    if len(starts) > 1 and not all_of_them:
-        lines = [_line_of(plain, start) for start in starts[: _NAMED_LINES + 1]]
-        raise InvalidInput(
-            f"old_text is there {len(starts)} times, at {_name_lines(lines)}",
-            hint="give more of the lines around it, or set replace_all",
-        )
-    return EditedText(
-        splice_passages(text, starts, len(wanted), inserted),
-        tuple(
-            Replaced(_line_of(plain, start), wanted.count("\n") + 1, inserted.count("\n") + 1)
-            for start in starts
-        ),
-    )
+    return found
 
 
 def shift_ranges(
@@ -104,24 +141,27 @@ def shift_ranges(
     )
 
 
-def splice_passages(text: str, starts: Sequence[int], n_wanted: int, inserted: str) -> str:
-    """Replace the passages of *text* at *starts*, positions that count a CR LF as one character."""
+def splice_passages(text: str, passages: Sequence[Passage]) -> str:
+    """Replace the *passages* of *text*, in order; their positions count a CR LF as one character."""
     # The position of each CR LF, counting those before it as one character each.
     ends = accumulate(len(segment) + 1 for segment in text.split("\r\n")[:-1])
     crlf_at = [end - 1 for end in ends]
     uses_crlf = 2 * len(crlf_at) > text.count("\n")
-    new = inserted.replace("\n", "\r\n") if uses_crlf else inserted
     pieces: list[str] = []
     done = 0
-    for start in starts:
-        pieces += [text[done : start + bisect_left(crlf_at, start)], new]
-        end = start + n_wanted
-        done = end + bisect_left(crlf_at, end)
+    for each in passages:
+        new = each.inserted.replace("\n", "\r\n") if uses_crlf else each.inserted
+        pieces += [text[done : each.start + bisect_left(crlf_at, each.start)], new]
+        done = each.end + bisect_left(crlf_at, each.end)
     return "".join([*pieces, text[done:]])
 
 
 def _line_of(text: str, index: int) -> int:
     return text.count("\n", 0, index) + 1
+
+
+def _n_lines(text: str) -> int:
+    return text.count("\n") + 1
 
 
 def find_similar_lines(text: str, wanted: str) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -20,6 +20,12 @@ from sidecar.capabilities.effects import PATH_ARGUMENTS, ToolEffects, ToolKind
 from sidecar.llmgateway.contract import ToolDescriptor
 
 A = TypeVar("A", bound=msgspec.Struct)
+_OTHER_NAMES: Final = (
+    dict.fromkeys(("old_string", "oldString", "oldText", "old_str"), "old_text")
+    | dict.fromkeys(("new_string", "newString", "newText", "new_str"), "new_text")
+    | dict.fromkeys(("replaceAll", "allow_multiple"), "replace_all")
+)
+"""Names of arguments that models have learned from other agents, and ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +81,9 @@ def arguments_schema(of: type[msgspec.Struct]) -> dict[str, Any]:
 def parse_arguments(of: type[A], raw: Mapping[str, Any]) -> A:
     """Return *raw* as an *of*. Raises InvalidInput with the mistake and the arguments that the tool takes."""
     # Models send null for fields that they leave out.
-    given_values = {name: value for name, value in raw.items() if value is not None}
+    given_values: dict[str, Any] = _use_own_names(
+        {name: value for name, value in raw.items() if value is not None}
+    )
     path_name = next((name for name in PATH_ARGUMENTS if name in given_values), None)
     if "path" in of.__struct_fields__ and path_name is not None:
         given_values["path"] = given_values[path_name]
@@ -91,6 +99,17 @@ def parse_arguments(of: type[A], raw: Mapping[str, Any]) -> A:
     )
     given = ", ".join(sorted(map(str, raw))) or "nothing"
     raise InvalidInput(f"bad arguments: {problem}; given: {given}", hint=f"it takes {usage}")
+
+
+def _use_own_names(given: Any) -> Any:
+    if isinstance(given, list):
+        return [_use_own_names(each) for each in given]
+    if not isinstance(given, Mapping):
+        return given
+    values = {name: _use_own_names(value) for name, value in given.items()}
+    return {_OTHER_NAMES.get(name, name): value for name, value in values.items()} | {
+        name: value for name, value in values.items() if name not in _OTHER_NAMES
+    }
 
 
 def _tidy(node: Any, definitions: Mapping[str, Any]) -> Any:

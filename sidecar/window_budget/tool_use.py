@@ -296,6 +296,9 @@ def describe_edit(arguments: Any) -> str:
     """Return an edit in a few words: the first line that differs, as it was and as it is."""
     if not isinstance(arguments, Mapping):
         return ""
+    several = arguments.get("edits")
+    if isinstance(several, list) and several:
+        return describe_edit(several[0])
     old, new = (
         next((arguments[name] for name in names if isinstance(arguments.get(name), str)), "")
         for names in (_OLD_TEXTS, _NEW_TEXTS)

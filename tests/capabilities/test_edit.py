@@ -242,3 +242,57 @@ async def test_a_folder_and_outside(desk: Desk) -> None:
 
 async def test_half_a_character_cannot_be_written(desk: Desk) -> None:
     assert "lone surrogate" in await desk.failure(WRITE, path="a", content="\ud83d")
+
+
+class TestSeveralEdits:
+    """Several replacements in one call: all of them or none, and one question."""
+
+    async def test_all_land_with_one_question(self, desk: Desk) -> None:
+        desk.put("a", "".join(f"line {n}\n" for n in range(1, 41)))
+        await desk.output(READ, path="a", offset=1, limit=30)
+        edits = [
+            {"old_text": "line 20\n", "new_text": "twenty\n"},
+            {"old_text": "line 2\n", "new_text": "two\ntwo\n"},
+            {"old_text": "twenty\n", "new_text": "20\n"},
+        ]
+        reply = await desk.run(EDIT, path="a", edits=edits)
+        assert desk.text("a").split("\n")[:4] == ["line 1", "two", "two", "line 3"]
+        assert "line 19\n20\nline 21" in desk.text("a")
+        assert reply.output.startswith("edited a by 3 edits:\n     1\tline 1\n     2\ttwo\n")
+        assert "\n   ...\n    18\tline 17\n" in reply.output
+        assert (len(desk.asked), len(reply.diffs), reply.locations[0].line) == (1, 1, 2)
+        record = desk.reads.get(desk.root / "a")
+        assert record is not None
+        assert record.ranges == ((1, 31),)
+
+    async def test_none_lands_where_one_is_refused(self, desk: Desk) -> None:
+        desk.put("a", "one\ntwo\n")
+        await desk.output(READ, path="a")
+        edits = [{"old_text": "one", "new_text": "1"}, {"old_text": "three", "new_text": "3"}]
+        failure = await desk.failure(EDIT, path="a", edits=edits)
+        assert failure.startswith("edit: edit 2 of 2: old_text is not in the file")
+        assert "none of them was made" in failure
+        assert (desk.text("a"), desk.asked) == ("one\ntwo\n", [])
+
+    async def test_names_of_other_agents_are_understood(self, desk: Desk) -> None:
+        desk.put("a", "one\ntwo\n")
+        await desk.output(READ, path="a")
+        await desk.output(EDIT, file_path="a", edits=[{"old_string": "one", "newText": "1"}])
+        await desk.output(EDIT, file_path="a", old_str="two", new_string="2")
+        assert desk.text("a") == "1\n2\n"
+
+    async def test_half_a_replacement_is_refused(self, desk: Desk) -> None:
+        desk.put("a", "one\n")
+        await desk.output(READ, path="a")
+        for given in ({}, {"old_text": "one"}, {"new_text": "one", "edits": []}):
+            assert "give old_text and new_text, or edits" in await desk.failure(EDIT, path="a", **given)
+
+
+async def test_forgiven_mistakes_are_named(desk: Desk) -> None:
+    desk.put("a", "if x:\n\tgo()\n\tstop()\n")
+    await desk.output(READ, path="a")
+    output = await desk.output(
+        EDIT, path="a", old_text="    go()\n    stop()\n", new_text="    go()\n    wait()\n"
+    )
+    assert output.startswith("edited a (old_text was found but for indentation, blanks or blank lines):\n")
+    assert desk.text("a") == "if x:\n\tgo()\n\twait()\n"

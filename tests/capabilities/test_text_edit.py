@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.text_edit import (
     EditedText,
+    Passage,
     Replaced,
     find_similar_lines,
     replace_passage,
@@ -70,7 +71,9 @@ def test_says_where_it_replaced() -> None:
         pytest.param(
             "x\n" * 30, "x", "y", "30 times, at lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ...", id="very often"
         ),
-        pytest.param("def f():\n\treturn  1\n", "    return 1\n", "x", "resembles line 2", id="other blanks"),
+        pytest.param(
+            "def f():\n\treturn  1\n", "    return 1\n", "x", "at line 2 with another", id="other blanks"
+        ),
         pytest.param("a = foo(1)\n", "foo(1)\nb", "x", "resembles line 1", id="only its first line"),
         pytest.param("a\n", "zzz", "x", "nor is a line like its first", id="nothing like it"),
         pytest.param("a\n", "\n\n", "x", "nor is a line like its first", id="blanks alone"),
@@ -110,7 +113,10 @@ def test_ranges_shift(ranges: list[tuple[int, int | None]], shifted: list[tuple[
 
 
 def test_positions_count_a_crlf_as_one_character() -> None:
-    assert splice_passages("a\r\nb\r\nb", [2, 4], 1, "c\nd") == "a\r\nc\r\nd\r\nc\r\nd"
+    assert (
+        splice_passages("a\r\nb\r\nb", [Passage(2, 3, "c\nd"), Passage(4, 5, "c\nd")])
+        == "a\r\nc\r\nd\r\nc\r\nd"
+    )
 
 
 def test_lines_equal_but_for_blanks_are_more_similar_than_those_that_hold_the_passage() -> None:

@@ -63,8 +63,8 @@ async def test_a_tool_that_may_change_something_asks_first(tool: Tool, desk: Des
     await desk.run(READ, {"path": "a.txt"})
     given = {"path": "a.txt", "old_text": "one", "new_text": "two", "content": "two", "command": "rm a.txt"}
     given |= {"pattern": "*", "name": "a"}
-    required = tool.descriptor.parameters.get("required", ())
-    await desk.run(tool, {name: given.get(name, []) for name in required})
+    taken = tool.descriptor.parameters["properties"]
+    await desk.run(tool, {"entries": []} | {name: given[name] for name in given if name in taken})
     assert (len(desk.asked), desk.text("a.txt")) == (int(tool.effects.may_change), "one\n")
 
 

@@ -118,6 +118,7 @@ def test_a_host_declares_the_effects_of_its_own_tools() -> None:
     [
         ({"old_string": "a\nb", "new_string": "a\nc"}, ": b -> c"),
         ({"old_string": "a", "new_string": " a"}, ""),
+        ({"path": "p", "edits": [{"old_text": "a", "new_text": "b"}]}, ": a -> b"),
         ("a", ""),
     ],
 )

@@ -1,0 +1,395 @@
+r"""Finding a passage that a model has copied with small mistakes, and carrying its change over to the file.
+
+A model makes mistakes when it copies: tabs become spaces, a block loses its indentation, curly quotes become
+straight ones, blank lines come and go. The passage is still found when exactly one place differs from it in
+nothing else. Two comparisons are tried, the stricter first, and each counts its candidates in the whole text:
+
+1. *Characters*: both texts with quotes, dashes, special spaces and composed letters in their plain form, and
+   without blanks at the ends of lines. The passage may begin and end within a line.
+2. *Lines*: whole lines without their indentation, each run of blanks as one, blank lines left out. Its
+   indentation must follow from that of the file by one rule.
+
+The change is merged as three texts are: the passage as the model has it, its replacement, and the passage of
+the file. Parts that the model left alone stay as the file has them, byte for byte; changed parts are taken
+from the replacement, with the indentation, the characters and the blank lines of the file. Where that is not
+certain nothing is found.
+
+For example, in a file with ``\tif a:\n\t\tgo("x")\n`` the passage ``if a:\n    go(“x”)\n`` and its
+replacement ``if a:\n    go(“x”)\n    stop()\n`` make ``\tif a:\n\t\tgo("x")\n\t\tstop()\n``.
+
+Pure; texts have LF line ends. The cost is linear in the text, and quadratic in the changed part of a passage.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from itertools import accumulate, islice, pairwise
+from typing import Final, TypeAlias
+
+from sidecar.capabilities.indentation import map_indents
+
+_PLAIN: Final = (
+    dict.fromkeys("‘’‚‛′", "'")
+    | dict.fromkeys("“”„‟″", '"')
+    | dict.fromkeys("‐‑‒–—―−", "-")
+    | dict.fromkeys("\u00a0\u2002\u2003\u2007\u2009\u202f\u3000", " ")
+    | dict.fromkeys("\u200b\ufeff\u2060", "")
+    | {"…": "..."}
+)
+_MARKS: Final = "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\u3099\u309a"
+_SPECIAL: Final = re.compile(
+    r"(?<![ \t\u00a0\u3000])[ \t\u00a0\u3000]+(?=\n)"
+    rf"|[\u1100-\u11ff]+|[^\s{_MARKS}][{_MARKS}]+|[^\x00-\x7f]"
+)
+_TRAILING: Final = re.compile(r"(?<![ \t])[ \t]+(?=\n)")
+_TOKEN: Final = re.compile(r"\w+|\s|\.{3}|[^\w\s]")
+_BLANKS: Final = re.compile(r"[ \t]+")
+_NUMBERED: Final = re.compile(r"[ \t]*(\d+)(\t|→|\| ?|: ?)")
+_TRANSLATED: Final = str.maketrans(_PLAIN)
+_LEAST_LETTERS: Final = 5
+"""Letters and digits of a passage that may be compared without its blanks: ``}`` alone is everywhere."""
+
+MOST_PLACES: Final = 200
+"""Places at which the search ends; there may be more of them then."""
+
+_MOST_TOKENS: Final = 4000
+_SPAN: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class DriftedPlace:
+    """A passage of a text from *start* to *end*; *replacement* is None where its indentation is not clear."""
+
+    start: int
+    end: int
+    replacement: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DriftedPlaces:
+    """The places that a passage may mean, and the differences that were forgiven, in words."""
+
+    kind: str
+    found: tuple[DriftedPlace, ...]
+
+
+def find_drifted(text: str, old: str, new: str) -> DriftedPlaces | None:
+    """Return the places of *text* that differ from *old* only as models err, each with its replacement.
+
+    Args:
+        text: the text, with LF line ends.
+        old: the passage as the model gave it; it is not in *text* exactly.
+        new: the replacement of *old*.
+
+    Returns:
+        The places by the strictest comparison that finds any, the first :data:`MOST_PLACES` of them; None
+        when none does. More than one place is ambiguous.
+    """
+    # A missing end of the last line is forgiven like a blank: it is added here, and taken away again.
+    whole = text if text.endswith("\n") else f"{text}\n"
+    found = find_by_characters(whole, old, new) or find_by_lines(whole, old, new)
+    if found is None and (numbered := drop_line_numbers(old, new)) is not None:
+        old, new = numbered
+        starts = [each.start() for each in re.finditer(f"(?={re.escape(old)})", whole)]
+        exact = tuple(DriftedPlace(start, start + len(old), new) for start in starts)
+        found = DriftedPlaces("", exact) if exact else None
+        found = found or find_by_characters(whole, old, new) or find_by_lines(whole, old, new)
+        if found is not None:
+            found = DriftedPlaces(" and ".join(filter(None, ("line numbers", found.kind))), found.found)
+    if found is None or len(whole) == len(text):
+        return found
+    places = tuple(
+        replace(each, end=len(text), replacement=each.replacement and each.replacement.removesuffix("\n"))
+        if each.end > len(text)
+        else each
+        for each in found.found
+    )
+    return replace(found, found=places)
+
+
+def drop_line_numbers(old: str, new: str) -> tuple[str, str] | None:
+    r"""Return *old* and *new* without pasted line numbers; None unless every line of *old* has the next one.
+
+    >>> drop_line_numbers("  7\tif a:\n  8\t    go()", "  7\tif b:\n  8\t    go()")
+    ('if a:\n    go()', 'if b:\n    go()')
+    """
+    found = [_NUMBERED.match(line) for line in old.removesuffix("\n").split("\n")]
+    numbers = [int(each[1]) for each in found if each is not None]
+    if len(numbers) < len(found) or any(after != before + 1 for before, after in pairwise(numbers)):
+        return None
+    lines = [_NUMBERED.sub("", line, count=1) for line in old.split("\n")]
+    return "\n".join(lines), "\n".join(_NUMBERED.sub("", line, count=1) for line in new.split("\n"))
+
+
+def make_plain(text: str) -> str:
+    """Return *text* in plain characters, without blanks at the ends of its lines."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text.translate(_TRANSLATED))
+    return _TRAILING.sub("", text)
+
+
+class PlainText:
+    """A text in plain characters, and the place of each of them in the text as it is."""
+
+    def __init__(self, text: str) -> None:
+        parts: list[str] = []
+        self._plain_starts: list[int] = []
+        self._starts: list[int] = []
+        self._is_special: list[bool] = []
+        self.special: list[tuple[str, _SPAN]] = []
+        n_plain = done = 0
+
+        def add(part: str, start: int, *, is_special: bool) -> None:
+            nonlocal n_plain
+            parts.append(part)
+            self._plain_starts.append(n_plain)
+            self._starts.append(start)
+            self._is_special.append(is_special)
+            n_plain += len(part)
+
+        for found in _SPECIAL.finditer(text):
+            piece = found[0]
+            if found.end() < len(text) and text[found.end()] == "\n" and not piece.strip():
+                plain = ""
+            else:
+                plain = _PLAIN.get(piece, unicodedata.normalize("NFC", piece))
+            if plain == piece:
+                continue
+            if found.start() > done:
+                add(text[done : found.start()], done, is_special=False)
+            self.special.append((piece, (n_plain, n_plain + len(plain))))
+            add(plain, found.start(), is_special=True)
+            done = found.end()
+        if done < len(text) or not parts:
+            add(text[done:], done, is_special=False)
+        self.original = text
+        self.text = "".join(parts)
+        self._n_plain = n_plain
+
+    def start_of(self, index: int) -> int | None:
+        """Return the place of the plain character at *index*; None within one that stands for several."""
+        return self._place(index, bisect_right(self._plain_starts, index) - 1)
+
+    def end_before(self, index: int) -> int | None:
+        """Return the place behind the plain character before *index*, without blanks at the end of a line."""
+        return self._place(index, max(0, bisect_left(self._plain_starts, index) - 1))
+
+    def _place(self, index: int, part: int) -> int | None:
+        inside = index - self._plain_starts[part]
+        if inside == 0 or not self._is_special[part]:
+            return self._starts[part] + inside
+        ends = [*self._plain_starts[part + 1 : part + 2], self._n_plain]
+        if index != ends[0]:
+            return None
+        return self._starts[part + 1] if part + 1 < len(self._starts) else len(self.original)
+
+    def tokens(self) -> list[str]:
+        """Return the words, signs and blanks of the text as it is, one for each of its plain form."""
+        ends = [self.end_before(found.end()) for found in _TOKEN.finditer(self.text)]
+        places = [0, *(each for each in ends[:-1] if each is not None), len(self.original)]
+        return [self.original[start:end] for start, end in pairwise(places)]
+
+
+def find_by_characters(text: str, old: str, new: str) -> DriftedPlaces | None:
+    """Return the places that differ from *old* in characters of the same look and in trailing blanks."""
+    plain_text, plain_old = make_plain(text), make_plain(old)
+    at = plain_text.find(plain_old) if old.strip() else -1
+    # Both texts have the same number of lines: only the lines of a place are looked at closely.
+    line_starts = [0, *(each.end() for each in re.finditer("\n", text))] if at >= 0 else []
+    found: list[DriftedPlace] = []
+    while at >= 0 and len(found) < MOST_PLACES:
+        row, n_rows = plain_text.count("\n", 0, at), plain_old.count("\n") + 1
+        first = line_starts[row]
+        lines = PlainText(text[first : line_starts[min(row + n_rows, len(line_starts) - 1)]])
+        column = at - (plain_text.rfind("\n", 0, at) + 1)
+        start, end = lines.start_of(column), lines.end_before(column + len(plain_old))
+        if start is not None and end is not None:
+            passage = lines.original[start:end]
+            replacement = merge_change(passage, old, adopt_characters(passage, old, new))
+            found.append(DriftedPlace(first + start, first + end, replacement))
+        at = plain_text.find(plain_old, at + 1)
+    return DriftedPlaces("look-alike characters or trailing blanks", tuple(found)) if found else None
+
+
+def adopt_characters(passage: str, old: str, new: str) -> str:
+    """Return *new* with the characters that *passage* has where *old*, its copy, has others of their look."""
+    plain_passage, plain_old = PlainText(passage), PlainText(old)
+    seen: dict[str, set[str]] = {}
+    for piece, (first, last) in plain_old.special:
+        start, end = plain_passage.start_of(first), plain_passage.end_before(last)
+        if not piece.isascii() and start is not None and end is not None:
+            seen.setdefault(piece, set()).add(passage[start:end])
+    for piece, originals in seen.items():
+        if len(originals) == 1 and piece not in originals:
+            new = new.replace(piece, originals.pop())
+    if unicodedata.is_normalized("NFC", passage) and not unicodedata.is_normalized("NFC", old):
+        new = unicodedata.normalize("NFC", new)
+    return _TRAILING.sub("", new) if _TRAILING.search(old) and not _TRAILING.search(passage) else new
+
+
+def merge_change(passage: str, old: str, new: str) -> str:
+    """Return *new* with every part that it shares with *old* as *passage* has it.
+
+    *passage* and *old* are the same in plain characters.
+    """
+    kept = PlainText(passage).tokens()
+    given, wanted = PlainText(old).tokens(), PlainText(new).tokens()
+    if len(kept) != len(given) or len(given) + len(wanted) > _MOST_TOKENS:
+        kept, given, wanted = (re.findall("[^\n]*\n|[^\n]+", each) for each in (passage, old, new))
+    pieces: list[str] = []
+    for change, old_first, old_last, first, last in SequenceMatcher(None, given, wanted, False).get_opcodes():
+        pieces += kept[old_first:old_last] if change == "equal" else wanted[first:last]
+    return "".join(pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class FilledLine:
+    """A line that is not blank: *n_blank* blank lines before it, its indentation and the rest of it.
+
+    *key* is the rest as two texts are compared: in plain characters, with runs of blanks as one.
+    """
+
+    n_blank: int
+    indent: str
+    body: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The lines of a text that are not blank, and the number of blank lines behind them."""
+
+    lines: tuple[FilledLine, ...]
+    n_blank: int
+
+
+def parse_block(text: str) -> Block:
+    """Return the lines of *text*, without the blanks at their ends."""
+    lines: list[FilledLine] = []
+    n_blank = 0
+    pairs = zip(*(each.removesuffix("\n").split("\n") for each in (text, make_plain(text))), strict=True)
+    for line, plain in pairs:
+        body = line.strip()
+        if body:
+            key = _BLANKS.sub(" ", plain.strip())
+            lines.append(FilledLine(n_blank, line[: len(line) - len(line.lstrip())], body, key))
+        n_blank = 0 if body else n_blank + 1
+    return Block(tuple(lines), n_blank)
+
+
+def find_by_lines(text: str, old: str, new: str) -> DriftedPlaces | None:
+    """Return the places with the lines of *old* but for blanks and blank lines."""
+    if sum(map(str.isalnum, old)) < _LEAST_LETTERS:
+        return None
+    whole, given, wanted = parse_block(text), parse_block(old), parse_block(new)
+    n_lines, keys = len(given.lines), [line.key for line in whole.lines]
+    sought = [line.key for line in given.lines]
+    line_starts = [0, *(each.end() for each in re.finditer("\n", text))]
+    rows = list(accumulate(line.n_blank + 1 for line in whole.lines))
+    found: list[DriftedPlace] = []
+    firsts = (at for at, key in enumerate(keys) if key == sought[0] and keys[at : at + n_lines] == sought)
+    for first in islice(firsts, MOST_PLACES):
+        last = first + n_lines
+        # Of the blank lines around the place it has those that the passage has as well.
+        n_before = min(whole.lines[first].n_blank, given.lines[0].n_blank)
+        n_after = whole.lines[last].n_blank if last < len(whole.lines) else whole.n_blank
+        block = Block(whole.lines[first:last], min(n_after, given.n_blank))
+        block = replace(block, lines=(replace(block.lines[0], n_blank=n_before), *block.lines[1:]))
+        start = line_starts[rows[first] - 1 - n_before]
+        end = line_starts[rows[last - 1] + block.n_blank] - (not old.endswith("\n"))
+        indent = learn_indents(block, given, wanted, [line.indent for line in whole.lines])
+        if indent is None:
+            found.append(DriftedPlace(start, end, None))
+            continue
+        fitted_old, fitted_new = fit_lines(block, given, wanted, indent)
+        passage = text[start:end]
+        wanted_text = fitted_new + "\n" * (bool(fitted_new) and new.endswith("\n"))
+        given_text = fitted_old + "\n" * old.endswith("\n")
+        wanted_text = adopt_characters(passage, given_text, wanted_text)
+        found.append(DriftedPlace(start, end, merge_change(passage, given_text, wanted_text)))
+    return DriftedPlaces("indentation, blanks or blank lines", tuple(found)) if found else None
+
+
+def fit_lines(block: Block, given: Block, wanted: Block, indents: Sequence[str]) -> tuple[str, str]:
+    """Return *given* and *wanted* with the indentation and the blank lines that *block* has, as texts."""
+    aligned = align_lines(given, wanted)
+    fitted_old, fitted_new = [], []
+    for line, original in zip(given.lines, block.lines, strict=True):
+        fitted_old += [""] * original.n_blank
+        fitted_old.append(original.indent + (line if has_its_spacing(line, original) else original).body)
+    fitted_old += [""] * block.n_blank
+    gaps = learn_gaps(block, given)
+    behind: int | None = 0  # the next line of the passage, where the last one of both is the same
+    unused = set(range(len(given.lines)))
+    for index, (line, indent) in enumerate(zip(wanted.lines, indents, strict=True)):
+        at = aligned.get(index)
+        place = at if at is not None and index else behind
+        n_blank = gaps.get(line.n_blank, line.n_blank)
+        if place in unused:
+            unused.discard(place)
+            if line.n_blank == given.lines[place].n_blank:
+                n_blank = block.lines[place].n_blank
+        body = line.body
+        if at is not None and not has_its_spacing(given.lines[at], block.lines[at]):
+            body = block.lines[at].body
+        fitted_new += [*[""] * n_blank, indent + body]
+        behind = None if at is None else at + 1
+    if wanted.lines:
+        fitted_new += [""] * (block.n_blank if wanted.n_blank == given.n_blank else wanted.n_blank)
+    return "\n".join(fitted_old), "\n".join(fitted_new)
+
+
+def align_lines(given: Block, wanted: Block) -> dict[int, int]:
+    """Return the lines of *wanted*, by index, that stand in *given* too, and their indices there."""
+    keys, given_keys = ([line.key for line in block.lines] for block in (wanted, given))
+    matcher = SequenceMatcher(None, keys, given_keys, autojunk=False)
+    return {
+        found.a + offset: found.b + offset
+        for found in matcher.get_matching_blocks()
+        for offset in range(found.size)
+    }
+
+
+def has_its_spacing(line: FilledLine, original: FilledLine) -> bool:
+    """Whether the two lines are the same in plain characters, blanks within them included."""
+    return make_plain(line.body) == make_plain(original.body)
+
+
+def learn_gaps(block: Block, given: Block) -> dict[int, int]:
+    """Return the numbers of blank lines of a passage that is spaced out everywhere, and of its original."""
+    gaps = [(line.n_blank, own.n_blank) for line, own in zip(given.lines[1:], block.lines[1:], strict=True)]
+    is_function = len(dict(gaps)) == len(set(gaps))
+    return dict(gaps) if len(gaps) > 1 and is_function and all(given for given, _ in gaps) else {}
+
+
+def learn_indents(block: Block, given: Block, wanted: Block, file_indents: Sequence[str]) -> list[str] | None:
+    """Return the indentation of each line of *wanted* in the file, None where it is not clear.
+
+    Args:
+        block: the passage as the file has it.
+        given: the passage as the model has it.
+        wanted: its replacement, indented as the model's passage or, rarely, as the file.
+        file_indents: the indentations of all lines of the file.
+    """
+    pairs = [(line.indent, own.indent) for line, own in zip(given.lines, block.lines, strict=True)]
+    mine = [line.indent for line in wanted.lines]
+    if not mine or all(theirs == own for theirs, own in pairs):
+        return mine
+    theirs_all, own_all = ({pair[side] for pair in pairs} for side in (0, 1))
+    kept = [(mine[index], *pairs[at]) for index, at in align_lines(given, wanted).items()]
+    votes_theirs = any(indent == theirs != own for indent, theirs, own in kept)
+    votes_own = any(indent == own != theirs for indent, theirs, own in kept)
+    starts_theirs, starts_own = mine[0] in theirs_all, mine[0] in own_all
+    if votes_own and not votes_theirs and starts_own:
+        return mine
+    if not votes_theirs and not votes_own and starts_own:
+        if not starts_theirs or (set(mine) <= own_all and not set(mine) <= theirs_all):
+            return mine
+        if mine[0] != pairs[0][0]:
+            return None
+    return map_indents(pairs, mine, file_indents) if starts_theirs or votes_theirs else None

@@ -1,0 +1,127 @@
+"""Passages that a model has copied with mistakes: found in one place, and merged byte for byte."""
+
+from __future__ import annotations
+
+import pytest
+
+from drifted_edits import DRIFTS, DriftedEdit, drift_edits
+from sidecar._internal.errors import InvalidInput
+from sidecar.capabilities.text_edit import replace_passage
+
+EDITS = dict(drift_edits())
+
+
+def land(edit: DriftedEdit) -> bool:
+    """Return whether *edit* lands, as it must if it does."""
+    try:
+        edited = replace_passage(edit.text, edit.old, edit.new, all_of_them=False)
+    except InvalidInput:
+        return False
+    assert edited.text == edit.becomes
+    return True
+
+
+def test_most_drifted_edits_land_and_none_lands_wrong() -> None:
+    assert len(EDITS) >= 200
+    landed = {name: land(edit) for name, edit in EDITS.items()}
+    by_drift = {
+        drift: sum(hit for name, hit in landed.items() if name.endswith(f"-{drift}")) for drift in DRIFTS
+    }
+    assert sum(landed.values()) >= 0.9 * len(landed), by_drift
+    assert all(by_drift.values()), by_drift
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "expected"),
+    [
+        pytest.param(
+            "if a:\n    go(one)\n    stop()\nif b:\n\tgo(one)\n\tstop()\n",
+            "  go(one)\n  stop()\n",
+            "  go(two)\n  stop()\n",
+            "2 times, but for indentation, blanks or blank lines, at lines 2, 5",
+            id="two places with other indentation",
+        ),
+        pytest.param(
+            "say(“hello”)\nsay(«no»)\nsay(„hello‟)\n",
+            'say("hello")',
+            'say("bye")',
+            "2 times, but for look-alike characters or trailing blanks, at lines 1, 3",
+            id="two places with other quotes",
+        ),
+        pytest.param("a\n  }\nb\n", "    }\n", "", "not in the file", id="too little to tell without blanks"),
+        pytest.param(
+            "    go(one)\n    stop()\n",
+            "go(one)  \n\tstop()",
+            "go(two)\n  stop()",
+            "that of new_text is not clear",
+            id="indentation that follows no rule",
+        ),
+        pytest.param(
+            "\tgo(one,  two)\n",
+            "go(one, two)\n",
+            "go(one)\nstop()\n",
+            "is not clear",
+            id="dedented, or begun within a line",
+        ),
+        pytest.param("x = “a”\n", 'x = "a" \n', 'x = "a"\n', "changes nothing", id="blanks alone"),
+        pytest.param(
+            "7\tone1\n8\ttwo2\n", "1\tone1\n3\ttwo2\n", "x", "not in the file", id="numbers with gaps"
+        ),
+    ],
+)
+def test_a_passage_that_may_mean_several_things_is_refused(
+    text: str, old: str, new: str, expected: str
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        replace_passage(text, old, new, all_of_them=False)
+    assert expected in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "becomes"),
+    [
+        pytest.param("one  b\n\ntwo\n", "one b\ntwo\n", "one b\nd\n", "one  b\n\nd\n", id="blanks stay"),
+        pytest.param(
+            "\tif first:\n\t\tgo()\n",
+            "    if first:\n        go()\n",
+            "    if first:\n        for x in y:\n            go()\n",
+            "\tif first:\n\t\tfor x in y:\n\t\t\tgo()\n",
+            id="levels are carried over",
+        ),
+        pytest.param(
+            "a:\n  first()\nb:\n  last()\n",
+            "    first() \n",
+            "    if x:\n        first()\n",
+            "a:\n  if x:\n    first()\nb:\n  last()\n",
+            id="a step is that of the file",
+        ),
+        pytest.param(
+            "    first()\n    second()\n",
+            "first()\nsecond()\n",
+            "    first()\n    third()\n",
+            "    first()\n    third()\n",
+            id="a replacement that has the file's indentation keeps it",
+        ),
+        pytest.param("one\r\n  two two\r\n", "two  two\n", "three\n", "one\r\n  three\r\n", id="line ends"),
+        pytest.param("wait… “x”\n", 'wait... "x"', 'wait... "y"', "wait… “y”\n", id="one for three"),
+        pytest.param("one\n\n\ntwo\n", "one\n\ntwo\n", "", "", id="a passage is taken away"),
+        pytest.param("x\nlast line", "last  line\n", "end\n", "x\nend", id="no last line end, and blanks"),
+    ],
+)  # fmt: skip
+def test_what_the_file_has_and_the_model_left_alone_stays(
+    text: str, old: str, new: str, becomes: str
+) -> None:
+    assert replace_passage(text, old, new, all_of_them=False).text == becomes
+
+
+def test_every_place_is_replaced_as_it_is() -> None:
+    text = "say(“one”)\n  say(‟one”)\n"
+    edited = replace_passage(text, 'say("one")', 'say("two")', all_of_them=True)
+    assert edited.text == "say(“two”)\n  say(‟two”)\n"
+
+
+@pytest.mark.parametrize("all_of_them", [True, False])
+def test_places_beyond_a_limit_are_refused_and_not_replaced_in_part(all_of_them: bool) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        replace_passage("say(“one”)\n" * 5000, 'say("one")', "no()", all_of_them=all_of_them)
+    assert caught.value.message.startswith("old_text is there 200 times or more, but for look-alike")
