@@ -51,7 +51,12 @@ LAYERS = (
 )
 """From the top down; a module may import from its own layer and from those below it."""
 
-SHAPES = {"sidecar.conductor.contract", "sidecar.conductor.events", "sidecar.conductor.log"}
+SHAPES = {
+    "sidecar.conductor.contract",
+    "sidecar.conductor.events",
+    "sidecar.conductor.log",
+    "sidecar.conductor.loss_values",
+}
 """Values of the conductor that the wire is made of; whoever speaks of the wire may name them."""
 
 ENGINES = ("runtime.memory", "runtime.cadence", "runtime.wire", "window_budget", "agentcore", "rooms.memory")

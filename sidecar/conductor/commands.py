@@ -19,6 +19,8 @@ from sidecar.conductor.contract import Compaction, Plan, UsageBy
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.gauge import ContextGauge
 from sidecar.conductor.history import HistoryWriter
+from sidecar.conductor.loss_reports import LossReports
+from sidecar.conductor.loss_values import Loss, describe_loss, fact_line
 from sidecar.conductor.options import Options
 from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conductor.session_meta import SessionMeta
@@ -27,6 +29,9 @@ _Handler: TypeAlias = Callable[[str], Awaitable[str]]
 
 _MAX_COUNT_DIGITS: Final = 6
 """A longer number is the id of a node, not a count of prompts."""
+
+_MAX_LINES: Final = 40
+"""How many facts one answer lists."""
 
 _PARTS: Final = {
     "system": "the system prompt",
@@ -52,6 +57,7 @@ class Commands:
         engines: SessionEngines,
         compactions: CompactionLog,
         planner: CompactionPlanner,
+        losses: LossReports,
         changes: Changes,
         options: Options,
         gauge: ContextGauge,
@@ -64,6 +70,7 @@ class Commands:
         self._engines = engines
         self._compactions = compactions
         self._planner = planner
+        self._losses = losses
         self._changes = changes
         self._options = options
         self._gauge = gauge
@@ -73,6 +80,7 @@ class Commands:
             "compact": self.compact,
             "preview": self.preview,
             "uncompact": self.uncompact,
+            "loss": self.loss,
             "context": self.context,
             "fork": self.fork,
             "rewind": self.rewind,
@@ -100,7 +108,10 @@ class Commands:
         engine, instructions = (word, after.strip()) if word in self._engines.names else (None, rest)
         request = CompactionRequest(engine=engine, instructions=instructions or None)
         done = await self._changes.compact(self._new_id(), self._engines.resolve(request))
-        return describe_result(done)
+        if done.status != "completed":
+            return describe_result(done)
+        loss = done.loss or self._losses.count(done, await self._losses.read(done))
+        return f"{describe_result(done)}\n{describe_let_go(loss)}"
 
     async def preview(self, rest: str) -> str:
         """Describe the effect of a compaction with the engine *rest*."""
@@ -112,6 +123,23 @@ class Commands:
         undone = await self._changes.undo(None, force=False)
         size = f"{undone.compaction.post_count} turns, about {undone.compaction.post_tokens or 0:,} tokens"
         return f"The compaction is undone: {size}.{describe_edited(undone.edited_files)}"
+
+    async def loss(self, rest: str) -> str:
+        """List the facts that the newest compaction did not keep; *rest* is a kind, or empty for all."""
+        done = self._compactions.find(None)
+        report = await self._losses.read(done)
+        kinds = [each.kind for each in self._losses.count(done, report).kinds]
+        if rest and rest not in kinds:
+            return f"There are no facts of the kind {rest!r} in it. There are: {', '.join(kinds) or 'none'}."
+        lost = [
+            fact
+            for fact in self._losses.list_facts(report)
+            if fact.state != "kept" and rest in ("", fact.kind)
+        ]
+        lines = [describe_let_go(self._losses.count(done, report)), *map(fact_line, lost[:_MAX_LINES])]
+        if len(lost) > _MAX_LINES:
+            lines.append(f"{len(lost) - _MAX_LINES} more; /loss KIND lists those of one kind.")
+        return "\n".join(lines)
 
     async def context(self, _rest: str) -> str:
         """Describe the fill level of the window, and the origin of its tokens."""
@@ -185,6 +213,19 @@ def describe_result(done: Compaction) -> str:
         case "cancelled":
             return "Cancelled; the conversation is unchanged."
     return f"The compaction failed and the conversation is unchanged: {done.error}."
+
+
+def describe_let_go(loss: Loss) -> str:
+    """Return the counts of *loss*, and the kinds of the facts let go.
+
+    >>> from sidecar.conductor.loss_values import KindLoss
+    >>> print(describe_let_go(Loss(9, 0, 2, kinds=(KindLoss("name", 9, 0, 2),))))
+    Facts of the folded part: 9 kept word for word, 0 shortened, 2 let go.
+    Let go: 2 of the kind name. /loss lists them.
+    """
+    kinds = ", ".join(f"{each.let_go} of the kind {each.kind}" for each in loss.kinds if each.let_go)
+    counts = describe_loss(loss.kept, loss.shortened, loss.let_go, loss.mended)
+    return f"{counts}\nLet go: {kinds}. /loss lists them." if kinds else counts
 
 
 def describe_edited(uris: Sequence[str]) -> str:

@@ -139,6 +139,7 @@ class Compactor:
         try:
             outcome = await self._compact(begun, given, request)
             if isinstance(outcome, CompactionResult):
+                outcome = await self._deps.with_loss(given, outcome)
                 outcome = await self._commit(begun, given, outcome, started_ms)
         except asyncio.CancelledError:
             # The turn in the middle of which it ran was stopped.

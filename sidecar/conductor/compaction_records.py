@@ -84,6 +84,7 @@ def complete(
         undoable=begun.before_head is not None,
         duration_ms=duration_ms,
         info={"durationMs": duration_ms, **figures_of(given, result), **(result.info or {})},
+        loss=result.loss,
     )
 
 

@@ -21,6 +21,7 @@ COMMANDS: Final = (
     CommandInfo("compact", "Condense the older part of the conversation", "[engine] [instructions]"),
     CommandInfo("preview", "Show what /compact would do, without doing it", "[engine]"),
     CommandInfo("uncompact", "Take the newest compaction back"),
+    CommandInfo("loss", "List the facts that the newest compaction let go or shortened", "[kind of fact]"),
     CommandInfo("context", "Show how full the window is, and with what"),
     CommandInfo("fork", "Start another session with this conversation"),
     CommandInfo("rewind", "Go back to before the last prompt, or the last n prompts", "[n prompts | node]"),

@@ -1,7 +1,7 @@
 """Values that a session publishes: its usage, compactions, plans, files, options, permissions and snapshot.
 
 Each class is a shape of the wire in snake_case; ``sidecar.protocol.codec`` turns it into camelCase. Times are
-epoch milliseconds. Imports nothing but the standard library.
+epoch milliseconds. Imports no room, and of this one only further values.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
+
+from sidecar.conductor.loss_values import Loss
 
 CompactionStatus: TypeAlias = Literal["in_progress", "completed", "noop", "failed", "cancelled", "undone"]
 SummarySource: TypeAlias = Literal["model", "localFallback"]
@@ -98,8 +100,9 @@ class ContextUsage:
 class Compaction:
     """One compaction, from its start to its end. Tokens are counted by the engine.
 
-    *info* holds the numbers of tokens and turns before and after, whether a turn was split, whether an
-    earlier summary was updated, and the engine's own entries.
+    *loss* counts the facts of the folded part; it is absent where counting them would have made a turn wait,
+    and ``sidecar/compact/read`` lists them in any case. *info* holds the numbers of tokens and turns before
+    and after, whether a turn was split, whether an earlier summary was updated, and the engine's own entries.
     """
 
     kind: ClassVar[str] = "compaction"
@@ -125,6 +128,7 @@ class Compaction:
     duration_ms: int | None = None
     after_head: str | None = None
     info: Mapping[str, Any] | None = None
+    loss: Loss | None = None
 
 
 @dataclass(frozen=True, slots=True)

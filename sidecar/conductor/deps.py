@@ -5,13 +5,13 @@ Values only; ``boot`` names the concrete implementations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sidecar.capabilities.contract import Confine, ToolContext, ToolObserver
 from sidecar.capabilities.mcp.contract import ServerHost, ToolServers
-from sidecar.conductor.engines.contract import EngineInput, FreshFiles, SessionEngine
+from sidecar.conductor.engines.contract import CompactionResult, EngineInput, FreshFiles, SessionEngine
 from sidecar.conductor.knowledge import Library, NoLibrary
 from sidecar.conductor.ports import Models, SessionTools
 from sidecar.llmgateway.contract import ModelCard
@@ -64,6 +64,7 @@ class CompactorDeps:
         own_engine: the name of the session's engine.
         engine: the session's instance of a named engine.
         summarizer: the model that writes summaries and its card, None for none.
+        with_loss: returns a result with the facts counted that it folds away.
         fresh: reads files as they are now.
         is_stale: whether the file that the model named by a path changed since it was shown.
         new_id: makes ids.
@@ -75,6 +76,7 @@ class CompactorDeps:
     own_engine: Callable[[], str]
     engine: Callable[[str], SessionEngine]
     summarizer: Callable[[], tuple[ModelInvoker | None, ModelCard | None]]
+    with_loss: Callable[[EngineInput, CompactionResult], Awaitable[CompactionResult]]
     fresh: FreshFiles
     is_stale: Callable[[str], bool]
     new_id: Callable[[], str]

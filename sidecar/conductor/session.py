@@ -53,6 +53,7 @@ class Session:
         tools: the tools.
         servers: the tool servers that clients named.
         compactions: the compactions.
+        losses: the loss reports of the compactions.
         gauge: how full the model's window is.
         changes: the changes of the conversation; a change is made through the queue of this session.
         options: the config options.
@@ -80,6 +81,7 @@ class Session:
         self._planner = wired.planner
         self._compactor = wired.compactor
         self.compactions = wired.compactions
+        self.losses = wired.losses
         self.gauge = wired.gauge
         self.changes = wired.changes
         self.options = wired.options

@@ -26,6 +26,7 @@ from sidecar.conductor.gauge import ContextGauge, EngineInputs
 from sidecar.conductor.history import HistoryWriter, JournalPort
 from sidecar.conductor.knowledge import Knowledge
 from sidecar.conductor.log import EventLog
+from sidecar.conductor.loss_reports import LossReports
 from sidecar.conductor.model_calls import RequestHead
 from sidecar.conductor.options import Options
 from sidecar.conductor.permissions import PermissionBroker
@@ -64,6 +65,7 @@ class WiredSession:
     compactions: CompactionLog
     planner: CompactionPlanner
     compactor: Compactor
+    losses: LossReports
     gauge: ContextGauge
     changes: Changes
     options: Options
@@ -147,7 +149,7 @@ def wire_session(
 
     def list_folded() -> tuple[Entry, ...]:
         view = planner.view(engines.own_name, engines.automatic())
-        return (*history.current.list_folded(), *history.current[: view.first])
+        return history.current.list_folded(view.entries)
 
     tools = _make_tools(
         meta,
@@ -185,11 +187,13 @@ def wire_session(
         card=lambda: deps.models.card(meta.info.model),
         participants=participants,
     )
+    losses = LossReports(history, engines, inputs.make, head.system)
     compactor_deps = CompactorDeps(
         engine_input=inputs.make,
         own_engine=lambda: meta.info.engine,
         engine=engines.get,
         summarizer=lambda: deps.models.summarizer(meta.info.model),
+        with_loss=losses.with_counts,
         fresh=files.look,
         is_stale=files.is_stale,
         new_id=deps.new_id,
@@ -222,6 +226,7 @@ def wire_session(
         engines=engines,
         compactions=compactions,
         planner=planner,
+        losses=losses,
         changes=changes,
         options=options,
         gauge=gauge,
@@ -263,6 +268,7 @@ def wire_session(
         compactions=compactions,
         planner=planner,
         compactor=compactor,
+        losses=losses,
         gauge=gauge,
         changes=changes,
         options=options,

@@ -147,14 +147,18 @@ class History(Sequence[Entry]):
                 while first.origin and first.kind != "summary" and first.origin[0] in self._archive:
                     first = self._archive[first.origin[0]]
                 found[first.node_id or f"unstored {id(first)}"] = first
-        stored = {node_id: at for at, node_id in enumerate(self._archive)}
+        # A thread may ask while the archive grows, so its ids are copied in one step.
+        stored = {node_id: at for at, node_id in enumerate(tuple(self._archive))}
         return tuple(sorted(found.values(), key=lambda entry: stored.get(entry.node_id, len(stored))))
 
-    def list_folded(self) -> tuple[Entry, ...]:
-        """Return the :meth:`originals` that no entry of this path shows any more."""
-        shown = {entry.node_id for entry in self._entries}
-        shown.update(first for entry in self._entries if entry.kind != "summary" for first in entry.origin)
-        return tuple(entry for entry in self.originals() if entry.node_id not in shown)
+    def list_folded(self, view: Sequence[Entry] | None = None) -> tuple[Entry, ...]:
+        """Return the :meth:`originals` that no entry of *view*, this path for None, shows unchanged."""
+        shown = {
+            entry.origin[0] if entry.origin else entry.node_id: entry.turn
+            for entry in (self if view is None else view)
+            if entry.kind != "summary"
+        }
+        return tuple(entry for entry in self.originals() if shown.get(entry.node_id) != entry.turn)
 
     @overload
     def __getitem__(self, index: int) -> Entry: ...

@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:a615d96aedf071dbd00a5c9457f625a1792c0b6bb465104b96ccb2b2486bda54"
+SCHEMA_HASH: Final = "sha256:e92836a90533fa56a029ed79356e9d5c907d9b1ac23ab093359a5e5ba56bab88"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

@@ -170,6 +170,12 @@ class FactIndex:
             for depth, fact in enumerate(_distinct(group, before, GROUP_DEPTH * n_groups // NEWEST_GROUPS))
         ]
 
+    def all(self) -> Iterator[Fact]:
+        """Yield every fact, by kind and group."""
+        for groups in self._buffer.order.values():
+            for group in groups:
+                yield from group[: _count_before(group, self._count)]
+
     def oldest(self, kind: FactKind, before: int) -> Fact | None:
         """Return the oldest fact of *kind* before *before* that is not minor, or None."""
         firsts = (group[0] for group in self._buffer.order[kind][:OLDEST_GROUPS])

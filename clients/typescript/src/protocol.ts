@@ -90,17 +90,24 @@ export interface CompactPreviewParams {
   instructions?: string;
 }
 
-/** The part of a compaction to read: the summary, or the turns that it replaced. */
+/** The part of a compaction to read: the summary, the turns that it replaced, or the facts in them. Of the facts, `kinds` and `states` choose some; `cursor` asks for the next page of at most `limit`. */
 export interface CompactReadParams {
   sid: string;
   compactionId: string;
-  part?: "summary" | "dropped";
+  part?: "summary" | "dropped" | "facts";
+  kinds?: ("request" | "rule" | "todo" | "decision" | "outcome" | "modified" | "read" | "command" | "search" | "error" | "name")[];
+  states?: ("kept" | "shortened" | "letGo")[];
+  cursor?: string;
+  limit?: number;
 }
 
-/** The part as text; `dropped` has its nodes as well. */
+/** The part as text; `dropped` has its nodes as well, and `facts` the facts and the counts of all. A fact is compared with the view after the compaction, and with the system prompt as it is now. `nextCursor` is absent on the last page. */
 export interface CompactReadResult {
   content: string;
   nodes?: NodeView[];
+  facts?: ReportedFact[];
+  loss?: Loss;
+  nextCursor?: string;
 }
 
 /** The compaction to run: the previewed plan `planId`, or the one that the other members describe. `expectHead` refuses the compaction when the conversation has moved on. `whenBusy` says whether to wait for the running turn or to refuse. On the LSP face `workDoneToken` gets the progress. */
@@ -140,7 +147,7 @@ export interface CompactUndoResult {
   editedFiles: string[];
 }
 
-/** One compaction, from its start to its end. Tokens are counted by the engine. `info` holds the numbers of tokens and turns before and after, whether a turn was split, whether an earlier summary was updated, and the engine's own entries. */
+/** One compaction, from its start to its end. Tokens are counted by the engine. `loss` counts the facts of the folded part; it is absent where counting them would have made a turn wait, and `sidecar/compact/read` lists them in any case. `info` holds the numbers of tokens and turns before and after, whether a turn was split, whether an earlier summary was updated, and the engine's own entries. */
 export interface Compaction {
   compactionId: string;
   engine: string;
@@ -164,6 +171,7 @@ export interface Compaction {
   durationMs?: number;
   afterHead?: string;
   info?: Record<string, unknown>;
+  loss?: Loss;
 }
 
 /** More of the summary while a model writes it. */
@@ -441,6 +449,14 @@ export interface Kept {
   tokens: number;
 }
 
+/** The facts of one kind that a compaction folded away, by their state. */
+export interface KindLoss {
+  kind: "request" | "rule" | "todo" | "decision" | "outcome" | "modified" | "read" | "command" | "search" | "error" | "name";
+  kept: number;
+  shortened: number;
+  letGo: number;
+}
+
 /** One line of the daemon's log, without prompts, file contents or keys; `line` counts from 1. */
 export interface LogLine {
   line: number;
@@ -460,6 +476,15 @@ export interface LogTailParams {
 export interface LogTailResult {
   lines: LogLine[];
   next: number;
+}
+
+/** The facts that stood in the folded part of a conversation, each counted once. The model still sees the `kept` ones word for word and the `shortened` ones in part. `mended` is the number of lines that were dropped from a model's summary because they could not be true. */
+export interface Loss {
+  kept: number;
+  shortened: number;
+  letGo: number;
+  mended: number;
+  kinds: KindLoss[];
 }
 
 /** A server of the Model Context Protocol; its tools stand beside the daemon's own. A server of type `stdio` is started as a process and needs `command`: an absolute path, or a program in the daemon's path. The other types need `url`; `sse` is the older transport over HTTP. */
@@ -667,6 +692,16 @@ export interface RehydrateRunResult {
 export interface Rehydrated {
   files: RestoredFile[];
   missing: string[];
+}
+
+/** One fact of a loss report; `nodeId` is the node that holds it, on the branch before the compaction. `factId` is the same in every report of a session. A text is cut to 2,000 characters. */
+export interface ReportedFact {
+  factId: string;
+  kind: "request" | "rule" | "todo" | "decision" | "outcome" | "modified" | "read" | "command" | "search" | "error" | "name";
+  state: "kept" | "shortened" | "letGo";
+  text: string;
+  nodeId: string;
+  pinned: boolean;
 }
 
 /** A file that was restored into the conversation, as it was at that moment. */

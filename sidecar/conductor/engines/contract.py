@@ -27,6 +27,7 @@ from sidecar.conductor.contract import (
     RestoredFile,
     SummarySource,
 )
+from sidecar.conductor.loss_values import Loss
 from sidecar.conductor.room import NO_PARTICIPANTS, Participants
 from sidecar.conversation import Entry, FileRead, History
 from sidecar.llmgateway.contract import ModelCard, TextBlock, ToolResultBlock, Turn, UserTurn
@@ -219,6 +220,7 @@ class CompactionResult:
         restored: the files that came back.
         missing: the files that could not come back, each with the reason.
         info: further figures of the engine, in the wire's spelling.
+        loss: the facts folded away, by their state; None while they are not counted.
     """
 
     view: View
@@ -233,6 +235,7 @@ class CompactionResult:
     restored: tuple[RestoredFile, ...] = ()
     missing: tuple[str, ...] = ()
     info: Mapping[str, Any] | None = None
+    loss: Loss | None = None
 
 
 class SessionEngine(Protocol):

@@ -10,13 +10,27 @@ that were not known before are searched for facts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
+from sidecar.capabilities.effects import EffectKind, ToolEffects
 from sidecar.conductor.bridge import entries_to_messages, extend_transcript
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import ToolCallBlock
 from sidecar.window_budget import Transcript
-from sidecar.window_budget.contract import CallEffects
+from sidecar.window_budget.contract import CallEffect, CallEffects
+from sidecar.window_budget.tool_use import TOOL_EFFECTS
+
+_EFFECTS: Final[dict[EffectKind, CallEffect]] = {
+    "none": CallEffect(is_minor=True),
+    "reads": CallEffect(reads=True, is_repeatable=True),
+    "searches": CallEffect(searches=True, is_repeatable=True),
+    "edits": CallEffect(writes="part", is_repeatable=True),
+    "writes": CallEffect(writes="whole", is_repeatable=True),
+    "runs": CallEffect(runs=True, is_repeatable=True),
+    "anything": CallEffect(),
+}
 
 
 class SessionTranscript:
@@ -97,3 +111,12 @@ def kept_length(history: History, originals: Sequence[Entry]) -> int:
 def has_calls(entry: Entry) -> bool:
     """Whether *entry* calls tools."""
     return any(isinstance(block, ToolCallBlock) for block in entry.turn.blocks)
+
+
+def call_effects(tools: Mapping[str, ToolEffects]) -> CallEffects:
+    """Return the effects of *tools*, those on offer, and of common tool names, for the window budget."""
+    found = dict(TOOL_EFFECTS)
+    for name, effects in tools.items():
+        names = effects.arguments
+        found[name] = replace(_EFFECTS[effects.kind], path_arguments=names, command_arguments=names)
+    return found

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
-from sidecar.capabilities.effects import EffectKind, ToolEffects
+from sidecar.capabilities.effects import ToolEffects
 from sidecar.conductor.bridge import messages_to_turns, turn_starts
 from sidecar.conductor.contract import Gate, Microcompact, NoOp, RehydrateCandidate, RestoredFile
 from sidecar.conductor.engines.contract import (
@@ -24,7 +24,7 @@ from sidecar.conductor.engines.contract import (
     FreshFile,
     committed_view,
 )
-from sidecar.conductor.engines.transcripts import SessionTranscript
+from sidecar.conductor.engines.transcripts import SessionTranscript, call_effects
 from sidecar.conductor.restoring import fresh_text, restored_entry
 from sidecar.conductor.session_ops import compact_messages, preview_prompt
 from sidecar.conversation import Entry, History
@@ -47,7 +47,6 @@ from sidecar.window_budget import (
     read_meter,
     restore_planned_files,
 )
-from sidecar.window_budget.contract import CallEffect
 from sidecar.window_budget.rehydrate import RestoredRange
 from sidecar.window_budget.tool_use import TOOL_EFFECTS
 
@@ -62,17 +61,6 @@ _REASONS: Final[dict[str, str]] = {
 _FALLBACKS: Final[dict[str, str]] = {
     "noModel": "no model is at hand to condense with",
     "deadline": "the model took too long",
-}
-
-
-_EFFECTS: Final[dict[EffectKind, CallEffect]] = {
-    "none": CallEffect(is_minor=True),
-    "reads": CallEffect(reads=True, is_repeatable=True),
-    "searches": CallEffect(searches=True, is_repeatable=True),
-    "edits": CallEffect(writes="part", is_repeatable=True),
-    "writes": CallEffect(writes="whole", is_repeatable=True),
-    "runs": CallEffect(runs=True, is_repeatable=True),
-    "anything": CallEffect(),
 }
 
 
@@ -150,11 +138,7 @@ class WindowBudgetEngine(CommittingEngine):
         """Return the history as messages; all of it is read anew where the tools on offer have changed."""
         if given.tool_effects != self._effects:
             self._effects = given.tool_effects
-            tools = dict(TOOL_EFFECTS)
-            for name, effects in self._effects.items():
-                names = effects.arguments
-                tools[name] = replace(_EFFECTS[effects.kind], path_arguments=names, command_arguments=names)
-            self._transcript = SessionTranscript(tools)
+            self._transcript = SessionTranscript(call_effects(self._effects))
         return self._transcript.of(given.history)
 
 

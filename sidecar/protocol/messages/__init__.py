@@ -16,6 +16,7 @@ from sidecar.conductor.contract import (
     SessionSnapshot,
     SessionSummary,
 )
+from sidecar.conductor.loss_values import KindLoss, Loss, ReportedFact
 from sidecar.protocol.messages.compact import (
     CancelResult,
     CompactCancelParams,
@@ -159,9 +160,11 @@ __all__ = [
     "Integrity",
     "InterruptParams",
     "InterruptResult",
+    "KindLoss",
     "LogLine",
     "LogTailParams",
     "LogTailResult",
+    "Loss",
     "McpServerConfig",
     "NamedValue",
     "NodeView",
@@ -178,6 +181,7 @@ __all__ = [
     "RehydrateParams",
     "RehydratePreviewResult",
     "RehydrateRunResult",
+    "ReportedFact",
     "SchemaParams",
     "SchemaResult",
     "SessionCounts",

@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from sidecar.conductor.contract import Compaction, Plan
+from sidecar.conductor.loss_values import FactName, FactState, Loss, ReportedFact
 from sidecar.protocol.messages.session import NodeView
 
 
@@ -124,16 +125,30 @@ class CompactListResult:
 
 @dataclass(frozen=True, slots=True)
 class CompactReadParams:
-    """The part of a compaction to read: the summary, or the turns that it replaced."""
+    """The part of a compaction to read: the summary, the turns that it replaced, or the facts in them.
+
+    Of the facts, *kinds* and *states* choose some; *cursor* asks for the next page of at most *limit*.
+    """
 
     sid: str
     compaction_id: str
-    part: Literal["summary", "dropped"] = "summary"
+    part: Literal["summary", "dropped", "facts"] = "summary"
+    kinds: tuple[FactName, ...] | None = None
+    states: tuple[FactState, ...] | None = None
+    cursor: str | None = None
+    limit: int = 200
 
 
 @dataclass(frozen=True, slots=True)
 class CompactReadResult:
-    """The part as text; ``dropped`` has its nodes as well."""
+    """The part as text; ``dropped`` has its nodes as well, and ``facts`` the facts and the counts of all.
+
+    A fact is compared with the view after the compaction, and with the system prompt as it is now.
+    *next_cursor* is absent on the last page.
+    """
 
     content: str
     nodes: tuple[NodeView, ...] | None = None
+    facts: tuple[ReportedFact, ...] | None = None
+    loss: Loss | None = None
+    next_cursor: str | None = None

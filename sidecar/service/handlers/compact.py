@@ -6,13 +6,16 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from sidecar.conductor.compaction_records import with_undoable_now
-from sidecar.conductor.contract import Plan
+from sidecar.conductor.contract import Compaction, Plan
 from sidecar.conductor.engines.contract import CompactionRequest
+from sidecar.conductor.loss_values import describe_loss, fact_line
 from sidecar.protocol import messages as m
+from sidecar.service.handlers.session import take_page
 from sidecar.service.replay import node_view, path_to
 from sidecar.service.streaming import show_compaction
 
 if TYPE_CHECKING:
+    from sidecar.conductor.session import Session
     from sidecar.service.contract import Handler
     from sidecar.service.service import Connection
 
@@ -88,9 +91,28 @@ async def read(connection: Connection, params: m.CompactReadParams) -> m.Compact
     found = session.compactions.find(params.compaction_id)
     if params.part == "summary":
         return m.CompactReadResult(found.summary or "")
+    if params.part == "facts":
+        return await read_facts(session, found, params)
     graph = await connection.hub.graph(params.sid)
     views = tuple(map(node_view, path_to(graph, found.before_head)[: found.cut]))
     return m.CompactReadResult(f"{len(views)} turns", views)
+
+
+async def read_facts(session: Session, done: Compaction, params: m.CompactReadParams) -> m.CompactReadResult:
+    """Return a page of the facts that *done* folded away."""
+    report = await session.losses.read(done)
+    loss, facts = session.losses.count(done, report), session.losses.list_facts(report)
+    wanted = [
+        fact
+        for fact in facts
+        if (params.kinds is None or fact.kind in params.kinds)
+        and (params.states is None or fact.state in params.states)
+    ]
+    page, next_cursor = take_page(wanted, params.cursor, params.limit)
+    content = "\n".join(
+        (describe_loss(loss.kept, loss.shortened, loss.let_go, loss.mended), *map(fact_line, page))
+    )
+    return m.CompactReadResult(content, None, page, loss, next_cursor)
 
 
 HANDLERS: Final[dict[str, Handler]] = {

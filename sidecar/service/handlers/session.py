@@ -115,13 +115,13 @@ async def list_sessions(connection: Connection, params: m.SessionListParams) -> 
         return is_shown and is_here and all(word in session.title.casefold() for word in words)
 
     found = [each for each in await connection.hub.list() if matches(each)]
-    return m.SessionListResult(*_page(found, params.cursor, params.limit))
+    return m.SessionListResult(*take_page(found, params.cursor, params.limit))
 
 
 async def read(connection: Connection, params: m.SessionReadParams) -> m.SessionReadResult:
     """Read a session's nodes, without loading or locking it."""
     nodes = await nodes_of_view(connection.hub, params.sid, params.view)
-    page, next_cursor = _page(nodes, params.cursor, params.limit)
+    page, next_cursor = take_page(nodes, params.cursor, params.limit)
     return m.SessionReadResult(tuple(map(node_view, page)), next_cursor)
 
 
@@ -282,7 +282,7 @@ def past_events(session: Session, replay: str | Mapping[str, int]) -> Sequence[d
     return [event_to_wire(event) for event in past]
 
 
-def _page(items: Sequence[_T], cursor: str | None, limit: int) -> tuple[tuple[_T, ...], str | None]:
+def take_page(items: Sequence[_T], cursor: str | None, limit: int) -> tuple[tuple[_T, ...], str | None]:
     """Return a page of *items* and the cursor of the next page, None after the last one."""
     if cursor is not None and not cursor.isdecimal():
         raise InvalidInput(f"unknown cursor {cursor!r}", hint="pass the nextCursor of the page before")

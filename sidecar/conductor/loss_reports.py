@@ -1,0 +1,122 @@
+"""The loss reports of one session: counted when a compaction is made, listed when a client asks.
+
+The comparison is that of :mod:`sidecar.conductor.loss`. It runs in a thread, one at a time. A compaction
+waits for its counts for a moment at most, so that no turn becomes longer by them; the list is made anew from
+the two branches whenever it is asked for, also after a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from threading import Lock
+from typing import Final, TypeAlias
+
+from sidecar._internal.errors import log_fault
+from sidecar.conductor.compaction_records import as_standing, changed_only_the_view
+from sidecar.conductor.contract import Compaction
+from sidecar.conductor.engines.contract import CompactionResult, EngineInput
+from sidecar.conductor.engines.transcripts import call_effects
+from sidecar.conductor.history import HistoryWriter
+from sidecar.conductor.loss import (
+    FactLedger,
+    HeldFact,
+    TextLookup,
+    as_reported,
+    count_states,
+    report_facts,
+    text_shown,
+)
+from sidecar.conductor.loss_values import FactState, Loss, ReportedFact
+from sidecar.conductor.session_engines import SessionEngines
+from sidecar.conversation import Entry, History
+
+LossReport: TypeAlias = Sequence[tuple[HeldFact, FactState]]
+"""Each fact of a compaction's folded part and its state, by kind."""
+
+COUNT_WAIT_S: Final = 0.25
+MAX_COUNTED: Final = 20_000
+"""How long a compaction waits for its counts, and of how many entries it has any."""
+
+
+class LossReports:
+    """Makes the loss reports of one session."""
+
+    def __init__(
+        self,
+        history: HistoryWriter,
+        engines: SessionEngines,
+        engine_input: Callable[[], EngineInput],
+        system: Callable[[], str],
+    ) -> None:
+        """Make them.
+
+        Args:
+            history: the conversation, with all its branches.
+            engines: the engines; some show a view that is not stored.
+            engine_input: the conversation as it is now.
+            system: the system prompt, which the model sees as well.
+        """
+        self._history = history
+        self._engines = engines
+        self._engine_input = engine_input
+        self._system = system
+        self._ledger = FactLedger()
+        self._lock = Lock()
+        self._last: tuple[tuple[str, str], LossReport] | None = None
+
+    async def with_counts(self, given: EngineInput, result: CompactionResult) -> CompactionResult:
+        """Return *result* with its facts counted, or as it is where that takes too long. Never fails."""
+        if len(self._history.graph.entries) > MAX_COUNTED:
+            return result
+        counting = asyncio.ensure_future(self._compare(given.history, result.view.entries))
+        counting.add_done_callback(log_failure)
+        done, _ = await asyncio.wait([counting], timeout=COUNT_WAIT_S)
+        if not done or counting.exception() is not None:
+            return result
+        n_mended = len((result.info or {}).get("mended", ()))
+        return replace(result, loss=count_states(counting.result(), n_mended))
+
+    async def read(self, done: Compaction) -> LossReport:
+        """Return the report of *done*; it is empty where nothing was folded, or nothing is any more."""
+        if done.status != "completed" or done.before_head is None:
+            return ()
+        key = (done.compaction_id, self._system())
+        if self._last is None or self._last[0] != key:
+            before = self._history.history_at(done.before_head)
+            self._last = (key, await self._compare(before, self.view_after(done, before)))
+        return self._last[1]
+
+    def count(self, done: Compaction, report: LossReport) -> Loss:
+        """Return the counts of the *report* of *done*."""
+        return count_states(report, len((done.info or {}).get("mended", ())))
+
+    def list_facts(self, report: LossReport) -> Sequence[ReportedFact]:
+        """Return the facts of *report* as clients see them."""
+        return [as_reported(fact, state) for fact, state in report]
+
+    def view_after(self, done: Compaction, before: History) -> Sequence[Entry]:
+        """Return the entries that the model saw right after *done*."""
+        if not changed_only_the_view(done):
+            return self._history.history_at(done.after_head)
+        given = replace(self._engine_input(), history=before, standing=as_standing(done))
+        request = replace(self._engines.automatic(), engine=done.engine)
+        return self._engines.get(done.engine).view(given, request).entries
+
+    async def _compare(self, before: History, view: Sequence[Entry]) -> LossReport:
+        tools, system = call_effects(self._engine_input().tool_effects), self._system()
+
+        def compare() -> LossReport:
+            with self._lock:
+                folded = before.list_folded(view)
+                facts = self._ledger.facts_of(folded, view, tools)
+            return report_facts(facts, TextLookup(f"{text_shown(view)}\n{system}"))
+
+        return await asyncio.to_thread(compare)
+
+
+def log_failure(counting: asyncio.Future[LossReport]) -> None:
+    """Log the failure of a report, which never fails a compaction."""
+    if not counting.cancelled() and (error := counting.exception()) is not None:
+        log_fault("a loss report", error)

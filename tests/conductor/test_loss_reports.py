@@ -1,0 +1,113 @@
+"""Loss reports of a session: counts in the event, the list on request, the same after a restart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sidecar.conductor import loss_reports
+from sidecar.conductor.contract import Compaction
+from sidecar.conductor.engines.contract import CompactionRequest
+from sidecar.conductor.session import Session
+from sidecar.llmgateway.scripted import Say
+from sidecar.protocol.messages import ReportedFact
+
+LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
+POOR = "# Objective\nGo on.\n# Guardrails\nnone\n# Carryover\nport 7013\nsee src/invented.py"
+PLANTED = "The zebra runs on port 7013. Never rename zebra_gate."
+
+
+async def a_compaction(
+    make_stage: Any, engine: str = "agentcore", *after: Any
+) -> tuple[Any, Session, Compaction]:
+    """A session whose facts a poor summary folds away."""
+    stage = await make_stage([[Say(LONG)], [Say(LONG)], [Say(POOR)], *after], window=16_000)
+    session = await stage.session(engine=engine)
+    await stage.ask(session, f"{PLANTED} {LONG}")
+    await stage.ask(session, "go on")
+    done = await session.compact(CompactionRequest()).outcome
+    assert done.status == "completed", done
+    return stage, session, done
+
+
+async def facts_of(session: Session, done: Compaction) -> list[ReportedFact]:
+    return [*session.losses.list_facts(await session.losses.read(done))]
+
+
+@pytest.mark.parametrize("engine", ["windowBudget", "agentcore", "runtime", "summarizing"])
+async def test_the_event_has_the_counts_of_the_list(make_stage: Any, engine: str) -> None:
+    _, session, done = await a_compaction(make_stage, engine)
+    facts = await facts_of(session, done)
+    assert done.loss is not None
+    assert done.loss.total == len(facts) > 2
+    assert done.loss == session.losses.count(done, await session.losses.read(done))
+    entries = session.history.graph.entries
+    assert all(fact.node_id in entries for fact in facts)
+    name = next(fact for fact in facts if fact.text == "port 7013")
+    assert (name.kind, name.state) == ("name", "kept")
+
+
+async def test_the_list_is_the_same_after_a_restart_and_in_a_fork_it_is_not_needed(make_stage: Any) -> None:
+    stage, session, done = await a_compaction(make_stage)
+    facts = await facts_of(session, done)
+    lost = {fact.text: fact.state for fact in facts}
+    assert lost["zebra_gate"] == "letGo"
+    await stage.hub.close(session.sid)
+    loaded = (await stage.hub.load(session.sid)).session
+    assert loaded.compactions.all == (done,)
+    assert await facts_of(loaded, done) == facts
+
+
+async def test_what_was_mended_in_a_summary_is_counted(make_stage: Any) -> None:
+    _, _, done = await a_compaction(make_stage)
+    assert done.loss is not None
+    assert done.loss.mended == len((done.info or {}).get("mended", ())) == 1
+
+
+async def test_nothing_is_lost_once_a_compaction_is_undone(make_stage: Any) -> None:
+    _, session, done = await a_compaction(make_stage)
+    undone = (await session.undo(done.compaction_id, force=False, expect_head=None)).compaction
+    assert await facts_of(session, undone) == []
+
+
+async def test_counts_that_take_too_long_are_left_out_and_the_list_is_there(
+    make_stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loss_reports, "MAX_COUNTED", 1)
+    _, session, done = await a_compaction(make_stage)
+    assert done.loss is None
+    assert await facts_of(session, done)
+
+
+async def test_a_report_that_fails_fails_no_compaction(
+    make_stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(entries: object) -> str:
+        raise RuntimeError("a text that nobody expected")
+
+    monkeypatch.setattr(loss_reports, "text_shown", fail)
+    _, _, done = await a_compaction(make_stage)
+    assert (done.status, done.loss) == ("completed", None)
+
+
+async def test_slash_compact_tells_the_loss_and_slash_loss_lists_it(make_stage: Any) -> None:
+    stage = await make_stage([[Say(LONG)], [Say(LONG)], [Say(POOR)]], window=16_000)
+    session = await stage.session(engine="agentcore")
+    await stage.ask(session, f"{PLANTED} {LONG}")
+    await stage.ask(session, "go on")
+    told = (await stage.ask(session, "/compact")).text
+    assert "Facts of the folded part: " in told
+    assert "1 unfounded line of the summary dropped." in told
+    assert "/loss lists them." in told
+    listed = (await stage.ask(session, "/loss")).text
+    assert " let go, rule: Never rename zebra_gate." in listed
+    only = (await stage.ask(session, "/loss rule")).text
+    assert only.count("\n- ") == 1
+    assert "There are no facts of the kind 'zebra'" in (await stage.ask(session, "/loss zebra")).text
+
+
+async def test_slash_loss_without_a_compaction_says_so(make_stage: Any) -> None:
+    stage = await make_stage([])
+    session = await stage.session()
+    assert "compaction" in (await stage.ask(session, "/loss")).text
