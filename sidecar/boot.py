@@ -120,6 +120,7 @@ def build(
         permission_rules=models.settings.rules,
         confine=Sandbox([real_path(home)]).confine if models.settings.sandbox else None,
         home=real_path(home),
+        prepares=models.settings.compaction.prepare,
         library=KnowledgeLibrary(workspace, StoredSessions(shelf), home / "knowledge"),
     )
     tracer = Tracer(home / "traces", _clock_ms)

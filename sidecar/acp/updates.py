@@ -110,7 +110,7 @@ def plan_entries(event: WireEvent) -> list[dict[str, Any]]:
 
 
 def notice_of(event: WireEvent) -> dict[str, Any]:
-    """Return the notice of ``fileStale``, ``retry`` or ``notice`` for a user."""
+    """Return the notice of ``fileStale``, ``retry``, ``compactionNear`` or ``notice`` for a user."""
     data = event["data"]
     match event["kind"]:
         case "fileStale":
@@ -119,6 +119,10 @@ def notice_of(event: WireEvent) -> dict[str, Any]:
         case "retry":
             title = f"The model did not answer; trying again in {data['delayMs'] / 1000:g} s"
             severity, description = "warning", f"{data['error']} ({data['attempt']} of {data['max']})"
+        case "compactionNear":
+            severity, title = "info", "A compaction is near"
+            share = f"{data['used']:,} of {data['trigger']:,} tokens"
+            description = f"{share}; /compact with a wish decides what the summary stresses"
         case _:
             severity, title, description = data["severity"], data["title"], data.get("description", "")
     notice = {"severity": severity, "title": title, "_meta": _event_meta(event)}
@@ -194,6 +198,7 @@ _TABLE: Final[dict[str, Callable[[UpdateMapperV1, WireEvent], Iterable[Update]]]
     "compaction": lambda mapper, event: (mapper.compactions.update(event),),
     "compactionSummaryDelta": lambda mapper, event: mapper.compactions.add_summary(event),
     "rehydrated": lambda _, event: (restoration_update(event),),
+    "compactionNear": _notice,
     "fileStale": _notice,
     "retry": _notice,
     "notice": _notice,

@@ -38,6 +38,7 @@ from sidecar.conductor.engines.contract import (
 from sidecar.conductor.errors import CompactionNotFound, NotUndoableError
 from sidecar.conductor.events import Notice, Rehydrated
 from sidecar.conductor.history import HistoryWriter
+from sidecar.conductor.preparing import SummaryPreparer
 from sidecar.conductor.records import to_record
 from sidecar.conductor.session_events import SessionEvents
 from sidecar.runtime.memory import LiveCompaction
@@ -56,6 +57,7 @@ class Compactor:
         events: SessionEvents,
         log: CompactionLog,
         planner: CompactionPlanner,
+        preparer: SummaryPreparer,
         deps: CompactorDeps,
     ) -> None:
         self._sid = sid
@@ -63,6 +65,7 @@ class Compactor:
         self._events = events
         self._log = log
         self._planner = planner
+        self._preparer = preparer
         self._deps = deps
         self._cancel = CancelToken()
         self._breaker = Breaker()
@@ -74,6 +77,7 @@ class Compactor:
         running = self._log.running
         if running is None or compaction_id not in (None, running.compaction_id):
             return False
+        self._preparer.cancel()
         self._cancel.cancel("cancelled by the user")
         return True
 
@@ -220,7 +224,12 @@ class Compactor:
         """Return the engine's result, or *begun* as it ended without one. Changes nothing."""
         deps = self._deps
         invoke, card = deps.summarizer()
-        given, engine = replace(given, summarizer_card=card), deps.engine(begun.engine)
+        # A summary that was prepared knows nothing of the user's wishes for this one.
+        if request.instructions:
+            self._preparer.cancel()
+        prepared = await self._preparer.take(begun.engine)
+        given = replace(given, summarizer_card=card, prepared=prepared)
+        engine = deps.engine(begun.engine)
         checked = None if invoke is None else CheckedModel.of(invoke, engine, given.history)
         try:
             async with asyncio.timeout(2 * deps.deadline_s):
@@ -247,6 +256,7 @@ class Compactor:
     ) -> Compaction:
         """Make the view of *result* the conversation, or only its record; store both or neither."""
         async with self._history.transaction():
+            self._preparer.cancel()
             if self._deps.engine(begun.engine).commits_view:
                 await self._history.replace(result.view.entries)
             duration_ms = max(0, self._deps.clock_ms() - started_ms)

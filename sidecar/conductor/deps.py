@@ -33,6 +33,7 @@ class SessionDeps:
         confine: confines commands, where the user's settings ask for it.
         home: the state directory, which holds the user's own rules; None for none. Its files are protected.
         knowledge_timeout_s: a knowledge source that takes longer is not waited for.
+        prepares: whether the summary of a compaction is prepared before it is due.
     """
 
     models: Models
@@ -52,6 +53,7 @@ class SessionDeps:
     summary_deadline_s: float = 120.0
     model_idle_timeout_s: float = 300.0
     knowledge_timeout_s: float = 5.0
+    prepares: bool = False
     max_output_chars: int = 30_000
 
 
@@ -70,6 +72,7 @@ class CompactorDeps:
         new_id: makes ids.
         clock_ms: the time in epoch milliseconds.
         deadline_s: how long a model may take for a summary.
+        prepares: whether the summary of a compaction is prepared before it is due.
     """
 
     engine_input: Callable[[], EngineInput]
@@ -82,3 +85,4 @@ class CompactorDeps:
     new_id: Callable[[], str]
     clock_ms: Callable[[], int]
     deadline_s: float
+    prepares: bool

@@ -134,6 +134,20 @@ class PlanChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class CompactionNear:
+    """The conversation, of *used* tokens, is near the *trigger* of a compaction; *limit* is the window.
+
+    It comes once, after a turn, when three quarters of the trigger are reached. The
+    instructions of ``/compact`` and ``sidecar/compact/run`` steer the summary; else it is made when due.
+    """
+
+    kind: ClassVar[str] = "compactionNear"
+    used: int
+    trigger: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
 class CompactionSummaryDelta:
     """More of the summary while a model writes it."""
 
@@ -289,6 +303,7 @@ Payload: TypeAlias = (
     | PlanChanged
     | ContextUsage
     | Compaction
+    | CompactionNear
     | CompactionSummaryDelta
     | Rehydrated
     | HeadChanged

@@ -79,6 +79,7 @@ class Session:
         self.tools = wired.tools
         self.servers = wired.servers
         self._planner = wired.planner
+        self._preparer = wired.preparer
         self._compactor = wired.compactor
         self.compactions = wired.compactions
         self.losses = wired.losses
@@ -118,6 +119,7 @@ class Session:
             await self._queue.wait_idle()
             await self.prompts.stored.store()
         finally:
+            await self._preparer.aclose()
             await self.servers.aclose()
         self._events.flush()
         await self._knowledge.aclose()
@@ -206,6 +208,7 @@ class Session:
         """Set one config option; on disk when this returns. Raises InvalidInput, ModelNotFound."""
         await self.options.prepare(config_id, value)
         self.options.choose(config_id, value)
+        self._preparer.cancel()
         if config_id == "knowledge":
             await self._open_knowledge()
         await self.store()
@@ -301,10 +304,13 @@ class Session:
                     finally:
                         self.prompts.on_end()
                     await self.prompts.stored.store()
+                    if not self._queue.waiting:
+                        self._preparer.on_settled()
                 case CompactJob():
                     done = await self.changes.compact(job.compaction_id, job.request)
                     job.outcome.set_result(done)
                 case ChangeJob():
+                    self._preparer.cancel()
                     try:
                         self._meta.check_head(job.expect_head)
                         job.outcome.set_result(await job.change())

@@ -23,6 +23,7 @@ from sidecar.conductor.bridge import (
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.window_budget import (
     AUTO_CONDENSE_POLICY,
+    BudgetPlan,
     BudgetRequest,
     BudgetResult,
     CondenserDeps,
@@ -42,6 +43,7 @@ from sidecar.window_budget import (
     rehydrate_recent_reads,
     request_plan_digest,
 )
+from sidecar.window_budget.contract import PreparedDigest
 
 if TYPE_CHECKING:
     from sidecar.conductor.condense import CondenseOpts
@@ -107,11 +109,7 @@ async def compact_messages(
         return keep_unchanged(messages, plan, plan.noop)
     if plan.cut == 0:
         return apply_without_digest(plan)
-    digest = ModelDigest(failure="noModel")
-    if invoke is not None:
-        token = cancel.child() if cancel is not None else CancelToken()
-        deps = SummarizeDeps(invoke, cancel=token, max_tokens=request.max_summary_tokens)
-        digest = await _within(lambda: request_plan_digest(plan, request, deps), token, deadline_s)
+    digest = await _ask_for_digest(plan, request, invoke, deadline_s, cancel)
     if cancel is not None and cancel.cancelled:
         return keep_unchanged(messages, plan, "cancelled")
     fresh: FreshContents = {}
@@ -120,6 +118,31 @@ async def compact_messages(
         fresh = found if isinstance(found, Mapping) else await found
     files = tuple(fresh_files(plan.candidates, plan.transcript, fresh))
     return apply_plan(messages, plan, digest, files, request.closing)
+
+
+async def prepare_digest(
+    messages: Sequence[Message],
+    request: BudgetRequest,
+    *,
+    invoke: ModelInvoker,
+    deadline_s: float | None = None,
+    cancel: CancelToken | None = None,
+) -> PreparedDigest | None:
+    """Return a model's digest of the messages that condensing would fold now; None where none can be had.
+
+    Args:
+        messages: the conversation, under its limit or over it.
+        request: everything the compaction depends on besides.
+        invoke: the model that writes the digest.
+        deadline_s: how long the model may take altogether, None for as long as it likes.
+        cancel: ends the work.
+    """
+    request = replace(request, ahead=True)
+    plan = plan_compaction(messages, request)
+    if plan.noop is not None or plan.cut == 0:
+        return None
+    digest = await _ask_for_digest(plan, request, invoke, deadline_s, cancel)
+    return None if digest.failure is not None else PreparedDigest(digest.text, plan.cut)
 
 
 def restore_under_count_guard(
@@ -140,6 +163,20 @@ def restore_under_count_guard(
     while restored and (len(restored) > len(dropped) - 2 or estimate_tokens(restored) > room):
         restored = restored[1:]
     return restored
+
+
+async def _ask_for_digest(
+    plan: BudgetPlan,
+    request: BudgetRequest,
+    invoke: ModelInvoker | None,
+    deadline_s: float | None,
+    cancel: CancelToken | None,
+) -> ModelDigest:
+    if invoke is None:
+        return ModelDigest(failure="noModel")
+    token = cancel.child() if cancel is not None else CancelToken()
+    deps = SummarizeDeps(invoke, cancel=token, max_tokens=request.max_summary_tokens)
+    return await _within(lambda: request_plan_digest(plan, request, deps), token, deadline_s)
 
 
 async def _within(

@@ -31,6 +31,7 @@ from sidecar.conductor.model_calls import RequestHead
 from sidecar.conductor.options import Options
 from sidecar.conductor.permissions import PermissionBroker
 from sidecar.conductor.ports import SessionHost, SessionTools
+from sidecar.conductor.preparing import SummaryPreparer
 from sidecar.conductor.prompts import Prompts
 from sidecar.conductor.queue import Job, JobQueue
 from sidecar.conductor.records import SessionInfo, from_record
@@ -64,6 +65,7 @@ class WiredSession:
     engines: SessionEngines
     compactions: CompactionLog
     planner: CompactionPlanner
+    preparer: SummaryPreparer
     compactor: Compactor
     losses: LossReports
     gauge: ContextGauge
@@ -199,10 +201,12 @@ def wire_session(
         new_id=deps.new_id,
         clock_ms=deps.clock_ms,
         deadline_s=deps.summary_deadline_s,
+        prepares=deps.prepares,
     )
     compactions = CompactionLog(info.sid)
     planner = CompactionPlanner(info.sid, history, compactions, compactor_deps)
-    compactor = Compactor(info.sid, history, events, compactions, planner, compactor_deps)
+    preparer = SummaryPreparer(history, events, planner, compactor_deps, engines.automatic)
+    compactor = Compactor(info.sid, history, events, compactions, planner, preparer, compactor_deps)
     gauge = ContextGauge(inputs, history, meter, planner, engines, head)
     agent = SessionAgent(
         lambda: meta.info,
@@ -267,6 +271,7 @@ def wire_session(
         engines=engines,
         compactions=compactions,
         planner=planner,
+        preparer=preparer,
         compactor=compactor,
         losses=losses,
         gauge=gauge,

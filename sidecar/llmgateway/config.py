@@ -100,6 +100,12 @@ class _Permissions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     deny: list[str] = []
 
 
+class CompactionEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The user's settings of compactions: *prepare* has a summary written before it is due."""
+
+    prepare: bool = True
+
+
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model: str | None = None
     summarizer: str | None = None
@@ -110,6 +116,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trusted: list[str] = []
     permissions: _Permissions = _Permissions()
     sandbox: bool = False
+    compaction: CompactionEntry = CompactionEntry()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,9 +124,9 @@ class ModelSettings:
     """Settings of one level; None and empty leave a setting to the level below.
 
     *trusted* are the folders with a file that may set addresses of models; *rules* are the user's permission
-    rules. With *sandbox* commands run in a sandbox or not at all; a file with a mistake still asks for one.
-    *problems* are sentences for the user about files that could not be used; *unreadable* is the one about
-    the user's own file.
+    rules; *compaction* is about compactions in all folders. With *sandbox* commands run in a sandbox or not
+    at all; a file with a mistake still asks for one. *problems* are sentences for the user about files that
+    could not be used; *unreadable* is the one about the user's own file.
     """
 
     model: str | None = None
@@ -131,6 +138,7 @@ class ModelSettings:
     trusted: tuple[str, ...] = ()
     rules: Rules = field(default_factory=Rules)
     sandbox: bool = False
+    compaction: CompactionEntry = field(default_factory=CompactionEntry)
     problems: tuple[str, ...] = ()
     unreadable: str | None = None
 
@@ -146,6 +154,7 @@ class ModelSettings:
             trusted=self.trusted,
             rules=self.rules,
             sandbox=self.sandbox,
+            compaction=self.compaction,
             problems=(*self.problems, *upper.problems),
             unreadable=self.unreadable,
         )
@@ -167,6 +176,9 @@ def read_folder_settings(folder: Path, trusted: tuple[str, ...]) -> ModelSetting
             f"{path}: [permissions] is not used; such rules belong into {CONFIG_FILE} of the state directory"
         )
         found = replace(found, rules=Rules(), problems=(*found.problems, problem))
+    if found.compaction != CompactionEntry():
+        problem = f"{path}: [compaction] is not used; it belongs into {CONFIG_FILE} of the state directory"
+        found = replace(found, compaction=CompactionEntry(), problems=(*found.problems, problem))
     if found.sandbox:
         problem = f"{path}: sandbox is not used here; write it into {CONFIG_FILE} of the state directory"
         found = replace(found, sandbox=False, problems=(*found.problems, problem))
@@ -202,6 +214,7 @@ def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
             trusted=tuple(file.trusted),
             rules=parse_rules(file.permissions.allow, file.permissions.deny),
             sandbox=file.sandbox,
+            compaction=file.compaction,
         )
     except FileAccessError as problem:
         is_missing = problem.problem == "notFound"

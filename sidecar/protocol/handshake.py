@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:e92836a90533fa56a029ed79356e9d5c907d9b1ac23ab093359a5e5ba56bab88"
+SCHEMA_HASH: Final = "sha256:66ede0e5c82b511b9ed38b74fe6e0ceb2035df07dff0421b661a8982c8ce4cc0"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

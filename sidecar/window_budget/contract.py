@@ -103,6 +103,14 @@ ResolvePath: TypeAlias = Callable[[str], str]
 """Maps any spelling of a path to one. Contract: pure, never raises."""
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedDigest:
+    """A model's digest of the first *n_messages* messages, written before the compaction was due."""
+
+    text: str
+    n_messages: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetRequest:
     """One compaction of a live session: everything it depends on besides the messages.
@@ -119,6 +127,8 @@ class BudgetRequest:
         summarizer_card: the model that writes the digest; None when it is the session's own.
         max_summary_tokens: caps the output of that model; None leaves it to the provider.
         closing: the last line of the digest, from the host for the model that reads it; empty for none.
+        ahead: plan under the limit as well, as it will be once the limit is reached.
+        prepared: a digest to go on from, None for none.
     """
 
     force: bool = False
@@ -132,6 +142,8 @@ class BudgetRequest:
     summarizer_card: ModelCard | None = None
     max_summary_tokens: int | None = None
     closing: str = ""
+    ahead: bool = False
+    prepared: PreparedDigest | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -174,12 +174,19 @@ def _digest_material(
 ) -> tuple[list[Sequence[str]], str | None, int | None]:
     """Return the chunks to show, the digest carried into the first, and the size carried ones are cut to.
 
-    Results without a call follow at the end. The newest prompt is shown even where it is kept.
+    Results without a call follow at the end. The newest prompt is shown even where it is kept. After a digest
+    that was prepared there are no chunks where it covers all but that prompt.
     """
     scrollback = plan.transcript.scrollback
     max_bytes, carried_chars = chunk_limits(request.summarizer_card or request.card, request.instructions)
     spans = [(index, index + 1) for index in plan.transcript.meter.orphans_from(plan.cut)]
-    newest = scrollback.digests(plan.cut)[-1:]
+    newest, prepared = scrollback.digests(plan.cut)[-1:], request.prepared
+    if prepared is not None and prepared.n_messages <= plan.cut:
+        has_news = any(index != plan.prompt_index for index in range(prepared.n_messages, plan.cut))
+        if not (has_news or spans):
+            return [], prepared.text, carried_chars
+        spans = [(prepared.n_messages, plan.cut), *spans]
+        return list(split_into_chunks(scrollback, spans, max_bytes)), prepared.text, carried_chars
     if newest:
         spans = [(0, newest[0].index), (newest[0].index + 1, plan.cut), *spans]
     else:

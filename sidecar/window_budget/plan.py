@@ -171,7 +171,7 @@ def plan_compaction(messages: Sequence[Message], request: BudgetRequest) -> Budg
     'nothingToDrop'
     """
     meter = read_meter(messages, request)
-    if not request.force and (reason := meter.reason_to_wait):
+    if not (request.force or request.ahead) and (reason := meter.reason_to_wait):
         return BudgetPlan(transcript=Transcript(), meter=meter, noop=reason)
     transcript = Transcript.of(messages)
     cut = _choose_cut(transcript, request, meter.room)

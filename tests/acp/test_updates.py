@@ -468,7 +468,7 @@ def test_the_updates_for_any_client(
 
 def test_the_table_has_every_kind_except_those_that_answer_a_prompt() -> None:
     updates = {each["kind"] for case in PLAIN for each in case.values[0]}  # type: ignore[union-attr]  # lists alone
-    others = {"notice", "fileStale", "retry"}
+    others = {"notice", "fileStale", "retry", "compactionNear"}
     assert (
         updates - {"phase", "settled", "faulted", "_new"} | others
         == UpdateMapperV1(notices=False, compactions=False).kinds
@@ -484,6 +484,17 @@ NOTICES = [
     ),
     pytest.param(
         "notice", {"severity": "info", "title": "Hm"}, {"severity": "info", "title": "Hm"}, id="a short one"
+    ),
+    pytest.param(
+        "compactionNear",
+        {"used": 112_000, "trigger": 148_464, "limit": 200_000},
+        {
+            "severity": "info",
+            "title": "A compaction is near",
+            "description": "112,000 of 148,464 tokens; "
+            "/compact with a wish decides what the summary stresses",
+        },
+        id="a compaction that is near",
     ),
     pytest.param(
         "fileStale",

@@ -156,6 +156,16 @@ def test_the_sandbox_is_the_users_alone_and_no_mistake_turns_it_off(tmp_path: Pa
     assert read_settings(tmp_path).under(ModelSettings(sandbox=True)).sandbox is False
 
 
+def test_compactions_are_set_by_the_user_alone(tmp_path: Path) -> None:
+    text = "[compaction]\nprepare = false\n"
+    (tmp_path / "config.toml").write_text(text)
+    assert read_settings(tmp_path).compaction.prepare is False
+    (tmp_path / ".sidecar.toml").write_text(text)
+    found = read_folder_settings(tmp_path, trusted=())
+    assert found.compaction.prepare is True
+    assert found.problems[0].endswith("it belongs into config.toml of the state directory")
+
+
 def test_a_trusted_folder_may(tmp_path: Path) -> None:
     (tmp_path / ".sidecar.toml").write_text(FOLDER)
     found = read_folder_settings(tmp_path, trusted=(str(tmp_path),))

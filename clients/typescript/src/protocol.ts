@@ -174,6 +174,13 @@ export interface Compaction {
   loss?: Loss;
 }
 
+/** The conversation, of `used` tokens, is near the `trigger` of a compaction; `limit` is the window. It comes once, after a turn, when three quarters of the trigger are reached. The instructions of `/compact` and `sidecar/compact/run` steer the summary; else it is made when due. */
+export interface CompactionNear {
+  used: number;
+  trigger: number;
+  limit: number;
+}
+
 /** More of the summary while a model writes it. */
 export interface CompactionSummaryDelta {
   compactionId: string;
@@ -1196,6 +1203,7 @@ export interface EventData {
   "plan": PlanChanged;
   "usage": ContextUsage;
   "compaction": Compaction;
+  "compactionNear": CompactionNear;
   "compactionSummaryDelta": CompactionSummaryDelta;
   "rehydrated": Rehydrated;
   "headMoved": HeadChanged;

@@ -234,6 +234,7 @@ _TABLE: Final[dict[str, Callable[[WireEvent, Mapping[str, Any]], Iterable[Update
         ),
     ),
     "rehydrated": lambda event, _: (restoration_update(event) | {"sessionUpdate": "tool_call_update"},),
+    "compactionNear": lambda event, _: (make_update("notice", **notice_of(event)),),
     "fileStale": lambda event, _: (make_update("notice", **notice_of(event)),),
     "retry": lambda event, _: (make_update("notice", **notice_of(event)),),
     "notice": lambda event, _: (make_update("notice", **notice_of(event)),),

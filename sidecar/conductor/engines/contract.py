@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.effects import ToolEffects
@@ -88,6 +88,21 @@ class StandingSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedSummary:
+    """A model's summary of the beginning of a conversation, written before its compaction.
+
+    Attributes:
+        engine: the engine that made it.
+        text: the summary.
+        node_id: the first entry that it does not cover.
+    """
+
+    engine: str
+    text: str
+    node_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineInput:
     """The conversation that an engine is to judge.
 
@@ -103,6 +118,7 @@ class EngineInput:
         same_file: makes one name of all spellings of a file's path.
         tool_effects: the effects of the tools on offer, by name. No engine knows a tool by its name.
         closing: the line with which a summary ends, for the model that reads it; empty for none.
+        prepared: a summary that was prepared for this conversation, None for none.
     """
 
     history: History
@@ -115,6 +131,7 @@ class EngineInput:
     same_file: Callable[[str], str] = str
     tool_effects: Mapping[str, ToolEffects] = field(default_factory=dict)
     closing: str = ""
+    prepared: PreparedSummary | None = None
 
     @property
     def window(self) -> int:
@@ -295,6 +312,17 @@ class SessionEngine(Protocol):
 
     def view(self, given: EngineInput, request: CompactionRequest) -> View:
         """Return the view for the next request, without a model call."""
+        ...
+
+
+@runtime_checkable
+class PreparingEngine(Protocol):
+    """An engine that can have the summary of a compaction written before the compaction."""
+
+    async def prepare(
+        self, given: EngineInput, request: CompactionRequest, deps: EngineDeps
+    ) -> PreparedSummary | None:
+        """Return a summary of the entries that a compaction would fold now, None where none can be had."""
         ...
 
 

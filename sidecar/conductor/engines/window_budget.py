@@ -22,11 +22,12 @@ from sidecar.conductor.engines.contract import (
     EngineInput,
     EngineMarks,
     FreshFile,
+    PreparedSummary,
     committed_view,
 )
 from sidecar.conductor.engines.transcripts import SessionTranscript, call_effects
 from sidecar.conductor.restoring import fresh_text, restored_entry
-from sidecar.conductor.session_ops import compact_messages, preview_prompt
+from sidecar.conductor.session_ops import compact_messages, prepare_digest, preview_prompt
 from sidecar.conversation import Entry, History
 from sidecar.window_budget import (
     AUTO_CONDENSE_POLICY,
@@ -47,6 +48,7 @@ from sidecar.window_budget import (
     read_meter,
     restore_planned_files,
 )
+from sidecar.window_budget.contract import PreparedDigest
 from sidecar.window_budget.rehydrate import RestoredRange
 from sidecar.window_budget.tool_use import TOOL_EFFECTS
 
@@ -123,9 +125,13 @@ class WindowBudgetEngine(CommittingEngine):
             files.update(await deps.fresh([file.path for file in wanted]))
             return {file: fresh_text(file, files[file.path]) for file in wanted}
 
+        budget_request, made, ids = _budget_request(given, request), given.prepared, given.history.node_ids
+        if made is not None and made.node_id in ids:
+            covered = turn_starts(given.history.turns)[ids.index(made.node_id)]
+            budget_request = replace(budget_request, prepared=PreparedDigest(made.text, covered))
         done = await compact_messages(
             self._messages(given),
-            _budget_request(given, request),
+            budget_request,
             invoke=deps.invoke,
             read_files=fetch,
             deadline_s=deps.deadline_s,
@@ -133,6 +139,24 @@ class WindowBudgetEngine(CommittingEngine):
         )
         deps.cancel.raise_if_cancelled()
         return NoOp(_REASONS[done.noop]) if done.noop is not None else _as_result(given, done, files)
+
+    async def prepare(
+        self, given: EngineInput, request: CompactionRequest, deps: EngineDeps
+    ) -> PreparedSummary | None:
+        """Return a model's digest of the head that would be folded now."""
+        if deps.invoke is None:
+            return None
+        made = await prepare_digest(
+            self._messages(given),
+            _budget_request(given, request),
+            invoke=deps.invoke,
+            deadline_s=deps.deadline_s,
+            cancel=deps.cancel,
+        )
+        node = None if made is None else given.history.node_at(_entry_at(given.history, made.n_messages))
+        if made is None or node is None:
+            return None
+        return PreparedSummary(engine=self.name, text=made.text, node_id=node)
 
     def _messages(self, given: EngineInput) -> Transcript:
         """Return the history as messages; all of it is read anew where the tools on offer have changed."""
