@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sidecar.conductor.compaction_records import CompactionLog, as_standing, describe_plan
+from sidecar.conductor.context import entry_tokens
 from sidecar.conductor.contract import Compaction, Gate, NoOp, Plan
 from sidecar.conductor.deps import CompactorDeps
 from sidecar.conductor.engines.contract import (
@@ -16,13 +17,15 @@ from sidecar.conductor.engines.contract import (
     EngineInput,
     FreshFile,
     View,
-    fit_prompt,
 )
 from sidecar.conductor.errors import HeadMovedError, WouldExceedWindowError
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conversation import History
+from sidecar.llmgateway.contract import TextBlock, UserTurn
+from sidecar.window_budget.text import cut_middle
 
 _PLANS_KEPT = 16
+_PROMPT_CUT = "[... {} characters of the prompt left out, for the model's window does not hold them ...]"
 _NOT_SHOWN = NoOp("this engine shortens only what is sent in sessions whose engine it is; choose it first")
 
 
@@ -119,3 +122,28 @@ class CompactionPlanner:
         host = self._deps.engine(engine)
         is_foreign = host.compacts and not host.commits_view and engine != self._deps.own_engine()
         return _NOT_SHOWN if is_foreign else None
+
+
+def fit_prompt(history: History, gate: Gate) -> View:
+    """Return the view of *history* with its newest prompt cut by the tokens beyond the window of *gate*.
+
+    Of its texts the beginning and the end stay, at least a quarter of the limit. The stored prompt stays
+    whole, so a later compaction still summarises all of it.
+    """
+    whole = View(history, is_whole=True)
+    index = next((at for at in range(len(history) - 1, -1, -1) if history[at].kind == "user"), None)
+    if index is None or not 0 < gate.window < gate.tokens:
+        return whole
+    prompt = history[index]
+    tokens = entry_tokens(prompt)
+    keep = max(gate.limit // 4, tokens - (gate.tokens - gate.limit))
+    if keep >= tokens:
+        return whole
+    blocks = tuple(
+        replace(block, text=cut_middle(block.text, len(block.text) * keep // tokens, _PROMPT_CUT))
+        if isinstance(block, TextBlock)
+        else block
+        for block in prompt.turn.blocks
+    )
+    entries = [*history[:index], replace(prompt, turn=UserTurn(blocks)), *history[index + 1 :]]
+    return View(entries)

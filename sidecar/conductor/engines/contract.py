@@ -30,12 +30,10 @@ from sidecar.conductor.contract import (
 from sidecar.conductor.loss_values import Loss
 from sidecar.conductor.room import NO_PARTICIPANTS, Participants
 from sidecar.conversation import Entry, FileRead, History
-from sidecar.llmgateway.contract import ModelCard, TextBlock, ToolResultBlock, Turn, UserTurn
+from sidecar.llmgateway.contract import ModelCard, ToolResultBlock, Turn
 from sidecar.runtime.contract import ModelInvoker
-from sidecar.window_budget.text import cut_middle
 
 WOULD_NOT_SHRINK = NoOp("the result would not be smaller")
-_PROMPT_CUT = "[... {} characters of the prompt left out, for the model's window does not hold them ...]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,31 +366,6 @@ def committed_view(
 def is_smaller(view: View, history: History) -> bool:
     """Whether *view* takes fewer tokens than all of *history*, by the session's meter."""
     return sum(map(entry_tokens, view.entries)) < sum(map(entry_tokens, history))
-
-
-def fit_prompt(history: History, gate: Gate) -> View:
-    """Return the view of *history* with its newest prompt cut by the tokens beyond the window of *gate*.
-
-    Of its texts the beginning and the end stay, at least a quarter of the limit. The stored prompt stays
-    whole, so a later compaction still summarises all of it.
-    """
-    whole = View(history, is_whole=True)
-    index = next((at for at in range(len(history) - 1, -1, -1) if history[at].kind == "user"), None)
-    if index is None or not 0 < gate.window < gate.tokens:
-        return whole
-    prompt = history[index]
-    tokens = entry_tokens(prompt)
-    keep = max(gate.limit // 4, tokens - (gate.tokens - gate.limit))
-    if keep >= tokens:
-        return whole
-    blocks = tuple(
-        replace(block, text=cut_middle(block.text, len(block.text) * keep // tokens, _PROMPT_CUT))
-        if isinstance(block, TextBlock)
-        else block
-        for block in prompt.turn.blocks
-    )
-    entries = [*history[:index], replace(prompt, turn=UserTurn(blocks)), *history[index + 1 :]]
-    return View(entries)
 
 
 def entry_with_turn(entry: Entry, turn: Turn) -> Entry:
