@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sidecar.permissions.shell import Word
+from sidecar.permissions.shell_words import Word
 from sidecar.permissions.table import KnownCommand
 
 

@@ -7,11 +7,13 @@ Arguments that it does not recognise leave it. Pure but for the paths, which the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Final, TypeAlias
 
-from sidecar.permissions.arguments import Arguments
-from sidecar.permissions.shell import Word
+from sidecar.permissions.arguments import Arguments, read_arguments
+from sidecar.permissions.shell_words import Word
+from sidecar.permissions.table import find_entry
 
 Name: TypeAlias = tuple[str, ...]
 """The words that name a command."""
@@ -44,6 +46,11 @@ _FIND_TESTS: Final = dict.fromkeys(_PLAIN_TESTS.split(), 0) | dict.fromkeys(_VAL
 
 _TEST_WORDS: Final = "-e -f -d -s -r -w -x -n -z -L -h -S -p -eq -ne -lt -le -gt -ge -nt -ot -a -o ( ) !"
 _TEST_OPERATORS: Final = frozenset(_TEST_WORDS.split())
+_DISCUSSION_COMMENT: Final = re.compile(
+    r"mutation\s*\([\w\s$:!,]*\)\s*\{\s*addDiscussionComment\s*\(\s*input:\s*\{[\w\s$:,]*\}\s*\)"
+    r"\s*\{\s*comment\s*\{[\w\s,]*\}\s*\}\s*\}",
+    re.ASCII,
+)
 _ADDRESS: Final = re.compile(r"https?://([A-Za-z0-9][A-Za-z0-9.-]*(?::\d{1,5})?)(?:[/?][^\s{}\[\]@]*)?")
 
 
@@ -70,16 +77,46 @@ def check_jq(given: Arguments, name: Name, is_inside: IsInside) -> Name | None:
 
 
 def check_find(given: Arguments, name: Name, is_inside: IsInside) -> Name | None:
-    """Allow tests and prints; the first word that is no path begins the expression."""
+    """Allow tests, prints, and one reader of the files found; the first word that is no path begins them."""
     begins = (at for at, text in enumerate(given.texts) if text[:1] in ("-", "!", "(", ")", ","))
     n_paths = next(begins, len(given.texts))
-    at = n_paths
-    while at < len(given.texts):
-        n_values = _FIND_TESTS.get(given.texts[at])
-        if n_values is None or not all(word.is_literal for word in given.operands[at : at + 1 + n_values]):
+    tests, reader = given.operands[n_paths:], given.operands[:0]
+    if "-exec" in given.texts:
+        n_tests = given.texts.index("-exec", n_paths) - n_paths
+        tests, reader = tests[:n_tests], tests[n_tests + 1 :]
+    texts = [str(word.text) for word in tests]
+    at = 0
+    while at < len(texts):
+        n_values = _FIND_TESTS.get(texts[at])
+        if n_values is None or not all(word.is_literal for word in tests[at : at + 1 + n_values]):
             return None
         at += 1 + n_values
-    return name if at == len(given.texts) and is_inside(given.operands[:n_paths]) else None
+    finds_files = ("-type", "f") in pairwise(texts) and not {"-o", "-or", "!", "-not", "("} & {*texts}
+    reads = not reader or (finds_files and only_reads(reader))
+    return name if at == len(texts) and reads and is_inside(given.operands[:n_paths]) else None
+
+
+def only_reads(reader: Sequence[Word]) -> bool:
+    """Whether *reader*, the words behind ``-exec`` of ``find``, only reads the file that stands for ``{}``.
+
+    The file must be the last word, behind an operand that is the script or the pattern.
+    """
+    texts = [str(word.text) for word in reader]
+    entry = find_entry(tuple(texts))
+    is_one_file = texts[-2:] in (["{}", ";"], ["{}", "+"]) and " ".join(texts).count("{}") == 1
+    if (
+        not is_one_file
+        or entry is None
+        or entry.kind != "free"
+        or not all(each.is_literal for each in reader)
+    ):
+        return False
+    given = read_arguments(entry, reader[len(entry.words) : -1])
+    if given is None or entry.operands not in ("paths", "pattern", "@sed"):
+        return False
+    n_first = 0 if entry.operands == "paths" else 1
+    is_script = entry.operands != "@sed" or check_sed(given, entry.words, lambda words: True) is not None
+    return len(given.operands) == n_first + 1 and is_script
 
 
 def check_cd(given: Arguments, name: Name, is_inside: IsInside) -> Name | None:
@@ -114,11 +151,14 @@ def check_curl(given: Arguments, name: Name, is_inside: IsInside) -> Name | None
 
 
 def check_gh_api(given: Arguments, name: Name, is_inside: IsInside) -> Name | None:
-    """Allow requests without fields, queries, and comments in one repository."""
+    """Allow requests without fields, queries, and comments: in one repository, or on discussions."""
     fields = given.values("-f", "-F", "--field", "--raw-field")
     address = given.texts[0] if len(given.texts) == 1 else ""
     if address == "graphql":
         queries = [field.removeprefix("query=").strip() for field in fields if field.startswith("query=")]
+        if len(queries) == 1 and _DISCUSSION_COMMENT.fullmatch(queries[0]):
+            is_plain = not any(field.partition("=")[2].startswith("@") for field in fields)
+            return ("gh", "discussion", "comment") if is_plain else None
         is_query = len(queries) == 1 and re.match(r"query\b|\{", queries[0]) is not None
         return name if is_query and not re.search(r"mutation|subscription|=@", " ".join(fields)) else None
     if not fields:

@@ -28,7 +28,8 @@ from sidecar.permissions.arguments import Arguments, read_arguments
 from sidecar.permissions.checks import CHECKS
 from sidecar.permissions.protected import KEYS_OF_USER, SessionFolders, why_protected
 from sidecar.permissions.repository import find_repository, names_programs
-from sidecar.permissions.shell import ShellSyntaxError, SimpleCommand, Word, parse_command_line
+from sidecar.permissions.shell import parse_command_line
+from sidecar.permissions.shell_words import ShellSyntaxError, SimpleCommand, Word
 from sidecar.permissions.table import (
     GROUP_LABELS,
     HARMLESS_VARIABLES,
@@ -123,9 +124,23 @@ def need_of_reading(path: Path, is_folder: bool) -> Need:
     return replace(need, key=key, label=f"reading in `{folder}`{below}")
 
 
+def need_of_edit(path: Path, place: SessionFolders, *, is_inside: bool) -> Need:
+    """Return the need of changing the resolved *path*; outside of the roots "always" covers its folder."""
+    need = Need(text=f"changing {path}", why="it changes a file", path=path)
+    reason = why_protected(path, place)
+    if reason is not None:
+        return replace(need, why=f"{path.name} is protected as {reason}")
+    if is_inside:
+        return replace(need, key=EDITS, label=EDITS_LABEL)
+    folder = path.parent
+    if Path(os.path.expanduser("~")).is_relative_to(folder):
+        return need
+    return replace(need, key=f"edit:{folder}", label=f"changes to files in `{folder}`")
+
+
 @dataclass(frozen=True, slots=True)
 class _Judge:
-    """One simple command, in one of *folders*; *outside* collects the paths outside that it reads."""
+    """One simple command, in one of *folders*; *outside* collects the paths outside that it names."""
 
     command: SimpleCommand
     folders: tuple[Path, ...]
@@ -133,14 +148,20 @@ class _Judge:
     outside: list[Path] = field(default_factory=list)
 
     def judge(self) -> tuple[Need, ...]:
-        """Return the need of the command, and the needs of the files outside that it reads."""
+        """Return the need of the command, and the needs of the files outside that it reads or changes."""
         words = self.command.words
         shown = _shorten(" ".join("$..." if word.text is None else shlex.quote(word.text) for word in words))
+        if self.command.local_names:
+            return (
+                Need(text=shown or "an assignment", why="only this line reads the variable", is_free=True),
+            )
         is_harmless = all(HARMLESS_VARIABLES.fullmatch(str(word.text)) for word in self.command.assignments)
         if not words or not is_harmless:
             return (Need(text=shown or "an assignment", why="it sets a variable"),)
         texts = tuple(word.text for word in words if word.text is not None)
         if len(texts) < len(words):
+            if words[0].text == "echo" and all(word.is_own or word.is_literal for word in words):
+                return (Need(text=shown, why="`echo` prints what this line computes", is_free=True),)
             return (Need(text=shown, why="the shell computes a part of it"),)
         bare = Need(text=shown, why="", words=texts)
         if any(word.is_pattern and (word.text or "")[0] in "*?[" for word in words):
@@ -149,12 +170,18 @@ class _Judge:
         program, *rest = (str(word.text) for word in inner.command.words)
         need = inner.find_known()
         leaves = program == "cd" and any(text.startswith(("-", "+")) for text in rest)
+        leaves = leaves or (program == "printf" and rest[:1] != [] and rest[0].startswith("-v"))
         if need is None and (program in SHELL_STATE or leaves):
             return (replace(bare, why=f"`{program}` changes the shell itself"),)
         if need is None and self.command.is_fed:
             return (replace(bare, why="a pipe feeds a program that is not known"),)
-        reads = (need_of_reading(path, path.is_dir()) for path in inner.outside) if need is not None else ()
-        return (replace(need or inner.word_for_word(), text=shown), *reads)
+        if need is None:
+            return (replace(inner.word_for_word(), text=shown),)
+        if need.key == EDITS:
+            others = [need_of_edit(path, self.place, is_inside=False) for path in inner.outside]
+        else:
+            others = [need_of_reading(path, path.is_dir()) for path in inner.outside]
+        return (replace(need, text=shown), *others)
 
     def needs_of_redirections(self) -> Iterator[Need]:
         """Yield the needs of the files that the command is redirected to or from."""
@@ -162,14 +189,17 @@ class _Judge:
             if not each.touches_file:
                 continue
             shown = _shorten(f"{each.operator} {each.target.text or '$...'}")
-            if not each.target.is_literal or not self.are_inside([each.target]) or self.outside:
-                yield Need(text=shown, why="it is redirected to or from a file outside, or a computed one")
-            elif ">" not in each.operator:
-                yield Need(text=shown, why="it reads a file inside", is_free=True)
-            elif self.are_protected([each.target]):
-                yield Need(text=shown, why="it is redirected to a protected file")
-            else:
-                yield Need(text=shown, why="it writes a file", key=EDITS, label=EDITS_LABEL)
+            if each.target.text is None or each.target.is_pattern:
+                yield Need(text=shown, why="it is redirected to or from a computed file")
+                continue
+            for path in (_find_path(folder, each.target) for folder in self.folders):
+                is_here = is_inside(path, self.place.roots)
+                if ">" in each.operator:
+                    yield replace(need_of_edit(path, self.place, is_inside=is_here), text=shown)
+                elif is_here:
+                    yield Need(text=shown, why="it reads a file inside", is_free=True)
+                else:
+                    yield Need(text=shown, why="it is redirected from a file outside")
 
     def find_known(self) -> Need | None:
         """Return the need of a command that an entry of the table allows, None when none does."""
@@ -191,12 +221,12 @@ class _Judge:
                 return None
             name, arguments = (*name, *names), replace(arguments, operands=arguments.operands[n_names:])
         scope = given.find_scope(entry, arguments, name)
-        if given.outside and (entry.kind != "free" or entry.words[0] in ("git", "cd")):
+        if given.outside and (entry.kind == "ask" or entry.words[0] in ("git", "cd")):
             return None
         return (
             None
             if scope is None
-            else given.need_of(entry, scope, "" if folder in PROGRAM_FOLDERS else folder)
+            else given.need_of(find_entry(scope) or entry, scope, "" if folder in PROGRAM_FOLDERS else folder)
         )
 
     def word_for_word(self) -> Need:
@@ -242,8 +272,9 @@ class _Judge:
                 return replace(need, why=f"`{name}` changes files", key=EDITS, label=EDITS_LABEL)
         names = scope[len(entry.words) :]
         if entry.group and (entry.takes_names or not names) and all(map(ROUTINE.fullmatch, names)):
-            need = replace(need, label=GROUP_LABELS[entry.group].format(os.path.join(folder, scope[0])))
-            name = f"{scope[0]}: {entry.group}"
+            label = GROUP_LABELS[entry.group]
+            need = replace(need, label=label.format(os.path.join(folder, scope[0])))
+            name = f"{scope[0]}: {entry.group}" if folder or "{" in label else entry.group
         elif folder:
             need = replace(need, label=f"`{os.path.join(folder, name)}`")
         if folder:
@@ -289,14 +320,23 @@ class _Judge:
         """Return the words of the scope of a command with these arguments, None when they leave the entry."""
         texts = given.texts
         is_literal = all(word.is_literal for word in given.operands)
-        if entry.kind == "edit" and (not is_literal or self.are_protected(given.operands)):
+        if entry.operands == "@copy":
+            *sources, target = given.operands or (Word(""),)
+            if not self.are_inside(sources) or self.outside:
+                return None
+            if any(_find_path(folder, target).is_dir() for folder in self.folders):
+                names = (os.path.basename(str(word.text).rstrip("/")) for word in sources)
+                into = (replace(target, text=f"{target.text}/{name}") for name in names)
+                given = replace(given, operands=(*given.operands, *into))
+        is_plain = not any(word.is_pattern for word in given.operands)
+        if entry.kind == "edit" and (not is_plain or self.are_protected(given.operands)):
             return None
         match entry.operands:
             case "any" | "text":
                 is_fine = True
             case "none":
                 is_fine = not texts
-            case "paths":
+            case "paths" | "@copy":
                 is_fine = self.are_inside(given.operands)
             case "path":
                 is_fine = len(texts) <= 1 and self.are_inside(given.operands)
@@ -319,13 +359,13 @@ class _Judge:
         text = str(word.text)
         if text in ("-", "/dev/null"):
             return True
-        start = real_path(folder)
-        path = os.path.expanduser(text) if word.has_tilde else text
         if not word.is_pattern:
-            real = real_path(start / path)
+            real = _find_path(folder, word)
             if not is_inside(real, self.place.roots):
                 self.outside.append(real)
             return True
+        start = real_path(folder)
+        path = os.path.expanduser(text) if word.has_tilde else text
         fixed = re.split(r"[*?\[]", path, maxsplit=1)[0].rpartition("/")[0]
         if ".." in path[len(fixed) :].split("/") or not is_inside(real_path(start / fixed), self.place.roots):
             return False
@@ -334,10 +374,14 @@ class _Judge:
         return is_bounded and all(is_inside(real_path(Path(each)), self.place.roots) for each in found)
 
     def are_protected(self, operands: Iterable[Word]) -> bool:
-        paths = (
-            real_path(real_path(folder) / str(word.text)) for word in operands for folder in self.folders
-        )
+        paths = (_find_path(folder, word) for word in operands for folder in self.folders)
         return any(why_protected(path, self.place) for path in paths)
+
+
+def _find_path(folder: Path, word: Word) -> Path:
+    """Return the resolved path that *word*, no pattern, names in *folder*."""
+    text = str(word.text)
+    return real_path(real_path(folder) / (os.path.expanduser(text) if word.has_tilde else text))
 
 
 def _name_folders(folders: Iterable[Path]) -> str:

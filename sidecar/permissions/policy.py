@@ -8,14 +8,13 @@ mode ``allowEdits``. The action runs when all its needs are met, and else asks o
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
 from sidecar.permissions.access import Access, CommandAccess, EditAccess, ReadAccess, ServerToolAccess
-from sidecar.permissions.commands import EDITS, EDITS_LABEL, Need, need_of_reading, needs_of_command
-from sidecar.permissions.protected import SessionFolders, why_protected
+from sidecar.permissions.commands import EDITS, Need, need_of_edit, need_of_reading, needs_of_command
+from sidecar.permissions.protected import SessionFolders
 from sidecar.permissions.rules import Rules
 
 PermissionMode: TypeAlias = Literal["ask", "allowEdits", "plan", "allowAll"]
@@ -112,18 +111,3 @@ def needs_of(access: Access, place: SessionFolders) -> tuple[Need, ...]:
             key = f"mcp:{server}" if is_read_only else f"mcp:{server}:{tool}"
             why = "a tool of a server asks first"
             return (Need(text=f"{server} {tool}", why=why, key=key, label=label, tool=(server, tool)),)
-
-
-def need_of_edit(path: Path, place: SessionFolders, *, is_inside: bool) -> Need:
-    need = Need(text=f"changing {path}", why="it changes a file", path=path)
-    reason = why_protected(path, place)
-    if reason is not None:
-        return Need(text=need.text, why=f"{path.name} is protected as {reason}", path=path)
-    if is_inside:
-        return Need(text=need.text, why=need.why, key=EDITS, label=EDITS_LABEL, path=path)
-    folder = path.parent
-    if Path(os.path.expanduser("~")).is_relative_to(folder):
-        return need
-    return Need(
-        text=need.text, why=need.why, key=f"edit:{folder}", label=f"changes to files in `{folder}`", path=path
-    )

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.permissions.commands import Need
-from sidecar.permissions.shell import ShellSyntaxError, parse_command_line
+from sidecar.permissions.shell import parse_command_line
+from sidecar.permissions.shell_words import ShellSyntaxError
 from sidecar.permissions.table import knows_program
 from sidecar.workspace.globs import glob_regex
 

@@ -10,22 +10,34 @@ caller is sure of everything that it sees, and has to ask about all the rest.
 
 Understood are: simple commands, joined by ``;``, ``&``, ``&&``, ``||``, ``|`` and line ends, in ``( )`` and
 ``{ }``; assignments; quotes and backslashes; redirections, here-documents, comments; variables, ``$(...)``
-and backticks, as computed words. Refused are loops, conditions, functions, arithmetic, process substitution,
-here-strings, and quotes and groups without an end. One computed word has a text all the same: the customary
-``"$(cat <<'END' ...)"``, which spells a text of several lines.
+and backticks, as computed words. Refused are loops but one, conditions, functions, arithmetic, process
+substitution, here-strings, and quotes and groups without an end. Some computed words have a text all the
+same: the customary ``"$(cat <<'END' ...)"``, which spells a text of several lines; variables that get a plain
+word at the beginning of the line; and the variable of a loop ``for x in a b; do ...; done`` over plain words.
+The body of a loop is read once for each word. After a further assignment the text is unknown. Other ways to
+change a variable, ``read`` and ``printf -v``, are covered by nothing.
 
 Worked example: ``cd src && g'i't log "$x" 2>&1 | head -5`` holds the commands ``cd src``, ``git log`` with
 a computed third word, and ``head -5``.
 
-The cost is linear in the length of the line. Pure.
+The cost is linear in the length of the line; a loop has at most 20 words. Pure.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
+
+from sidecar.permissions.shell_words import (
+    Redirection,
+    Scope,
+    ShellSyntaxError,
+    SimpleCommand,
+    Word,
+    WordBuffer,
+)
 
 MAX_CHARS: Final = 50_000
 _MAX_DEPTH: Final = 20
@@ -38,62 +50,16 @@ _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=", re.ASCII)
 _FILE_NUMBER: Final = re.compile(r"\{[A-Za-z_]\w*\}\Z", re.ASCII)
 _DIGITS: Final = re.compile(r"\$[?#$]")  # variables that hold digits alone
 _VARIABLE: Final = re.compile(r"\$(?:[A-Za-z_]\w*|[@*!0-9_-]|\{[A-Za-z_]\w*\})", re.ASCII)
+_NAME: Final = r"(?!\w*proxy\b|npm_|auto_resume\b|\w*path\b|argv\b|histchars\b)[a-z][a-z0-9_]*"
+"""Names of variables that mean nothing to a shell, and hardly anything to a program."""
+
+_LOOP: Final = re.compile(rf"for[ \t]+({_NAME})[ \t]+in(?=[ \t])")
+_SETTING: Final = re.compile(rf"({_NAME})=")
+_LOOP_BODY: Final = re.compile(r"[ \t]*[;\n]\s*do(?=[ \t\n])")
+_PLAIN: Final = re.compile(r"[\w./:@%+,=-]+", re.ASCII)
+_MAX_TURNS: Final = 20
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
 _HIDDEN: Final = ("Cc", "Cf", "Zs", "Zl", "Zp")
-
-
-class ShellSyntaxError(Exception):
-    """A command line is not understood; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """One word of a command.
-
-    Attributes:
-        text: the word as the program gets it; None when the shell computes it.
-        is_pattern: whether the shell replaces it by the names of the files that match.
-        has_tilde: whether it begins with a ``~`` that the shell replaces by a folder.
-    """
-
-    text: str | None
-    is_pattern: bool = False
-    has_tilde: bool = False
-
-    @property
-    def is_literal(self) -> bool:
-        """Whether the program gets exactly *text*."""
-        return self.text is not None and not self.is_pattern and not self.has_tilde
-
-
-@dataclass(slots=True)
-class Redirection:
-    """A redirection; the target of a here-document is its text, set once the line has been read that far."""
-
-    operator: str
-    target: Word
-
-    @property
-    def touches_file(self) -> bool:
-        """Whether it reads or writes a file other than ``/dev/null``."""
-        kind, text = self.operator.lstrip("0123456789"), self.target.text
-        if kind in ("<<", "<<-"):
-            return False
-        is_number = kind in (">&", "<&") and re.fullmatch(r"\d{1,3}|-", text or "") is not None
-        return not (self.target.is_literal and (is_number or text == "/dev/null"))
-
-
-@dataclass(frozen=True, slots=True)
-class SimpleCommand:
-    """One simple command: its words, its redirections, and the assignments before its words.
-
-    *is_fed* says whether a pipe leads into it.
-    """
-
-    words: tuple[Word, ...]
-    redirections: tuple[Redirection, ...] = ()
-    assignments: tuple[Word, ...] = ()
-    is_fed: bool = False
 
 
 def parse_command_line(line: str) -> tuple[SimpleCommand, ...]:
@@ -110,36 +76,10 @@ def parse_command_line(line: str) -> tuple[SimpleCommand, ...]:
         raise ShellSyntaxError("it is too long or holds a zero byte")
     parser = _Parser(line)
     parser.parse_list("")
-    return tuple(parser.commands)
-
-
-@dataclass(slots=True)
-class _WordBuffer:
-    """A word while it is read."""
-
-    text: str | None = ""
-    is_pattern: bool = False
-    has_tilde: bool = False
-    has_brace: bool = False
-    has_bracket: bool = False
-    is_begun: bool = False
-
-    def add(self, text: str | None) -> None:
-        self.is_begun = True
-        self.text = None if text is None or self.text is None else self.text + text
-
-    def add_unquoted(self, char: str) -> None:
-        """Add a character that the shell may give a meaning."""
-        if char == "~" and not self.is_begun:
-            self.has_tilde = True
-        elif char == "~" and (self.text or "")[-1:] in ("=", ":"):
-            self.add(None)
-            return
-        self.has_bracket = self.has_bracket or char == "["
-        self.is_pattern = self.is_pattern or char in "*?" or (char == "]" and self.has_bracket)
-        is_list = char == "," or (char == "." and (self.text or "").endswith("."))
-        self.has_brace = self.has_brace or char == "{"
-        self.add(None if self.has_brace and is_list else char)
+    return tuple(
+        command if command.local_names <= parser.scope.used else replace(command, local_names=frozenset())
+        for command in parser.commands
+    )
 
 
 @dataclass(slots=True)
@@ -150,14 +90,16 @@ class _Parser:
     at: int = 0
     depth: int = 0
     is_fed: bool = False
+    scope: Scope = field(default_factory=Scope)
     commands: list[SimpleCommand] = field(default_factory=list)
     _open_documents: list[tuple[Redirection, str, bool]] = field(default_factory=list)
 
     def parse_list(self, closer: str) -> None:
-        """Read commands up to *closer*, ``)`` or ``}``, and past it; without one up to the end."""
+        """Read commands up to *closer*, ``)``, ``}`` or ``done``, and past it; without one up to the end."""
         if self.depth > _MAX_DEPTH:
             raise ShellSyntaxError("it nests too deep")
         needs_command, n_before, was_fed = False, len(self.commands), self.is_fed
+        is_beginning = not closer and not self.depth
         while True:
             self.skip_blanks()
             if not self.rest(1):
@@ -167,34 +109,51 @@ class _Parser:
             if self.rest(1) == "\n":
                 self.at += 1
                 self.read_documents()
-            elif closer and closer in (self.rest(1), self.lone_word()) and not needs_command:
+            elif closer and self.is_at_word(closer) and not needs_command:
                 if self._open_documents or len(self.commands) == n_before:
                     raise ShellSyntaxError("a group ends too early")
-                self.at += 1
+                self.at += len(closer)
                 self.is_fed = was_fed
                 return
             else:
                 self.parse_command()
                 operator = self.read_separator(closer)
                 needs_command = operator in ("&&", "||", "|", "|&")
+                is_beginning = is_beginning and operator in ("", ";", "&&") and self.keep_texts(n_before)
                 self.is_fed = was_fed or operator in ("|", "|&")
 
+    def keep_texts(self, n_before: int) -> bool:
+        """Keep the texts that the commands since *n_before* set; return whether they do nothing else."""
+        if not all(command.local_names for command in self.commands[n_before:]):
+            return False
+        for word in (word for command in self.commands[n_before:] for word in command.assignments):
+            name, _, text = (word.text or "").partition("=")
+            if _PLAIN.fullmatch(text):
+                self.scope.texts[name] = text
+        return True
+
     def parse_command(self) -> None:
-        """Read a simple command or a group."""
-        while self.lone_word() == "!":
+        """Read a simple command, a group or a loop."""
+        while self.is_at_word("!"):
             self.at += 1
             self.skip_blanks()
         if self.rest(2) == "((":
             raise ShellSyntaxError("arithmetic is not understood")
-        is_group = self.rest(1) == "(" or self.lone_word() == "{"
-        if is_group:
+        loop = _LOOP.match(self.line, self.at)
+        is_group = loop is not None or self.rest(1) == "(" or self.is_at_word("{")
+        self.depth += is_group
+        if loop is not None:
+            self.parse_loop(loop)
+        elif is_group:
             closer = ")" if self.rest(1) == "(" else "}"
-            self.at, self.depth = self.at + 1, self.depth + 1
+            self.at += 1
             self.parse_list(closer)
-            self.depth -= 1
+        self.depth -= is_group
         words: list[Word] = []
         redirections: list[Redirection] = []
         assignments: list[Word] = []
+        names: list[str] = []
+        own_names: list[str] = []
         while self.skip_blanks():
             if found := _REDIRECTION.match(self.line, self.at):
                 self.at = found.end()
@@ -211,12 +170,45 @@ class _Parser:
                 raise ShellSyntaxError("a redirection by name is not understood")
             is_assignment = not words and _ASSIGNMENT.match(source) is not None
             (assignments if is_assignment else words).append(word)
+            if is_assignment:
+                names.append(re.split(r"\W", source, maxsplit=1)[0])
+                is_own = _SETTING.match(source) is not None and (word.is_literal or word.is_own)
+                own_names += names[-1:] if is_own else []
         if words or redirections or assignments:
+            is_local = names == own_names and not words and not redirections
             self.commands.append(
-                SimpleCommand(tuple(words), tuple(redirections), tuple(assignments), self.is_fed)
+                SimpleCommand(
+                    tuple(words),
+                    tuple(redirections),
+                    tuple(assignments),
+                    self.is_fed,
+                    frozenset(names if is_local else ()),
+                )
             )
+            self.scope.names.update(own_names)
+            self.scope.names.difference_update(set(names) - set(own_names))
+            for name in names:
+                self.scope.texts.pop(name, None)
         elif not is_group:
             raise ShellSyntaxError("a command is missing")
+
+    def parse_loop(self, head: re.Match[str]) -> None:
+        """Read the rest of a loop after its *head*, and its body for each of the words behind ``in``."""
+        self.at = head.end()
+        values: list[str] = []
+        while self.skip_blanks() and not _CONTROL.match(self.line, self.at):
+            word = self.read_word()
+            values.append(str(word.text) if word.is_literal else "")
+        body = _LOOP_BODY.match(self.line, self.at)
+        is_plain = 0 < len(values) <= _MAX_TURNS and all(map(_PLAIN.fullmatch, values))
+        if body is None or not is_plain or self.scope.has_loop:
+            raise ShellSyntaxError("a loop that is not one over a few plain words is not understood")
+        self.scope.has_loop = True
+        for value in values:
+            self.at, self.scope.texts[head[1]] = body.end(), value
+            self.parse_list("done")
+        self.scope.texts.pop(head[1], None)
+        self.scope.has_loop = False
 
     def read_separator(self, closer: str) -> str:
         """Read the operator after a command and return it, or nothing for the end of the line or group."""
@@ -245,10 +237,10 @@ class _Parser:
                 break
         return self.at < len(self.line)
 
-    def lone_word(self) -> str:
-        """Return the character here when the shell reads it as a word of its own, else nothing."""
-        after = self.line[self.at + 1 : self.at + 2]
-        return self.rest(1) if not after or after in " \t\n;&|)" else ""
+    def is_at_word(self, word: str) -> bool:
+        """Whether *word* stands here, as a word of its own unless it is an operator."""
+        end = self.at + len(word)
+        return self.rest(len(word)) == word and (word == ")" or self.line[end : end + 1] in "\t\n;&|) ")
 
     def read_redirection(self, operator: str) -> Redirection:
         self.skip_blanks()
@@ -283,7 +275,7 @@ class _Parser:
 
     def read_word(self) -> Word:
         """Read one word, which must not be empty."""
-        word = _WordBuffer()
+        word = WordBuffer()
         while (char := self.rest(1)) and char not in " \t\n;&|<>()":
             self.at += 1
             match char:
@@ -305,7 +297,8 @@ class _Parser:
                     word.add(self.read_ansi_quotes())
                 case "$" | "`":
                     self.at -= 1
-                    word.add(self.read_expansion(is_quoted=False))
+                    text, is_own = self.read_expansion(is_quoted=False)
+                    word.add(text, is_own=is_own)
                 case _ if not char.isascii() and unicodedata.category(char) in _HIDDEN:
                     raise ShellSyntaxError("it holds a character that cannot be seen")
                 case _ if char < " " or char == "\x7f":
@@ -316,7 +309,7 @@ class _Parser:
                     word.add_unquoted(char)
         if not word.is_begun or self.at > len(self.line):
             raise ShellSyntaxError("a word is missing")
-        return Word(word.text, word.is_pattern, word.has_tilde)
+        return Word(word.text, word.is_pattern, word.has_tilde, is_own=word.text is None and word.is_own)
 
     def read_until_quote(self) -> str:
         end = self.line.find("'", self.at)
@@ -339,13 +332,14 @@ class _Parser:
         self.at += 1
         return text
 
-    def read_double_quotes(self, word: _WordBuffer) -> None:
+    def read_double_quotes(self, word: WordBuffer) -> None:
         word.add("")
         while (char := self.rest(1)) != '"':
             if not char:
                 raise ShellSyntaxError("a quote is not closed")
             if char in "$`":
-                word.add(self.read_expansion(is_quoted=True))
+                text, is_own = self.read_expansion(is_quoted=True)
+                word.add(text, is_own=is_own)
                 continue
             self.at += 1
             if char == "\\" and self.rest(1) and self.rest(1) in '$`"\\\n':
@@ -354,35 +348,41 @@ class _Parser:
             word.add(char)
         self.at += 1
 
-    def read_expansion(self, *, is_quoted: bool) -> str | None:
-        """Read a variable or a command within; return its text, None when it is not known."""
+    def read_expansion(self, *, is_quoted: bool) -> tuple[str | None, bool]:
+        """Read a variable or a command within.
+
+        Returns:
+            Its text, None when it is not known, and whether only this line computes it.
+        """
         if self.rest(1) == "`":
             end = self.line.find("`", self.at + 1)
             inner = self.line[self.at + 1 : end]
             if end < 0 or "\\" in inner:
                 raise ShellSyntaxError("backticks are not closed, or hold a backslash")
-            self.parse_inner(_Parser(inner, 0, self.depth + 1), "")
+            self.parse_inner(_Parser(inner, 0, self.depth + 1, scope=self.scope), "")
             self.at = end + 1
-            return None
+            return None, True
         if self.rest(3) == "$((":
             raise ShellSyntaxError("arithmetic is not understood")
         if self.rest(2) == "$(":
-            inner_parser = _Parser(self.line, self.at + 2, self.depth + 1)
+            inner_parser = _Parser(self.line, self.at + 2, self.depth + 1, scope=self.scope)
             text = self.parse_inner(inner_parser, ")")
             self.at = inner_parser.at
-            return text if is_quoted else None
+            return text if is_quoted else None, True
         if found := _DIGITS.match(self.line, self.at):
             self.at = found.end()
-            return "0"
+            return "0", True
         if found := _VARIABLE.match(self.line, self.at):
             self.at = found.end()
-            return None
+            name = found[0].strip("${}")
+            self.scope.used.add(name)
+            return self.scope.texts.get(name), name in self.scope.names
         if self.rest(2) in ("${", "$[") or (self.rest(2) == '$"' and not is_quoted):
             raise ShellSyntaxError(f"{self.rest(2)} is not understood")
         if self.rest(3) == "$\\\n":
             raise ShellSyntaxError("a variable goes on in the next line")
         self.at += 1
-        return "$"
+        return "$", True
 
     def parse_inner(self, parser: _Parser, closer: str) -> str | None:
         """Read the commands within a word; return the text that they yield if it stands in the line."""

@@ -22,10 +22,11 @@ the name, as in ``npm run build``. *Operands* are one of
 alone, ``--arg==`` has two, ``-#`` is a number such as ``-20``, and ``$name`` stands for a list in
 ``_FLAGS``. ``--`` lets the flags stand behind a ``--`` too, where a runner hands them on.
 
-*Group* joins commands of one program to which one answer applies. ``builds`` are the commands that run the
-code of the project in any case, to test, check or build it; of scripts only those with such a name.
-``reads`` look at a service with the user's account and change nothing there; ``posts`` publish a text
-there. ``commits`` and ``updates`` are steps that are taken together and can be taken back.
+*Group* joins commands to which one answer applies. ``builds`` are the commands that run the code of the
+project in any case, to test, check or build it; of scripts only those with such a name. They are one group
+for all programs, because the project decides in any case which code runs. The other groups are each about one
+program: ``reads`` look at a service with the user's account and change nothing
+there; ``posts`` publish a text there. ``steps`` change the repository alone, and can be taken back.
 
 Left out on purpose, so that they are covered word for word at most: shells, interpreters and wrappers
 (``sh``, ``python``, ``env``, ``sudo``, ``xargs``, ``ssh``), everything that deletes, overwrites or moves
@@ -68,15 +69,15 @@ PROGRAM_FOLDERS: Final = ("", "/bin", "/usr/bin", "/usr/local/bin", "/opt/homebr
 """Folders in which a program that is named by its path is the known one; the first stands for no path."""
 
 GROUP_LABELS: Final = {
-    "builds": "tests, checks and builds by `{}`",
+    "builds": "tests, checks and builds of the project",
     "reads": "reads by `{}`",
     "posts": "pull requests, issues and comments by `{}`",
-    "commits": "`{0} add`, `{0} commit` and `{0} stash`",
-    "updates": "`{0} fetch` and `{0} pull`",
+    "steps": "`{0}` add, commit, stash, switch, fetch, pull, merge and rebase",
 }
 
 ROUTINE: Final = re.compile(
-    r"(?:test|lint|check|type-?check|fmt|format|build|compile|coverage)(?:[:._-][\w:.-]*)?", re.ASCII
+    r"(?:(?:css|docs|web)[:-])?(?:test|lint|check|type-?check|fmt|format|build|compile|coverage|clean)(?:[:._-][\w:.-]*)?",
+    re.ASCII,
 )
 """Names of scripts and targets that belong to the group ``builds``."""
 
@@ -212,6 +213,9 @@ git name-rev | refs | --name-only --tags
 git diff-tree | paths | -r --name-only --name-status --no-commit-id -p --stat --root
 git remote | none | -v
 git remote get-url | refs | --all --push
+git config --file .gitmodules --get/--get-all/--get-regexp | text |
+git check-ignore | paths | -v -n -q --no-index
+git show-ref | refs | --heads --tags --head -d --hash
 git stash list | none | $log
 git stash show | refs | -p --stat --name-only
 git tag | none | -l --list --sort=
@@ -223,24 +227,29 @@ git --version | none |
 
 _EDITS: Final = """
 mkdir | paths | -p -v
+rmdir | paths | -v
 touch | paths |
+cp | @copy | -p -f -n -v
+mv | @copy | -f -n -v
 tee | paths | -a
 sed -i | @sed | -n -E -r -s -u -e=
 """
 
 _ASKS: Final = """
-git add | paths | -A --all -u --update -v -n -N --intent-to-add --dry-run | commits
+git add | paths | -A --all -u --update -v -n -N --intent-to-add --dry-run | steps
 git commit | paths | -m= -a -q -v -s --message= --all --quiet --no-edit --allow-empty --signoff -F=- \
---file=- | commits
-git stash | none | | commits
-git stash push | none | -m= -u -q --include-untracked --keep-index | commits
-git stash pop | none | -q --index | commits
+--file=- | steps
+git stash | none | | steps
+git stash push | none | -m= -u -q --include-untracked --keep-index | steps
+git stash pop | none | -q --index | steps
 git push | remote | -u --set-upstream -v -q --dry-run --tags --follow-tags --quiet --porcelain --progress
-git pull | remote | --rebase --ff-only --no-rebase -q -v --tags --prune --quiet --autostash | updates
-git fetch | remote | --all --tags --prune -p -q -v --depth= --quiet --unshallow | updates
-git switch | refs | -c= --create= -q --detach
-git merge | refs | --no-edit --ff-only --no-ff --squash --stat -q
-git rebase | refs |
+git push --force-with-lease | remote | -u -v -q --quiet
+git pull | remote | --rebase --ff-only --no-rebase -q -v --tags --prune --quiet --autostash | steps
+git fetch | remote | --all --tags --prune -p -q -v --depth= --quiet --unshallow | steps
+git restore --staged | paths | -q | steps
+git switch | refs | -c= --create= -q --detach | steps
+git merge | refs | -m= --no-edit --ff-only --no-ff --squash --stat -q | steps
+git rebase | refs | | steps
 git submodule status | paths |
 git config --get | text |
 git config --list | none | --show-origin --local --global
@@ -278,25 +287,27 @@ go vet | paths | -tags= | builds
 go fmt | paths | | builds
 go list | paths | -m -json | builds
 go mod tidy | none | -v | builds
-gofmt | paths | -l -d -s -w
-golangci-lint run | paths | --fast --timeout=
+gofmt | paths | -l -d -s -w | builds
+golangci-lint run | paths | --fast --timeout= | builds
 make <names> | none | -j= -j -s -k -B | builds
 just/task <name> | none | | builds
 mise/npm/pnpm/yarn/bun run <name> | paths | $script | builds
 npm test | paths | $script | builds
+npm/pnpm/yarn/bun install | none | --frozen-lockfile | builds
+npm ci | none | | builds
 bun test | paths | -t= --bail --timeout= --only | builds
-tsc | none | --noEmit --skipLibCheck --pretty
-eslint | paths | $eslint
-prettier | paths | --check -c -l --list-different
-vitest run | paths | $script
-jest | paths | $script
-biome check/lint | paths |
-pytest | paths | $pytest
-mypy | paths | $mypy
-pyright | paths |
-ruff check | paths | -q --select= --ignore= --diff --no-fix --statistics --output-format=
-ruff format | paths | -q --check --diff
-black/isort | paths | --check --diff -q
+tsc | paths | --noEmit --skipLibCheck --pretty | builds
+eslint | paths | $eslint | builds
+prettier | paths | --check -c -l --list-different | builds
+vitest run | paths | $script | builds
+jest | paths | $script | builds
+biome check/lint | paths | | builds
+pytest | paths | $pytest | builds
+mypy | paths | $mypy | builds
+pyright | paths | | builds
+ruff check | paths | -q --select= --ignore= --diff --no-fix --statistics --output-format= | builds
+ruff format | paths | -q --check --diff | builds
+black/isort | paths | --check --diff -q | builds
 diff | paths | -u -q -w -b -B -i -y -U= --color --color= --brief --unified
 curl | @curl | -s -S -f -L -I -i -v -m= --max-time= --silent --show-error --fail --location --head -A=
 tar | @tar |
@@ -336,7 +347,7 @@ def entries() -> dict[tuple[str, ...], KnownCommand]:
     asks = _ASKS.split("\n")
     modules = [line for line in asks if line.startswith(("pytest ", "mypy ", "ruff ", "black/"))]
     local = [line for line in asks if line.startswith(("tsc ", "eslint ", "vitest ", "biome ", "jest "))]
-    asks += [f"npx {line}" for line in local]
+    asks += [f"npx {line.rpartition('|')[0]}" for line in local]  # may fetch the program first
     asks += [f"{runner} {line}" for runner in ("python -m", "python3 -m", "uv run") for line in modules]
     asks += [f"pnpm/yarn {_SCRIPT_NAMES} | paths | $script | builds"]
     kinds: tuple[tuple[EntryKind, list[str]], ...] = (
@@ -355,7 +366,7 @@ def find_entry(words: tuple[str, ...]) -> KnownCommand | None:
     (('git', 'stash', 'list'), None)
     """
     known = entries()
-    return next((known[words[:n]] for n in range(min(4, len(words)), 0, -1) if words[:n] in known), None)
+    return next((known[words[:n]] for n in range(min(5, len(words)), 0, -1) if words[:n] in known), None)
 
 
 def knows_program(name: str) -> bool:

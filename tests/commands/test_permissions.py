@@ -27,7 +27,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["git -C x push -f"], "is refused, because your rule 'git push' denies it"),
         (["npm run deploy"], "runs without a question, because your rule 'npm run *' allows it"),
         (["ls | head"], "runs without a question, because `ls` only reads; `head` only reads"),
-        (["git add a"], '"always" would allow `git add`, `git commit` and `git stash`'),
+        (["git add a"], '"always" would allow `git` add, commit, stash'),
         (["rm $x"], '"always" is not offered'),
         (["edit: docs/a.md"], "runs without a question, because your rule 'edit: docs/**' allows it"),
         (["edit: .envrc"], ".envrc is protected as a start-up file of a shell"),

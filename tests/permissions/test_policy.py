@@ -36,11 +36,15 @@ def edit(name: str, root: Path) -> EditAccess:
     [
         pytest.param("git push origin main", "`git push`", id="program and sub-command"),
         pytest.param(
-            "git add a && git push", "`git add`, `git commit` and `git stash` and `git push`", id="two"
+            "git add a && git push",
+            "`git` add, commit, stash, switch, fetch, pull, merge and rebase and `git push`",
+            id="two",
         ),
         pytest.param("npm run deploy", "`npm run deploy`", id="the name of a script"),
-        pytest.param("npm run test:unit -- --run", "tests, checks and builds by `npm`", id="routine scripts"),
-        pytest.param("cargo clippy", "tests, checks and builds by `cargo`", id="builds"),
+        pytest.param(
+            "npm run test:unit -- --run", "tests, checks and builds of the project", id="routine scripts"
+        ),
+        pytest.param("cargo clippy", "tests, checks and builds of the project", id="builds"),
         pytest.param("python3 x.py", "exactly `python3 x.py`", id="word for word"),
         pytest.param(
             "cd src && ./x", "exactly `./x` in {root} or {root}/src", id="where a relative path leads"
@@ -49,11 +53,19 @@ def edit(name: str, root: Path) -> EditAccess:
         pytest.param("git push --force", "exactly `git push --force`", id="a flag that is not known"),
         pytest.param("python3 $x", "", id="computed words"),
         pytest.param("env | sh", "", id="a program that a pipe feeds"),
-        pytest.param("for x in y; do z; done", "", id="not understood"),
+        pytest.param(
+            "cp src/a.py {root}/../other/b.py",
+            "changes to files in the session's folders and changes to files in `{root.parent}/other`",
+            id="an edit elsewhere",
+        ),
+        pytest.param(
+            "echo x > {root}/../other/b.py", "changes to files in `{root.parent}/other`", id="a redirection"
+        ),
+        pytest.param("while x; do z; done", "", id="not understood"),
     ],
 )
 def test_always_says_what_it_covers(root: Path, line: str, label: str) -> None:
-    verdict = Policy(SessionFolders((root,))).judge(run(line, root))
+    verdict = Policy(SessionFolders((root,))).judge(run(line.replace("{root}", str(root)), root))
     assert (verdict.outcome, verdict.label) == ("ask", label.format(root=root))
     assert bool(verdict.keys) == bool(label)
 

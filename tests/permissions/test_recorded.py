@@ -1,7 +1,8 @@
-"""Recorded commands of other agents, each question answered "always": fewer than one in ten asks."""
+"""Recorded commands of all other agents, each question answered "always": fewer than one in ten asks."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections import Counter, defaultdict
@@ -11,28 +12,56 @@ from pathlib import Path
 import pytest
 
 from command_lines import WORKDAY
-from recorded_sessions import read_records, recordings
+from recorded_sessions import Record, read_records, recordings
 from sidecar.permissions.access import CommandAccess
 from sidecar.permissions.policy import Policy
 from sidecar.permissions.protected import SessionFolders
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX shells and paths")
 
-SHELLS = ("Bash", "exec_command", "shell_command")
+SHELLS = (
+    *("Bash", "bash", "shell", "exec_command", "shell_command", "run_shell_command", "execute_bash"),
+    "run_commands",
+)
 FOLDER = re.compile(r'"(?:cwd|workdir)": ?"([^"]+)"')
+ABSOLUTE = re.compile(r"(?<![\w.~*])/[\w.@+-]+/[\w./@+-]+")
+CODE_CALL = re.compile(r'\bcmd"?\s*:\s*("(?:\\.|[^"\\])*")')
+"""A command in the code of an agent that calls its shell from a script."""
 
 
 def recorded_lines(path: Path) -> Iterator[tuple[str, str | None]]:
     """Yield the command lines of a recording, with their folders where they name one."""
-    for record in read_records(path):
-        for call in record.get("tool_calls") or ():
-            given = call.get("input")
-            if call.get("name") in SHELLS and isinstance(given, dict):
-                line = given.get("command") or given.get("cmd")
-                if isinstance(line, list):
-                    line = line[2] if len(line) == 3 else " ".join(map(str, line))
-                if isinstance(line, str):
-                    yield line, given.get("workdir")
+    calls = (call for record in read_records(path) for call in record.get("tool_calls") or ())
+    for call in calls:
+        given = call.get("input")
+        if isinstance(given, dict):
+            for line in command_lines(call, given):
+                yield line, given.get("workdir")
+
+
+def command_lines(call: Record, given: Record) -> list[str]:
+    """Return the command lines of one call with the arguments *given*."""
+    if call.get("name") == "exec":
+        return [json.loads(text) for text in CODE_CALL.findall(str(given.get("input")))]
+    if call.get("name") not in SHELLS:
+        return []
+    line = given.get("command") or given.get("cmd") or given.get("commands")
+    if call["name"] == "run_commands":
+        return [str(each) for each in line or ()]
+    if isinstance(line, list):
+        line = line[2] if len(line) == 3 else " ".join(map(str, line))
+    return [line] if isinstance(line, str) else []
+
+
+def find_root(path: Path) -> Path:
+    """Return the folder that a recording names first, else the one that the paths in it have in common."""
+    folder = FOLDER.search(path.read_text("utf-8", "replace"))
+    if folder:
+        return Path(folder[1])
+    named = [Path(text) for line, _ in recorded_lines(path) for text in ABSOLUTE.findall(line)]
+    folders = [each.parent if each.suffix else each for each in named if each.parts[1] not in ("tmp", "dev")]
+    common = Path(os.path.commonpath(folders)) if folders else Path("/")
+    return common if common.name else Path("/project")
 
 
 def count_questions(policy: Policy, lines: Iterator[tuple[str, str | None]]) -> Counter[str]:
@@ -46,20 +75,19 @@ def count_questions(policy: Policy, lines: Iterator[tuple[str, str | None]]) -> 
 
 
 def test_recorded_sessions_ask_for_less_than_one_in_ten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session begins in the folder that its recording names most often, and with no answer.
+    """A session begins in its own folder, and with no answer.
 
     Its files are not on this disk, so that a path without a suffix stands for a folder.
     """
-    found = [Path(str(each.values[0])) for each in recordings(("claude-code", "codex"))]
+    found = [Path(str(each.values[0])) for each in recordings()]
     if not found[0].is_file():
         pytest.skip("the recorded sessions are not beside this checkout")
     monkeypatch.setattr(Path, "is_dir", lambda path: not path.suffix)
     total: Counter[str] = Counter()
     by_file: dict[str, Counter[str]] = defaultdict(Counter)
     for path in found:
-        folders = Counter(FOLDER.findall(path.read_text("utf-8", "replace")))
-        root = Path(folders.most_common(1)[0][0]) if folders else Path("/project")
-        by_file[path.stem] = count_questions(Policy(SessionFolders((root,))), recorded_lines(path))
+        policy = Policy(SessionFolders((find_root(path),)))
+        by_file[path.stem] = count_questions(policy, recorded_lines(path))
         total.update(by_file[path.stem])
     assert total["lines"] > 1000
     assert total["asks"] < total["lines"] / 10, by_file

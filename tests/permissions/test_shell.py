@@ -7,10 +7,11 @@ import shutil
 import subprocess
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.permissions.shell import MAX_CHARS, ShellSyntaxError, Word, parse_command_line
+from sidecar.permissions.shell import MAX_CHARS, parse_command_line
+from sidecar.permissions.shell_words import ShellSyntaxError, Word
 
 
 def texts(line: str) -> list[list[str | None]]:
@@ -46,6 +47,19 @@ def texts(line: str) -> list[list[str | None]]:
         pytest.param('a {b,c} {1..3} {"b",c}', [["a", None, None, None]], id="lists in braces"),
         pytest.param("a x=~/y HEAD~1", [["a", None, "HEAD~1"]], id="a tilde behind ="),
         pytest.param("a ~+/x ~user ~-", [["a", None, None, None]], id="other tildes"),
+        pytest.param(
+            'for x in b c/d; do a $x "-$x"; done; e $x',
+            [["a", "b", "-b"], ["a", "c/d", "-c/d"], ["e", None]],
+            id="a loop over plain words",
+        ),
+        pytest.param(
+            "for x in b\ndo\n c | (d ${x}.e)\ndone | f", [["c"], ["d", "b.e"], ["f"]], id="a loop of lines"
+        ),
+        pytest.param("x=b y=c-d && a $x$y", [[], ["a", "bc-d"]], id="variables that are set first"),
+        pytest.param("x=b; x=c; a $x", [[], [], ["a", "c"]], id="a variable that is set twice"),
+        pytest.param("x=b; a; y=c; d $x $y", [[], ["a"], [], ["d", "b", None]], id="one that is set later"),
+        pytest.param("x=b || y=c; a $x $y", [[], [], ["a", None, None]], id="variables that may not be set"),
+        pytest.param("x='b c'; a $x", [[], ["a", None]], id="a value that is split"),
         pytest.param("a\r", None, id="a carriage return"),
         pytest.param("", [], id="nothing"),
     ],
@@ -100,7 +114,7 @@ def test_commands_that_a_pipe_feeds_are_marked() -> None:
     "line",
     [
         "a '", 'a "', "a `b", "a $(b", "(a", "{ a;", "a )", "a |", "a &&", "a ;; b", "&& a", "; a", "()",
-        "for x in y; do z; done", "while a; do b; done", "if a; then b; fi", "case a in b) c;; esac",
+        "for x in *; do z; done", "while a; do b; done", "if a; then b; fi", "case a in b) c;; esac",
         "f() { a; }", "function f { a; }", "[[ a ]]", "((a))", "a $((1))", "a $[1]", "a <(b)", "a >(b)",
         "a <<< b", "a ${x:-y}", "a ${x//y/z}", 'a $"x"', "a $'\\x41'", "a <<E\n$(b)\nE", "a <<E\n`b`\nE",
         "a <<E\nx", "a <<$x\nE", "a <<''\nb\n", "a `b \\` c`", "x=(a b)", "a {fd}>x", "a\0b", "a\u00a0b",
@@ -162,3 +176,43 @@ def test_bash_gives_a_program_the_words_that_were_read() -> None:
     ]
     assert len(lines) > 10
     assert [each for each in differences if each[1]] == []
+
+
+SETTINGS = st.sampled_from(
+    [
+        *("x=b", "y=$x", "x=c", "x=$(false)", "false", "show $x", 'show "$y-$x"', "show '$x'", "(", ")"),
+        *("; ", " && ", " || ", " | ", " & ", "\n", "for x in d e; do ", "for y in f; do ", "; done"),
+        *("{ ", "; }"),
+    ]
+)
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_bash_runs_no_other_commands_than_those_that_were_read() -> None:
+    """With variables, loops and conditions: what bash runs is among what was read, computed words aside."""
+    lines: list[str] = []
+
+    @settings(max_examples=400)
+    @given(st.lists(SETTINGS, min_size=3, max_size=9))
+    def collect(pieces: list[str]) -> None:
+        with contextlib.suppress(ShellSyntaxError):
+            commands = parse_command_line("".join(pieces))
+            if any(word.text == "show" for command in commands for word in command.words):
+                lines.append("".join(pieces))
+
+    collect()
+    show = """show() { for word; do printf '%s\\1' "$word"; done; printf '\\3'; }"""
+    loop = """while [ $# -gt 0 ]; do (unset x y; eval "$1"; wait) 2>&-; printf '\\2'; shift; done"""
+    script = f"{show}; {loop}"
+    done = subprocess.run(["bash", "-c", script, "bash", *lines], capture_output=True, text=True, check=False)
+    printed = [part.split("\3")[:-1] for part in done.stdout.split("\2")[:-1]]
+    assert len(lines) > 30
+    for line, runs in zip(lines, printed, strict=True):
+        read = [command.words[1:] for command in parse_command_line(line) if command.words]
+        for run in runs:
+            words = run.split("\1")[:-1]
+            assert any(
+                any(word.text is None for word in each) or [word.text for word in each] == words
+                for each in read
+            ), (line, words, read)
