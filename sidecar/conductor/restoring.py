@@ -1,23 +1,27 @@
-"""Restores files that the model has seen, as they are now, without a compaction.
+"""Restores files that the model has seen, as they are now: after a compaction, or when a user asks.
 
 It reads through the given function and changes nothing; the session appends the entries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from sidecar.capabilities.shell_touches import Touch
 from sidecar.conductor.bridge import messages_to_turns
 from sidecar.conductor.contract import RestoredFile
 from sidecar.conductor.engines.contract import FreshFile, FreshFiles
+from sidecar.conductor.file_choice import MAX_FILES, choose_lines
+from sidecar.conductor.file_use import FileUse
 from sidecar.conversation import Entry, FileRead, merge_ranges
-from sidecar.window_budget import FileRange, FreshText, GoneFile, restore_files
-from sidecar.window_budget.rehydrate import RestoredRange
+from sidecar.window_budget import FileRange
+from sidecar.window_budget.rehydrate import RestoredFiles, RestoredRange, file_message
 from sidecar.workspace.line_index import split_lines
 
 DEFAULT_BUDGET_TOKENS: Final = 8000
+MAX_FILE_CHARS: Final = 1_000_000
 _GONE: Final[dict[str, str]] = {
     "notFound": "deleted",
     "binary": "no text any more",
@@ -42,54 +46,83 @@ class Restoration:
 async def restore(reads: Sequence[tuple[str, FileRead]], look: FreshFiles, budget_tokens: int) -> Restoration:
     """Return the files of *reads* as they are now, inside the budget.
 
-    A file that was read in parts comes back in those parts. A file that does not fit whole is cut, with a
-    marker.
+    A file that was read in parts comes back in those parts. A file that does not fit comes back in part.
 
     Args:
         reads: the files, newest first, each under the path that the model knows.
         look: reads files as they are now.
         budget_tokens: tokens that all of it may take.
     """
-    fresh = await look([path for path, _ in reads])
-    found = [
-        (part, fresh_text(part, fresh[part.path])) for path, read in reads for part in ranges_of(path, read)
+    uses = [
+        FileUse(path, touches=[Touch(path=path, kind="read", ranges=read.ranges)], is_known=True)
+        for path, read in reads
     ]
-    restored = restore_files(found, budget_tokens, max_messages=len(found))
+    fresh = await look([use.path for use in uses])
+    found = restore_uses(uses, fresh, budget_tokens, max_files=len(uses), most_each=budget_tokens)
     return Restoration(
-        entries=tuple(restored_entry(each, fresh[each.file.path]) for each in restored),
-        files=tuple(
-            RestoredFile(fresh[each.file.path].uri, each.hash, each.source, each.tokens) for each in restored
-        ),
-        missing=tuple(
-            dict.fromkeys(f"{part.path}: {gone.reason}" for part, gone in found if isinstance(gone, GoneFile))
-        ),
+        entries=tuple(restored_entry(each, fresh[each.file.path]) for each in found.ranges),
+        files=tuple(restored_file(each, fresh[each.file.path]) for each in found.ranges),
+        missing=tuple(f"{file.path}: {reason}" for file, reason in found.gone),
     )
 
 
-def restored_entry(restored: RestoredRange, fresh: FreshFile | None) -> Entry:
-    """Return the entry of a restored file, with the read that it shows where it was read just now."""
+def restore_uses(
+    uses: Sequence[FileUse],
+    fresh: Mapping[str, FreshFile],
+    budget_tokens: int,
+    *,
+    max_files: int = MAX_FILES,
+    most_each: int | None = None,
+) -> RestoredFiles:
+    """Return the files of *uses* that come back, the most used last, and the ones that are gone.
+
+    Args:
+        uses: the files, the most used first.
+        fresh: the files as they are now, by the use's path.
+        budget_tokens: the tokens that all of them may take.
+        max_files: the number of files that may come back.
+        most_each: the tokens that one file may take; None for its share of the budget.
+    """
+    texts = {path: lines_of(file.text) for path, file in fresh.items() if file.text is not None}
+    chosen = choose_lines(uses, texts, budget_tokens, max_files=max_files, most_each=most_each)
+    restored: list[RestoredRange] = []
+    for piece in reversed(chosen):
+        read = fresh[piece.path].read
+        restored.append(
+            RestoredRange(
+                file=piece.file,
+                hash=read.hash if read is not None else "",
+                source=read.source if read is not None else "disk",
+                tokens=piece.tokens,
+                message=file_message(piece.file, piece.text),
+            )
+        )
+    return RestoredFiles(tuple(restored), tuple(find_gone(uses, fresh)))
+
+
+def find_gone(uses: Iterable[FileUse], fresh: Mapping[str, FreshFile]) -> Iterable[tuple[FileRange, str]]:
+    """Yield the files that were read, are out of view and cannot be read now, with the reason.
+
+    A file that only a command line named may never have been one.
+    """
+    for use in uses:
+        problem = fresh[use.path].problem if use.path in fresh else None
+        if problem is not None and use.is_known and not use.shown:
+            yield FileRange(use.path), _GONE.get(problem, problem)
+
+
+def restored_file(restored: RestoredRange, fresh: FreshFile) -> RestoredFile:
+    """Return the record of a restored file."""
+    return RestoredFile(fresh.uri, restored.hash, restored.source, restored.tokens)
+
+
+def restored_entry(restored: RestoredRange, fresh: FreshFile) -> Entry:
+    """Return the entry of a restored file, with the read of the lines that it shows."""
     (turn,) = messages_to_turns([restored.message])
-    if fresh is None or fresh.read is None:
-        return Entry(turn, "file")
-    file = restored.file
-    ranges = merge_ranges([(file.offset or 1, file.limit)])
-    return Entry(turn, "file", reads=(replace(fresh.read, ranges=ranges),))
+    reads = () if fresh.read is None else (replace(fresh.read, ranges=merge_ranges(restored.file.ranges)),)
+    return Entry(turn, "file", reads=reads)
 
 
-def fresh_text(file: FileRange, fresh: FreshFile) -> FreshText | GoneFile:
-    """Return the lines of *file* as they are now, numbered as the read tool numbers them."""
-    if fresh.text is None or fresh.read is None:
-        return GoneFile(_GONE.get(fresh.problem or "", fresh.problem or "unreadable"))
-    lines = [line.rstrip("\r\n") for line in split_lines(fresh.text)]
-    first = max(1, file.offset or 1)
-    last = len(lines) if file.limit is None else min(len(lines), first - 1 + file.limit)
-    text = "\n".join(f"{number:>6}\t{lines[number - 1]}" for number in range(first, last + 1))
-    return FreshText(text, fresh.read.hash, fresh.read.source)
-
-
-def ranges_of(path: str, read: FileRead) -> Iterator[FileRange]:
-    """Yield the ranges of *path* that *read* showed, the whole file where it has none."""
-    if not read.ranges:
-        yield FileRange(path)
-    for first, count in read.ranges:
-        yield FileRange(path, first, count)
+def lines_of(text: str) -> Sequence[str]:
+    """Return the lines of *text* without their ends, none of a text that is too large to choose from."""
+    return [line.rstrip("\r\n") for line in split_lines(text)] if len(text) <= MAX_FILE_CHARS else ()

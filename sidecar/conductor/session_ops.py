@@ -9,7 +9,7 @@ ends in the local digest; a cancelled compaction leaves the transcript as it was
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -27,21 +27,20 @@ from sidecar.window_budget import (
     BudgetRequest,
     BudgetResult,
     CondenserDeps,
-    FileRange,
-    FreshContents,
     Message,
     ModelDigest,
     RehydrateOpts,
+    RestoredFiles,
     SummarizeDeps,
     apply_plan,
     apply_without_digest,
     estimate_tokens,
-    fresh_files,
     keep_unchanged,
     plan_compaction,
     preview_prompt,
     rehydrate_recent_reads,
     request_plan_digest,
+    restore_planned_files,
 )
 from sidecar.window_budget.contract import PreparedDigest
 
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     from sidecar.conductor.condense import CondenseOpts
 
 __all__ = [
-    "FreshReader",
+    "FileFinder",
     "compact_messages",
     "condense_transcript",
     "content_to_blocks",
@@ -61,8 +60,8 @@ __all__ = [
 ]
 
 
-FreshReader: TypeAlias = Callable[[Sequence[FileRange]], FreshContents | Awaitable[FreshContents]]
-"""Reads files as they are now. Contract: never raises; a file that cannot be read is a ``GoneFile``."""
+FileFinder: TypeAlias = Callable[[BudgetPlan], Awaitable[RestoredFiles]]
+"""Finds the files that a plan puts back, as they are now. Contract: never raises; keeps to its tokens."""
 
 
 async def condense_transcript(
@@ -87,7 +86,7 @@ async def compact_messages(
     request: BudgetRequest,
     *,
     invoke: ModelInvoker | None = None,
-    read_files: FreshReader | None = None,
+    find_files: FileFinder | None = None,
     deadline_s: float | None = None,
     cancel: CancelToken | None = None,
 ) -> BudgetResult:
@@ -99,8 +98,8 @@ async def compact_messages(
         messages: the conversation.
         request: everything the compaction depends on besides.
         invoke: the model that writes the digest; None for the local one.
-        read_files: reads files as they are now, once the digest is written. A file that it does not have is
-            restored from the transcript, unless it was changed since.
+        find_files: finds the files to put back, once the digest is written. None for the plan's candidates
+            that were not changed since, from the transcript.
         deadline_s: how long the model may take altogether, None for as long as it likes.
         cancel: ends the compaction and leaves the transcript as it was.
     """
@@ -112,11 +111,7 @@ async def compact_messages(
     digest = await _ask_for_digest(plan, request, invoke, deadline_s, cancel)
     if cancel is not None and cancel.cancelled:
         return keep_unchanged(messages, plan, "cancelled")
-    fresh: FreshContents = {}
-    if read_files is not None:
-        found = read_files([candidate.file for candidate in plan.candidates])
-        fresh = found if isinstance(found, Mapping) else await found
-    files = tuple(fresh_files(plan.candidates, plan.transcript, fresh))
+    files = restore_planned_files(plan, {}) if find_files is None else await find_files(plan)
     return apply_plan(messages, plan, digest, files, request.closing)
 
 

@@ -5,7 +5,7 @@ The journal, the agent, the engines, the meter, the files and the knowledge of a
 the history, so after an undo, a rewind or a load it is right by construction. Pure; nothing is stored here.
 """
 
-from sidecar.conversation.entries import Entry, EntryKind, FileRead, UsageAnchor, kind_by_role
+from sidecar.conversation.entries import Entry, EntryKind, FileRead, LineRange, UsageAnchor, kind_by_role
 from sidecar.conversation.files_seen import FilesSeen, SeenFile, files_seen_index, merge_ranges, merge_reads
 from sidecar.conversation.history import AppendOnlySeq, History
 from sidecar.conversation.index import Index
@@ -18,6 +18,7 @@ __all__ = [
     "FilesSeen",
     "History",
     "Index",
+    "LineRange",
     "SeenFile",
     "UsageAnchor",
     "files_seen_index",

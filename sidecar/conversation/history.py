@@ -134,6 +134,22 @@ class History(Sequence[Entry]):
             else:
                 yield found
 
+    def newest_first(self) -> Iterator[tuple[Entry, int | None]]:
+        """Yield every entry of this path, the newest first, and in place of a summary those it stands for.
+
+        Each comes with its index in the path, None for one behind a summary. Costs only those taken.
+        """
+        path = zip(reversed(self._entries), range(len(self) - 1, -1, -1), strict=True)
+        pending: list[Iterator[tuple[Entry | None, int | None]]] = [path]
+        while pending:
+            entry, index = next(pending[-1], (None, -1))
+            if entry is not None and entry.kind == "summary" and entry.origin:
+                pending.append((self._archive.get(node), None) for node in reversed(entry.origin))
+            elif entry is not None:
+                yield entry, index
+            elif index is not None:
+                pending.pop()
+
     def originals(self) -> tuple[Entry, ...]:
         """Return the entries of this path as they were first stored, folded ones included.
 

@@ -70,7 +70,8 @@ GROUP_SCAN = 6
 """How many different facts of one group are offered, and how many entries are looked through for each."""
 
 _RESTORED = re.compile(
-    re.escape(RESTORED_FILE_PREFIX) + r" (.+?)(?: \((?:lines (\d{1,9})-(\d{1,9})|from line (\d{1,9}))\))?$"
+    re.escape(RESTORED_FILE_PREFIX)
+    + r" (.+?)(?: \((?:lines (\d{1,9})-(\d{1,9})(?:, [\d, -]+)?|from line (\d{1,9}))\))?$"
 )
 _BY_INDEX = attrgetter("index")
 

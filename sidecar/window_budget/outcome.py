@@ -39,7 +39,14 @@ from sidecar.window_budget.model_digest import (
     split_into_chunks,
 )
 from sidecar.window_budget.plan import MIN_DIGEST_TOKENS, BudgetPlan
-from sidecar.window_budget.rehydrate import FreshText, GoneFile, RestoredRange, restore_files
+from sidecar.window_budget.rehydrate import (
+    FreshContents,
+    GoneFile,
+    RestoredFiles,
+    RestoredRange,
+    fresh_files,
+    restore_files,
+)
 from sidecar.window_budget.tool_use import FileRange
 
 CLOSING_FROM_TOKENS = 400
@@ -118,16 +125,18 @@ def apply_without_digest(plan: BudgetPlan) -> BudgetResult:
     )
 
 
-def restore_planned_files(
-    plan: BudgetPlan, files: Sequence[tuple[FileRange, FreshText | GoneFile]]
-) -> tuple[RestoredRange, ...]:
-    """Return the files that *plan* restores, oldest first; the length of the digest has no say in it.
+def restore_planned_files(plan: BudgetPlan, fresh: FreshContents) -> RestoredFiles:
+    """Return the candidates that *plan* restores; the length of the digest has no say in it.
 
     Args:
         plan: a plan that folds.
-        files: the present text of the plan's candidates, newest first.
+        fresh: the files as they are now.
     """
-    return restore_files(files, plan.files_tokens, max_messages=plan.dropped_count - 2)
+    files = tuple(fresh_files(plan.candidates, plan.transcript, fresh))
+    return RestoredFiles(
+        restore_files(files, plan.files_tokens, plan.most_files),
+        tuple((file, found.reason) for file, found in files if isinstance(found, GoneFile)),
+    )
 
 
 def project_tokens(plan: BudgetPlan, files_tokens: int) -> tuple[int, int]:
@@ -199,7 +208,7 @@ def apply_plan(
     messages: Sequence[Message],
     plan: BudgetPlan,
     digest: ModelDigest,
-    files: Sequence[tuple[FileRange, FreshText | GoneFile]],
+    files: RestoredFiles,
     closing: str = "",
 ) -> BudgetResult:
     """Return the result of *plan* with the model's *digest*, or the local one where it cannot be used.
@@ -208,11 +217,10 @@ def apply_plan(
         messages: the input, returned as it is when the result would be no smaller.
         plan: a plan that folds.
         digest: the model's answer.
-        files: the present text of the plan's candidates, newest first.
+        files: the files to put back, within the tokens that the plan leaves them.
         closing: the last line of a digest that is not among the smallest.
     """
-    gone = tuple((file, found.reason) for file, found in files if isinstance(found, GoneFile))
-    note = ""
+    restored, gone, note = files.ranges, files.gone, ""
     if gone:
         note = "\n\nNot restored: " + ", ".join(f"{file.path} ({reason})" for file, reason in gone) + "."
         most = min(plan.digest_tokens * MISSING_NOTE_SHARE, plan.digest_tokens - MIN_DIGEST_TOKENS)
@@ -222,7 +230,6 @@ def apply_plan(
         note += f"\n\n{closing}"
     failure = digest.failure
     known = collect_known(plan.transcript, plan.cut, closing=closing)
-    restored = restore_planned_files(plan, files)
     kept_tokens = plan.tail.tokens + sum(file.tokens for file in restored)
     text = ""
     if failure is None:

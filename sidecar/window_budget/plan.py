@@ -131,6 +131,11 @@ class BudgetPlan:
         return 0 if self.noop else len(self.transcript) - len(self.kept)
 
     @property
+    def most_files(self) -> int:
+        """How many files may be restored, so that there are fewer messages afterwards."""
+        return self.dropped_count - 2
+
+    @property
     def dropped_tokens(self) -> int:
         """The tokens that go, blanked and cut bodies included."""
         return 0 if self.noop else self.tokens_before - self.tail.tokens

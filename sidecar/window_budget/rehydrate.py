@@ -89,6 +89,14 @@ class RestoredRange:
     message: UserMessage
 
 
+@dataclass(frozen=True, slots=True)
+class RestoredFiles:
+    """The files that a compaction puts back, and the ones that are *gone*, with the reason."""
+
+    ranges: tuple[RestoredRange, ...] = ()
+    gone: tuple[tuple[FileRange, str], ...] = ()
+
+
 def rehydrate_recent_reads(
     dropped: Sequence[Message], kept: Sequence[Message], opts: RehydrateOpts | None = None
 ) -> tuple[Message, ...]:
@@ -113,7 +121,7 @@ def rehydrate_recent_reads(
     for candidate in select_candidates(transcript, len(dropped), opts, blanked=frozenset(cleared)):
         if candidate.is_stale:
             continue
-        message = _file_message(candidate.file, _body_of(dropped[candidate.index]))
+        message = file_message(candidate.file, _body_of(dropped[candidate.index]))
         left -= estimate_message_tokens(message)
         if left < 0 and restored:
             break
@@ -161,7 +169,7 @@ def select_candidates(
             break
         shown.add(read.file)
         body = "" if message is None else _body_of(message)
-        tokens = estimate_message_tokens(_file_message(read.file, body))
+        tokens = estimate_message_tokens(file_message(read.file, body))
         is_stale = changed_at.get(key, -1) > read.index
         found.setdefault(key, []).append(FileCandidate(read.file, read.index, tokens, is_stale))
     chosen: list[FileCandidate] = []
@@ -205,11 +213,11 @@ def restore_files(
             break
         if isinstance(found, GoneFile) or not found.text.strip():
             continue
-        message = _file_message(file, found.text)
+        message = file_message(file, found.text)
         if estimate_message_tokens(message) > token_budget:
             marker = file_cut_marker(file.path)
-            frame = estimate_message_tokens(_file_message(file, marker)) + 4
-            message = _file_message(file, cut_end(found.text, chars_in(token_budget - frame), marker))
+            frame = estimate_message_tokens(file_message(file, marker)) + 4
+            message = file_message(file, cut_end(found.text, chars_in(token_budget - frame), marker))
         tokens = estimate_message_tokens(message)
         if tokens <= token_budget:
             token_budget -= tokens
@@ -259,5 +267,6 @@ def _body_of(message: Message) -> str:
     return ""
 
 
-def _file_message(file: FileRange, body: str) -> UserMessage:
+def file_message(file: FileRange, body: str) -> UserMessage:
+    """Return the message that shows *body* as the text of *file*."""
     return UserMessage(f"{RESTORED_FILE_PREFIX} {file.path}{file.label}\n{body}")

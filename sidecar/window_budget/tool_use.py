@@ -84,11 +84,20 @@ _LOOKING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """A part of a file as a read names it: *limit* lines from line *offset*, None for start and end."""
+    """A part of a file as a read names it: *limit* lines from line *offset*, None for start and end.
+
+    *more* are further ranges behind it, each a first line and a number of lines.
+    """
 
     path: str
     offset: int | None = None
     limit: int | None = None
+    more: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def ranges(self) -> tuple[tuple[int, int | None], ...]:
+        """All its ranges, each a first line and a number of lines, None to the end."""
+        return ((self.offset or 1, self.limit), *self.more)
 
     @property
     def label(self) -> str:
@@ -97,8 +106,8 @@ class FileRange:
             return ""
         if self.limit is None:
             return f" (from line {self.offset})"
-        first = self.offset or 1
-        return f" (lines {first}-{first + self.limit - 1})"
+        spans = ((first, count or 1) for first, count in self.ranges)
+        return f" (lines {', '.join(f'{first}-{first + count - 1}' for first, count in spans)})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from model_cards import card
 from sidecar._internal.cancel import Callback, CancelToken
 from sidecar.conductor.condense import CondenseOpts, IdentityCondense, WindowBudgetCondense
 from sidecar.conductor.session_ops import (
-    FreshReader,
+    FileFinder,
     compact_messages,
     condense_transcript,
     preview_prompt,
@@ -39,21 +39,25 @@ from sidecar.window_budget import (
     DIGEST_HEADER,
     RESTORED_FILE_PREFIX,
     AssistantMessage,
+    BudgetPlan,
     BudgetPolicy,
     BudgetRequest,
     BudgetResult,
     CompactionSummaryMessage,
     CondenserDeps,
     FileRange,
+    FreshContents,
     FreshText,
     GoneFile,
     Message,
     RehydrateOpts,
+    RestoredFiles,
     ToolResultMessage,
     Transcript,
     UserMessage,
     estimate_tokens,
     plan_compaction,
+    restore_planned_files,
 )
 from sidecar.window_budget.message import text_of
 
@@ -111,15 +115,20 @@ async def condense(
     model: ScriptedModel | None = None,
     window: int | None = 12_000,
     *,
-    fresh: FreshReader | None = None,
+    fresh: FreshContents | None = None,
     deadline_s: float | None = None,
     cancel: CancelToken | None = None,
     **asked: Any,
 ) -> BudgetResult:
     asked.setdefault("summarizer_card", card(200_000, 1000))
     request = BudgetRequest(card=card(window, 1000) if window else None, **asked)
+
+    async def find(plan: BudgetPlan) -> RestoredFiles:
+        return restore_planned_files(plan, fresh or {})
+
+    finder: FileFinder | None = None if fresh is None else find
     return await compact_messages(
-        messages, request, invoke=model, read_files=fresh, deadline_s=deadline_s, cancel=cancel
+        messages, request, invoke=model, find_files=finder, deadline_s=deadline_s, cancel=cancel
     )
 
 
@@ -306,18 +315,12 @@ async def test_files_come_back_as_they_are_now() -> None:
         *use("read", "same.py", "same text"),
         *talk(12),
     ]
-    seen: list[FileRange] = []
-
-    async def fresh(files: Sequence[FileRange]) -> dict[FileRange, FreshText | GoneFile]:
-        seen.extend(files)
-        return {
-            FileRange("./src/edited.py"): FreshText("new text", "sha256:e", "buffer"),
-            FileRange("gone.py"): GoneFile("deleted"),
-            FileRange("src/part.py", 10, 5): FreshText("new part", "sha256:p", "disk"),
-        }
-
+    fresh: FreshContents = {
+        FileRange("./src/edited.py"): FreshText("new text", "sha256:e", "buffer"),
+        FileRange("gone.py"): GoneFile("deleted"),
+        FileRange("src/part.py", 10, 5): FreshText("new part", "sha256:p", "disk"),
+    }
     record = await condense(messages, fresh=fresh)
-    assert [file.path for file in seen] == ["same.py", "src/part.py", "gone.py", "./src/edited.py"]
     texts = [str(file.message.content) for file in record.restored]
     assert texts == [
         f"{RESTORED_FILE_PREFIX} ./src/edited.py\nnew text",
@@ -338,7 +341,7 @@ async def test_the_result_stays_inside_the_limit() -> None:
     """A file that grew is restored in part."""
     messages = [*use("read", "big.py"), *talk(12)]
     now = FreshText("line\n" * 90_000, "sha256:b")
-    record = await condense(messages, fresh=lambda _files: {FileRange("big.py"): now})
+    record = await condense(messages, fresh={FileRange("big.py"): now})
     (restored,) = record.restored
     assert "characters cut; read big.py with offset/limit for the rest" in str(restored.message.content)
     assert record.tokens_after == estimate_tokens(record.messages) <= (12_000 - 2048) * 0.75

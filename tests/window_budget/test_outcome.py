@@ -10,9 +10,9 @@ from sidecar.window_budget import (
     BudgetRequest,
     FileRange,
     FreshText,
-    GoneFile,
     Message,
     ModelDigest,
+    RestoredFiles,
     ToolResultMessage,
     UserMessage,
     apply_plan,
@@ -21,6 +21,7 @@ from sidecar.window_budget import (
     keep_unchanged,
     plan_compaction,
     preview_prompt,
+    restore_planned_files,
 )
 
 REQUEST = BudgetRequest(force=True)
@@ -39,8 +40,9 @@ def plan(messages: list[Message] = MESSAGES) -> BudgetPlan:
 
 def test_a_models_digest_is_kept_with_the_rules_it_dropped() -> None:
     """Header, rules, the model's words; then the files, then the kept messages."""
-    files = [(FileRange("a.py"), FreshText("now", "sha256:1", "disk"))]
-    result = apply_plan(MESSAGES, plan(), ModelDigest("# Plan\nport it"), files)
+    files = {FileRange("a.py"): FreshText("now", "sha256:1", "disk")}
+    found = restore_planned_files(plan(), files)
+    result = apply_plan(MESSAGES, plan(), ModelDigest("# Plan\nport it"), found)
     digest, restored, *kept = result.messages
     assert isinstance(digest, UserMessage)
     assert str(digest.content).startswith(
@@ -54,19 +56,20 @@ def test_a_models_digest_is_kept_with_the_rules_it_dropped() -> None:
 
 def test_a_failed_or_oversized_digest_is_replaced_by_the_local_one() -> None:
     """With the reason."""
-    failed = apply_plan(MESSAGES, plan(), ModelDigest(failure="refused"), ())
+    failed = apply_plan(MESSAGES, plan(), ModelDigest(failure="refused"), RestoredFiles())
     assert (failed.summary_source, failed.fallback_reason) == ("localFallback", "refused")
-    oversized = apply_plan(MESSAGES, plan(), ModelDigest("word " * 9000), ())
+    oversized = apply_plan(MESSAGES, plan(), ModelDigest("word " * 9000), RestoredFiles())
     assert (oversized.summary, oversized.fallback_reason) == (failed.summary, "tooLong")
 
 
 def test_files_that_are_gone_are_named_in_the_digest() -> None:
     """Unless the note would be most of it."""
-    gone = [(FileRange("a.py"), GoneFile("deleted"))]
+    gone = RestoredFiles(gone=((FileRange("a.py"), "deleted"),))
     result = apply_plan(MESSAGES, plan(), ModelDigest("# Plan"), gone)
     assert result.gone == ((FileRange("a.py"), "deleted"),)
     assert (result.summary or "").endswith("Not restored: a.py (deleted).")
-    many = [(FileRange(f"{'long' * 20}{number}.py"), GoneFile("deleted")) for number in range(99)]
+    names = [FileRange(f"{'long' * 20}{number}.py") for number in range(99)]
+    many = RestoredFiles(gone=tuple((name, "deleted") for name in names))
     assert "Not restored" not in (apply_plan(MESSAGES, plan(), ModelDigest("# Plan"), many).summary or "")
 
 

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 from sidecar.capabilities.effects import ToolEffects
 from sidecar.conductor.bridge import messages_to_turns, turn_starts
-from sidecar.conductor.contract import Gate, Microcompact, NoOp, RehydrateCandidate, RestoredFile
+from sidecar.conductor.contract import Gate, Microcompact, NoOp, RehydrateCandidate
 from sidecar.conductor.engines.contract import (
     CommittingEngine,
     CompactionPlan,
@@ -26,7 +26,8 @@ from sidecar.conductor.engines.contract import (
     committed_view,
 )
 from sidecar.conductor.engines.transcripts import SessionTranscript, call_effects
-from sidecar.conductor.restoring import fresh_text, restored_entry
+from sidecar.conductor.file_use import FileUse, rank_by_use
+from sidecar.conductor.restoring import restore_uses, restored_entry, restored_file
 from sidecar.conductor.session_ops import compact_messages, prepare_digest, preview_prompt
 from sidecar.conversation import Entry, History
 from sidecar.window_budget import (
@@ -38,18 +39,17 @@ from sidecar.window_budget import (
     BudgetPolicy,
     BudgetRequest,
     BudgetResult,
-    FileRange,
-    FreshContents,
     RehydrateOpts,
+    RestoredFiles,
+    RestoredRange,
+    ToolResultMessage,
     Transcript,
-    fresh_files,
     plan_compaction,
     project_tokens,
     read_meter,
-    restore_planned_files,
+    text_of,
 )
 from sidecar.window_budget.contract import PreparedDigest
-from sidecar.window_budget.rehydrate import RestoredRange
 from sidecar.window_budget.tool_use import TOOL_EFFECTS
 
 _REASONS: Final[dict[str, str]] = {
@@ -64,6 +64,11 @@ _FALLBACKS: Final[dict[str, str]] = {
     "noModel": "no model is at hand to condense with",
     "deadline": "the model took too long",
 }
+
+
+MOST_LOOKED_AT: Final = 40
+MOST_GONE: Final = 5
+"""How many files are read as they are now, and how many of those that are gone the digest names."""
 
 
 class WindowBudgetEngine(CommittingEngine):
@@ -98,8 +103,12 @@ class WindowBudgetEngine(CommittingEngine):
         if plan.noop is not None:
             return NoOp(_REASONS[plan.noop])
         cut, pinned = _entry_at(given.history, plan.cut), _find_pinned(given.history, plan.prompt_index)
-        files, overhead = _plan_files(plan, fresh), given.overhead_tokens
-        files_tokens = min(plan.files_tokens, sum(file.tokens for file in files))
+        uses, overhead, files_tokens = _rank_files(given, plan), given.overhead_tokens, plan.files_tokens
+        files = tuple(RehydrateCandidate(use.path, 0, stale=False) for use in uses)
+        if fresh is not None:
+            restored = restore_uses(uses, fresh, plan.files_tokens, max_files=plan.most_files).ranges
+            files = tuple(RehydrateCandidate(each.file.path, each.tokens, stale=False) for each in restored)
+            files_tokens = sum(file.tokens for file in files)
         low, high = project_tokens(plan, files_tokens)
         return CompactionPlan(
             cut=cut,
@@ -121,9 +130,11 @@ class WindowBudgetEngine(CommittingEngine):
         """Digest the head, restore the files it had read, keep the tail."""
         files: dict[str, FreshFile] = {}
 
-        async def fetch(wanted: Sequence[FileRange]) -> FreshContents:
-            files.update(await deps.fresh([file.path for file in wanted]))
-            return {file: fresh_text(file, files[file.path]) for file in wanted}
+        async def find(plan: BudgetPlan) -> RestoredFiles:
+            uses = _rank_files(given, plan)
+            files.update(await deps.fresh([use.path for use in uses]))
+            found = restore_uses(uses, files, plan.files_tokens, max_files=plan.most_files)
+            return RestoredFiles(found.ranges, found.gone[:MOST_GONE])
 
         budget_request, made, ids = _budget_request(given, request), given.prepared, given.history.node_ids
         if made is not None and made.node_id in ids:
@@ -133,7 +144,7 @@ class WindowBudgetEngine(CommittingEngine):
             self._messages(given),
             budget_request,
             invoke=deps.invoke,
-            read_files=fetch,
+            find_files=find,
             deadline_s=deps.deadline_s,
             cancel=deps.cancel,
         )
@@ -166,16 +177,17 @@ class WindowBudgetEngine(CommittingEngine):
         return self._transcript.of(given.history)
 
 
-def _plan_files(plan: BudgetPlan, fresh: Mapping[str, FreshFile] | None) -> tuple[RehydrateCandidate, ...]:
-    """Return the files that *plan* restores; the candidates while no fresh contents are given."""
-    if fresh is None:
-        return tuple(
-            RehydrateCandidate(each.file.path, each.tokens, each.is_stale) for each in plan.candidates
-        )
-    stale = {each.file: each.is_stale for each in plan.candidates}
-    texts = {file: fresh_text(file, fresh[file.path]) for file in stale if file.path in fresh}
-    restored = restore_planned_files(plan, tuple(fresh_files(plan.candidates, plan.transcript, texts)))
-    return tuple(RehydrateCandidate(each.file.path, each.tokens, stale[each.file]) for each in restored)
+def _rank_files(given: EngineInput, plan: BudgetPlan) -> Sequence[FileUse]:
+    """Return the files that may come back with *plan*, the most used first."""
+    if plan.cut == 0:
+        return ()
+    shown = {
+        message.tool_call_id: text_of(message.content)
+        for message in plan.tail.messages
+        if isinstance(message, ToolResultMessage)
+    }
+    first_kept = _entry_at(given.history, plan.cut)
+    return rank_by_use(given.history, shown, first_kept, given.tool_effects, given.same_file)[:MOST_LOOKED_AT]
 
 
 def _budget_request(given: EngineInput, request: CompactionRequest) -> BudgetRequest:
@@ -184,7 +196,7 @@ def _budget_request(given: EngineInput, request: CompactionRequest) -> BudgetReq
         context_tokens=given.context_tokens,
         overhead_tokens=given.overhead_tokens,
         policy=_policy(request),
-        rehydrate=RehydrateOpts(read_tool_name=None),
+        rehydrate=RehydrateOpts(max_files=0),  # the host ranks files by their use
         card=given.card,
         summarizer_card=given.summarizer_card,
         resolve_path=given.same_file,
@@ -207,10 +219,10 @@ def _as_result(given: EngineInput, done: BudgetResult, files: dict[str, FreshFil
     turns, reason = messages_to_turns(done.messages), done.fallback_reason
     folds = done.summary is not None
     cut, pinned = _entry_at(given.history, done.cut), _find_pinned(given.history, done.prompt_index)
-    restored = [(file, files.get(file.file.path)) for file in done.restored]
+    restored = [(file, files[file.file.path]) for file in done.restored]
     shown_at = {read.path: entry.node_id for entry in given.history[:cut] for read in entry.reads}
 
-    def bring_back(file: RestoredRange, fresh: FreshFile | None) -> Entry:
+    def bring_back(file: RestoredRange, fresh: FreshFile) -> Entry:
         entry = restored_entry(file, fresh)
         node = shown_at.get(entry.reads[0].path) if entry.reads else None
         return replace(entry, origin=(node or given.history[0].node_id,))
@@ -234,10 +246,7 @@ def _as_result(given: EngineInput, done: BudgetResult, files: dict[str, FreshFil
         if reason
         else None,
         microcompacted=done.microcompacted,
-        restored=tuple(
-            RestoredFile(fresh.uri if fresh else file.file.path, file.hash, file.source, file.tokens)
-            for file, fresh in restored
-        ),
+        restored=tuple(restored_file(file, fresh) for file, fresh in restored),
         missing=tuple(f"{file.path}: {why}" for file, why in done.gone),
     )
 

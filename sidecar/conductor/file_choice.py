@@ -1,0 +1,182 @@
+"""Chooses the lines of the most used files that fit a budget of tokens.
+
+Each file gets a small piece first, in the order of use, so that many files come back at all. The rest of the
+budget goes to the most used ones, up to a share for each. Within a file the lines of its newest touches come
+first: the place of an edit with its surroundings, the hits of a search, the lines of a read. A line that the
+model still sees is not shown again. A file that does not fit has an outline.
+
+Invariant: the pieces together take at most the budget, by the estimate of the engine. Cost: linear in the
+files' lines, and a few estimates a file. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain, groupby, islice, takewhile
+from typing import Final
+
+from sidecar.capabilities.shell_touches import Touch
+from sidecar.capabilities.touches import numbered_lines, output_of
+from sidecar.conductor.file_use import FileUse
+from sidecar.conductor.outlines import outline_of
+from sidecar.window_budget import FileRange, estimate_message_tokens
+from sidecar.window_budget.rehydrate import MIN_FILE_TOKENS, file_message
+
+MAX_FILES: Final = 32
+FILE_SHARE: Final = 4
+"""One file takes at most one in so many tokens of the budget."""
+
+MAX_LINES: Final = 1_500
+"""More lines of one file are never chosen from."""
+
+EDIT_CONTEXT: Final = 15
+HIT_CONTEXT: Final = 10
+MAX_HITS: Final = 3
+MOST_CHARS_PER_TOKEN: Final = 8
+OUTLINE_CHARS: Final = 600
+OUTLINE_FROM_TOKENS: Final = 600
+"""A smaller piece has no room for an outline."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilePiece:
+    """The chosen lines of one file: *text* is *file* as it will be shown, and takes *tokens*."""
+
+    path: str
+    file: FileRange
+    text: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A file to choose from: its lines, and the numbers of the lines that are worth showing, best first."""
+
+    path: str
+    lines: Sequence[str]
+    wanted: Sequence[int]
+
+    def piece(self, n_lines: int, outline: str = "") -> FilePiece:
+        """Return the piece with the first *n_lines* of the wanted ones."""
+        numbers = sorted(self.wanted[:n_lines])
+        runs = [
+            [number for _, number in run] for _, run in groupby(enumerate(numbers), lambda at: at[1] - at[0])
+        ]
+        texts = ["\n".join(f"{number}\t{self.lines[number - 1]}" for number in run) for run in runs]
+        first, *more = [(run[0], len(run)) for run in runs]
+        file = FileRange(self.path)
+        if len(numbers) < len(self.lines):
+            file = FileRange(self.path, *first, more=tuple(more))
+            texts.append(f"[{len(self.lines):,} lines in all{outline}]")
+        text = "\n...\n".join(texts)
+        return FilePiece(self.path, file, text, estimate_message_tokens(file_message(file, text)))
+
+    def largest_piece(self, tokens: int, outline: str = "") -> FilePiece | None:
+        """Return the piece with as many lines as *tokens* hold, None where not even one fits."""
+        chars = accumulate(len(self.lines[number - 1]) + 3 for number in self.wanted)
+        low, high = 0, sum(1 for _ in takewhile(lambda n: n <= MOST_CHARS_PER_TOKEN * tokens, chars))
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self.piece(middle, outline).tokens <= tokens else (low, middle - 1)
+        return self.piece(low, outline) if low else None
+
+    def outline(self) -> str:
+        """Return the definitions of the file in a few words, with their lines."""
+        named = [f"{number} {name}" for number, name in outline_of(self.path, self.lines)]
+        while sum(map(len, named)) > OUTLINE_CHARS:
+            named = named[: len(named) // 2]
+        return "; definitions: " + ", ".join(named) if named else ""
+
+
+def choose_lines(
+    uses: Iterable[FileUse],
+    texts: Mapping[str, Sequence[str]],
+    budget_tokens: int,
+    *,
+    max_files: int = MAX_FILES,
+    most_each: int | None = None,
+) -> list[FilePiece]:
+    """Return the pieces to show, the most used file first.
+
+    Args:
+        uses: the files, the most used first.
+        texts: the lines of each file as it is now, by the use's path.
+        budget_tokens: the tokens that all pieces may take.
+        max_files: the number of files that may come back.
+        most_each: the tokens that one file may take; None for its share of the budget.
+    """
+    left = budget_tokens
+    most = max(MIN_FILE_TOKENS, left // FILE_SHARE) if most_each is None else most_each
+    chosen: list[tuple[_Source, FilePiece]] = []
+    for use in uses:
+        if len(chosen) >= min(max_files, MAX_FILES) or left < MIN_FILE_TOKENS:
+            break
+        lines = texts.get(use.path, ())
+        source = _Source(use.path, lines, tuple(islice(lines_worth_showing(use, lines), MAX_LINES)))
+        if (piece := source.largest_piece(min(left, MIN_FILE_TOKENS))) is not None:
+            left -= piece.tokens
+            chosen.append((source, piece))
+    grown: list[FilePiece] = []
+    for source, piece in chosen:
+        room = min(most, piece.tokens + left)
+        larger = source.largest_piece(room) or piece
+        if larger.file.offset is not None and room >= OUTLINE_FROM_TOKENS:
+            larger = source.largest_piece(room, source.outline()) or larger
+        left -= larger.tokens - piece.tokens
+        grown.append(larger)
+    return grown
+
+
+def lines_worth_showing(use: FileUse, lines: Sequence[str]) -> Iterator[int]:
+    """Yield the numbers of the lines of *use* that are worth showing, the best first, each once."""
+    place_of = {line: number for number, line in reversed([*enumerate(lines, 1)])}
+    seen = lines_in_view(use, lines, place_of)
+    is_in_view, spans = bool(seen), [lines_about(touch, len(lines), place_of) for touch in use.touches]
+    if not any(spans) and not is_in_view:
+        spans = [[range(1, len(lines) + 1)]]
+    for number in chain.from_iterable(chain.from_iterable(spans)):
+        if number not in seen:
+            seen.add(number)
+            yield number
+
+
+def lines_about(touch: Touch, n_lines: int, place_of: Mapping[str, int]) -> list[range]:
+    """Return the lines that *touch* was about, with their surroundings."""
+    spans = [(first, n_lines if count is None else first + count - 1) for first, count in touch.ranges]
+    if touch.kind == "search":
+        spans = [(first - HIT_CONTEXT, last + HIT_CONTEXT) for first, last in spans[:MAX_HITS]]
+    elif touch.kind == "edit":
+        place = place_of_text(touch.text, place_of)
+        last = place + touch.text.count("\n")
+        spans = [(place - EDIT_CONTEXT, last + EDIT_CONTEXT)] if place else []
+    elif not spans:
+        spans = [(1, n_lines)]
+    return [range(max(1, first), min(n_lines, last) + 1) for first, last in spans]
+
+
+def place_of_text(text: str, place_of: Mapping[str, int]) -> int:
+    """Return the line where *text* begins, told by its longest lines; 0 where none of them is there."""
+    by_length = sorted(enumerate(text.split("\n")), key=lambda at: -len(at[1].strip()))[:3]
+    places = (place_of[line] - index for index, line in by_length if line.strip() and line in place_of)
+    return next((max(1, place) for place in places), 0)
+
+
+def lines_in_view(use: FileUse, lines: Sequence[str], place_of: Mapping[str, int]) -> set[int]:
+    """Return the numbers of *lines* that the model still sees, be it as they were before a change.
+
+    A restored file stands before the messages that are kept, so newer text for them would look like older.
+    """
+    seen: set[int] = set()
+    for touch, body in use.shown:
+        if touch.kind == "read":
+            spans = touch.ranges or ((1, None),)
+            asked = (range(first, first + (count or len(lines))) for first, count in spans)
+            output = output_of(body)
+            unnumbered = islice(chain.from_iterable(asked), output.count("\n") + 1)
+            seen.update(numbered_lines(output) or unnumbered)
+        elif touch.kind == "write":
+            seen.update(range(1, len(lines) + 1))
+        elif place := place_of_text(touch.text, place_of):
+            seen.update(range(place, place + touch.text.count("\n") + 1))
+    return seen
