@@ -19,7 +19,7 @@ from sidecar.capabilities.mcp import SessionToolServers
 from sidecar.capabilities.sandbox import Sandbox
 from sidecar.capabilities.toolbox import SessionToolBox, default_tools
 from sidecar.conductor.branching import kind_recogniser
-from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.deps import CompactionSettings, SessionDeps
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
 from sidecar.conductor.engines.contract import SessionEngine
 from sidecar.conductor.engines.none import NoEngine
@@ -120,7 +120,9 @@ def build(
         permission_rules=models.settings.rules,
         confine=Sandbox([real_path(home)]).confine if models.settings.sandbox else None,
         home=real_path(home),
-        prepares=models.settings.compaction.prepare,
+        compaction=CompactionSettings(
+            prepare=models.settings.compaction.prepare, by_price=models.settings.compaction.by_price
+        ),
         library=KnowledgeLibrary(workspace, StoredSessions(shelf), home / "knowledge"),
     )
     tracer = Tracer(home / "traces", _clock_ms)

@@ -150,7 +150,8 @@ class Commands:
             size = f"{usage.used:,} tokens of a window whose size is not known"
         lines = [f"{size}, {source}."]
         if usage.limit:
-            lines.append(f"{self._meta.info.engine} compacts at {usage.limit:,} tokens.")
+            ground = ", where that saves more than it costs" if usage.limit_by == "price" else ""
+            lines.append(f"{self._meta.info.engine} compacts at {usage.limit:,} tokens{ground}.")
         parts = {spec.name: getattr(usage.by, spec.name) for spec in fields(UsageBy)} if usage.by else {}
         lines += [f"- {_PARTS[name]}: {tokens:,}" for name, tokens in parts.items() if tokens]
         for each in usage.rules or ():

@@ -164,26 +164,24 @@ class CompactionLog:
 
     Attributes:
         running: the compaction that runs now, None for none.
+        has_folded: whether a compaction put something out of view and stands.
     """
 
     def __init__(self, sid: str) -> None:
         self._sid = sid
         self._done: dict[str, Compaction] = {}
         self.running: Compaction | None = None
+        self.has_folded = False
 
     @property
     def all(self) -> tuple[Compaction, ...]:
         """Every compaction so far, oldest first, the running one last."""
         return (*self._done.values(), *([self.running] if self.running is not None else []))
 
-    @property
-    def has_folded(self) -> bool:
-        """Whether a compaction ever put something out of view."""
-        return any(done.status == "completed" for done in self._done.values())
-
     def add(self, done: Compaction) -> None:
         """Add *done*, in the place of an earlier record of the same compaction."""
         self._done[done.compaction_id] = done
+        self.has_folded = any(each.status == "completed" for each in self._done.values())
 
     def load(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Take over the ``compaction`` records of the store; the newest record of one stands."""

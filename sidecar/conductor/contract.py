@@ -78,7 +78,9 @@ class ContextUsage:
     """The fill level of the window: *used* is the size of the next request, never a sum over requests.
 
     *source* is ``provider`` when *used* is based on a figure that the provider reported. *pct* is the share
-    of *window* in percent. *rules* are the rule files that the model is shown; they come with *by*.
+    of *window* in percent. *limitBy* is ``price`` where a compaction is due before the window needs it,
+    because later calls save more than it costs. *rules* are the rule files that the model is shown; they come
+    with *by*.
     """
 
     kind: ClassVar[str] = "usage"
@@ -94,6 +96,7 @@ class ContextUsage:
     session_total: TokenCounts | None = None
     cost: float | None = None
     rules: tuple[RuleFileUsage, ...] | None = None
+    limit_by: Literal["price"] | None = None
 
 
 @dataclass(frozen=True, slots=True)

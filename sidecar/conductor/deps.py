@@ -20,6 +20,19 @@ from sidecar.runtime.contract import ModelInvoker
 from sidecar.workspace.contract import WorkspacePort
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionSettings:
+    """The user's settings of compactions.
+
+    Attributes:
+        prepare: whether a summary is written before it is due.
+        by_price: whether a compaction is due earlier where the prices of the model make it pay.
+    """
+
+    prepare: bool = False
+    by_price: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class SessionDeps:
     """The dependencies of every session of a hub; a suffix names the unit of a time.
@@ -33,7 +46,7 @@ class SessionDeps:
         confine: confines commands, where the user's settings ask for it.
         home: the state directory, which holds the user's own rules; None for none. Its files are protected.
         knowledge_timeout_s: a knowledge source that takes longer is not waited for.
-        prepares: whether the summary of a compaction is prepared before it is due.
+        compaction: the user's settings of compactions.
     """
 
     models: Models
@@ -53,7 +66,7 @@ class SessionDeps:
     summary_deadline_s: float = 120.0
     model_idle_timeout_s: float = 300.0
     knowledge_timeout_s: float = 5.0
-    prepares: bool = False
+    compaction: CompactionSettings = field(default_factory=CompactionSettings)
     max_output_chars: int = 30_000
 
 

@@ -109,7 +109,8 @@ class ContextGauge:
     def usage(self, *, detail: bool = False) -> ContextUsage:
         """Return the size of the next request; *detail* adds where its tokens come from."""
         engine = self._engines.own_name
-        gate = self._planner.gate(engine, self._engines.automatic())
+        request = self._engines.automatic()
+        gate = self._planner.gate(engine, request)
         usage = self._meter.usage(
             self._weigh_request(),
             self._head.overhead(),
@@ -119,6 +120,7 @@ class ContextGauge:
             node=self._history.head,
             detail=detail,
         )
+        usage = replace(usage, limit_by=request.limit_by)
         return replace(usage, rules=self._head.rules()) if detail else usage
 
     def count(self, usage: Usage, card: ModelCard | None) -> None:

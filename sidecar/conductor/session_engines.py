@@ -7,8 +7,22 @@ from dataclasses import replace
 from typing import Final
 
 from sidecar._internal.errors import InvalidInput
+from sidecar.conductor.compaction_records import CompactionLog
 from sidecar.conductor.engines.contract import CompactionRequest, SessionEngine
+from sidecar.conductor.history import HistoryWriter
+from sidecar.conductor.price_trigger import find_paying_size
 from sidecar.conductor.records import SessionInfo
+from sidecar.conversation import Index
+from sidecar.llmgateway.contract import ModelCard
+
+_LEAST_RATIO: Final = 0.5
+"""The least share of the window at which prices make a compaction due."""
+_MOST_RATIO: Final = 0.75
+"""The share of the window at which a compaction is due without regard to prices."""
+_SIZE_AFTER: Final = 0.25
+"""The share of the window that a compaction is taken to leave until one has shown its size."""
+_SUMMARY_SHARE: Final = 0.05
+"""The share of the window that a model is taken to write for a summary."""
 
 _MAX_SIZE: Final = 1e12
 _SHARES: Final = ("triggerRatio", "tier1Ratio", "tier2Ratio")
@@ -41,14 +55,62 @@ def check_policy(policy: Mapping[str, float]) -> dict[str, float]:
     return dict(policy)
 
 
-class SessionEngines:
-    """The engines of one session; *info* returns the session's values as they are now."""
+class PriceTrigger:
+    """Makes the trigger of one session's compactions follow the prices of its model.
+
+    *card* returns the model's card as it is now, and *is_prefix_cached* says whether the call that asks for a
+    summary reads the conversation from the provider's cache.
+    """
 
     def __init__(
-        self, factories: Mapping[str, Callable[[], SessionEngine]], info: Callable[[], SessionInfo]
+        self,
+        history: HistoryWriter,
+        compactions: CompactionLog,
+        card: Callable[[], ModelCard | None],
+        *,
+        is_prefix_cached: bool,
+    ) -> None:
+        self._history = history
+        self._compactions = compactions
+        self._card = card
+        self._is_prefix_cached = is_prefix_cached
+        self._n_calls: Index[int] = Index(
+            int, lambda n, entry, in_view: 0 if entry.kind == "summary" else n + (entry.kind == "assistant")
+        )
+
+    def ratio(self) -> float | None:
+        """Return the share of the window at which a compaction pays, None where the window decides."""
+        card = self._card()
+        if card is None or card.cost.cache_read_per_mtok is None:
+            return None
+        window, done = card.context_window, reversed(self._compactions.all)
+        size = find_paying_size(
+            card.cost,
+            after_tokens=next(
+                (each.post_tokens for each in done if each.post_tokens), int(window * _SIZE_AFTER)
+            ),
+            summary_tokens=int(window * _SUMMARY_SHARE),
+            n_calls=self._n_calls.of(self._history.current),
+            is_prefix_cached=self._is_prefix_cached,
+        )
+        return None if size is None or size >= window * _MOST_RATIO else max(_LEAST_RATIO, size / window)
+
+
+class SessionEngines:
+    """The engines of one session; *info* returns the session's values as they are now.
+
+    With *prices* the compactions that the session makes by itself follow the prices of its model.
+    """
+
+    def __init__(
+        self,
+        factories: Mapping[str, Callable[[], SessionEngine]],
+        info: Callable[[], SessionInfo],
+        prices: PriceTrigger | None = None,
     ) -> None:
         self._factories = factories
         self._info = info
+        self._prices = prices
         self._made: dict[str, SessionEngine] = {}
 
     @property
@@ -93,4 +155,10 @@ class SessionEngines:
 
     def automatic(self) -> CompactionRequest:
         """Return the request of a compaction that the session makes by itself."""
-        return CompactionRequest(engine=self.own_name, force=False, policy=self._info().policy)
+        request = CompactionRequest(engine=self.own_name, force=False, policy=self._info().policy)
+        if self._prices is None or "triggerRatio" in request.policy:
+            return request
+        ratio = self._prices.ratio()
+        if ratio is None:
+            return request
+        return replace(request, policy={**request.policy, "triggerRatio": ratio}, limit_by="price")

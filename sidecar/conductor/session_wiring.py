@@ -38,7 +38,7 @@ from sidecar.conductor.records import SessionInfo, from_record
 from sidecar.conductor.room import Participants
 from sidecar.conductor.rule_files import RuleFiles
 from sidecar.conductor.session_agent import SessionAgent
-from sidecar.conductor.session_engines import SessionEngines
+from sidecar.conductor.session_engines import PriceTrigger, SessionEngines
 from sidecar.conductor.session_events import OneTimeNotices, SessionEvents
 from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conductor.turns import PromptAnswerer, TurnRunner
@@ -172,7 +172,11 @@ def wire_session(
     )
     servers = SessionServers(deps.tool_servers, server_host, info.mcp_servers)
     head = RequestHead(roots[0], rules, tools)
-    engines = SessionEngines(deps.engines, lambda: meta.info)
+    compactions = CompactionLog(info.sid)
+    prices = PriceTrigger(
+        history, compactions, lambda: deps.models.card(meta.info.model), is_prefix_cached=False
+    )
+    engines = SessionEngines(deps.engines, lambda: meta.info, prices if deps.compaction.by_price else None)
 
     def participants() -> Participants:
         clients = host.listeners(info.sid)
@@ -201,9 +205,8 @@ def wire_session(
         new_id=deps.new_id,
         clock_ms=deps.clock_ms,
         deadline_s=deps.summary_deadline_s,
-        prepares=deps.prepares,
+        prepares=deps.compaction.prepare,
     )
-    compactions = CompactionLog(info.sid)
     planner = CompactionPlanner(info.sid, history, compactions, compactor_deps)
     preparer = SummaryPreparer(history, events, planner, compactor_deps, engines.automatic)
     compactor = Compactor(info.sid, history, events, compactions, planner, preparer, compactor_deps)

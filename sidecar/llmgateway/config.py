@@ -101,9 +101,13 @@ class _Permissions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CompactionEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The user's settings of compactions: *prepare* has a summary written before it is due."""
+    """The user's settings of compactions: *prepare* has a summary written before it is due.
+
+    With *by_price* a compaction is due once it saves more than it costs, before the window needs it.
+    """
 
     prepare: bool = True
+    by_price: bool = True
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:66ede0e5c82b511b9ed38b74fe6e0ceb2035df07dff0421b661a8982c8ce4cc0"
+SCHEMA_HASH: Final = "sha256:4e2ce019fe3e06a1a16e9da6205af35644ef865e5b9eb0816f0ce9fec1b55167"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

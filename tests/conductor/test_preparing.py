@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from histories import entry_of
 from model_cards import card
 from sidecar._internal.cancel import CancelToken
+from sidecar.conductor.deps import CompactionSettings
 from sidecar.conductor.engines.contract import (
     CompactionRequest,
     CompactionResult,
@@ -66,7 +67,12 @@ async def prepared(session: Session) -> None:
 
 async def a_talk_near_its_limit(make_stage: Any, *after: Any, **options: Any) -> tuple[Any, Session]:
     """Three turns that fill the gate to three quarters; *after* are the model calls from then on."""
-    stage = await make_stage([[Say(ANSWER)]] * 3 + list(after), window=WINDOW, prepares=True, **options)
+    stage = await make_stage(
+        [[Say(ANSWER)]] * 3 + list(after),
+        window=WINDOW,
+        compaction=CompactionSettings(prepare=True),
+        **options,
+    )
     session = await stage.session()
     for prompt in ("one", "two", "three"):
         await stage.ask(session, prompt)

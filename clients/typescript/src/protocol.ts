@@ -243,7 +243,7 @@ export interface ContextFilesResult {
   files: ContextFile[];
 }
 
-/** The fill level of the window: `used` is the size of the next request, never a sum over requests. `source` is `provider` when `used` is based on a figure that the provider reported. `pct` is the share of `window` in percent. `rules` are the rule files that the model is shown; they come with `by`. */
+/** The fill level of the window: `used` is the size of the next request, never a sum over requests. `source` is `provider` when `used` is based on a figure that the provider reported. `pct` is the share of `window` in percent. `limitBy` is `price` where a compaction is due before the window needs it, because later calls save more than it costs. `rules` are the rule files that the model is shown; they come with `by`. */
 export interface ContextUsage {
   used: number;
   window: number;
@@ -257,6 +257,7 @@ export interface ContextUsage {
   sessionTotal?: TokenCounts;
   cost?: number;
   rules?: RuleFileUsage[];
+  limitBy?: "price";
 }
 
 /** The session to measure; `detail` adds the origin of the tokens. */

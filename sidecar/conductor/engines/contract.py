@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.effects import ToolEffects
@@ -65,6 +65,7 @@ class CompactionRequest:
         plan_id: an earlier preview that is to be carried out as it was shown.
         expect_head: the node that the conversation must stand at, None for any.
         reject_when_busy: whether to refuse instead of waiting while a turn runs.
+        limit_by: the ground for a lower limit than the window needs, None for none.
     """
 
     engine: str | None = None
@@ -74,6 +75,7 @@ class CompactionRequest:
     plan_id: str | None = None
     expect_head: str | None = None
     reject_when_busy: bool = False
+    limit_by: Literal["price"] | None = None
 
 
 @dataclass(frozen=True, slots=True)

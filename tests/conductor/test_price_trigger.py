@@ -1,0 +1,105 @@
+"""The trigger by price: hand-computed sizes, and a session whose compaction comes when it pays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sidecar.conductor.deps import CompactionSettings
+from sidecar.conductor.price_trigger import find_paying_size
+from sidecar.conductor.session import Session
+from sidecar.llmgateway.contract import CostSheet
+from sidecar.llmgateway.scripted import Say
+
+DEAR = CostSheet(3.0, 15.0, 0.30, 3.75)
+ANSWER = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 15
+
+
+@pytest.mark.parametrize(
+    ("cost", "n_calls", "is_prefix_cached", "expected"),
+    [
+        # (50 * 20,000 * 0.3 + 6,000 * 15 + 20,000 * 3.45) / (50 * 0.3 - 0.3) = 459,000 / 14.7
+        pytest.param(DEAR, 50, True, 31_224, id="many calls to come, the conversation in the cache"),
+        # 459,000 / (50 * 0.3 - 3)
+        pytest.param(DEAR, 50, False, 38_250, id="a summarising call that reads all anew"),
+        # (11 * 20,000 * 0.3 + 90,000 + 69,000) / (11 * 0.3 - 3) = 225,000 / 0.3
+        pytest.param(DEAR, 11, False, 750_000, id="few calls to come"),
+        pytest.param(DEAR, 10, False, None, id="too few to pay at any size"),
+        pytest.param(DEAR, 1, True, None, id="a single one saves no more than the summarising call reads"),
+        pytest.param(DEAR, 0, True, None, id="none to come"),
+        # (50 * 20,000 * 0.1 + 6,000 * 4 + 20,000 * 0.9) / (50 * 0.1 - 0.1) = 142,000 / 4.9
+        pytest.param(
+            CostSheet(1.0, 4.0, 0.1), 50, True, 28_980, id="writing to the cache costs as any input"
+        ),
+        pytest.param(CostSheet(3.0, 15.0), 50, True, None, id="a provider without a cache"),
+        pytest.param(CostSheet(0, 0), 50, True, None, id="unknown prices"),
+        pytest.param(CostSheet(0, 0, 0), 50, True, None, id="a model that costs nothing"),
+        pytest.param(CostSheet(3.0, 15.0, 3.0), 50, True, None, id="a cache that saves nothing"),
+    ],
+)
+def test_the_size_from_which_on_a_compaction_pays(
+    cost: CostSheet, n_calls: int, is_prefix_cached: bool, expected: int | None
+) -> None:
+    found = find_paying_size(
+        cost, after_tokens=20_000, summary_tokens=6_000, n_calls=n_calls, is_prefix_cached=is_prefix_cached
+    )
+    assert (None if found is None else round(found)) == expected
+
+
+async def limits(
+    make_stage: Any, cost: CostSheet, **settings: bool
+) -> tuple[Session, list[tuple[str | None, float]]]:
+    """Return a session after sixty turns, and the limit after each as a share of the window."""
+    stage = await make_stage(
+        [[Say(ANSWER)]], repeat=True, window=100_000, compaction=CompactionSettings(**settings)
+    )
+    card = stage.models.card("scripted-1")
+    stage.models.catalog = stage.models.catalog.with_cards([replace(card, cost=cost)])
+    session = await stage.session()
+    found = []
+    for number in range(60):
+        await stage.ask(session, f"{number}")
+        usage = session.gauge.usage()
+        found.append((usage.limit_by, round(usage.limit / 97_952, 2)))
+    return session, found
+
+
+async def test_the_limit_falls_as_the_conversation_goes_on(make_stage: Any) -> None:
+    _, found = await limits(make_stage, DEAR, by_price=True)
+    assert found[0] == (None, 0.75)
+    assert found[-1] == ("price", 0.5)
+    assert [share for _, share in found] == sorted((share for _, share in found), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("cost", "by_price"),
+    [pytest.param(DEAR, False, id="turned off"), pytest.param(CostSheet(0, 0), True, id="unknown prices")],
+)
+async def test_else_the_window_alone_decides(make_stage: Any, cost: CostSheet, by_price: bool) -> None:
+    _, found = await limits(make_stage, cost, by_price=by_price)
+    assert set(found) == {(None, 0.75)}
+
+
+async def test_a_ratio_that_the_user_chose_stands(make_stage: Any) -> None:
+    stage = await make_stage([[Say(ANSWER)]], repeat=True, compaction=CompactionSettings(by_price=True))
+    card = stage.models.card("scripted-1")
+    stage.models.catalog = stage.models.catalog.with_cards([replace(card, cost=DEAR)])
+    session = await stage.session(policy={"triggerRatio": 0.9})
+    for number in range(60):
+        await stage.ask(session, f"{number}")
+    assert session.gauge.usage().limit_by is None
+
+
+async def test_the_context_says_why_the_limit_is_where_it_is(make_stage: Any) -> None:
+    stage = await make_stage(
+        [[Say(ANSWER)]], repeat=True, window=100_000, compaction=CompactionSettings(by_price=True)
+    )
+    card = stage.models.card("scripted-1")
+    stage.models.catalog = stage.models.catalog.with_cards([replace(card, cost=DEAR)])
+    session = await stage.session()
+    for number in range(60):
+        await stage.ask(session, f"{number}")
+    said = (await stage.ask(session, "/context")).text
+    assert "compacts at 48,976 tokens, where that saves more than it costs." in said
