@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 from uuid import uuid4
 
+from sidecar._internal.allocator import limit_kept_memory
 from sidecar._internal.env import indusagi_home
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.state_folder import close_state_folders
@@ -103,6 +104,7 @@ def build(
         models: the known models; by default the ones that the settings in *home* name.
     """
     home = home or indusagi_home()
+    limit_kept_memory()
     close_state_folders(home)
     workspace, models = Workspace(), models or ModelRegistry(setup=ModelSetup.of_user(home))
     stats = ProcessStats(workspace, _clock_ms)
@@ -137,8 +139,12 @@ class SessionShelf:
         self._store = store
 
     async def open(self, sid: str, *, create: bool) -> OpenedSession:
-        """Open *sid* under its lock; a new session also when the disk is unavailable, in memory for now."""
+        """Open *sid* under its lock; a new session also when the disk is unavailable, in memory for now.
+
+        The lines of closed sessions that a full disk refused are written first, so that they do not pile up.
+        """
         lock: SessionLock | None = None
+        await self._store.settle()
         try:
             lock = self._store.lock(sid)
         except StoreUnavailable:

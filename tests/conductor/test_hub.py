@@ -275,6 +275,21 @@ async def test_a_session_is_loaded_again_only_with_all_that_a_full_disk_refused(
     await hub.aclose()
 
 
+async def test_what_a_full_disk_refused_of_a_closed_session_is_stored_with_the_next_one(
+    tmp_path: Path,
+) -> None:
+    hub = build(tmp_path / "home").service.hub
+    session = await hub.new(NewSession(str(tmp_path), model="offline-1"))
+    await answered(session, "one")
+    with full_disk():
+        await answered(session, "two")
+        await hub.close(session.sid)
+    await hub.close((await hub.new(NewSession(str(tmp_path), model="offline-1"))).sid)
+    stored = await build(tmp_path / "home").service.hub.graph(session.sid)
+    assert len(stored.entries) == 4
+    await hub.aclose()
+
+
 async def test_what_a_full_disk_refused_of_a_closed_session_is_stored_at_the_end(tmp_path: Path) -> None:
     hub = build(tmp_path / "home").service.hub
     session = await hub.new(NewSession(str(tmp_path), model="offline-1"))

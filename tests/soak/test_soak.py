@@ -38,7 +38,7 @@ WARM_SHARE = 0.3
 """The part of the time in which the daemon loads its modules, fills its caches and starts its threads."""
 
 N_WINDOWS = 3
-REST_S = 15.0
+REST_S = 60.0
 DAEMON = Path(__file__).parents[1] / "support" / "counting_daemon.py"
 CONFIG = """
 model = "big"

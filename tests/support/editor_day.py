@@ -23,8 +23,11 @@ from soak_model import PROMPTS
 
 __all__ = ["EditorDay"]
 
-PATIENCE_S: Final = 60.0
-"""An act that takes longer has met a hang."""
+PATIENCE_S: Final = 180.0
+"""An act that takes longer has met a hang, also on a machine with much else to do."""
+
+ENDS: Final = ("settled", "faulted")
+"""The events that end a turn. A disk that is full for a moment ends one before its first word."""
 
 ENGINES: Final = ("windowBudget", "runtime", "agentcore", "slidingWindow", "summarizing", "none")
 _SMALL_FILE_BYTES: Final = 4096
@@ -178,19 +181,19 @@ class EditorDay:
         left: Literal["keep", "drop"] = "drop"
         if rng.random() < 0.5:
             left = "keep" if rng.random() < 0.5 else "drop"
-            await session.wait_for("textDelta", lambda event: event.turn_id == started.turn_id)
+            await wait_for_any(session, "textDelta", *ENDS, turn_id=started.turn_id)
             with suppress(SidecarRequestError):
                 await client.turn_steer(
                     session.sid, input=({"type": "text", "text": "faster"},), expect_turn_id=started.turn_id
                 )
         await client.queue_list(session.sid)
         await client.turn_interrupt(session.sid, queue=left)
-        await session.wait_for("settled", lambda event: event.turn_id == started.turn_id)
+        await wait_for_any(session, *ENDS, turn_id=started.turn_id)
 
     async def give_up(self, client: SidecarClient, session: Session, rng: random.Random) -> None:
         """Cancel the request of a turn."""
         turn = asyncio.ensure_future(session.run("hang"))
-        await session.wait_for("userMessage")
+        await wait_for_any(session, "userMessage", *ENDS)
         turn.cancel()
         with suppress(asyncio.CancelledError, SidecarRequestError):
             await turn
@@ -262,7 +265,7 @@ class EditorDay:
             events = other.events(session.sid, 0)
             await session.run(rng.choice(PROMPTS))
             async for event in events:
-                if event.kind in ("settled", "faulted"):
+                if event.kind in ENDS:
                     break
             if rng.random() < 0.5:
                 await other.detach(session.sid)
@@ -333,6 +336,11 @@ ACTS: Final[tuple[Act, ...]] = (
     *(EditorDay.stop_compacting, EditorDay.fork, EditorDay.rewind, EditorDay.look, EditorDay.join),
     *(EditorDay.reload, EditorDay.choose, EditorDay.watch),
 )
+
+
+async def wait_for_any(session: Session, *kinds: str, turn_id: str | None = None) -> None:
+    """Wait for the next event of one of *kinds*, of the turn *turn_id* alone if it is given."""
+    await session.wait_for(where=lambda event: event.kind in kinds and turn_id in (None, event.turn_id))
 
 
 @asynccontextmanager

@@ -63,6 +63,7 @@ class SessionStore:
         self._clock = clock
         self._recognise = recognise
         self._writers: dict[str, LineWriter] = {}
+        self._settling = asyncio.Lock()
 
     async def append_node(self, session_id: str, node: SessionNode) -> None:
         """Store *node* and make it the head: one write of two lines.
@@ -111,11 +112,12 @@ class SessionStore:
 
     async def settle(self) -> None:
         """Write the waiting lines of closed sessions, and keep them where that fails again."""
-        for session_id, writer in tuple(self._writers.items()):
-            if writer.whole is None:
-                with suppress(SessionLockedError, StoreUnavailable), self.lock(session_id):
-                    await writer.settle()
-                    self.close(session_id)
+        async with self._settling:
+            for session_id, writer in tuple(self._writers.items()):
+                if writer.whole is None and writer.n_waiting:
+                    with suppress(SessionLockedError, StoreUnavailable), self.lock(session_id):
+                        await writer.settle()
+                        self.close(session_id)
 
     def lock(self, session_id: str) -> SessionLock:
         """Take the right to write *session_id*; a dead process's is taken over.
