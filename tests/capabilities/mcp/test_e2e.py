@@ -6,8 +6,7 @@ import asyncio
 import os
 import signal
 import sys
-import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ import pytest
 import pytest_asyncio
 
 from sidecar.protocol.messages import McpServerConfig, NamedValue, PermissionAnswer, PermissionRequest
+from sidecar.transport.processes import wait_for_process
 from sidecar_client import SidecarClient, allow, reject
 from sidecar_client.session import Session
 
@@ -154,7 +154,8 @@ async def test_servers_end_with_a_daemon_that_is_killed(tmp_path: Path, user: Us
         await life.ends()
     assert len(status.children) == 2
     async with asyncio.timeout(10):
-        await asyncio.to_thread(wait_until_gone, [child.pid for child in status.children])
+        for child in status.children:  # it lets go of what it holds a moment before it is gone
+            await asyncio.to_thread(wait_for_process, child.pid)
 
 
 async def test_servers_end_with_a_client_that_leaves(tmp_path: Path, user: User, life: Life) -> None:
@@ -163,17 +164,3 @@ async def test_servers_end_with_a_client_that_leaves(tmp_path: Path, user: User,
         await Session(client, new.sid, new.seq).run("go")
     await life.ends()
     assert client.exit_code == 0
-
-
-def wait_until_gone(pids: Sequence[int]) -> None:
-    """Return once none of *pids* runs: a process lets go of what it holds a moment before it is gone."""
-    while any(map(is_running, pids)):
-        time.sleep(0)
-
-
-def is_running(pid: int) -> bool:
-    """Whether there is a process *pid* that has not ended; who ended stays a zombie until somebody looks."""
-    try:
-        return ") Z " not in Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return False
