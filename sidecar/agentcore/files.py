@@ -29,6 +29,7 @@ TOOL_EFFECTS: Mapping[str, ToolEffect] = {
 _SECTION = re.compile(r"\n*^<(read|modified)-files>\n(.*?)\n?^</\1-files>$", re.MULTILINE | re.DOTALL)
 _MORE = re.compile(r"\(\+\d+ more\)")
 
+_PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE)
 _MAY_WRITE = re.compile(r">|\b(?:tee|sed|touch|rm|mv|cp)\b")
 _HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 _NOT_PLAIN = frozenset("$*?`<>|()\n")
@@ -87,7 +88,9 @@ def file_lists(
                     places[call.id] = len(calls)
                     calls.append((effect, next((value for value in given if isinstance(value, str)), "")))
     for effect, value in filter(None, calls):
-        paths = find_changed_paths(value) if effect.kind == "runs" else (value,)
+        paths: Sequence[str] = (value,)
+        if effect.kind in ("runs", "patches"):
+            paths = find_changed_paths(value) if effect.kind == "runs" else _PATCHED.findall(value)
         used = read if effect.kind == "reads" else modified
         for path in filter(None, paths):
             used.pop(path, None)

@@ -206,12 +206,13 @@ class ToolEffect:
     """The effect of a tool on files, as the tool declares it.
 
     Attributes:
-        kind: ``reads`` or ``writes`` a file, or ``runs`` a shell command.
-        arguments: names of the call's argument that holds the path or the command; the first one that is a
-            string counts.
+        kind: ``reads`` or ``writes`` a file, ``patches`` the files that a patch names, or ``runs`` a shell
+            command.
+        arguments: names of the call's argument that holds the path, the patch or the command; the first
+            one that is a string counts.
     """
 
-    kind: Literal["reads", "writes", "runs"]
+    kind: Literal["reads", "writes", "patches", "runs"]
     arguments: tuple[str, ...]
 
 

@@ -1,37 +1,32 @@
 """The edit and write tools: passages of a file that was read, a new file, or the whole of one that was read.
 
-Neither ever writes over a text that the model has not seen, and neither writes without permission. A change
-that happens while the user thinks is found by the write itself, which compares hashes.
+Neither ever writes over a text that the model has not seen, and neither writes without permission.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import msgspec
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import InvalidInput
-from sidecar.capabilities.contract import Diff, Location, PermissionQuestion, ToolContext, ToolReply
+from sidecar.capabilities.contract import Location, ToolContext, ToolReply
 from sidecar.capabilities.effects import EDITS_FILE, WRITES_FILE
-from sidecar.capabilities.output import number_lines
-from sidecar.capabilities.paths import display_path, require_permission, resolve, view_file
+from sidecar.capabilities.file_changes import (
+    FileChange,
+    apply_changes,
+    find_target,
+    require_current,
+    show_places,
+)
+from sidecar.capabilities.paths import display_path
 from sidecar.capabilities.text_edit import EditedText, replace_passage, shift_ranges
 from sidecar.capabilities.typed_tool import TypedTool
-from sidecar.conversation import FileRead
-from sidecar.permissions.access import EditAccess
-from sidecar.workspace.contract import FileAccessError, FileView
+from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.line_index import LineText
-from sidecar.workspace.paths import ResolvedPath
-
-_LINES_AROUND = 3
-_LINES_SHOWN = 30
-_CHARS_SHOWN = 6000
-
 
 OldText: TypeAlias = Annotated[
     str, msgspec.Meta(description="The passage to replace, as read, without line numbers.")
@@ -80,12 +75,14 @@ class WriteArguments(msgspec.Struct, frozen=True, kw_only=True):
 async def edit_file(arguments: EditArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
     """Replace passages of a file, all or none, and answer with the lines around them, as they are now."""
     edits = arguments.list_edits()
-    target = await _find_target(context, arguments.path)
+    target = await find_target(context, arguments.path)
     if target.view is None:
         raise FileAccessError("notFound", f"{arguments.path} does not exist", hint="use write for a new file")
-    record = _require_current(context, target.view)
+    record = require_current(context, target.view)
     steps = await asyncio.to_thread(replace_passages, target.view.text, edits)
-    applied = await _apply_edit(context, "edit", target, steps[-1].text)
+    change = FileChange(target, steps[-1].text)
+    (applied,) = await apply_changes(context, "edit", [change])
+    assert applied.view is not None
     ranges = record.ranges or ((1, None),)
     places: tuple[tuple[int, int | None], ...] = ()
     for step in steps:
@@ -108,7 +105,7 @@ async def edit_file(arguments: EditArguments, context: ToolContext, cancel: Canc
     return ToolReply(
         "\n".join(part for part in (heading, shown, applied.note) if part),
         locations=(Location(target.path, min(line for line, _ in places)),),
-        diffs=(applied.diff,),
+        diffs=(change.diff,),
     )
 
 
@@ -127,30 +124,12 @@ def replace_passages(text: str, edits: Sequence[PassageEdit]) -> list[EditedText
     return steps
 
 
-def show_places(text: str, places: Sequence[tuple[int, int | None]]) -> str:
-    """Return the numbered lines of *text* around *places* (first line, count), from the top."""
-    lines = LineText(text)
-    shown: list[str] = []
-    n_done, left = 0, _CHARS_SHOWN
-    for first, count in sorted(places, key=lambda place: place[0]):
-        start = max(n_done + 1, first - _LINES_AROUND)
-        n_lines = first + min(count or 0, _LINES_SHOWN) + _LINES_AROUND - start
-        if n_lines <= 0 or left <= 0:
-            continue
-        around = [line.rstrip("\r\n") for line in lines.lines(start - 1, n_lines)]
-        part = number_lines(around, first=start, cap_chars=left)
-        left -= len(part.text)
-        shown += [*(["   ..."] if n_done and start > n_done + 1 else []), part.text]
-        n_done = start + part.n_lines - 1
-    return "\n".join(shown)
-
-
 async def write_file(arguments: WriteArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
     """Create a file or replace the whole of one."""
-    target = await _find_target(context, arguments.path)
+    target = await find_target(context, arguments.path)
     name = display_path(target.path, context.cwd)
     if target.view is not None:
-        record = _require_current(context, target.view)
+        record = require_current(context, target.view)
         if target.view.text == arguments.content:
             return ToolReply(f"{name} has this content already", locations=(Location(target.path),))
         n_lines = LineText(target.view.text).n_lines
@@ -159,88 +138,17 @@ async def write_file(arguments: WriteArguments, context: ToolContext, cancel: Ca
         if n_seen < n_lines:
             message = f"write replaces the whole of {name}, and {n_seen} of its {n_lines} lines were read"
             raise FileAccessError("notReadYet", message, hint="use edit for a part, or read the other lines")
-    applied = await _apply_edit(context, "write", target, arguments.content)
-    if applied.note is None:
+    change = FileChange(target, arguments.content)
+    (applied,) = await apply_changes(context, "write", [change])
+    if applied.note is None and applied.view is not None:
         context.reads.record(applied.view, call_id=context.call_id)
     n_lines = LineText(arguments.content).n_lines
     done = f"{'created' if target.view is None else 'wrote'} {name}, {n_lines} lines"
     return ToolReply(
         done if applied.note is None else f"{done}\n{applied.note}",
         locations=(Location(target.path),),
-        diffs=(applied.diff,),
+        diffs=(change.diff,),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """A file to change: its resolved path, and its view, None while it does not exist."""
-
-    resolved: ResolvedPath
-    view: FileView | None
-
-    @property
-    def path(self) -> Path:
-        return self.resolved.path
-
-
-@dataclass(frozen=True, slots=True)
-class _AppliedEdit:
-    """A written change: the view after it, the diff, and a note where the editor altered the text."""
-
-    view: FileView
-    diff: Diff
-    note: str | None = None
-
-
-async def _find_target(context: ToolContext, spelled: str) -> _Target:
-    """Return the file *spelled* by the model, as it is now. Raises FileAccessError but for ``notFound``."""
-    resolved = await resolve(context, spelled)
-    try:
-        return _Target(resolved, await view_file(context, resolved.path))
-    except FileAccessError as error:
-        if error.problem != "notFound":
-            raise
-        return _Target(resolved, None)
-
-
-def _require_current(context: ToolContext, view: FileView) -> FileRead:
-    """Return the record of *view*. Raises FileAccessError unless the model has read exactly this text."""
-    name = display_path(view.path, context.cwd)
-    record = context.reads.get(view.path)
-    if record is None:
-        raise FileAccessError("notReadYet", f"{name} was not read yet", hint="read it, then change it")
-    if record.hash != view.hash:
-        where = "in the editor" if view.source == "buffer" else "on disk"
-        message = f"{name} has changed {where} since it was read"
-        raise FileAccessError("changedSinceRead", message, hint="read it again")
-    return record
-
-
-async def _apply_edit(context: ToolContext, tool: str, target: _Target, text: str) -> _AppliedEdit:
-    """Ask for permission and write *text* as the content of *target*.
-
-    Raises:
-        PermissionRefused: the user did not allow it.
-        FileAccessError: the file has changed meanwhile, or cannot be written.
-    """
-    before = target.view
-    diff = Diff(target.path, None if before is None else before.text, text)
-    title = f"{tool.capitalize()} {display_path(target.path, context.cwd)}"
-    inside = target.resolved.inside
-    question = PermissionQuestion(
-        call_id=context.call_id,
-        tool=tool,
-        title=title if inside else f"{title}, outside the workspace",
-        subject="toolCall" if inside else "path",
-        detail=str(target.path),
-        access=EditAccess(target.path, inside),
-        diffs=(diff,),
-    )
-    await require_permission(context, question)
-    expected_hash = None if before is None else before.hash
-    view = await context.workspace.write(target.path, text, expected_hash=expected_hash)
-    note = None if view.text == text else "[the editor changed the text on the way; read it again]"
-    return _AppliedEdit(view, diff, note)
 
 
 EDIT = TypedTool(

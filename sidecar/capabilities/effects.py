@@ -23,12 +23,15 @@ PATH_ARGUMENTS: Final = ("path", "file_path", "filePath", "file")
 COMMAND_ARGUMENTS: Final = ("command", "cmd")
 
 
-EffectKind: TypeAlias = Literal["none", "reads", "searches", "edits", "writes", "runs", "anything"]
+_PATCHED: Final = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE)
+
+EffectKind: TypeAlias = Literal["none", "reads", "searches", "edits", "patches", "writes", "runs", "anything"]
 """The effect of a call:
 
 ``none`` touches no file; ``reads`` shows the text of one file; ``searches`` looks at many files; ``edits``
-changes a part of a file; ``writes`` replaces a whole file with text that the call carries; ``runs`` runs a
-command line; ``anything`` is a tool of which nothing is known.
+changes a part of a file; ``patches`` changes the files that a patch names; ``writes`` replaces a whole file
+with text that the call carries; ``runs`` runs a command line; ``anything`` is a tool of which nothing is
+known.
 """
 
 
@@ -38,8 +41,8 @@ class ToolEffects:
 
     Attributes:
         kind: the effect of a call.
-        arguments: the names of the arguments that hold the path (with ``runs``: the command line); the first
-            that a call gives counts.
+        arguments: the names of the arguments that hold the path (with ``runs`` the command line, with
+            ``patches`` the patch); the first that a call gives counts.
     """
 
     kind: EffectKind = "none"
@@ -48,12 +51,12 @@ class ToolEffects:
     @property
     def may_change(self) -> bool:
         """Whether a call may change something, so that later calls must wait for its end."""
-        return self.kind in ("edits", "writes", "runs", "anything")
+        return self.kind in ("edits", "patches", "writes", "runs", "anything")
 
     @property
     def names_file(self) -> bool:
-        """Whether a call is about one file, the one at its path."""
-        return self.kind in ("reads", "edits", "writes")
+        """Whether a call is about certain files, those at its paths."""
+        return self.kind in ("reads", "edits", "patches", "writes")
 
     def path_in(self, arguments: object) -> str | None:
         """Return the path among the *arguments* of a call, or None when they name none.
@@ -61,7 +64,14 @@ class ToolEffects:
         >>> READS_FILE.path_in({"file_path": "a.py"}), READS_FILE.path_in("a.py")
         ('a.py', None)
         """
-        return None if self.kind == "runs" else self._first_text(arguments)
+        return next(iter(self.paths_in(arguments)), None)
+
+    def paths_in(self, arguments: object) -> tuple[str, ...]:
+        """Return all paths among the *arguments* of a call: a patch may name several."""
+        text = None if self.kind == "runs" else self._first_text(arguments)
+        if text is None:
+            return ()
+        return paths_of_patch(text) if self.kind == "patches" else (text,)
 
     def command_in(self, arguments: object) -> str | None:
         """Return the command line among the *arguments* of a call, or None when there is none."""
@@ -79,6 +89,7 @@ READS_FILE: Final = ToolEffects("reads", PATH_ARGUMENTS)
 SEARCHES: Final = ToolEffects("searches", PATH_ARGUMENTS)
 EDITS_FILE: Final = ToolEffects("edits", PATH_ARGUMENTS)
 WRITES_FILE: Final = ToolEffects("writes", PATH_ARGUMENTS)
+PATCHES_FILES: Final = ToolEffects("patches", ("input", "patch"))
 RUNS_COMMAND: Final = ToolEffects("runs", COMMAND_ARGUMENTS)
 ANYTHING: Final = ToolEffects("anything", PATH_ARGUMENTS)
 
@@ -101,7 +112,6 @@ _SEARCHERS: Final = ("grep", "find", "ls", "glob", "rg", "grep_search", "list_di
 _WRITERS: Final = ("write", "write_file", "create", "create_file", "writefile")
 _EDITORS: Final = (
     *("edit", "multiedit", "edit_file", "apply_edit", "replace", "str_replace", "insert", "notebookedit"),
-    *("patch", "apply_patch"),
 )
 _SHELLS: Final = (
     *("bash", "shell", "exec", "exec_command", "shell_command", "run_shell_command", "execute_bash"),
@@ -114,9 +124,19 @@ _BY_NAME: Final[Mapping[str, ToolEffects]] = MappingProxyType(
     | dict.fromkeys(_SEARCHERS, SEARCHES)
     | dict.fromkeys(_WRITERS, WRITES_FILE)
     | dict.fromkeys(_EDITORS, EDITS_FILE)
+    | dict.fromkeys(("patch", "apply_patch"), PATCHES_FILES)
     | dict.fromkeys(_SHELLS, RUNS_COMMAND)
     | dict.fromkeys(_THINKERS, NO_EFFECTS)
 )
+
+
+def paths_of_patch(patch: str) -> tuple[str, ...]:
+    """Return the paths that a *patch* names in its headings, in order.
+
+    >>> paths_of_patch("*** Begin Patch\\n*** Update File: a.py\\n*** Move to: b.py\\n*** End Patch")
+    ('a.py', 'b.py')
+    """
+    return tuple(dict.fromkeys(_PATCHED.findall(patch)))
 
 
 def effects_of_kind(kind: ToolKind) -> ToolEffects:

@@ -100,10 +100,9 @@ class SessionToolBox:
                 input=call.input,
             )
         arguments = call.input if isinstance(call.input, Mapping) else {}
-        # The file is named from the start, so that a client can show it before it is read or changed.
-        path = tool.effects.path_in(arguments) if tool.effects.names_file else None
-        file = None if path is None else Path(os.path.normpath(self._make_context(call.id).cwd / path))
-        line = arguments.get("offset")
+        # The files are named from the start, so that a client can show them before they are read or changed.
+        paths = tool.effects.paths_in(arguments) if tool.effects.names_file else ()
+        cwd, line = self._make_context(call.id).cwd, arguments.get("offset")
         return ToolActivity(
             phase="started",
             call_id=call.id,
@@ -111,7 +110,10 @@ class SessionToolBox:
             title=tool.title(arguments),
             kind=tool.kind,
             input=call.input,
-            locations=() if file is None else (Location(file, line if isinstance(line, int) else None),),
+            locations=tuple(
+                Location(Path(os.path.normpath(cwd / path)), line if isinstance(line, int) else None)
+                for path in paths
+            ),
         )
 
     @property
@@ -169,9 +171,10 @@ class SessionToolBox:
         output = reply.output
         if tool is not None and tool.effects.names_file and not reply.is_error and reply.locations:
             show_rules = self._make_context(call.id).show_rules
-            rules = "" if show_rules is None else await show_rules(reply.locations[0].path, call.id)
-            # For the model alone: a client shows the output of the tool.
-            output = f"{output}\n\n{rules}" if rules else output
+            for path in {place.path: None for place in reply.locations}:
+                rules = "" if show_rules is None else await show_rules(path, call.id)
+                # For the model alone: a client shows the output of the tool.
+                output = f"{output}\n\n{rules}" if rules else output
         return ToolOutcome(call.id, output, reply.is_error)
 
     async def _run_to_the_end(

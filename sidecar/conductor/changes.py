@@ -160,8 +160,7 @@ class Changes:
         for block in all_blocks:
             if isinstance(block, ToolCallBlock) and block.id not in failed:
                 effect = effects.get(block.name) or effects_of_name(block.name) or NO_EFFECTS
-                path = effect.path_in(block.input)
-                if path is not None and effect.may_change:
+                for path in effect.paths_in(block.input) if effect.may_change else ():
                     edited[self._files.uri_of(path)] = None
         return tuple(edited)
 

@@ -107,7 +107,7 @@ class _Place:
 class FoldersReached:
     """The folders of the files that calls named with success, in the order in which they were reached."""
 
-    open_calls: dict[str, str] = field(default_factory=dict)
+    open_calls: dict[str, tuple[str, ...]] = field(default_factory=dict)
     folders: dict[str, None] = field(default_factory=dict)
 
     def add(self, entry: Entry, effects: Mapping[str, ToolEffects], cwd: Path) -> FoldersReached:
@@ -115,12 +115,11 @@ class FoldersReached:
         for block in entry.turn.blocks:
             if isinstance(block, ToolCallBlock):
                 effect = effects.get(block.name)
-                path = effect.path_in(block.input) if effect is not None and effect.names_file else None
-                if path is not None:
-                    self.open_calls[block.id] = path
+                if effect is not None and effect.names_file:
+                    self.open_calls[block.id] = effect.paths_in(block.input)
             elif isinstance(block, ToolResultBlock):
-                path = self.open_calls.pop(block.call_id, None)
-                if path is not None and not block.is_error:
+                paths = self.open_calls.pop(block.call_id, ())
+                for path in () if block.is_error else paths:
                     folder = os.path.dirname(os.path.normpath(os.path.join(cwd, path)))
                     self.folders[folder] = None
         return self

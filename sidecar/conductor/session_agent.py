@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, get_args
 
+from sidecar.capabilities.apply_patch import APPLY_PATCH
 from sidecar.capabilities.effects import NO_EFFECTS
 from sidecar.conductor.compacting import Compactor
 from sidecar.conductor.compaction_planner import CompactionPlanner
@@ -29,6 +30,7 @@ from sidecar.llmgateway.contract import (
     Turn,
     Usage,
 )
+from sidecar.llmgateway.families import family_of
 from sidecar.runtime import AgentConfig, AgentDeps, create_agent
 from sidecar.runtime.contract import NO_COMPACTION, CompactionPolicy, RunSnapshot
 from sidecar.runtime.wire import Outgoing
@@ -70,6 +72,7 @@ class SessionAgent:
         self._events = events
         self._notices = notices
         self._turn_engine = engines.own_name
+        self._offer_patches()
         self._config = self._make_config()
         agent_deps = AgentDeps(
             invoke_model=self._invoke,
@@ -97,6 +100,7 @@ class SessionAgent:
         self._turn_engine = self._engines.own_name
         config = self._make_config()
         if config != self._config:
+            self._offer_patches()
             self._config = config
             self._agent.configure(config)
 
@@ -115,6 +119,11 @@ class SessionAgent:
     def abort(self) -> None:
         """Stop the prompt that is answered now."""
         self._agent.abort()
+
+    def _offer_patches(self) -> None:
+        """Offer the tool for patches where the model of the session is trained on them."""
+        family = family_of(self._info().model)
+        self._tools.offer("patches", (APPLY_PATCH,) if family is not None and family.patches else ())
 
     def _make_config(self) -> AgentConfig:
         info = self._info()

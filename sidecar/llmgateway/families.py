@@ -28,6 +28,7 @@ class Family:
         max_output: the longest answer.
         reasoning: whether they think before they answer.
         images: whether they see images.
+        patches: whether they are trained on the patches of the tool ``apply_patch``.
         reserves_output: whether the room for the longest answer is always set aside, so that a request may
             hold only the rest.
     """
@@ -39,6 +40,7 @@ class Family:
     _: KW_ONLY
     reasoning: bool = True
     images: bool = True
+    patches: bool = False
     reserves_output: bool = False
 
 
@@ -79,11 +81,13 @@ def _claude(prefix: str, window: int, max_output: int, *, reasoning: bool = True
 
 def _gpt(prefix: str, window: int, max_output: int) -> Family:
     """A model that reasons, with a window that request and answer share."""
-    return Family(prefix, "openai", window, max_output, reserves_output=True)
+    return Family(prefix, "openai", window, max_output, patches=True, reserves_output=True)
 
 
-def _older_gpt(prefix: str, window: int, max_output: int, *, images: bool = True) -> Family:
-    return Family(prefix, "openai", window, max_output, reasoning=False, images=images)
+def _older_gpt(
+    prefix: str, window: int, max_output: int, *, images: bool = True, patches: bool = False
+) -> Family:
+    return Family(prefix, "openai", window, max_output, reasoning=False, images=images, patches=patches)
 
 
 def _gemini(prefix: str, max_output: int, *, reasoning: bool = True) -> Family:
@@ -104,10 +108,13 @@ _FAMILIES: Final = (
     _older_gpt("gpt-4-turbo", 128_000, 4_096),
     _older_gpt("gpt-4o", 128_000, 16_384),
     _older_gpt("gpt-4o-mini", 128_000, 16_384),
-    *(_older_gpt(f"gpt-4.1{size}", 1_047_576, 32_768) for size in ("", "-mini", "-nano")),
+    *(_older_gpt(f"gpt-4.1{size}", 1_047_576, 32_768, patches=True) for size in ("", "-mini", "-nano")),
     _older_gpt("gpt-5-chat", 128_000, 16_384),
-    Family("gpt-oss", "openai", 131_072, 32_768, images=False),
-    *(Family(name, "openai", 200_000, 100_000) for name in ("o1", "o3", "o3-mini", "o3-pro", "o4-mini")),
+    Family("gpt-oss", "openai", 131_072, 32_768, images=False, patches=True),
+    *(
+        Family(name, "openai", 200_000, 100_000, patches=True)
+        for name in ("o1", "o3", "o3-mini", "o3-pro", "o4-mini")
+    ),
     *(_gpt(f"gpt-5{size}", 400_000, 128_000) for size in ("", "-mini", "-nano", "-codex", "-pro")),
     *(_gpt(f"gpt-5.{minor}", 400_000, 128_000) for minor in (1, 2, 3)),
     *(_gpt(f"gpt-5.{minor}", 1_050_000, 128_000) for minor in (4, 5, 6)),

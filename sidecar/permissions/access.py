@@ -32,6 +32,13 @@ class EditAccess:
 
 
 @dataclass(frozen=True, slots=True)
+class PatchAccess:
+    """To make several changes of files at once."""
+
+    edits: tuple[EditAccess, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ServerToolAccess:
     """To call a tool of a server, which declares whether it only reads."""
 
@@ -40,5 +47,5 @@ class ServerToolAccess:
     is_read_only: bool
 
 
-Access: TypeAlias = CommandAccess | ReadAccess | EditAccess | ServerToolAccess
+Access: TypeAlias = CommandAccess | ReadAccess | EditAccess | PatchAccess | ServerToolAccess
 """An action that needs permission."""

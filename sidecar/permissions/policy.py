@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
-from sidecar.permissions.access import Access, CommandAccess, EditAccess, ReadAccess, ServerToolAccess
+from sidecar.permissions.access import (
+    Access,
+    CommandAccess,
+    EditAccess,
+    PatchAccess,
+    ReadAccess,
+    ServerToolAccess,
+)
 from sidecar.permissions.commands import EDITS, Need, need_of_edit, need_of_reading, needs_of_command
 from sidecar.permissions.protected import SessionFolders
 from sidecar.permissions.rules import Rules
@@ -106,6 +113,8 @@ def needs_of(access: Access, place: SessionFolders) -> tuple[Need, ...]:
             return (need_of_reading(path, path.is_dir()),)
         case EditAccess(path, is_inside):
             return (need_of_edit(path, place, is_inside=is_inside),)
+        case PatchAccess(edits):
+            return tuple(need_of_edit(each.path, place, is_inside=each.is_inside) for each in edits)
         case ServerToolAccess(server, tool, is_read_only):
             label = f"the tools of {server} that only read" if is_read_only else f"`{tool}` of {server}"
             key = f"mcp:{server}" if is_read_only else f"mcp:{server}:{tool}"

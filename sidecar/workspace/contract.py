@@ -211,6 +211,14 @@ class WorkspacePort(Protocol):
         """
         ...
 
+    async def delete(self, path: Path, *, expected_hash: str) -> None:
+        """Delete the file *path*.
+
+        Raises FileAccessError ``changedSinceRead`` unless its content has *expected_hash*, and ``unwritable``
+        while an editor holds unsaved changes of it.
+        """
+        ...
+
     def watch(self, root: Path) -> Dispose:
         """Watch the tree *root*, shared with every other caller of the same tree."""
         ...

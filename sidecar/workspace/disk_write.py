@@ -94,6 +94,21 @@ def write_text(path: Path, text: str, expected_hash: str | None, limit_bytes: in
     return DiskText(body, text_hash(body), len(raw), codec)
 
 
+def delete_text(path: Path, expected_hash: str, limit_bytes: int) -> None:
+    """Delete the file at the resolved *path*.
+
+    Raises:
+        FileAccessError: ``changedSinceRead`` when its content has another hash, or ``unwritable``.
+    """
+    try:
+        with hold_file(path) as (name, folder):
+            _refuse_changed(path, _file_state(_Place(path, name, folder), limit_bytes), expected_hash)
+            os.unlink(name, dir_fd=folder)
+    except OSError as error:
+        message = f"cannot delete {path}: {error.strerror}"
+        raise FileAccessError("unwritable", message, hint="ask the user to delete it") from error
+
+
 def _file_state(place: _Place, limit_bytes: int) -> _FileState:
     path = place.path
     try:

@@ -25,7 +25,7 @@ from sidecar.workspace.contract import (
     StaleFile,
     WatchStatus,
 )
-from sidecar.workspace.disk_write import write_text
+from sidecar.workspace.disk_write import delete_text, write_text
 from sidecar.workspace.files import BOM, READ_LIMIT_BYTES, DiskText, read_text, real_path, text_hash
 from sidecar.workspace.handles import require_resolved
 from sidecar.workspace.paths import path_to_uri, resolve_project_file
@@ -142,6 +142,19 @@ class Workspace:
             self._n_written += 1
             if self._is_read(real):
                 self._checks.schedule(real)
+
+    async def delete(self, path: Path, *, expected_hash: str) -> None:
+        """Delete the file *path*; see ``WorkspacePort.delete``."""
+        view = await self.view(path)
+        if view.hash != expected_hash or view.path != path:
+            raise _error_of_change(path, "the file")
+        if view.unsaved:
+            raise _error_of_unsaved(view)
+        await asyncio.to_thread(delete_text, path, expected_hash, self._limit_bytes)
+        buffer = self._buffers.find(path)
+        if buffer is not None:  # the editor still shows it, until it has seen that the file is gone
+            buffer.superseded = True
+        self._on_disk_change((path,))
 
     def watch(self, root: Path) -> Dispose:
         """Watch the tree *root*, shared with every other caller of the same tree."""

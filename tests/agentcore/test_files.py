@@ -87,14 +87,16 @@ def test_tools_are_known_by_their_declared_effects() -> None:
         "view": ToolEffect("reads", ("target",)),
         "patch": ToolEffect("writes", ("file", "target")),
         "shell": ToolEffect("runs", ("line",)),
+        "patches": ToolEffect("patches", ("input",)),
     }
     history = [
         call("view", target="seen"),
         call("patch", file=["no path"], target="patched"),
         call("shell", line="rm removed"),
+        call("patches", input="*** Begin Patch\n*** Update File: a\n*** Move to: b\n*** End Patch"),
         call("read", path="of no declared tool"),
     ]
-    assert file_lists(history, effects) == FileLists(("seen",), ("patched", "removed"))
+    assert file_lists(history, effects) == FileLists(("seen",), ("a", "b", "patched", "removed"))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from sidecar.capabilities.effects import (
     ANYTHING,
     EDITS_FILE,
+    PATCHES_FILES,
     READS_FILE,
     RUNS_COMMAND,
     SEARCHES,
@@ -32,7 +33,7 @@ def test_every_kind_has_effects_and_only_harmless_kinds_change_nothing(kind: Too
         pytest.param("Read", READS_FILE, id="case does not count"),
         pytest.param("functions.exec_command", RUNS_COMMAND, id="nor does a namespace"),
         pytest.param("mcp__files__write_file", WRITES_FILE, id="nor does a server"),
-        pytest.param("apply_patch", EDITS_FILE, id="a patch edits"),
+        pytest.param("apply_patch", PATCHES_FILES, id="a patch"),
         pytest.param("rg", SEARCHES, id="a search"),
         pytest.param("frobnicate", None, id="an unknown name"),
     ],
@@ -48,6 +49,7 @@ def test_effects_by_name(name: str, effects: ToolEffects | None) -> None:
         pytest.param(EDITS_FILE, {"path": " ", "filePath": "a"}, "a", None, id="blanks are no path"),
         pytest.param(WRITES_FILE, {"path": 7}, None, None, id="nor is a number"),
         pytest.param(RUNS_COMMAND, {"cmd": "ls", "path": "a"}, None, "ls", id="a command line is no path"),
+        pytest.param(PATCHES_FILES, {"input": "*** Add File: a\n+x"}, "a", None, id="the path in a patch"),
         pytest.param(ANYTHING, ["path"], None, None, id="arguments that are no object"),
     ],
 )

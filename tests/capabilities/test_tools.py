@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
 
+from sidecar.capabilities.apply_patch import APPLY_PATCH
 from sidecar.capabilities.contract import Tool
 from sidecar.capabilities.effects import effects_of_name
 from sidecar.capabilities.read import READ
@@ -26,14 +27,16 @@ ROWS = {
     "write": ("edit", "writes"),
     "bash": ("execute", "runs"),
     "todo": ("think", "none"),
+    "apply_patch": ("edit", "patches"),
 }
 """One row for each tool of our own: its kind for clients, and its effects."""
 
-every_tool = pytest.mark.parametrize("tool", default_tools(), ids=lambda tool: str(tool.descriptor.name))
+EVERY_TOOL: tuple[Tool, ...] = (*default_tools(), APPLY_PATCH)
+every_tool = pytest.mark.parametrize("tool", EVERY_TOOL, ids=lambda tool: str(tool.descriptor.name))
 
 
 def test_the_tools_of_our_own_are_in_the_table() -> None:
-    found = {tool.descriptor.name: (tool.kind, tool.effects.kind) for tool in default_tools()}
+    found = {tool.descriptor.name: (tool.kind, tool.effects.kind) for tool in EVERY_TOOL}
     assert list(found.items()) == list(ROWS.items())
 
 
@@ -63,6 +66,7 @@ async def test_a_tool_that_may_change_something_asks_first(tool: Tool, desk: Des
     await desk.run(READ, {"path": "a.txt"})
     given = {"path": "a.txt", "old_text": "one", "new_text": "two", "content": "two", "command": "rm a.txt"}
     given |= {"pattern": "*", "name": "a"}
+    given |= {"input": "*** Begin Patch\n*** Update File: a.txt\n-one\n+two\n*** End Patch"}
     taken = tool.descriptor.parameters["properties"]
     await desk.run(tool, {"entries": []} | {name: given[name] for name in given if name in taken})
     assert (len(desk.asked), desk.text("a.txt")) == (int(tool.effects.may_change), "one\n")

@@ -109,6 +109,12 @@ class FakeWorkspace:
             raise FileAccessError("unwritable", f"cannot write {path}: the editor did not accept the edit")
         return self.now(real)
 
+    async def delete(self, path: Path, *, expected_hash: str) -> None:
+        """Delete *path*."""
+        if self.now(path).hash != expected_hash:
+            raise FileAccessError("changedSinceRead", f"cannot delete {path}: it is not what was last read")
+        self.put(_normal(path), None)
+
     def watch(self, root: Path) -> Dispose:
         """Note that *root* is watched."""
         self.watched.append(root)

@@ -481,6 +481,20 @@ async def test_a_watched_tree_feeds_the_ledgers(workspace: Workspace, file: Path
     dispose()
 
 
+async def test_a_file_is_deleted_as_it_was_read_or_not_at_all(workspace: Workspace, root: Path) -> None:
+    file = root / "a.txt"
+    put(file, "one")
+    view = await workspace.view(file)
+    put(file, "other")
+    with pytest.raises(FileAccessError, match="last read"):
+        await workspace.delete(file, expected_hash=view.hash)
+    put(file, "one")
+    workspace.editor().open_buffer(view.uri, version=1, text="one")
+    await workspace.delete(file, expected_hash=view.hash)
+    with pytest.raises(FileAccessError, match="no such file"):
+        await workspace.view(file)
+
+
 @posix_only
 async def test_a_client_watches_what_lies_below_its_folders(root: Path) -> None:
     workspace = Workspace(watch_source=hold)

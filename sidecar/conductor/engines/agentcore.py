@@ -47,9 +47,10 @@ from sidecar.conductor.engines.contract import (
 )
 from sidecar.conversation import Entry, History, Index
 
-_EFFECTS: Final[Mapping[EffectKind, Literal["reads", "writes", "runs"]]] = {
+_EFFECTS: Final[Mapping[EffectKind, Literal["reads", "writes", "patches", "runs"]]] = {
     "reads": "reads",
     "edits": "writes",
+    "patches": "patches",
     "writes": "writes",
     "runs": "runs",
 }

@@ -27,6 +27,7 @@ _EFFECTS: Final[dict[EffectKind, CallEffect]] = {
     "reads": CallEffect(reads=True, is_repeatable=True),
     "searches": CallEffect(searches=True, is_repeatable=True),
     "edits": CallEffect(writes="part", is_repeatable=True),
+    "patches": CallEffect(patches=True, is_repeatable=True),
     "writes": CallEffect(writes="whole", is_repeatable=True),
     "runs": CallEffect(runs=True, is_repeatable=True),
     "anything": CallEffect(),
@@ -117,6 +118,7 @@ def call_effects(tools: Mapping[str, ToolEffects]) -> CallEffects:
     """Return the effects of *tools*, those on offer, and of common tool names, for the window budget."""
     found = dict(TOOL_EFFECTS)
     for name, effects in tools.items():
-        names = effects.arguments
-        found[name] = replace(_EFFECTS[effects.kind], path_arguments=names, command_arguments=names)
+        effect, names = _EFFECTS[effects.kind], effects.arguments
+        is_patch = effect.patches  # its paths are in the patch
+        found[name] = effect if is_patch else replace(effect, path_arguments=names, command_arguments=names)
     return found

@@ -1,0 +1,163 @@
+"""Changes of files by tools: only of texts that the model has seen, only with permission, all or none.
+
+A tool finds its targets, asks that the model knows each as it is now, and hands over the new texts. One
+question covers all of them. Where a file cannot be written after others were, those are taken back. A change
+that happens while the user thinks is found by the write itself, which compares hashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sidecar.capabilities.contract import Diff, PermissionQuestion, ToolContext
+from sidecar.capabilities.output import number_lines
+from sidecar.capabilities.paths import display_path, require_permission, resolve, view_file
+from sidecar.conversation import FileRead
+from sidecar.permissions.access import EditAccess, PatchAccess
+from sidecar.workspace.contract import FileAccessError, FileView
+from sidecar.workspace.line_index import LineText
+from sidecar.workspace.paths import ResolvedPath
+
+_LINES_AROUND = 3
+_LINES_SHOWN = 30
+_CHARS_SHOWN = 6000
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A file to change: its resolved path, and its view, None while it does not exist."""
+
+    resolved: ResolvedPath
+    view: FileView | None
+
+    @property
+    def path(self) -> Path:
+        """The path of the file, resolved."""
+        return self.resolved.path
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file and the text that it becomes; None deletes it."""
+
+    target: Target
+    text: str | None
+
+    @property
+    def diff(self) -> Diff:
+        """The change for clients; a file that is deleted becomes empty in it."""
+        before = self.target.view
+        return Diff(self.target.path, None if before is None else before.text, self.text or "")
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedChange:
+    """A written change: the view after it, None for a deleted file, and a note where the text was altered."""
+
+    view: FileView | None
+    note: str | None = None
+
+
+async def find_target(context: ToolContext, spelled: str) -> Target:
+    """Return the file *spelled* by the model, as it is now. Raises FileAccessError but for ``notFound``."""
+    resolved = await resolve(context, spelled)
+    try:
+        return Target(resolved, await view_file(context, resolved.path))
+    except FileAccessError as error:
+        if error.problem != "notFound":
+            raise
+        return Target(resolved, None)
+
+
+def require_current(context: ToolContext, view: FileView) -> FileRead:
+    """Return the record of *view*. Raises FileAccessError unless the model has read exactly this text."""
+    name = display_path(view.path, context.cwd)
+    record = context.reads.get(view.path)
+    if record is None:
+        raise FileAccessError("notReadYet", f"{name} was not read yet", hint="read it, then change it")
+    if record.hash != view.hash:
+        where = "in the editor" if view.source == "buffer" else "on disk"
+        message = f"{name} has changed {where} since it was read"
+        raise FileAccessError("changedSinceRead", message, hint="read it again")
+    return record
+
+
+async def apply_changes(
+    context: ToolContext, tool: str, changes: Sequence[FileChange]
+) -> tuple[AppliedChange, ...]:
+    """Ask for permission once and make all *changes*, or none of them.
+
+    Raises:
+        PermissionRefused: the user did not allow it.
+        FileAccessError: a file has changed meanwhile, or cannot be written.
+    """
+    names = ", ".join(display_path(each.target.path, context.cwd) for each in changes)
+    title = f"{tool.replace('_', ' ').capitalize()} {names}"
+    outside = [each.target.path for each in changes if not each.target.resolved.inside]
+    edits = tuple(EditAccess(each.target.path, each.target.resolved.inside) for each in changes)
+    question = PermissionQuestion(
+        call_id=context.call_id,
+        tool=tool,
+        title=f"{title}, outside the workspace" if outside else title,
+        subject="path" if outside else "toolCall",
+        detail=", ".join(map(str, outside or [each.target.path for each in changes])),
+        access=edits[0] if len(edits) == 1 else PatchAccess(edits),
+        diffs=tuple(each.diff for each in changes),
+    )
+    await require_permission(context, question)
+    done: list[AppliedChange] = []
+    try:
+        while len(done) < len(changes):
+            done.append(await make_change(context, changes[len(done)]))
+    except BaseException:  # also a cancellation: half of a change is worse than none
+        for change, applied in reversed(list(zip(changes, done, strict=False))):
+            with suppress(FileAccessError):  # changed by others meanwhile: theirs stays
+                await take_back_change(context, change, applied)
+        raise
+    return tuple(done)
+
+
+async def make_change(context: ToolContext, change: FileChange) -> AppliedChange:
+    """Make one change. Raises FileAccessError when its file is not as the target has it."""
+    before, path = change.target.view, change.target.path
+    if change.text is None:
+        assert before is not None
+        await context.workspace.delete(path, expected_hash=before.hash)
+        return AppliedChange(None)
+    expected_hash = None if before is None else before.hash
+    view = await context.workspace.write(path, change.text, expected_hash=expected_hash)
+    is_altered = view.text != change.text
+    return AppliedChange(
+        view, "[the editor changed the text on the way; read it again]" if is_altered else None
+    )
+
+
+async def take_back_change(context: ToolContext, change: FileChange, applied: AppliedChange) -> None:
+    """Undo one change. Raises FileAccessError when its file was changed since."""
+    before, path = change.target.view, change.target.path
+    now = None if applied.view is None else applied.view.hash
+    if before is not None:
+        await context.workspace.write(path, before.text, expected_hash=now)
+    elif now is not None:
+        await context.workspace.delete(path, expected_hash=now)
+
+
+def show_places(text: str, places: Sequence[tuple[int, int | None]]) -> str:
+    """Return the numbered lines of *text* around *places* (first line, count), from the top."""
+    lines = LineText(text)
+    shown: list[str] = []
+    n_done, left = 0, _CHARS_SHOWN
+    for first, count in sorted(places, key=lambda place: place[0]):
+        start = max(n_done + 1, first - _LINES_AROUND)
+        n_lines = first + min(count or 0, _LINES_SHOWN) + _LINES_AROUND - start
+        if n_lines <= 0 or left <= 0:
+            continue
+        around = [line.rstrip("\r\n") for line in lines.lines(start - 1, n_lines)]
+        part = number_lines(around, first=start, cap_chars=left)
+        left -= len(part.text)
+        shown += [*(["   ..."] if n_done and start > n_done + 1 else []), part.text]
+        n_done = start + part.n_lines - 1
+    return "\n".join(shown)

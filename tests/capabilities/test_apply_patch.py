@@ -1,0 +1,125 @@
+"""Patches of several files: what was read, with one question, all of it or nothing."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sidecar.capabilities.apply_patch import APPLY_PATCH
+from sidecar.capabilities.contract import Diff, Location
+from sidecar.capabilities.read import READ
+from sidecar.permissions.access import EditAccess, PatchAccess
+
+if TYPE_CHECKING:
+    from tests.capabilities.conftest import Desk
+
+
+def patch(*lines: str) -> str:
+    return "\n".join(("*** Begin Patch", *lines, "*** End Patch"))
+
+
+MANY = patch(
+    *("*** Delete File: old", "*** Update File: a.py", " one", "-two", "+2"),
+    *("*** Update File: b.py", "*** Move to: sub/c.py", "-x", "+y"),
+    *("*** Add File: new/d", "+d"),
+)
+
+
+async def put_all(desk: Desk) -> None:
+    for name, text in (("old", "gone\n"), ("a.py", "one\ntwo\nthree\n"), ("b.py", "x\n")):
+        desk.put(name, text)
+        await desk.output(READ, path=name)
+
+
+async def test_a_patch_changes_all_of_its_files_with_one_question(desk: Desk) -> None:
+    await put_all(desk)
+    reply = await desk.run(APPLY_PATCH, input=MANY)
+    assert reply.output == (
+        "edited a.py:\n     1\tone\n     2\t2\n     3\tthree\n"
+        "created sub/c.py\ncreated new/d\ndeleted old\ndeleted b.py"
+    )
+    assert (desk.text("a.py"), desk.text("sub/c.py"), desk.text("new/d")) == ("one\n2\nthree\n", "y\n", "d\n")
+    assert sorted(os.listdir(desk.root)) == ["a.py", "new", "sub"]
+    paths = [desk.root / name for name in ("a.py", "sub/c.py", "new/d", "old", "b.py")]
+    (asked,) = desk.asked
+    assert asked.access == PatchAccess(tuple(EditAccess(path, True) for path in paths))
+    assert (asked.title, asked.subject) == ("Apply patch a.py, sub/c.py, new/d, old, b.py", "toolCall")
+    assert reply.diffs == asked.diffs
+    assert reply.diffs[3] == Diff(paths[3], "gone\n", "")
+    assert reply.locations[:2] == (Location(paths[0], 2), Location(paths[1], 1))
+    await desk.output(APPLY_PATCH, input=patch("*** Update File: sub/c.py", "-y", "+z"))
+    await desk.workspace.settle()
+    assert desk.text("sub/c.py") == "z\n"
+
+
+@pytest.mark.parametrize("trouble", ["taken", "swapped"])
+async def test_a_file_that_cannot_be_written_takes_the_others_back(desk: Desk, trouble: str) -> None:
+    await put_all(desk)
+    if trouble == "taken":
+        desk.before_answer = lambda: desk.put("new/d", "theirs\n")
+    else:
+        desk.before_answer = lambda: desk.put("old", "theirs\n")
+    assert "read" in await desk.failure(APPLY_PATCH, input=MANY)
+    assert (desk.text("a.py"), desk.text("b.py")) == ("one\ntwo\nthree\n", "x\n")
+    assert not (desk.root / "sub/c.py").exists()
+    assert (desk.root / "new/d").exists() == (trouble == "taken")
+    assert desk.text("old") == ("gone\n" if trouble == "taken" else "theirs\n")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(patch("*** Update File: a", "-one", "+1"), "a was not read yet", id="not read"),
+        pytest.param(patch("*** Delete File: a"), "a was not read yet", id="not read, to delete"),
+        pytest.param(patch("*** Add File: a", "+1"), "a exists already; use '*** Update File'", id="there"),
+        pytest.param(patch("*** Update File: z", "-one", "+1"), "z does not exist", id="missing"),
+        pytest.param(patch("*** Update File: b", "-two", "+1"), "b: hunk 1 of 1: its lines", id="no place"),
+        pytest.param(patch("*** Update File: b"), "the update has no lines", id="nothing"),
+        pytest.param(patch("*** Update File: b", "*** Move to: a"), "a exists already; choose", id="taken"),
+        pytest.param("*** Update File: b", "no line '*** Begin Patch'", id="no patch"),
+    ],
+)
+async def test_a_patch_that_does_not_fit_changes_nothing(desk: Desk, given: str, expected: str) -> None:
+    desk.put("a", "one\n")
+    desk.put("b", "one\n")
+    await desk.output(READ, path="b")
+    assert expected in await desk.failure(APPLY_PATCH, input=given)
+    assert (desk.text("a"), desk.text("b"), desk.asked) == ("one\n", "one\n", [])
+
+
+async def test_a_move_alone_keeps_the_text(desk: Desk) -> None:
+    desk.put("a", "one\r\n")
+    await desk.output(READ, path="a")
+    await desk.output(APPLY_PATCH, input=patch("*** Update File: a", "*** Move to: b"))
+    assert (desk.text("b"), (desk.root / "a").exists()) == ("one\r\n", False)
+
+
+async def test_a_file_with_unsaved_changes_is_not_deleted(desk: Desk) -> None:
+    desk.put("a", "disk")
+    desk.open("a", "typed")
+    await desk.output(READ, path="a")
+    assert "unsaved changes" in await desk.failure(APPLY_PATCH, input=patch("*** Delete File: a"))
+    assert desk.text("a") == "disk"
+
+
+async def test_outside_the_question_says_so(desk: Desk) -> None:
+    path = desk.put("../out/a", "x\n")
+    await desk.output(READ, path=str(path))
+    await desk.output(APPLY_PATCH, input=patch(f"*** Update File: {path}", "-x", "+y"))
+    ask = desk.asked[1]
+    assert (ask.subject, ask.detail, ask.access) == ("path", str(path), EditAccess(path, is_inside=False))
+
+
+async def test_what_was_read_in_part_is_known_in_part(desk: Desk) -> None:
+    path = desk.put("a", "".join(f"line {n}\n" for n in range(1, 41)))
+    await desk.output(READ, path="a", offset=10, limit=5)
+    await desk.output(APPLY_PATCH, input=patch("*** Update File: a", "-line 12", "+a", "+b", "+c"))
+    record = desk.reads.get(path)
+    assert record is not None
+    assert record.ranges == ((10, 7),)
+
+
+def test_the_title_names_the_files() -> None:
+    assert APPLY_PATCH.title({"input": MANY}) == "Patch old, a.py, b.py, sub/c.py, new/d"

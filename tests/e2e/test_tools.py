@@ -1,0 +1,72 @@
+"""The tools of the daemon, called by a scripted model in a session of a real client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar_client import Session, SidecarClient, allow
+
+pytestmark = pytest.mark.e2e
+
+DONE = [{"text": "done"}]
+
+
+def call(name: str, **arguments: Any) -> list[dict[str, Any]]:
+    """Return the answer of a model that calls one tool."""
+    return [{"toolCall": {"name": name, "input": arguments}}]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("INDUSAGI_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+async def open_session(project: Path) -> AsyncIterator[Any]:
+    clients: list[SidecarClient] = []
+
+    async def start(*calls: Any, model: str = "fake-1") -> Session:
+        options = {"models": {model: {"scripted": list(calls)}}}
+        client = await SidecarClient.spawn(cwd=project, permission=allow, options=options).start()
+        clients.append(client)
+        return await client.start_session(project, model=model)
+
+    yield start
+    for client in clients:
+        await client.close()
+
+
+async def run_tools(session: Session, prompt: str) -> list[str]:
+    """Send *prompt*, and return the outputs of the tools that the model calls."""
+    events = [event async for event in session.stream(prompt)]
+    return [str(event.data["content"]) for event in events if event.kind == "toolFinished"]
+
+
+async def test_several_edits_land_in_one_call(project: Path, open_session: Any) -> None:
+    (project / "a.py").write_text("def f():\n\treturn 'one'\n")
+    edits = [
+        {"old_text": "    return ‘one’\n", "new_text": "    return ‘two’\n"},
+        {"old_text": "def f():", "new_text": "def g():"},
+    ]
+    session = await open_session(call("read", path="a.py"), call("edit", path="a.py", edits=edits), DONE)
+    _, edited = await run_tools(session, "edit a.py")
+    assert "edited a.py by 2 edits (old_text was found but for indentation" in edited
+    assert (project / "a.py").read_text() == "def g():\n\treturn 'two'\n"
+
+
+async def test_a_gpt_patches_and_another_model_has_no_such_tool(project: Path, open_session: Any) -> None:
+    (project / "a.py").write_text("one\n")
+    patch = "*** Begin Patch\n*** Update File: a.py\n*** Move to: b.py\n-one\n+two\n*** End Patch"
+    calls = (call("read", path="a.py"), call("apply_patch", input=patch), DONE)
+    _, refused = await run_tools(await open_session(*calls, model="claude-sonnet-5"), "patch a.py")
+    assert "there is no tool 'apply_patch'" in refused
+    _, applied = await run_tools(await open_session(*calls, model="gpt-5.3-codex"), "patch a.py")
+    assert "created b.py\ndeleted a.py" in applied
+    assert (project / "b.py").read_text() == "two\n"
