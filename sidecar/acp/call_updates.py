@@ -20,6 +20,7 @@ from sidecar.acp.shapes import (
     text_content,
     tool_kind,
 )
+from sidecar.conductor.loss_values import describe_loss
 from sidecar.workspace.paths import uri_to_path
 
 _SHOWN_CHARS: Final = 16_000
@@ -136,8 +137,8 @@ def compaction_update(data: Mapping[str, Any]) -> Update:
         "status": status if is_known else "completed",
         "_meta": _compaction_meta(data),
     }
-    if status == "completed" and data.get("summary"):
-        update["summary"] = [text_block(data["summary"])]
+    if status == "completed" and outcome_texts(data):
+        update["summary"] = [text_block(text) for text in outcome_texts(data)]
     if status == "failed":
         update["error"] = data.get("error") or "the compaction failed"
     return update
@@ -146,7 +147,9 @@ def compaction_update(data: Mapping[str, Any]) -> Update:
 def compaction_call(data: Mapping[str, Any], *, is_new: bool) -> Update:
     """Return a compaction as a call; undoing it is a call of its own, later in the client's timeline."""
     status = data["status"]
-    shown = data.get("summary") if status == "completed" else data.get("error") or data.get("reason")
+    shown = data.get("error") or data.get("reason")
+    if status == "completed":
+        shown = "\n\n".join(outcome_texts(data))
     call_status = {"in_progress": "in_progress", "failed": "failed", "cancelled": "failed"}
     is_undone = status == "undone"
     return {
@@ -158,6 +161,14 @@ def compaction_call(data: Mapping[str, Any], *, is_new: bool) -> Update:
         "content": [text_content(shown)] if shown else [],
         "_meta": _compaction_meta(data),
     }
+
+
+def outcome_texts(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the summary of a compaction and the line about its facts, as far as they are there."""
+    line = ""
+    if (loss := data.get("loss")) is not None:
+        line = describe_loss(loss["kept"], loss["shortened"], loss["letGo"], loss.get("mended", 0))
+    return tuple(filter(None, (data.get("summary"), line)))
 
 
 def _compaction_meta(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.commands.terminal import Screen, bar, short_path
+from sidecar.conductor.loss_values import describe_loss
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import Compaction, ContextUsage, Plan
 from sidecar.workspace.paths import uri_to_path
@@ -175,6 +176,9 @@ def show_outcome(screen: Screen, done: Compaction, folder: Path) -> None:
     by = "by the model" if done.summary_source == "model" else "without a model"
     if done.dropped_count:
         screen.note(f"· the older part is now a digest, made {by}")
+    if done.loss is not None:
+        loss = done.loss
+        screen.note(f"· {describe_loss(loss.kept, loss.shortened, loss.let_go, loss.mended)}")
     for uri in done.rehydrated:
         screen.note(f"· read again, with its current content: {display_path(uri, folder)}")
 

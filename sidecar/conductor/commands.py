@@ -22,6 +22,7 @@ from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.loss_reports import LossReports
 from sidecar.conductor.loss_values import Loss, describe_loss, fact_line
 from sidecar.conductor.options import Options
+from sidecar.conductor.pins import Pins
 from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conductor.session_meta import SessionMeta
 
@@ -58,6 +59,7 @@ class Commands:
         compactions: CompactionLog,
         planner: CompactionPlanner,
         losses: LossReports,
+        pins: Pins,
         changes: Changes,
         options: Options,
         gauge: ContextGauge,
@@ -71,6 +73,7 @@ class Commands:
         self._compactions = compactions
         self._planner = planner
         self._losses = losses
+        self._pins = pins
         self._changes = changes
         self._options = options
         self._gauge = gauge
@@ -81,6 +84,9 @@ class Commands:
             "preview": self.preview,
             "uncompact": self.uncompact,
             "loss": self.loss,
+            "pins": self.pins,
+            "pin": self.pin,
+            "unpin": self.unpin,
             "context": self.context,
             "fork": self.fork,
             "rewind": self.rewind,
@@ -140,6 +146,24 @@ class Commands:
         if len(lost) > _MAX_LINES:
             lines.append(f"{len(lost) - _MAX_LINES} more; /loss KIND lists those of one kind.")
         return "\n".join(lines)
+
+    async def pins(self, _rest: str) -> str:
+        """List the pins."""
+        pins = self._pins.all
+        size = f"{self._pins.used_tokens:,} of {self._pins.limit_tokens:,} tokens"
+        if not pins:
+            return f"There are no pins; /pin adds one. They may take {self._pins.limit_tokens:,} tokens."
+        return "\n".join((f"Pins: {size}.", *(f"- {pin.pin_id}: {pin.text}" for pin in pins)))
+
+    async def pin(self, rest: str) -> str:
+        """Pin the fact, the node or the text *rest*."""
+        pin = await self._pins.add(await self._pins.find(rest))
+        return f"Pinned, from the next request on; /unpin {pin.pin_id} takes it away:\n{pin.text}"
+
+    async def unpin(self, rest: str) -> str:
+        """Take the pin *rest* away."""
+        await self._pins.remove(rest)
+        return "Unpinned. The conversation is as it was."
 
     async def context(self, _rest: str) -> str:
         """Describe the fill level of the window, and the origin of its tokens."""

@@ -21,6 +21,7 @@ from sidecar.conductor.contract import (
     RestoredFile,
     StopReasonName,
 )
+from sidecar.conductor.loss_values import Pin
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +241,14 @@ class ConfigChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class PinsChanged:
+    """The pins of the session, complete."""
+
+    kind: ClassVar[str] = "pinsChanged"
+    pins: tuple[Pin, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CommandInfo:
     """A slash command; *hint* describes its arguments."""
 
@@ -313,6 +322,7 @@ Payload: TypeAlias = (
     | Notice
     | QueueChanged
     | ConfigChanged
+    | PinsChanged
     | CommandsChanged
     | InfoChanged
     | Settled

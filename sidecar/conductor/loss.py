@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, get_args
@@ -260,8 +260,8 @@ def count_states(report: Iterable[tuple[HeldFact, FactState]], n_mended: int = 0
     return Loss(kept, shortened, let_go, n_mended, kinds)
 
 
-def as_reported(fact: HeldFact, state: FactState, pins: Iterable[str] = ()) -> ReportedFact:
-    """Return *fact* as clients see it; *pins* are the texts that are pinned."""
+def as_reported(fact: HeldFact, state: FactState, pinned: Collection[str]) -> ReportedFact:
+    """Return *fact* as clients see it; *pinned* are the ids of the pins."""
     text = fact.text if len(fact.text) <= MAX_TEXT_CHARS else f"{fact.text[: MAX_TEXT_CHARS - 1]}…"
-    is_pinned = fact.text in pins
-    return ReportedFact(fact.fact_id, _NAMES[fact.kind], state, text, fact.node_id, is_pinned)
+    fact_id = fact.fact_id
+    return ReportedFact(fact_id, _NAMES[fact.kind], state, text, fact.node_id, fact_id in pinned)

@@ -28,7 +28,7 @@ from sidecar.conductor.loss import (
     report_facts,
     text_shown,
 )
-from sidecar.conductor.loss_values import FactState, Loss, ReportedFact
+from sidecar.conductor.loss_values import FactState, Loss, Pin, ReportedFact
 from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conversation import Entry, History
 
@@ -49,6 +49,7 @@ class LossReports:
         engines: SessionEngines,
         engine_input: Callable[[], EngineInput],
         system: Callable[[], str],
+        pins: Callable[[], Sequence[Pin]],
     ) -> None:
         """Make them.
 
@@ -57,11 +58,13 @@ class LossReports:
             engines: the engines; some show a view that is not stored.
             engine_input: the conversation as it is now.
             system: the system prompt, which the model sees as well.
+            pins: the passages that are pinned.
         """
         self._history = history
         self._engines = engines
         self._engine_input = engine_input
         self._system = system
+        self._pins = pins
         self._ledger = FactLedger()
         self._lock = Lock()
         self._last: tuple[tuple[str, str], LossReport] | None = None
@@ -94,7 +97,8 @@ class LossReports:
 
     def list_facts(self, report: LossReport) -> Sequence[ReportedFact]:
         """Return the facts of *report* as clients see them."""
-        return [as_reported(fact, state) for fact, state in report]
+        pinned = {pin.pin_id for pin in self._pins()}
+        return [as_reported(fact, state, pinned) for fact, state in report]
 
     def view_after(self, done: Compaction, before: History) -> Sequence[Entry]:
         """Return the entries that the model saw right after *done*."""

@@ -6,6 +6,7 @@ standard library.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -28,6 +29,7 @@ FactState: TypeAlias = Literal["kept", "shortened", "letGo"]
 """Whether the model still sees a fact word for word, in a shorter form, or not at all."""
 
 _LINE_CHARS: Final = 160
+_PINNED: Final = "The user pinned these passages of the conversation. They hold, word for word:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +97,29 @@ def fact_line(fact: ReportedFact) -> str:
     state = "let go" if fact.state == "letGo" else fact.state
     text = fact.text if len(fact.text) <= _LINE_CHARS else f"{fact.text[: _LINE_CHARS - 1]}…"
     return f"- {fact.fact_id} {state}{', pinned' * fact.pinned}, {fact.kind}: {text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A text that the model sees word for word in each request; *nodeId* is its node, null for none.
+
+    The pin of a fact has the id of the fact.
+    """
+
+    pin_id: str
+    text: str
+    node_id: str | None = None
+
+
+def describe_pins(pins: Sequence[Pin]) -> str:
+    """Return *pins* as a part of the system prompt; empty for none.
+
+    >>> print(describe_pins([Pin("0a1b2c3d4e", "port 7013"), Pin("1b2c3d4e5f", "one\\ntwo")]))
+    The user pinned these passages of the conversation. They hold, word for word:
+    <BLANKLINE>
+    - port 7013
+    - one
+      two
+    """
+    lines = ("- " + pin.text.replace("\n", "\n  ") for pin in pins)
+    return "\n".join((f"{_PINNED}\n", *lines)) if pins else ""

@@ -36,16 +36,19 @@ it, read it again before you edit it.
 again rather than guess what they held."""
 
 
-def system_prompt(cwd: PurePath, rules: str) -> str:
-    """Return the system prompt for a session in *cwd*; *rules* is the text of the rule files, or empty.
+def system_prompt(cwd: PurePath, rules: str, pins: str = "") -> str:
+    """Return the system prompt for a session in *cwd*.
+
+    Args:
+        cwd: the session's folder.
+        rules: the text of the rule files, or empty.
+        pins: the passages that the user pinned, or empty.
 
     >>> system_prompt(PurePath("/project"), "").splitlines()[0][-20:]
     'tools you are given.'
     """
-    brief = _BRIEF.format(cwd=cwd)
-    if not rules:
-        return brief
-    return f"{brief}\n\nRules follow. Where two of them disagree, the later one counts.\n\n{rules}"
+    told = f"Rules follow. Where two of them disagree, the later one counts.\n\n{rules}" if rules else ""
+    return "\n\n".join(filter(None, (_BRIEF.format(cwd=cwd), told, pins)))
 
 
 def call_when_ready(
@@ -92,8 +95,11 @@ def with_idle_timeout(channel: Channel, timeout_s: float) -> Channel:
 class RequestHead:
     """The part of every request that is not conversation: the system prompt with the rules, and the tools."""
 
-    def __init__(self, cwd: Path, rules: RuleFiles, tools: SessionTools) -> None:
+    def __init__(
+        self, cwd: Path, rules: RuleFiles, tools: SessionTools, pins: Callable[[], str] = str
+    ) -> None:
         self._cwd = cwd
+        self._pins = pins
         self._rules = rules
         self._tools = tools
         self._weighed: tuple[str, Sequence[ToolDescriptor], Overhead] | None = None
@@ -105,10 +111,10 @@ class RequestHead:
             view: the entries that the request shows; None for the whole history.
         """
         if view is None or view.is_whole:
-            return system_prompt(self._cwd, self._rules.text())
+            return system_prompt(self._cwd, self._rules.text(), self._pins())
         shown = {(read.path, read.hash) for entry in view.entries for read in entry.reads}
         rules = self._rules.text(lambda each: (str(each.view.path), each.view.hash) in shown)
-        return system_prompt(self._cwd, rules)
+        return system_prompt(self._cwd, rules, self._pins())
 
     async def refresh_rules(self) -> None:
         """Read the rules of the user and of the project as they are now."""

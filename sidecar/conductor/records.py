@@ -94,6 +94,7 @@ class SessionInfo:
         session_total: the tokens of all model calls, as a ``TokenCounts``.
         cost: the price of all model calls in US dollars, None where it is not known.
         plan: the model's todo list.
+        pins: the passages that the model always sees, as ``Pin`` values.
         mcp_servers: the tool servers that clients named, without their secrets.
     """
 
@@ -119,6 +120,7 @@ class SessionInfo:
     session_total: Mapping[str, int] = field(default_factory=dict)
     cost: float | None = None
     plan: tuple[Mapping[str, Any], ...] = ()
+    pins: tuple[Mapping[str, Any], ...] = ()
     mcp_servers: tuple[Mapping[str, Any], ...] = ()
 
     def check_folder(self) -> None:

@@ -54,6 +54,7 @@ class Session:
         servers: the tool servers that clients named.
         compactions: the compactions.
         losses: the loss reports of the compactions.
+        pins: the passages that the model always sees.
         gauge: how full the model's window is.
         changes: the changes of the conversation; a change is made through the queue of this session.
         options: the config options.
@@ -83,6 +84,7 @@ class Session:
         self._compactor = wired.compactor
         self.compactions = wired.compactions
         self.losses = wired.losses
+        self.pins = wired.pins
         self.gauge = wired.gauge
         self.changes = wired.changes
         self.options = wired.options

@@ -10,6 +10,7 @@ from sidecar.conductor.context import ContextMeter
 from sidecar.conductor.contract import ContextUsage, PlanItem
 from sidecar.conductor.errors import HeadMovedError
 from sidecar.conductor.history import HistoryWriter
+from sidecar.conductor.loss_values import Pin
 from sidecar.conductor.records import SessionInfo, from_record, to_record
 
 
@@ -54,6 +55,10 @@ class SessionMeta:
     def plan_items(self) -> tuple[PlanItem, ...]:
         """Return the model's todo list as clients see it."""
         return tuple(PlanItem(entry.content, entry.status, entry.priority) for entry in self.todo)
+
+    def pins(self) -> tuple[Pin, ...]:
+        """Return the passages that the model always sees."""
+        return tuple(filter(None, (from_record(Pin, pin) for pin in self.info.pins)))
 
     def check_head(self, expected: str | None) -> None:
         """Raise HeadMovedError unless the session stands at *expected*; None is anywhere."""

@@ -27,9 +27,11 @@ from sidecar.conductor.history import HistoryWriter, JournalPort
 from sidecar.conductor.knowledge import Knowledge
 from sidecar.conductor.log import EventLog
 from sidecar.conductor.loss_reports import LossReports
+from sidecar.conductor.loss_values import describe_pins
 from sidecar.conductor.model_calls import RequestHead
 from sidecar.conductor.options import Options
 from sidecar.conductor.permissions import PermissionBroker
+from sidecar.conductor.pins import Pins
 from sidecar.conductor.ports import SessionHost, SessionTools
 from sidecar.conductor.preparing import SummaryPreparer
 from sidecar.conductor.prompts import Prompts
@@ -68,6 +70,7 @@ class WiredSession:
     preparer: SummaryPreparer
     compactor: Compactor
     losses: LossReports
+    pins: Pins
     gauge: ContextGauge
     changes: Changes
     options: Options
@@ -171,7 +174,7 @@ def wire_session(
         child_started=deps.child_started,
     )
     servers = SessionServers(deps.tool_servers, server_host, info.mcp_servers)
-    head = RequestHead(roots[0], rules, tools)
+    head = RequestHead(roots[0], rules, tools, lambda: describe_pins(meta.pins()) if meta.info.pins else "")
     compactions = CompactionLog(info.sid)
     prices = PriceTrigger(
         history, compactions, lambda: deps.models.card(meta.info.model), is_prefix_cached=False
@@ -193,7 +196,7 @@ def wire_session(
         card=lambda: deps.models.card(meta.info.model),
         participants=participants,
     )
-    losses = LossReports(history, engines, inputs.make, head.system)
+    losses = LossReports(history, engines, inputs.make, head.system, meta.pins)
     compactor_deps = CompactorDeps(
         engine_input=inputs.make,
         own_engine=lambda: meta.info.engine,
@@ -226,6 +229,14 @@ def wire_session(
         notices=notices,
     )
     changes = Changes(meta, history, events, compactor, files, gauge, deps.clock_ms, tools.effects)
+    pins = Pins(
+        meta,
+        history,
+        events,
+        compactions,
+        losses,
+        lambda: card.context_window if (card := deps.models.card(meta.info.model)) else 0,
+    )
     options = Options(meta, deps.models, engines, deps.library.names, policy, events, gauge)
     commands = Commands(
         meta,
@@ -234,6 +245,7 @@ def wire_session(
         compactions=compactions,
         planner=planner,
         losses=losses,
+        pins=pins,
         changes=changes,
         options=options,
         gauge=gauge,
@@ -277,6 +289,7 @@ def wire_session(
         preparer=preparer,
         compactor=compactor,
         losses=losses,
+        pins=pins,
         gauge=gauge,
         changes=changes,
         options=options,

@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:4e2ce019fe3e06a1a16e9da6205af35644ef865e5b9eb0816f0ce9fec1b55167"
+SCHEMA_HASH: Final = "sha256:fcf7e662c6ada72037a1b7070022c287ac2f57deeaff4c97c3363f36c97d5f16"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (
@@ -53,6 +53,9 @@ METHOD_NAMES: Final = (
     "sidecar/context/usage",
     "sidecar/context/files",
     "sidecar/context/drop",
+    "sidecar/pin/list",
+    "sidecar/pin/add",
+    "sidecar/pin/remove",
     "sidecar/rehydrate/preview",
     "sidecar/rehydrate/run",
     "sidecar/fs/watch",

@@ -3,7 +3,7 @@
 Each is a :class:`~sidecar.server.views.SessionView`. A file that is not as the model read it gets a hint,
 until the model reads it again. A file that the model has in its context gets a lens with its cost and a way
 to drop it. A conversation can be opened as a read-only document, as it is now or as it was around a
-compaction.
+compaction, and so can the report of the facts that the compaction kept and let go.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from sidecar.workspace.paths import uri_to_path
 Request: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
 """Calls a method of the service and returns its result. Raises SidecarError."""
 
+_MAX_FACTS: Final = 500
+_STATES: Final = {"letGo": "## Let go", "shortened": "## Shortened", "kept": "## Kept word for word"}
 _FIRST_LINE: Final = {"start": {"line": 0, "character": 0}, "end": {"line": 1, "character": 0}}
 _TOP: Final = types.Range(types.Position(0, 0), types.Position(0, 0))
 _DOCUMENT_URI: Final = re.compile(
     DOCUMENT_SCHEME
-    + r":/*(?P<sid>[^/?#]+)/(?:transcript|compaction/(?P<id>[^/?#]+)/(?P<at>before|after))\.md"
+    + r":/*(?P<sid>[^/?#]+)/(?:transcript|compaction/(?P<id>[^/?#]+)/(?P<at>before|after|facts))\.md"
 )
 
 
@@ -166,16 +168,30 @@ class SessionDocuments:
         """Return the text of the document *uri*. Raises InvalidInput, and the errors of the export."""
         found = _DOCUMENT_URI.fullmatch(uri)
         if found is None:
-            hint = "open sidecar-session:/SID/transcript.md or .../SID/compaction/ID/before.md or after.md"
+            names = "before.md, after.md or facts.md"
+            hint = f"open sidecar-session:/SID/transcript.md or .../SID/compaction/ID/{names}"
             raise InvalidInput(f"{uri!r:.200} is not a document of a session", hint=hint)
         sid, compaction_id = unquote(found["sid"]), found["id"]
         view: Any = "active"
         if compaction_id is None:
             self._refresh.mark_looked_at(transcript_uri(sid))
+        elif found["at"] == "facts":
+            return await self.facts_text(sid, unquote(compaction_id))
         else:
             view = {"compactionId": unquote(compaction_id), "at": found["at"]}
         exported = await self._request("sidecar/session/export", {"sid": sid, "view": view})
         return str(exported["text"])
+
+    async def facts_text(self, sid: str, compaction_id: str) -> str:
+        """Return the facts that a compaction folded away, as Markdown, those it let go first."""
+        parts = ["# The facts behind a compaction"]
+        for state in ("letGo", "shortened", "kept"):
+            params = {"sid": sid, "compactionId": compaction_id, "part": "facts", "states": [state]}
+            found = await self._request("sidecar/compact/read", {**params, "limit": _MAX_FACTS})
+            counts, *lines = found["content"].splitlines()
+            more = ["", f"There are more than these {_MAX_FACTS}."] if found.get("nextCursor") else []
+            parts += [*([counts] if len(parts) == 1 else []), "\n".join((_STATES[state], "", *lines, *more))]
+        return "\n\n".join(parts) + "\n"
 
     def on_event(self, event: Event) -> None:
         """Let the client read the transcript again if it shows it."""

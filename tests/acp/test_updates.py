@@ -30,6 +30,8 @@ DONE: dict[str, Any] = {
     "durationMs": 5,
     "summary": "in short",
 }
+COUNTED: dict[str, Any] = {**DONE, "loss": {"kept": 9, "shortened": 1, "letGo": 2}}
+LOSS_LINE = "Facts of the folded part: 9 kept word for word, 1 shortened, 2 let go."
 MARK: dict[str, Any] = {"version": 1, "trigger": "manual", "preTokens": 900}
 DONE_MARK: dict[str, Any] = {**MARK, "postTokens": 90, "durationMs": 5}
 OPTION: dict[str, Any] = {
@@ -371,6 +373,11 @@ PLAIN = [
         id="so is a rewind, which the protocol does not know",
     ),
     pytest.param(
+        [event("pinsChanged", pins=[])],
+        [{"sessionUpdate": "session_info_update", "_meta": {"sidecar": {"pinsChanged": {"pins": []}}}}],
+        id="so are pins",
+    ),
+    pytest.param(
         [event("configChanged", configOptions=[OPTION])],
         [
             {"sessionUpdate": "config_option_update", "configOptions": [OPTION]},
@@ -600,6 +607,18 @@ CANCELLED: dict[str, Any] = {**COMPACTION, "status": "cancelled", "reason": "by 
             id="from its beginning to its summary",
         ),
         pytest.param(
+            [event("compaction", **COUNTED)],
+            [
+                update(
+                    "completed",
+                    DONE_MARK,
+                    COUNTED,
+                    summary=[{"type": "text", "text": "in short"}, {"type": "text", "text": LOSS_LINE}],
+                )
+            ],
+            id="with the facts that it kept and let go",
+        ),
+        pytest.param(
             [event("compaction", **FAILED)],
             [update("failed", MARK, FAILED, error="the compaction failed")],
             id="a failure has a reason",
@@ -639,3 +658,9 @@ def test_the_output_shown_of_a_running_call_is_bounded() -> None:
     for _ in range(50):
         (updates,) = mapper.updates(event("toolProgress", toolCallId="t1", content=line))
     assert len(updates["content"][0]["content"]["text"]) == 16_000
+
+
+def test_a_client_without_compactions_reads_the_facts_in_the_call() -> None:
+    mapper = UpdateMapperV1(notices=False, compactions=False)
+    (call,) = mapper.updates(event("compaction", **COUNTED))
+    assert call["content"][0]["content"]["text"] == f"in short\n\n{LOSS_LINE}"

@@ -220,6 +220,23 @@ async def test_a_document_is_an_export(uri: str, view: Any) -> None:
     assert editor.service.calls == [("sidecar/session/export", {"sid": "s", "view": view})]
 
 
+async def test_the_facts_of_a_compaction_are_a_document() -> None:
+    editor = await editor_with()
+    content = "Facts of the folded part: 1 kept word for word, 0 shortened, 0 let go.\n- 0a let go, name: x"
+    editor.service.answers["sidecar/compact/read"] = {"content": content, "nextCursor": "500"}
+    read = await editor.request(1, CONTENT, {"uri": "sidecar-session:/s/compaction/c/facts.md"})
+    text = read["result"]["text"]
+    assert text.startswith("# The facts behind a compaction\n\nFacts of the folded part: 1 kept")
+    assert [line for line in text.splitlines() if line.startswith("## ")] == [
+        "## Let go",
+        "## Shortened",
+        "## Kept word for word",
+    ]
+    assert "\n- 0a let go, name: x\n\nThere are more than these 500." in text
+    states = [params["states"] for _, params in editor.service.calls]
+    assert states == [["letGo"], ["shortened"], ["kept"]]
+
+
 @pytest.mark.parametrize(
     "uri",
     [

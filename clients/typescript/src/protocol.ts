@@ -592,6 +592,44 @@ export interface Phase {
   phase: string;
 }
 
+/** A text that the model sees word for word in each request; `nodeId` is its node, null for none. The pin of a fact has the id of the fact. */
+export interface Pin {
+  pinId: string;
+  text: string;
+  nodeId?: string;
+}
+
+/** The passage to pin: a fact of a loss report, a node on any branch, or a text; just one of them. */
+export interface PinAddParams {
+  sid: string;
+  factId?: string;
+  nodeId?: string;
+  text?: string;
+}
+
+/** The pin; the model sees it from the next request on. */
+export interface PinAddResult {
+  pin: Pin;
+}
+
+/** The pins, oldest first, and the tokens that they take of the most that they may take. */
+export interface PinListResult {
+  pins: Pin[];
+  tokens: number;
+  limitTokens: number;
+}
+
+/** The pin to take away. */
+export interface PinRemoveParams {
+  sid: string;
+  pinId: string;
+}
+
+/** The pins of the session, complete. */
+export interface PinsChanged {
+  pins: Pin[];
+}
+
 /** The plan of a compaction, made without a model call. */
 export interface Plan {
   planId: string;
@@ -1162,6 +1200,9 @@ export interface Methods {
   "sidecar/context/usage": { params: ContextUsageParams; result: ContextUsage };
   "sidecar/context/files": { params: SidParams; result: ContextFilesResult };
   "sidecar/context/drop": { params: ContextDropParams; result: ContextDropResult };
+  "sidecar/pin/list": { params: SidParams; result: PinListResult };
+  "sidecar/pin/add": { params: PinAddParams; result: PinAddResult };
+  "sidecar/pin/remove": { params: PinRemoveParams; result: PinListResult };
   "sidecar/rehydrate/preview": { params: RehydrateParams; result: RehydratePreviewResult };
   "sidecar/rehydrate/run": { params: RehydrateParams; result: RehydrateRunResult };
   "sidecar/fs/watch": { params: FsWatchParams; result: FsWatchResult };
@@ -1214,6 +1255,7 @@ export interface EventData {
   "notice": Notice;
   "queue": QueueChanged;
   "configChanged": ConfigChanged;
+  "pinsChanged": PinsChanged;
   "commandsChanged": CommandsChanged;
   "infoChanged": InfoChanged;
   "settled": Settled;

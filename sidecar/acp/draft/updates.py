@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import unified_diff
 from typing import Any, Final
 
-from sidecar.acp.call_updates import restoration_update
+from sidecar.acp.call_updates import outcome_texts, restoration_update
 from sidecar.acp.shapes import (
     Update,
     WireEvent,
@@ -131,8 +131,8 @@ def compaction_update(data: Mapping[str, Any]) -> Update:
     meta = {"sidecar": data}
     update = make_update("compaction_update", compactionId=data["compactionId"], status=status, _meta=meta)
     if status == "completed":
-        has_summary = data["status"] == "completed" and data.get("summary")
-        update["summary"] = [text_block(data["summary"])] if has_summary else None
+        texts = outcome_texts(data) if data["status"] == "completed" else ()
+        update["summary"] = [text_block(text) for text in texts] or None
     if status == "failed":
         update["error"] = data.get("error") or "the compaction failed"
     return update
@@ -241,6 +241,7 @@ _TABLE: Final[dict[str, Callable[[WireEvent, Mapping[str, Any]], Iterable[Update
     "gap": lambda event, _: (as_meta(event),),
     "queue": lambda event, _: (as_meta(event),),
     "headMoved": lambda event, _: (as_meta(event),),
+    "pinsChanged": lambda event, _: (as_meta(event),),
     "configChanged": lambda _, data: (
         make_update("config_option_update", configOptions=config_options(data["configOptions"])),
     ),

@@ -16,7 +16,7 @@ from sidecar.conductor.contract import (
     SessionSnapshot,
     SessionSummary,
 )
-from sidecar.conductor.loss_values import KindLoss, Loss, ReportedFact
+from sidecar.conductor.loss_values import KindLoss, Loss, Pin, ReportedFact
 from sidecar.protocol.messages.compact import (
     CancelResult,
     CompactCancelParams,
@@ -39,6 +39,10 @@ from sidecar.protocol.messages.context import (
     FsUnwatchParams,
     FsWatchParams,
     FsWatchResult,
+    PinAddParams,
+    PinAddResult,
+    PinListResult,
+    PinRemoveParams,
     RehydrateParams,
     RehydratePreviewResult,
     RehydrateRunResult,
@@ -173,6 +177,11 @@ __all__ = [
     "PermissionRequest",
     "PermissionResolvedNotification",
     "PermissionSubject",
+    "Pin",
+    "PinAddParams",
+    "PinAddResult",
+    "PinListResult",
+    "PinRemoveParams",
     "Plan",
     "QueueCounts",
     "QueueEditParams",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from sidecar.conductor.contract import ContextFile, RestoredFile
+from sidecar.conductor.loss_values import Pin
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,41 @@ class ContextDropResult:
     dropped: tuple[str, ...]
     tokens_freed: int
     seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class PinListResult:
+    """The pins, oldest first, and the tokens that they take of the most that they may take."""
+
+    pins: tuple[Pin, ...]
+    tokens: int
+    limit_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class PinAddParams:
+    """The passage to pin: a fact of a loss report, a node on any branch, or a text; just one of them."""
+
+    sid: str
+    _: KW_ONLY
+    fact_id: str | None = None
+    node_id: str | None = None
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PinRemoveParams:
+    """The pin to take away."""
+
+    sid: str
+    pin_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PinAddResult:
+    """The pin; the model sees it from the next request on."""
+
+    pin: Pin
 
 
 @dataclass(frozen=True, slots=True)

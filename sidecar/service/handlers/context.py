@@ -39,6 +39,35 @@ def drop(connection: Connection, params: m.ContextDropParams) -> Awaitable[m.Con
     return answer()
 
 
+def list_pins(connection: Connection, params: m.SidParams) -> m.PinListResult:
+    """List the pins."""
+    pins = connection.hub.session(params.sid).pins
+    return m.PinListResult(pins.all, pins.used_tokens, pins.limit_tokens)
+
+
+async def add_pin(connection: Connection, params: m.PinAddParams) -> m.PinAddResult:
+    """Pin a fact, a node or a text."""
+    pins = connection.hub.session(params.sid).pins
+    if [params.fact_id, params.node_id, params.text].count(None) != 2:
+        raise InvalidInput("give just one of factId, nodeId and text")
+    if params.fact_id is not None:
+        pin = await pins.find_fact(params.fact_id)
+        if pin is None:
+            hint = "take an id from the facts of sidecar/compact/read"
+            raise InvalidInput(f"there is no fact {params.fact_id!r:.100}", hint=hint)
+    elif params.node_id is not None:
+        pin = pins.of_node(params.node_id)
+    else:
+        pin = pins.of_text(params.text or "")
+    return m.PinAddResult(await pins.add(pin))
+
+
+async def remove_pin(connection: Connection, params: m.PinRemoveParams) -> m.PinListResult:
+    """Take a pin away."""
+    await connection.hub.session(params.sid).pins.remove(params.pin_id)
+    return list_pins(connection, m.SidParams(params.sid))
+
+
 async def rehydrate_preview(connection: Connection, params: m.RehydrateParams) -> m.RehydratePreviewResult:
     """List the files that a restoration would add."""
     session = connection.hub.session(params.sid)
@@ -81,6 +110,9 @@ HANDLERS: Final[dict[str, Handler]] = {
     "sidecar/context/usage": usage,
     "sidecar/context/files": files,
     "sidecar/context/drop": drop,
+    "sidecar/pin/list": list_pins,
+    "sidecar/pin/add": add_pin,
+    "sidecar/pin/remove": remove_pin,
     "sidecar/rehydrate/preview": rehydrate_preview,
     "sidecar/rehydrate/run": rehydrate_run,
     "sidecar/fs/watch": watch,
