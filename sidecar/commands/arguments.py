@@ -132,6 +132,9 @@ _COMMANDS = (
                 const="last",
                 help="continue a stored session: the start of its id, or nothing for the folder's newest one",
             ),
+            _arg(
+                "--plain", action="store_true", help="line by line, as for screen readers and dumb terminals"
+            ),
         ),
     ),
     _Command(

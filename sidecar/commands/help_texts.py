@@ -71,9 +71,14 @@ examples:
   sidecar chat --resume 5c98f       continue any of "sidecar sessions"
   sidecar chat --model ollama:qwen3
 
-Ctrl-C stops the current answer, a second one leaves; so do Ctrl-D and /quit.
-/help lists the commands. Edits, shell commands and files outside of the folder
-need your permission.
+Enter sends; Alt-Enter, or Enter after a \\, begins a new line. Esc stops the
+answer. What is sent meanwhile waits; Ctrl-S, or Ctrl-Enter where the terminal
+reports it, sends it into the answer that runs. @path names a file, / the
+commands, Ctrl-O shows what is folded, Up the prompts before. Ctrl-D leaves.
+Edits, shell commands and files outside of the folder need your permission.
+
+It joins the shared daemon when one is running. In a pipe, on a dumb terminal
+and with --plain it works line by line.
 
 exit codes: 0 ended, 1 the daemon failed, 2 wrong arguments or no such session,
 130 ended with Ctrl-C."""

@@ -29,7 +29,7 @@ _LEAST_CELLS: Final = 12
 """The least width of a column that is cut."""
 
 _PLAIN: Final = str.maketrans(
-    {"█": "#", "░": ".", "·": "-", "»": ">", "✓": "+", "✗": "!", "…": ".", "→": ">"}
+    {"█": "#", "░": ".", "·": "-", "»": ">", "✓": "+", "✗": "!", "…": ".", "→": ">", "⋮": ":"}
 )
 _ORDERS: Final = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
 """The characters that change the order in which the characters after them are shown."""
@@ -89,7 +89,7 @@ class Screen:
         self._at_line_start = True
         self._in_code = False
         try:
-            "█░·»✓✗…→".encode(getattr(self.console.file, "encoding", None) or "utf-8")
+            "█░·»✓✗…→⋮".encode(getattr(self.console.file, "encoding", None) or "utf-8")
             self._is_plain = False
         except (UnicodeEncodeError, LookupError):
             self._is_plain = True
@@ -124,17 +124,30 @@ class Screen:
     def headline(self, text: str) -> None:
         """Write a headline."""
         self.end_line()
-        self.console.print(f"\n[bold]{escape(self._encodable(text))}[/bold]")
+        self.console.print(f"\n[bold]{escape(self.printable(text))}[/bold]")
 
     def line(self, text: str = "", style: str | None = None) -> None:
         """Write a line of a result."""
         self.end_line()
-        self.console.print(Text(self._encodable(text), style or ""))
+        self.console.print(Text(self.printable(text), style or ""))
 
     def note(self, text: str, style: str = "dim") -> None:
         """Write a note: anything that is not part of an answer."""
         self.end_line()
-        self._notes.print(Text(self._encodable(text), style))
+        self._notes.print(Text(self.printable(text), style))
+
+    def cut_line(self, text: str, style: str) -> None:
+        """Write one line; in a terminal it is cut at the width of it."""
+        line = Text(self.printable(text).replace("\n", " ").expandtabs(4), style)
+        if self.is_terminal:
+            line.truncate(self.console.width - 1, overflow="ellipsis")
+        self.end_line()
+        self.console.print(line)
+
+    def show_rendered(self, text: str) -> None:
+        """Write lines that have their colours already."""
+        self.end_line()
+        self.console.file.write(text)
 
     def problem(self, text: str) -> None:
         """Write an error message."""
@@ -143,7 +156,7 @@ class Screen:
     def gauge(self, usage: Mapping[str, Any], before: str = "") -> None:
         """Write how full the window is; the colour shows how near its end is."""
         colour = "green" if usage["pct"] < _WARM else "yellow" if usage["pct"] < _HOT else "red"
-        text = Text(self._encodable(before + gauge(usage)), "dim")
+        text = Text(self.printable(before + gauge(usage)), "dim")
         if usage["window"]:
             text.stylize(f"not dim {colour}", len(before), len(before) + _GAUGE_CELLS)
         self.end_line()
@@ -169,7 +182,7 @@ class Screen:
         if not self.is_terminal:
             for row in rows:
                 # Not through rich, which would turn the tabs into spaces.
-                self.console.file.write(self._encodable("\t".join(row)) + "\n")
+                self.console.file.write(self.printable("\t".join(row)) + "\n")
             self.console.file.flush()
             return
         columns = list(zip(headers, *rows, strict=True))
@@ -186,7 +199,7 @@ class Screen:
         """Show *text* with a spinner until something is written, once that has taken a while."""
         self._stop_spinner()
         if self._notes.is_terminal:
-            shown = escape(self._encodable(text))
+            shown = escape(self.printable(text))
 
             def spin() -> None:
                 self.end_line()
@@ -206,13 +219,14 @@ class Screen:
     def _write(self, text: str, *, is_code: bool) -> None:
         if not self.is_terminal:
             # Not through rich, which would change tabs and carriage returns.
-            self.console.file.write(self._encodable(text))
+            self.console.file.write(self.printable(text))
             self.console.file.flush()
         elif text:
             style = "cyan" if is_code else None
-            self.console.out(self._encodable(text), style=style, end="", highlight=False)
+            self.console.out(self.printable(text), style=style, end="", highlight=False)
 
-    def _encodable(self, text: str) -> str:
+    def printable(self, text: str) -> str:
+        """Return *text* in characters that the stream can encode and that control no terminal."""
         if self.is_terminal or self._notes.is_terminal:
             text = text.replace("\r\n", "\n").translate(_CONTROLS)
         return text.translate(_PLAIN) if self._is_plain else text

@@ -98,7 +98,8 @@ def show_event(event: ClientEvent, screen: Screen, streamed: set[str]) -> None:
             screen.wait("condensing the older part of the conversation")
         case "compaction" if data["status"] == "completed":
             sizes = f"{data['preTokens']:,} to {data['postTokens']:,} tokens"
-            screen.note(f"· compacted automatically, {sizes}; /undo restores it")
+            how = "automatically, " if data["trigger"] != "manual" else ""
+            screen.note(f"· compacted {how}{sizes}; /undo restores it")
         case "compaction" if data["status"] == "failed":
             screen.note(f"· could not compact: {data.get('error') or data.get('reason')}", "yellow")
         case "fileStale":

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
+from sidecar._internal.env import indusagi_home
 from sidecar.commands.terminal import Screen
 from sidecar_client import (
     ConnectionLost,
@@ -51,18 +52,36 @@ def run_with_daemon(
         permission: answers the daemon's permission requests.
     """
     folder = Path(cwd).expanduser()
-    if not folder.is_dir():
-        found = "this is not a folder" if folder.exists() else "this folder does not exist"
-        Screen(sys.stderr).problem(
-            f"sidecar: {cwd}: {found}; name another folder, or leave it out to work here"
-        )
-        return 2
 
     async def work() -> int:
         async with SidecarClient.spawn(cwd=folder, permission=permission) as client:
             return await main(client)
 
-    return run_to_end(work)
+    return run_to_end(work) if check_folder(cwd) else 2
+
+
+def check_folder(cwd: str | Path) -> bool:
+    """Whether *cwd* is a folder; else the user is told."""
+    folder = Path(cwd).expanduser()
+    if not folder.is_dir():
+        found = "this is not a folder" if folder.exists() else "this folder does not exist"
+        Screen(sys.stderr).problem(
+            f"sidecar: {cwd}: {found}; name another folder, or leave it out to work here"
+        )
+        return False
+    return True
+
+
+def find_shared_daemon() -> Path | None:
+    """Return the socket of the shared daemon, None when none is running or it has no unix socket."""
+    if sys.platform != "win32":
+        from sidecar.attach.connecting import is_answering
+        from sidecar.attach.paths import DaemonPaths
+
+        paths = DaemonPaths(indusagi_home())
+        if paths.socket.exists() and is_answering(paths):
+            return paths.socket
+    return None
 
 
 def run_to_end(work: Callable[[], Coroutine[Any, Any, int]]) -> int:

@@ -106,7 +106,7 @@ def run(project: Path, environment: dict[str, str], *arguments: str, **more: str
 def test_ctrl_c_stops_the_turn_then_leaves_and_the_session_goes_on(
     project: Path, environment: dict[str, str]
 ) -> None:
-    chat = Terminal(project, environment, "chat")
+    chat = Terminal(project, environment, "chat", "--plain")
     chat.wait_for("» ")
     chat.type("run `env sleep 60`\n")
     chat.wait_for("allow?")
@@ -123,7 +123,7 @@ def test_ctrl_c_stops_the_turn_then_leaves_and_the_session_goes_on(
     sid = re.search(r"--resume (\w+)", chat.shown)
     assert sid is not None
 
-    again = Terminal(project, environment, "chat", "--resume", sid[1][:6])
+    again = Terminal(project, environment, "chat", "--plain", "--resume", sid[1][:6])
     again.wait_for("continues: run `env sleep 60`")
     again.wait_for("» ")
     again.type("what is in a.py?\n")
@@ -136,7 +136,7 @@ def test_ctrl_c_stops_the_turn_then_leaves_and_the_session_goes_on(
 
 
 def test_a_session_without_a_prompt_is_not_kept(project: Path, environment: dict[str, str]) -> None:
-    chat = Terminal(project, environment, "chat")
+    chat = Terminal(project, environment, "chat", "--plain")
     chat.wait_for("» ")
     os.kill(chat.pid, signal.SIGTERM)
     assert chat.wait() == 130
@@ -154,7 +154,7 @@ def test_run_answers_on_stdout_and_writes_notes_to_stderr(project: Path, environ
 
 
 def test_after_a_fork_the_chat_goes_on_in_the_fork(project: Path, environment: dict[str, str]) -> None:
-    chat = Terminal(project, environment, "chat")
+    chat = Terminal(project, environment, "chat", "--plain")
     chat.wait_for("» ")
     chat.type("/fork\n")
     chat.wait_for("there is nothing to fork yet")

@@ -1,0 +1,1 @@
+"""``sidecar chat``: its two forms, in a terminal and line by line."""

@@ -1,0 +1,304 @@
+"""The terminal of a conversation: finished output scrolls by above a live part, the prompt and the status.
+
+Only the lines of the live part are ever drawn again, so that the scrollback of the terminal stays the record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import ThreadedCompleter
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
+from prompt_toolkit.layout import HSplit, Layout, Window
+from prompt_toolkit.layout.containers import ConditionalContainer
+from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
+from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.layout.menus import CompletionsMenu
+
+from sidecar.commands.talking.display import Display
+from sidecar.commands.talking.keys import bind_keys
+from sidecar.commands.talking.status import status_line
+from sidecar.commands.talking.typing import ChatCompleter, open_history
+
+_MENU_ROWS: Final = 8
+_INPUT_ROWS: Final = 10
+_TICK_S: Final = 0.25
+_DRAW_S: Final = 0.03
+_PAUSE_S: Final = 0.7
+"""How long nothing must have been typed before a key answers a question: typed words never do."""
+
+_TOGETHER: Final = ("\x1b[?2026h", "\x1b[?2026l")
+"""Asks the terminal to show all that is written between the two at once."""
+
+
+class Above(io.StringIO):
+    """A text stream; its lines go above the live part."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: list[str] = []
+        self.changed = asyncio.Event()
+
+    def write(self, text: str) -> int:
+        self._parts.append(text)
+        self.changed.set()
+        return len(text)
+
+    def flush(self) -> None:
+        """Do nothing; the terminal is written to in whole lines."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def take(self) -> str:
+        """Return the whole lines that were written; an unfinished one stays."""
+        whole, end, rest = "".join(self._parts).rpartition("\n")
+        self._parts = [rest] if rest else []
+        return whole + end
+
+
+class Question:
+    """Something that the user answers with one key, or by choosing a row."""
+
+    def __init__(self, title: str, rows: Sequence[tuple[str, str]], *, keys: bool) -> None:
+        """*rows* have a value and a label; with *keys* the value is the key that chooses it."""
+        self.title = title
+        self.rows = rows
+        self.is_by_key = keys
+        self.at = 0
+        self.takes_keys = False
+        self.answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+
+    def settle(self, value: str | None) -> None:
+        if not self.answer.done():
+            self.answer.set_result(value)
+
+    def lines(self, rows: int) -> StyleAndTextTuples:
+        """Return the question with at most *rows* of its rows."""
+        if self.is_by_key:
+            labels = "   ".join(label for _, label in self.rows) if self.takes_keys else "..."
+            return [("bold", f"{self.title}  "), ("", labels)]
+        first = max(0, min(self.at - rows // 2, len(self.rows) - rows))
+        shown: StyleAndTextTuples = [("bold", f"{self.title}  (Enter chooses, Esc leaves it)")]
+        for at, (_, label) in enumerate(self.rows[first : first + rows], first):
+            shown.append(("reverse" if at == self.at else "", f"\n  {label}"))
+        return shown
+
+
+class ChatApp:
+    """The terminal of one conversation.
+
+    Args:
+        display: has the live part.
+        above: the stream that the display writes to.
+        completer: completes prompts.
+        send: takes a prompt or a command; True steers the turn that runs.
+        stop: stops the turn that runs.
+        home: the state directory, for the history.
+        folder: the folder of the conversation.
+    """
+
+    def __init__(
+        self,
+        display: Display,
+        above: Above,
+        completer: ChatCompleter,
+        *,
+        send: Callable[[str, bool], None],
+        stop: Callable[[], None],
+        home: Path,
+        folder: Path,
+    ) -> None:
+        self.branch = ""
+        self.display = display
+        self._above = above
+        self._send = send
+        self.stop = stop
+        self.question: Question | None = None
+        self._typed_at = 0.0
+        self._is_leaving = False
+        self.buffer = Buffer(
+            completer=ThreadedCompleter(completer),
+            complete_while_typing=True,
+            history=open_history(home, folder),
+            multiline=True,
+            on_text_changed=self.note_typing,
+        )
+        self._app: Application[int] = Application(
+            layout=Layout(self.build_layout()),
+            key_bindings=bind_keys(self),
+            erase_when_done=True,
+            enable_page_navigation_bindings=False,
+        )
+        self._app.ttimeoutlen = 0.05
+        self._app.timeoutlen = 0.3
+
+    async def run(self) -> int:
+        """Talk until the user leaves; return the exit code. Raises the error of :meth:`fail`."""
+
+        def start() -> None:
+            self._app.create_background_task(self.draw())
+
+        try:
+            return await self._app.run_async(pre_run=start, handle_sigint=False)
+        finally:
+            self._app.output.clear_title()
+            self._app.output.write_raw(self._above.take())
+            self._app.output.flush()
+
+    def leave(self, code: int) -> None:
+        """End :meth:`run`."""
+        if self._app.is_running and not self._app.is_done:
+            self._app.exit(result=code)
+
+    def fail(self, error: Exception) -> None:
+        """End :meth:`run` with *error*."""
+        if self._app.is_running and not self._app.is_done:
+            self._app.exit(exception=error)
+
+    async def ask(self, title: str, keys: Sequence[tuple[str, str]]) -> str | None:
+        """Return the key that was pressed, of *keys* with their labels; None for Esc. Rings the bell."""
+        self._app.output.bell()
+        self._app.output.set_title("sidecar needs you")
+        try:
+            return await self._put(Question(title, keys, keys=True))
+        finally:
+            self._app.output.set_title("sidecar")
+
+    async def choose(self, title: str, rows: Sequence[tuple[str, str]]) -> str | None:
+        """Return the value of the row that was chosen, of *rows* with their labels; None for Esc."""
+        return await self._put(Question(title, rows, keys=False))
+
+    def type(self, text: str) -> None:
+        """Put *text* into the input, unless something was typed there."""
+        if not self.buffer.text:
+            self.buffer.insert_text(text)
+
+    async def _put(self, question: Question) -> str | None:
+        while self.question is not None:
+            await asyncio.wait([self.question.answer])
+            await asyncio.sleep(0)  # its asker takes it away
+        self.question = question
+        self._typed_at = time.monotonic()
+        self._app.invalidate()
+        try:
+            if question.is_by_key:
+                await self.wait_for_pause()
+                question.takes_keys = True
+                self._app.invalidate()
+            return await question.answer
+        finally:
+            self.question = None
+            self._app.invalidate()
+
+    async def draw(self) -> None:
+        """Write finished lines above the live part, and keep the live part moving during a turn."""
+        app = self._app
+        while True:
+            try:
+                async with asyncio.timeout(_TICK_S if self.display.busy_since is not None else None):
+                    await self._above.changed.wait()
+            except TimeoutError:
+                app.invalidate()
+                continue
+            self._above.changed.clear()
+            if text := self._above.take():
+                app.output.write_raw(_TOGETHER[0])
+                app.renderer.erase()
+                app.output.write_raw(text.replace("\n", "\r\n"))
+                app.renderer.render(app, app.layout)
+                app.output.write_raw(_TOGETHER[1])
+                app.output.flush()
+            else:
+                app.invalidate()
+            await asyncio.sleep(_DRAW_S)
+
+    def redraw(self) -> None:
+        """Draw the live part again, soon."""
+        self._above.changed.set()
+
+    def note_typing(self, _buffer: Buffer) -> None:
+        """Remember the time: keys that follow closely do not answer a question. For prompt_toolkit."""
+        self._typed_at = time.monotonic()
+        self._is_leaving = False
+
+    def build_layout(self) -> HSplit:
+        """Return the live part, a question, the prompt with its completions, and the status line."""
+
+        def live() -> ANSI:
+            rows = self._app.output.get_size().rows - _INPUT_ROWS - 4
+            return ANSI(self.display.live(max(3, rows)))
+
+        def status() -> StyleAndTextTuples:
+            columns = self._app.output.get_size().columns
+            return [("reverse", status_line(self.display.known, self.branch, columns).ljust(columns))]
+
+        def question() -> StyleAndTextTuples:
+            return self.question.lines(_MENU_ROWS) if self.question is not None else []
+
+        is_live = Condition(lambda: self.display.is_live)
+        is_asked = Condition(lambda: self.question is not None)
+        height = Dimension(min=1, max=_INPUT_ROWS)
+        return HSplit(
+            [
+                ConditionalContainer(_lines(live), is_live),
+                ConditionalContainer(_lines(question), is_asked),
+                Window(
+                    BufferControl(self.buffer),
+                    height=height,
+                    wrap_lines=True,
+                    dont_extend_height=True,
+                    get_line_prefix=lambda line, wrap: [("bold", "  " if line or wrap else "» ")],
+                ),
+                CompletionsMenu(max_height=_MENU_ROWS, scroll_offset=1),
+                Window(FormattedTextControl(status), height=1),
+            ]
+        )
+
+    async def wait_for_pause(self) -> None:
+        """Return when nothing was typed for a while: words in the middle of a prompt answer no question."""
+        while (left := self._typed_at + _PAUSE_S - time.monotonic()) > 0:  # noqa: ASYNC110  # keys move it on
+            await asyncio.sleep(left)
+
+    def enter(self, *, steer: bool) -> None:
+        """Accept a completion, continue a line that ends with a backslash, or send the prompt."""
+        buffer = self.buffer
+        if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
+            buffer.complete_state = None
+            return
+        if buffer.text.endswith("\\"):
+            buffer.delete_before_cursor(1)
+            buffer.insert_text("\n")
+            return
+        text = buffer.text
+        if text.strip():
+            buffer.append_to_history()
+            buffer.reset()
+            self._send(text, steer)
+
+    def interrupt(self) -> None:
+        """Reject a question, clear the prompt, stop the turn or leave, the first that applies."""
+        if self.question is not None:
+            self.question.settle(None)
+        elif self.buffer.text:
+            self.buffer.reset()
+        elif self.display.busy_since is not None:
+            self.stop()
+        elif self._is_leaving:
+            self.leave(130)
+        else:
+            self._is_leaving = True
+            self.display.note("Ctrl-C again leaves, as Ctrl-D and /quit do")
+
+
+def _lines(text: Callable[[], Any]) -> Window:
+    """Return a window that is as high as its text."""
+    return Window(FormattedTextControl(text), dont_extend_height=True, wrap_lines=False)

@@ -1,0 +1,101 @@
+"""The parts of ``sidecar chat`` that need no terminal."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.commands.talking import status
+from sidecar.commands.talking.diffs import diff_lines
+from sidecar.commands.talking.markdown import MarkdownStream
+from sidecar.commands.talking.status import read_branch
+from sidecar.commands.talking.typing import open_history, read_prompt
+
+PIECES = [
+    "# A\n",
+    "text",
+    " ",
+    "\n",
+    "\n\n",
+    "- item\n",
+    "```py\n",
+    "```\n",
+    "code()\n",
+    "|a|b|\n|---|---|\n",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=40))
+def test_no_word_of_an_answer_is_lost_or_repeated(pieces: list[str]) -> None:
+    stream = MarkdownStream()
+    blocks = [block for piece in pieces for block in stream.feed(piece)] + stream.finish()
+    assert "".join("".join(blocks).split()) == "".join("".join(pieces).split())
+    assert stream.tail == ""
+
+
+def test_long_code_is_finished_in_parts() -> None:
+    stream = MarkdownStream()
+    blocks = [block for at in range(100) for block in stream.feed("```py\n" * (at == 0) + f"line{at}\n")]
+    assert [block.count("line") for block in blocks] == [40, 40]
+    assert all(block.startswith("```py\n") and block.endswith("```") for block in blocks)
+    assert stream.tail.count("line") == 20
+
+
+@given(st.text("ab\n", max_size=60), st.text("ab\n", max_size=60))
+def test_a_difference_has_each_line_that_changed(old: str, new: str) -> None:
+    lines = list(diff_lines(old, new))
+    before, after = old.splitlines(), new.splitlines()
+    for sign, number, text in lines:
+        if sign in "+ ":
+            assert after[number - 1] == text
+        elif sign == "-":
+            assert before[number - 1] == text
+    n_added = sum(sign == "+" for sign, _, _ in lines)
+    n_removed = sum(sign == "-" for sign, _, _ in lines)
+    assert len(before) - n_removed == len(after) - n_added
+    assert bool(n_added or n_removed) == (before != after)
+
+
+def test_texts_that_are_too_long_to_compare_are_counted() -> None:
+    old, new = ("\n".join(f"{name} {at}" for at in range(3000)) for name in "ab")
+    assert list(diff_lines(old, new)) == [("@", 0, "3,000 lines become 3,000")]
+
+
+def test_files_named_in_a_prompt_go_with_it(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("a")
+    (tmp_path / "shot.png").write_bytes(b"png")
+    text = "look at @a.py, @shot.png and @missing.py, not at me@a.py"
+    prompt, link, image = read_prompt(text, tmp_path)
+    assert prompt == {"type": "text", "text": text}
+    assert link == {"type": "resource_link", "uri": (tmp_path / "a.py").resolve().as_uri(), "name": "a.py"}
+    assert image == {"type": "image", "mimeType": "image/png", "data": "cG5n"}
+
+
+def test_a_long_history_loses_its_older_half(tmp_path: Path) -> None:
+    history = open_history(tmp_path, tmp_path / "project")
+    for at in range(3):
+        history.store_string(f"{at} " + "x" * 400_000)
+    kept = list(open_history(tmp_path, tmp_path / "project").load_history_strings())
+    assert [text[:2] for text in kept] == ["2 "]
+    assert list(open_history(tmp_path, tmp_path / "other").load_history_strings()) == []
+
+
+@pytest.mark.parametrize(
+    ("head", "branch"),
+    [("ref: refs/heads/fix/parser\n", "fix/parser"), ("0123456789abcdef\n", "01234567"), (None, "")],
+)
+def test_the_branch_is_read_from_any_folder_below(tmp_path: Path, head: str | None, branch: str) -> None:
+    below = tmp_path / "src"
+    below.mkdir()
+    if head is not None:
+        (tmp_path / ".git").mkdir()
+        (tmp_path / ".git/HEAD").write_text(head)
+    assert read_branch(below) == branch
+
+
+def test_the_status_line_is_as_documented() -> None:
+    assert doctest.testmod(status).failed == 0

@@ -1,0 +1,175 @@
+"""``sidecar chat`` in a terminal of 60, 80 and 200 columns, as its user sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+from provider_fakes import fake_provider
+from provider_fakes.scenes import Called, Ended, Said, Scene, Spent, Thought
+
+pytestmark = [pytest.mark.e2e, pytest.mark.skipif(os.name == "nt", reason="drives a POSIX terminal")]
+
+if os.name != "nt":
+    from terminals import Screened
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202eeman"
+ANSWER = f"""# What it does
+
+It **adds** two numbers {HOSTILE}.
+
+```python
+def add(a, b):
+    return a + b
+```
+
+- first
+- second
+"""
+REST = "".join(f"line_{at} = {at}\n" for at in range(9))
+CHANGE = {"path": "a.py", "content": f"answer = 43\n{REST}"}
+
+
+def says(text: str) -> Scene:
+    return (Said(tuple(text[at : at + 7] for at in range(0, len(text), 7))), Spent(900, 40), Ended())
+
+
+SCENES: Sequence[Scene] = (
+    (Thought(("First I look\nthen I edit\nthen I rest",)), *says(ANSWER)),
+    (Called("c1", "read", (json.dumps({"path": "a.py"}),)), Spent(900, 20), Ended("tool_calls")),
+    (Called("c2", "write", (json.dumps(CHANGE),)), Spent(950, 20), Ended("tool_calls")),
+    says("It is 43 now."),
+    says("Nothing more."),
+)
+
+
+@pytest.fixture
+def provider_url() -> Iterator[str]:
+    """A provider on the loopback that plays SCENES, in a thread, as a terminal is read blockingly."""
+    loop, url, ended = asyncio.new_event_loop(), list[str](), asyncio.Event()
+    ready = threading.Event()
+
+    async def serve() -> None:
+        async with fake_provider("anthropic-messages", SCENES) as served:
+            url.append(served.http.url)
+            ready.set()
+            await ended.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    assert ready.wait(30)
+    yield url[0]
+    loop.call_soon_threadsafe(ended.set)
+    thread.join(30)
+    loop.close()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.py").write_text(f"answer = 42\n{REST}")
+    (folder / "notes.md").write_text("# Notes\n")
+    return folder
+
+
+@pytest.fixture
+def env(tmp_path: Path, provider_url: str) -> Mapping[str, str]:
+    keys = {"ANTHROPIC_API_KEY": "sk-test", "ANTHROPIC_BASE_URL": provider_url}
+    home = {"HOME": str(tmp_path), "INDUSAGI_HOME": str(tmp_path / "home"), "TERM": "xterm-256color"}
+    return {**keys, **home}
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_a_conversation_is_seen_at_any_width(project: Path, env: Mapping[str, str], columns: int) -> None:
+    chat = Screened(project, env, "chat", "--model", "anthropic:claude-sonnet-4-5", columns=columns)
+    chat.wait_for("»")
+    chat.type("what does\\\rit do?\r")
+    chat.wait_for("• second")
+    assert "» what does\n  it do?" in chat.text
+    assert "What it does" in chat.text
+    assert "# What" not in chat.text, "Markdown is rendered"
+    assert "def add(a, b):" in chat.text
+    assert "· thought" in chat.text
+    assert "then I edit" not in chat.text, "thinking is folded to its first line"
+    chat.type("\x0f")
+    chat.wait_for("then I rest")
+    assert b"\x1b]0;owned" not in chat.raw, "no escape of a model reaches the terminal"
+    assert "\u202e".encode() not in chat.raw
+
+    chat.type("make it 43\r")
+    chat.wait_for("[y]es")
+    assert "- answer = 42" in chat.text
+    assert "+ answer = 43" in chat.text, "the change is seen before it is allowed"
+    chat.type("y")
+    chat.wait_for("It is 43 now.")
+    assert (project / "a.py").read_text().startswith("answer = 43\n")
+    assert chat.text.count("+ answer = 43") == 1
+
+    chat.type("/rewind\r")
+    chat.wait_for("go back to before")
+    chat.type("\r")
+    chat.wait_for("Removed")
+    chat.wait_for("» make it 43\n")
+    assert all(len(line) <= columns for line in chat.lines)
+    chat.type("\x03\x03\x03")
+    assert chat.end() == 130
+    assert '" continues it' in chat.text.replace("\n", "")
+
+
+def test_the_conversation_survives_its_daemon(project: Path, env: Mapping[str, str]) -> None:
+    chat = Screened(project, env, "chat", "--model", "anthropic:claude-sonnet-4-5")
+    chat.wait_for("»")
+    chat.type("what does it do?\r")
+    chat.wait_for("• second")
+    chat.wait_for(lambda: "Esc stops it" not in chat.text)
+    (daemon,) = psutil.Process(chat.pid).children()
+    os.kill(daemon.pid, signal.SIGKILL)
+    chat.wait_for("another daemon goes on with the conversation")
+    chat.wait_for("continues: what does it do?")
+    chat.type("\x1b[A\r")  # the prompt before, from the history
+    chat.wait_for(lambda: chat.text.count("» what does it do?") == 2)
+    chat.wait_for("· Read a.py")
+    chat.type("\x03")
+    chat.wait_for(lambda: "Esc stops it" not in chat.text)
+    chat.type("\x04")
+    assert chat.end() == 0, chat.text
+
+
+def test_what_is_typed_is_completed_queued_and_kept(project: Path, env: Mapping[str, str]) -> None:
+    chat = Screened(project, {**env, "NO_COLOR": "1"}, "chat", "--model", "offline-1")
+    chat.wait_for("»")
+    chat.wait_for("of 32k")
+    chat.type("/unc")
+    chat.wait_for("Take the newest compaction back")
+    chat.type("\x03look at @not")
+    chat.wait_for("notes.md")
+    chat.type("\t")
+    chat.wait_for("@notes.md")
+    chat.type("\x03run `env sleep 60`\r")
+    chat.wait_for("[y]es")
+    chat.type("y")
+    chat.wait_for("allowed")
+    chat.type("\x1b[200~two lines\nof a paste\x1b[201~")
+    chat.wait_for("  of a paste")
+    chat.type("\r")
+    chat.wait_for("waits: two lines")
+    chat.type("\x1b")
+    chat.wait_for("» two lines\n  of a paste")
+    chat.wait_for(lambda: "Esc stops it" not in chat.text)
+    assert not re.search(rb"\x1b\[(\d+;)*[39][0-7][;m]", chat.raw), "no colours"
+    chat.type("/permissions\r")
+    chat.wait_for("(Enter chooses, Esc leaves it)")
+    chat.type("\x1b[B\r")
+    chat.wait_for("of 32k   allowEdits")
+    chat.type("/quit\r")
+    assert chat.end() == 0, chat.text

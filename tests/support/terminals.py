@@ -1,0 +1,80 @@
+"""A command in a terminal of a given size, with its screen as a person sees it. POSIX only."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import struct
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pyte
+
+if sys.platform != "win32":
+    import fcntl
+    import pty
+    import termios
+
+TIMEOUT_S = 60.0
+_ROWS = 40
+
+
+class Screened:
+    """A process of ``sidecar`` in a pseudo-terminal, and whoever sits at it.
+
+    Attributes:
+        raw: every byte that it wrote.
+    """
+
+    def __init__(self, folder: Path, env: Mapping[str, str], *arguments: str, columns: int = 100) -> None:
+        self.raw = b""
+        self.columns = columns
+        self._screen = pyte.HistoryScreen(columns, _ROWS, history=5000)
+        self._stream = pyte.ByteStream(self._screen)
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.chdir(folder)
+            given = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
+            os.execve(sys.executable, (sys.executable, "-m", "sidecar", *arguments), {**given, **env})
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", _ROWS, columns, 0, 0))
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines that are shown, and those that scrolled away before them."""
+        gone = ["".join(line[at].data for at in range(self.columns)) for line in self._screen.history.top]
+        return [line.rstrip() for line in (*gone, *self._screen.display)]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    def wait_for(self, found: str | Callable[[], bool]) -> None:
+        """Return once the text is shown, or the condition holds."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while not (found in self.text if isinstance(found, str) else found()):
+            assert time.monotonic() < deadline, f"no {found!r} in\n{self.text}"
+            assert self._read(), f"it ended without {found!r}:\n{self.text}"
+
+    def type(self, keys: str) -> None:
+        os.write(self.fd, keys.encode())
+
+    def end(self) -> int:
+        """Return the exit code once it has ended."""
+        while self._read():
+            pass
+        os.close(self.fd)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def _read(self) -> bool:
+        readable, _, _ = select.select([self.fd], [], [], TIMEOUT_S)
+        data = b""
+        with contextlib.suppress(OSError):  # how a terminal says that its program has ended
+            data = os.read(self.fd, 65536) if readable else b""
+        self.raw += data
+        self._stream.feed(data)
+        if b"\x1b[6n" in data:
+            os.write(self.fd, b"\x1b[%d;%dR" % (self._screen.cursor.y + 1, self._screen.cursor.x + 1))
+        return bool(data)
