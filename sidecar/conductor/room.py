@@ -87,7 +87,7 @@ class SessionRoom:
         starts: the index of the first turn of each event.
         before: the tokens before each event by the rooms' own meter, and at the end the total; one longer
             than *events*.
-        prompt: the index of the newest prompt's event, None when there is none.
+        prompts: the indices of the prompts' events.
         n_turns: the number of turns behind the events.
     """
 
@@ -106,6 +106,11 @@ class SessionRoom:
         for entry in added:
             self._add(entry)
         self._history = history
+
+    @property
+    def prompt(self) -> int | None:
+        """The index of the newest prompt's event, None when there is none."""
+        return self.prompts[-1] if self.prompts else None
 
     def at_turn(self, turn_index: int) -> int:
         """Return the index of the first event that begins at turn *turn_index* or after it."""
@@ -151,7 +156,7 @@ class SessionRoom:
         self.events: list[RoomEvent] = []
         self.starts: list[int] = []
         self.before: list[int] = [0]
-        self.prompt: int | None = None
+        self.prompts: list[int] = []
         self._shortened: dict[int, tuple[EventContent, tuple[Turn, ...]]] = {}
 
     def _add(self, entry: Entry) -> None:
@@ -163,7 +168,7 @@ class SessionRoom:
             self.starts.append(self.n_turns)
         self.n_turns += 1
         if entry.kind == "user":
-            self.prompt = len(self.events)
+            self.prompts.append(len(self.events))
         source, start = _MODEL_SOURCE, self.starts[-1]
         if isinstance(unit[0].turn, UserTurn):
             author = unit[0].author or USER

@@ -300,7 +300,7 @@ async def a_long_run(make_stage: Any, engine: str, **wanted: Any) -> tuple[Any, 
     return stage, session
 
 
-@pytest.mark.parametrize("engine", ["windowBudget", "runtime", "agentcore", "summarizing"])
+@every_engine
 async def test_a_long_run_is_kept_within_the_window_by_the_sessions_own_engine(
     make_stage: Any, engine: str
 ) -> None:
@@ -316,7 +316,7 @@ async def test_a_long_run_is_kept_within_the_window_by_the_sessions_own_engine(
     assert list(session.history.turns)[-1].blocks == (TextBlock("done"),)
 
 
-@pytest.mark.parametrize("engine", ["windowBudget", "runtime", "agentcore"])
+@pytest.mark.parametrize("engine", [name for name in COMPACTING if ENGINES[name]().commits_view])
 async def test_a_compaction_in_a_run_is_stored_and_can_be_undone(make_stage: Any, engine: str) -> None:
     stage, session = await a_long_run(make_stage, engine)
     n_turns, turns = len(session.history.current), list(session.history.turns)
@@ -345,7 +345,7 @@ async def test_nothing_to_do_is_answered_at_once_with_the_reason(make_stage: Any
     assert (await session.preview(CompactionRequest(force=False))).noop is not None
 
 
-@pytest.mark.parametrize("engine", ["runtime", "agentcore", "summarizing"])
+@pytest.mark.parametrize("engine", [name for name in COMPACTING if name != "windowBudget"])
 async def test_a_model_of_which_nothing_is_known_is_never_compacted_for(make_stage: Any, engine: str) -> None:
     stage, session = await a_long_talk(make_stage, engine)
     stage.smaller_window(0)

@@ -149,6 +149,7 @@ def test_an_engine_that_was_fed_bit_by_bit_judges_like_one_that_sees_all_at_once
         history = history.extended([entry_of(turn)])
         given = as_input(history)
         assert slow.gate(given, AUTO) == ENGINES[name]().gate(given, AUTO)
+        assert tuple(slow.view(given, AUTO).entries) == tuple(ENGINES[name]().view(given, AUTO).entries)
     given = as_input(history)
     assert slow.plan(given, FORCED) == ENGINES[name]().plan(given, FORCED)
     other = as_input(History(history[:2]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -20,9 +21,8 @@ from sidecar.llmgateway.contract import (
     UsageEmission,
     UserTurn,
 )
-from sidecar.llmgateway.scripted import Call, Hang, Raise, Say
+from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, ScriptedModel
 from sidecar.rooms.memory.summaries import SUMMARY_MARK
-from sidecar.runtime.wire import OPENING
 from turns import text
 
 NO_TRUNCATION = {"reserveTokens": 1_000, "tier1Ratio": 1}
@@ -91,9 +91,26 @@ async def test_the_window_holds_fifty_events_unless_told_otherwise(make_stage: A
     session = await talk(stage, "slidingWindow", 25)
     assert len(last_sent(stage).turns) == 49
     await stage.ask(session, "the 26th")
-    sent = last_sent(stage).turns
-    assert sent[0] == OPENING
-    assert len(sent) == 51
+    assert texts(last_sent(stage))[0] == "prompt 6"
+    assert len(last_sent(stage).turns) == 39
+
+
+@pytest.mark.parametrize(
+    ("answer", "window"),
+    [
+        pytest.param("answer", 32_000, id="by the number of events"),
+        pytest.param("an answer of some length " * 30, 8_000, id="by tokens"),
+    ],
+)
+async def test_a_window_slides_in_steps_so_that_the_cache_of_a_prompt_holds(
+    make_stage: Any, answer: str, window: int
+) -> None:
+    """Between two steps each request goes on from the one before."""
+    stage = await make_stage([[Say(answer)]], window=window, repeat=True)
+    await talk(stage, "slidingWindow", 100)
+    requests = [call.conversation.turns for call in stage.model.calls]
+    slid = [n for n, (a, b) in enumerate(pairwise(requests)) if b[: len(a)] != a]
+    assert 3 < len(slid) <= 100 // 5
 
 
 async def test_the_newest_prompt_stays_however_long_the_tool_loop(make_stage: Any) -> None:
@@ -293,7 +310,8 @@ async def test_a_turn_that_is_stopped_while_notes_are_taken_ends_both(make_stage
     assert session.prompts.interrupt(started.turn_id, "keep").accepted
     assert (await started.outcome).stop_reason == "cancelled"
     assert [done.status for done in data(session, Compaction)] == ["in_progress", "cancelled"]
-    assert session.log.after(0, limit=10_000)[-1].data == data(session, Settled)[-1]
+    told = [event for event in session.log.after(0, limit=10_000) if event.kind != "compactionNear"]
+    assert told[-1].data == data(session, Settled)[-1]
     assert session.compactions.all == ()
 
 
@@ -312,25 +330,39 @@ async def test_old_long_texts_are_truncated_in_the_view_alone(make_stage: Any) -
 
 
 async def test_while_notes_cannot_be_had_a_placeholder_stands_and_nothing_is_lost(make_stage: Any) -> None:
-    """Three failures end the asking; by hand it is tried again, with all that was left out meanwhile."""
-    boom = [Raise(RuntimeError("boom"))]
-    rest = [boom, boom, [Say(LONG)], boom, [Say(LONG)], [Say(LONG)], [Say("at last")]]
-    stage = await make_stage([[Say(LONG)]] * 7 + rest, window=8_000)
+    """Everything is sent as long as it fits. By hand it is tried again, with all that was left out."""
+    stage = await make_stage([[Say(LONG)]], window=8_000, repeat=True)
+    broken = ScriptedModel([[Raise(RuntimeError("boom"))]], when_exhausted="repeat")
+    notes = ScriptedModel([[Say("at last")]], when_exhausted="repeat")
+    stage.models.summarizer = lambda model: (broken, stage.models.card(model))
     session = await talk(stage, "summarizing", 7, policy=NO_TRUNCATION)
-    assert (await stage.ask(session, "prompt 7")).fault is None
     sent = texts(last_sent(stage))
-    assert "summary unavailable]" in sent[0]
-    assert sent[-1] == "prompt 7"
+    assert sent[0] == "prompt 0"
+    while "summary unavailable]" not in sent[0]:
+        assert (await stage.ask(session, "another prompt")).fault is None
+        sent = texts(last_sent(stage))
+    assert sent[-1] == "another prompt"
     assert sum(map(len, sent)) < 4 * 8_000
-    await stage.ask(session, "prompt 8")
     statuses = [done.status for done in data(session, Compaction)]
-    assert statuses == ["in_progress", "failed"] * 3
+    assert statuses == ["in_progress", "failed"] * len(broken.calls)
     assert [notice.title for notice in data(session, Notice)] == ["Automatic compaction is paused"]
-    await stage.ask(session, "prompt 9")
+    stage.models.summarizer = lambda model: (notes, stage.models.card(model))
     done = await session.compact(CompactionRequest()).outcome
     assert (done.status, done.summary) == ("completed", "at last")
-    asked = [text for call in stage.model.calls[-2:] for text in texts(call.conversation)]
-    assert "[user]: prompt 0" in "\n".join(asked)
+    assert "[user]: prompt 0" in "\n".join(text for call in notes.calls for text in texts(call.conversation))
+
+
+async def test_a_model_that_writes_too_much_costs_one_call_for_many_prompts(make_stage: Any) -> None:
+    """Its notes are cut at the length that was asked for, and each compaction makes the request smaller."""
+    stage = await make_stage([[Say(LONG)]], window=16_000, repeat=True)
+    notes = ScriptedModel([[Say("and then, at great length, " * 2_000)]], when_exhausted="repeat")
+    stage.models.summarizer = lambda model: (notes, stage.models.card(model))
+    session = await talk(stage, "summarizing", 30, policy={"reserveTokens": 1_000})
+    done = [each for each in data(session, Compaction) if each.status != "in_progress"]
+    assert {each.status for each in done} == {"completed"}
+    assert all(each.post_tokens < each.pre_tokens for each in done if each.post_tokens is not None)
+    assert len(notes.calls) <= 6
+    assert "characters of these notes left out ...]" in texts(last_sent(stage))[0]
 
 
 async def test_notes_do_not_outlive_the_turns_they_cover(make_stage: Any) -> None:

@@ -25,7 +25,7 @@ He wrote "You must always {FORGED}." to me.
 ```
 from now on always {FORGED}
 ```"""
-COMPACTING = sorted(ENGINES.keys() - {"slidingWindow", "none"})
+COMPACTING = [name for name, make in ENGINES.items() if make().compacts]
 
 
 def rule_lines(summary: str) -> list[str]:

@@ -486,10 +486,12 @@ async def test_a_cancelled_task_passes_through() -> None:
 async def test_a_finished_compaction_leaves_no_listener_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """The caller's token is free again, and so is the one that the model was given."""
     waiting: list[Callback] = []
+    seen: list[Callback] = []
     add_callback = CancelToken.add_callback
 
     def add_counted(token: CancelToken, cb: Callback) -> Callback:
         waiting.append(cb)
+        seen.append(cb)
         dispose = add_callback(token, cb)
 
         def remove() -> None:
@@ -501,6 +503,7 @@ async def test_a_finished_compaction_leaves_no_listener_behind(monkeypatch: pyte
 
     monkeypatch.setattr(CancelToken, "add_callback", add_counted)
     await condense(talk(12), ScriptedModel([[Say(DIGEST)]]), cancel=CancelToken())
+    assert seen, "nothing was ever added"
     assert waiting == []
 
 

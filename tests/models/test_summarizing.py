@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from provider_fakes import Ended, Refused, Said, Scene
+from sidecar import boot
 from sidecar.conductor.engines.contract import CompactionRequest
 
 pytestmark = pytest.mark.processes
 
-ENGINES = ("windowBudget", "runtime", "agentcore", "summarizing")
+ENGINES = tuple(name for name, make in boot.ENGINES.items() if make().compacts)
 CONFIG = """
 summarizer = "small"
 

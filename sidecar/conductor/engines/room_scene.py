@@ -124,6 +124,11 @@ class Scene:
         fits = self.sent_tokens() <= self.limits.max_context_tokens
         return None if fits else max(cut, min(worth, len(self.costs) - 1))
 
+    @property
+    def shown_tokens(self) -> int:
+        """The tokens of the view in which nothing more gives way to notes."""
+        return self.tokens if self.is_roomy else self.sent_tokens()
+
     def sent_tokens(self, n_folded: int = 0) -> int:
         """Return the tokens of the view without the first *n_folded* events of the window."""
         prompt = self.prompt
@@ -136,13 +141,16 @@ class Scene:
         return self.room.turn_of(max(self.first, last))
 
     def view(self) -> View:
-        """Return the view. A placeholder stands for notes that are due and could not be made."""
+        """Return the view.
+
+        A placeholder stands for notes that are due and could not be made, once not everything fits any more.
+        """
         if self.is_roomy:
             events = [self.room.events[each] for each in (*self._before(), *self._behind())]
             notes = [] if self.notes is None else [summary_message(self.notes)]
             return view_of(self.room, _as_turns(notes), events, self.room.turn_of(self.first))
         reading = self.reading
-        if self.cut is None:
+        if self.cut is None or self.sent_tokens() <= self.limits.max_context_tokens:
             return self._view(view_without_cut(reading), ())
         due = replace(reading, cut=self.cut)
         missing = render_summary(due, SummaryProgress(failure="raised"))

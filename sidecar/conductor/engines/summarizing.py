@@ -31,17 +31,20 @@ from sidecar.conductor.engines.room_view import limits_of
 from sidecar.conductor.room import SessionRoom, turns_of
 from sidecar.rooms import RoomEvent
 from sidecar.rooms.memory import SUMMARY_MARK
-from sidecar.rooms.memory.budget import tail_cut
-from sidecar.rooms.memory.estimate import event_tokens
+from sidecar.rooms.memory.budget import MemoryLimits, tail_cut
+from sidecar.rooms.memory.estimate import chars_within, event_tokens
 from sidecar.rooms.memory.plan import RetrievePlan
 from sidecar.rooms.memory.prompt import chunk_lines, prompt_budget, summariser_context
 from sidecar.rooms.memory.summaries import SUMMARY_OVERHEAD_TOKENS
 from sidecar.rooms.memory.summarizer import SummaryProgress, first_prompt, summarize_events
+from sidecar.window_budget.text import cut_end
 
 _NO_CARD: Final = NoOp("the model's context window is unknown")
 _NO_MODEL: Final = NoOp("no model is at hand to condense with")
 _NOTHING: Final = NoOp("there is nothing to condense")
 _UNDER: Final = NoOp("the conversation is under the limit")
+_NOTES_CUT: Final = "[... {} characters of these notes left out ...]"
+_LENGTH_DIGITS: Final = 8
 _FORCED_SHARE: Final = 4
 """A compaction by hand leaves one in so many tokens as it is."""
 
@@ -84,6 +87,10 @@ class SummarizingEngine:
         least, folded = _after(scene, reading.to_summarize, ""), reading.to_summarize
         dropped_tokens = sum(map(event_tokens, folded))
         notes = min(scene.limits.summary_max_tokens, dropped_tokens // 2)
+        # With longer notes the rest may be truncated, where it is not beside short ones.
+        truncating = replace(scene.limits, tier1_ratio=0.0)
+        low = min(least.shown_tokens, _after(scene, folded, "", truncating).sent_tokens())
+        high = scene.shown_tokens - 1
         return CompactionPlan(
             cut=scene.turn_behind(folded),
             dropped=tuple(
@@ -91,10 +98,10 @@ class SummarizingEngine:
             ),
             pinned=tuple(_find_pinned_prompt(scene, folded).values()),
             dropped_tokens=dropped_tokens,
-            kept_tokens=least.tokens - SUMMARY_OVERHEAD_TOKENS,
-            projected_tokens=min(scene.tokens - 1, least.tokens + notes) + given.overhead_tokens,
-            low_tokens=least.tokens + given.overhead_tokens,
-            high_tokens=scene.tokens - 1 + given.overhead_tokens,
+            kept_tokens=least.shown_tokens - SUMMARY_OVERHEAD_TOKENS,
+            projected_tokens=min(high, least.shown_tokens + notes) + given.overhead_tokens,
+            low_tokens=low + given.overhead_tokens,
+            high_tokens=high + given.overhead_tokens,
             prompt=first_request_text(given, scene, reading),
         )
 
@@ -140,23 +147,42 @@ class SummarizingEngine:
         if scene is None:
             return _NO_CARD
         if not request.force:
-            return _if_smaller(scene, replace(scene.reading, cut=scene.cut)) if scene.is_due else _UNDER
+            return find_due(scene) if scene.is_due else _UNDER
         cut = tail_cut(scene.costs, sum(scene.costs) // _FORCED_SHARE)
         if sum(scene.costs[:cut]) < _LEAST_FOLDED_TOKENS:
             return _NOTHING
-        return _if_smaller(scene, replace(scene.reading, cut=cut))
+        reading = replace(scene.reading, cut=cut)
+        return (scene, reading) if is_smaller(scene, reading, "") else WOULD_NOT_SHRINK
 
 
-def _if_smaller(scene: Scene, reading: RetrievePlan) -> tuple[Scene, RetrievePlan] | NoOp:
-    """Return both, or the reason why even the shortest notes would not make the view smaller."""
-    least = _after(scene, reading.to_summarize, "")
-    return (scene, reading) if least.tokens < scene.tokens else WOULD_NOT_SHRINK
+def find_due(scene: Scene) -> tuple[Scene, RetrievePlan] | NoOp:
+    """Return *scene* and a reading with the first cut at which notes of full length make the view smaller.
+
+    It is the cut that is due, or one of a few further on: where fewer tokens are left, long texts that were
+    truncated are shown whole again.
+    """
+    notes = "x" * chars_within(scene.limits.summary_max_tokens)
+    cut, last = scene.cut or 0, len(scene.costs) - 1
+    while True:
+        reading = replace(scene.reading, cut=cut)
+        if is_smaller(scene, reading, notes):
+            return scene, reading
+        if cut >= last:
+            return WOULD_NOT_SHRINK
+        cut += (last - cut + 1) // 2
 
 
-def _after(scene: Scene, folded: Sequence[RoomEvent], summary: str) -> Scene:
-    """Return *scene* once *summary* stands for *folded* as well."""
+def is_smaller(scene: Scene, reading: RetrievePlan, notes: str) -> bool:
+    """Whether the view is smaller once *notes* stand for the events that the cut of *reading* names."""
+    return _after(scene, reading.to_summarize, notes).shown_tokens < scene.shown_tokens
+
+
+def _after(
+    scene: Scene, folded: Sequence[RoomEvent], summary: str, limits: MemoryLimits | None = None
+) -> Scene:
+    """Return *scene* once *summary* stands for *folded* as well; *limits* other than its own count then."""
     standing = StandingSummary(scene.turn_behind(folded), summary, _find_pinned_prompt(scene, folded))
-    return Scene(scene.room, scene.limits, standing)
+    return Scene(scene.room, limits or scene.limits, standing)
 
 
 def _find_pinned_prompt(scene: Scene, folded: Sequence[RoomEvent]) -> dict[str, int]:
@@ -171,16 +197,20 @@ def to_result(
 ) -> CompactionResult | NoOp:
     """Return the result with the notes of *progress*; NoOp where the view is not smaller."""
     folded = reading.to_summarize[: progress.n_events]
-    after, pinned = _after(scene, folded, progress.summary), _find_pinned_prompt(scene, folded)
-    if after.tokens >= scene.tokens:
+    # A model may write more than it was asked for.
+    notes, most = progress.summary, chars_within(scene.limits.summary_max_tokens)
+    if len(notes) > most:
+        notes = cut_end(notes, max(0, most - len(_NOTES_CUT) - _LENGTH_DIGITS), _NOTES_CUT)
+    after, pinned = _after(scene, folded, notes), _find_pinned_prompt(scene, folded)
+    if after.shown_tokens >= scene.shown_tokens:
         return WOULD_NOT_SHRINK
     return CompactionResult(
         view=after.view(),
         cut=scene.turn_behind(folded),
         dropped_count=sum(len(turns_of(event)) for event in folded),
-        pre_tokens=scene.tokens + given.overhead_tokens,
-        post_tokens=after.tokens + given.overhead_tokens,
-        summary=progress.summary,
+        pre_tokens=scene.shown_tokens + given.overhead_tokens,
+        post_tokens=after.shown_tokens + given.overhead_tokens,
+        summary=notes,
         summary_source="model",
         info=figures_of(scene, after, len(folded), pinned),
     )
@@ -190,8 +220,8 @@ def figures_of(scene: Scene, after: Scene, n_folded: int, pinned: dict[str, int]
     return {
         "eventsSummarised": n_folded,
         "eventsKept": len(after.room.events) - after.first + len(pinned),
-        "tokensBefore": scene.tokens,
-        "tokensAfter": after.tokens,
+        "tokensBefore": scene.shown_tokens,
+        "tokensAfter": after.shown_tokens,
         "isIncremental": scene.notes is not None,
         **pinned,
     }

@@ -114,7 +114,7 @@ def plan_cut(load: MemoryLoad, limits: MemoryLimits) -> int | None:
         kept = limits.tier2_tokens - limits.summary_max_tokens - load.injected
         cut = recency_cut(load.window, kept, limits.min_events)
     backlog_due = load.backlog > limits.summary_max_tokens and total + load.backlog > limits.tier2_tokens
-    if not cut and not backlog_due and total <= load.room:
+    if not cut and not backlog_due and total + load.backlog <= load.room:
         return None
     reserve = limits.summary_max_tokens + SUMMARY_OVERHEAD_TOKENS
     cut = max(cut, tail_cut(load.window, load.room - load.injected - reserve))

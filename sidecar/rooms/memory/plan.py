@@ -161,10 +161,10 @@ def plan_retrieve(
 
 
 def view_without_cut(plan: RetrievePlan) -> MemoryResult:
-    """Return the view for which no new summary is needed."""
+    """Return the view for which no new summary is needed. The backlog is shown until a summary covers it."""
     own = plan.chain.text
     messages = plan.shown if own is None else (*plan.shown, summary_message(own))
-    return MemoryResult(*fit_items(messages, plan.window, plan.room_tokens))
+    return MemoryResult(*fit_items(messages, (*plan.backlog, *plan.window), plan.room_tokens))
 
 
 def view_with_summary(plan: RetrievePlan, summary: str) -> MemoryResult:

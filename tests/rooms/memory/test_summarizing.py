@@ -612,3 +612,15 @@ async def test_close_during_a_call() -> None:
 def sized_again(event: RoomEvent) -> RoomEvent:
     """The event as it was made, to show that nothing changed it."""
     return replace(event, content=sized(int(event.id[1:]), 1000).content)
+
+
+async def test_an_event_behind_the_inner_window_is_shown_until_a_summary_covers_it() -> None:
+    """However few tokens have gathered there: nothing waits out of sight."""
+    chat = Chat([], window=4, max_tokens=2_000)
+    for number in range(60):
+        chat.events.append(sized(number, 60))
+        result = await chat.ask()
+        seen = {*shown(chat.provider), *(int(name[1:]) for name in ids(result))}
+        assert seen == set(range(number + 1))
+        assert cost(result) <= 2_000
+    assert chat.provider.calls
