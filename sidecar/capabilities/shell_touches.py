@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from posixpath import isabs, join, normpath
 from typing import Final, Literal, TypeAlias
 
@@ -65,6 +66,7 @@ _SED_LINES: Final = re.compile(r"(\d{1,9})(?:,(\d{1,9}|\$))?p")
 _COUNT: Final = re.compile(r"-(?:n|-lines=)?(\+?\d{1,9})")
 
 
+@lru_cache(maxsize=1_000)
 def touches_of_shell(command: str, folder: str = "") -> tuple[Touch, ...]:
     """Return the files that the command line *command* touches, run in *folder*, in their order.
 

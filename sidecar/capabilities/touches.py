@@ -15,16 +15,19 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Final
 
 from sidecar.capabilities.effects import ANYTHING, EffectKind, ToolEffects
 from sidecar.capabilities.shell_touches import Touch, TouchKind, in_folder, touches_of_shell
 from sidecar.conversation import LineRange, merge_ranges
 
-RESULT_CHARS: Final = 40_000
-"""How much of a result is looked at."""
+RESULT_CHARS: Final = 100_000
+HIT_CHARS: Final = 8_000
+"""How much of a result is looked at for numbered lines, and for hits of a search."""
 
-MAX_HITS: Final = 200
+MAX_HITS: Final = 40
+MAX_FILES_FOUND: Final = 10
 
 _PATHS: Final = (
     *("path", "file_path", "filePath", "file", "absolute_path", "notebook_path", "filename", "target_file"),
@@ -44,6 +47,8 @@ _PATCHED: Final = re.compile(r"^\*\*\* (Update|Add|Delete) File: (.{1,300})$|^\*
 _CALLED: Final = re.compile(r"\b(cmd|command|workdir)[\"']?\s*:\s*(\"(?:[^\"\\\n]|\\.){1,4000}\")")
 _HIT: Final = re.compile(r"^(?P<path>[^\s:][^:\n]{0,300}?)[:](?P<line>\d{1,7})[:]", re.MULTILINE)
 _LONE_HIT: Final = re.compile(r"^(\d{1,7})[:]", re.MULTILINE)
+EDGE_LINES: Final = 6
+EDGE_CHARS: Final = 2_000
 NUMBERED_LINE: Final = re.compile(r"[ ]{0,12}(\d{1,7})(?:\t|→|[:|] ?)(.*)")
 """A line of a file as tools show it: its number, a tab, an arrow, a colon or a bar, and its text."""
 
@@ -185,8 +190,8 @@ def longest_new_text(values: Mapping[str, Any]) -> str:
 
 def lines_read(given: Mapping[str, Any], result: str, n_files: int) -> tuple[LineRange, ...]:
     """Return the lines that a read showed: the numbered ones of its result, or else the ones it asked for."""
-    if n_files == 1 and (numbers := numbered_lines(result)):
-        return merge_ranges((number, 1) for number in numbers)
+    if n_files == 1 and (numbered := numbered_range(result)):
+        return (numbered,)
     lines = given.get("view_range")
     first, last = (_number(given, names) for names in (_FIRST_LINES, _LAST_LINES))
     count = _number(given, ("limit",))
@@ -202,6 +207,18 @@ def _number(given: Mapping[str, Any], names: Sequence[str]) -> int | None:
     return next((each for each in found if isinstance(each, int) and not isinstance(each, bool)), None)
 
 
+def numbered_range(result: str) -> LineRange | None:
+    """Return the range of the numbered lines in *result*, by its first and last lines; None for none.
+
+    >>> numbered_range("     7\\tdef f():\\n     8\\t    pass")
+    (7, 2)
+    """
+    head, tail = result[:EDGE_CHARS].split("\n")[:EDGE_LINES], result[-EDGE_CHARS:].split("\n")[-EDGE_LINES:]
+    first = next((int(match[1]) for line in head if (match := NUMBERED_LINE.match(line))), 0)
+    last = next((int(match[1]) for line in reversed(tail) if (match := NUMBERED_LINE.match(line))), 0)
+    return (first, last - first + 1) if 0 < first <= last else None
+
+
 def numbered_lines(result: str) -> dict[int, str]:
     """Return the lines of a file that *result* shows with their numbers; none where it is not such a text.
 
@@ -215,22 +232,22 @@ def numbered_lines(result: str) -> dict[int, str]:
 
 def _with_hits(touches: Sequence[Touch], result: str, folder: str) -> Iterator[Touch]:
     """Yield *touches* with the lines that *result* shows of them, and the files that a search found."""
-    body = result[:RESULT_CHARS]
+    body = result[:HIT_CHARS]
     reads = [touch for touch in touches if touch.kind == "read"]
     searches = [touch for touch in touches if touch.kind == "search"]
     for touch in touches:
         if touch.kind == "read" and len(reads) == 1 and not touch.ranges:
-            numbers = numbered_lines(output_of(body))
-            yield replace(touch, ranges=merge_ranges((number, 1) for number in numbers) if numbers else ())
+            numbered = numbered_range(output_of(result))
+            yield replace(touch, ranges=(numbered,) if numbered else ())
         elif touch.kind == "search" and len(searches) == 1:
             hits: list[LineRange] = [(int(number), 1) for number in _LONE_HIT.findall(body)[:MAX_HITS]]
             yield replace(touch, ranges=merge_ranges(hits) if hits else ())
         else:
             yield touch
     found: dict[str, list[LineRange]] = {}
-    for match in list(_HIT.finditer(body))[:MAX_HITS]:
+    for match in islice(_HIT.finditer(body), MAX_HITS):
         found.setdefault(in_folder(folder, match["path"]), []).append((int(match["line"]), 1))
-    for path, hits in found.items():
+    for path, hits in islice(found.items(), MAX_FILES_FOUND):
         yield Touch(path=path, kind="search", ranges=merge_ranges(hits))
 
 

@@ -23,12 +23,13 @@ from sidecar.conductor.outlines import outline_of
 from sidecar.window_budget import FileRange, estimate_message_tokens
 from sidecar.window_budget.rehydrate import MIN_FILE_TOKENS, file_message
 
-MAX_FILES: Final = 32
+MAX_FILES: Final = 24
 FILE_SHARE: Final = 4
 """One file takes at most one in so many tokens of the budget."""
 
+MAX_FILE_CHARS: Final = 400_000
 MAX_LINES: Final = 1_500
-"""More lines of one file are never chosen from."""
+"""A larger file is not chosen from, and of one file so many lines at most."""
 
 EDIT_CONTEXT: Final = 15
 HIT_CONTEXT: Final = 10
@@ -91,7 +92,7 @@ class _Source:
 
 def choose_lines(
     uses: Iterable[FileUse],
-    texts: Mapping[str, Sequence[str]],
+    texts: Mapping[str, str],
     budget_tokens: int,
     *,
     max_files: int = MAX_FILES,
@@ -101,7 +102,7 @@ def choose_lines(
 
     Args:
         uses: the files, the most used first.
-        texts: the lines of each file as it is now, by the use's path.
+        texts: each file as it is now, by the use's path.
         budget_tokens: the tokens that all pieces may take.
         max_files: the number of files that may come back.
         most_each: the tokens that one file may take; None for its share of the budget.
@@ -112,7 +113,7 @@ def choose_lines(
     for use in uses:
         if len(chosen) >= min(max_files, MAX_FILES) or left < MIN_FILE_TOKENS:
             break
-        lines = texts.get(use.path, ())
+        lines = lines_of(texts.get(use.path, ""))
         source = _Source(use.path, lines, tuple(islice(lines_worth_showing(use, lines), MAX_LINES)))
         if (piece := source.largest_piece(min(left, MIN_FILE_TOKENS))) is not None:
             left -= piece.tokens
@@ -128,9 +129,16 @@ def choose_lines(
     return grown
 
 
+def lines_of(text: str) -> Sequence[str]:
+    """Return the lines of *text*, as an editor counts them; none of a text that is too large."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n") if len(text) <= MAX_FILE_CHARS else []
+    return lines if not lines or lines[-1] else lines[:-1]
+
+
 def lines_worth_showing(use: FileUse, lines: Sequence[str]) -> Iterator[int]:
     """Yield the numbers of the lines of *use* that are worth showing, the best first, each once."""
-    place_of = {line: number for number, line in reversed([*enumerate(lines, 1)])}
+    has_edits = any(touch.kind == "edit" for touch in (*use.touches, *(touch for touch, _ in use.shown)))
+    place_of = {line: number for number, line in reversed([*enumerate(lines, 1)])} if has_edits else {}
     seen = lines_in_view(use, lines, place_of)
     is_in_view, spans = bool(seen), [lines_about(touch, len(lines), place_of) for touch in use.touches]
     if not any(spans) and not is_in_view:

@@ -26,7 +26,7 @@ from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock
 from sidecar.window_budget.text import compact_json
 
-LOOK_BACK_CALLS: Final = 300
+LOOK_BACK_CALLS: Final = 250
 HALF_LIFE_CALLS: Final = 20
 SEARCH_WEIGHT: Final = 0.3
 MENTION_TEXTS: Final = 6

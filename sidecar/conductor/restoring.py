@@ -18,10 +18,8 @@ from sidecar.conductor.file_use import FileUse
 from sidecar.conversation import Entry, FileRead, merge_ranges
 from sidecar.window_budget import FileRange
 from sidecar.window_budget.rehydrate import RestoredFiles, RestoredRange, file_message
-from sidecar.workspace.line_index import split_lines
 
 DEFAULT_BUDGET_TOKENS: Final = 8000
-MAX_FILE_CHARS: Final = 1_000_000
 _GONE: Final[dict[str, str]] = {
     "notFound": "deleted",
     "binary": "no text any more",
@@ -83,7 +81,7 @@ def restore_uses(
         max_files: the number of files that may come back.
         most_each: the tokens that one file may take; None for its share of the budget.
     """
-    texts = {path: lines_of(file.text) for path, file in fresh.items() if file.text is not None}
+    texts = {path: file.text for path, file in fresh.items() if file.text is not None}
     chosen = choose_lines(uses, texts, budget_tokens, max_files=max_files, most_each=most_each)
     restored: list[RestoredRange] = []
     for piece in reversed(chosen):
@@ -121,8 +119,3 @@ def restored_entry(restored: RestoredRange, fresh: FreshFile) -> Entry:
     (turn,) = messages_to_turns([restored.message])
     reads = () if fresh.read is None else (replace(fresh.read, ranges=merge_ranges(restored.file.ranges)),)
     return Entry(turn, "file", reads=reads)
-
-
-def lines_of(text: str) -> Sequence[str]:
-    """Return the lines of *text* without their ends, none of a text that is too large to choose from."""
-    return [line.rstrip("\r\n") for line in split_lines(text)] if len(text) <= MAX_FILE_CHARS else ()

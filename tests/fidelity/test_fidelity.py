@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 import planting
+import second_reads
 import yardstick
+from recorded_sessions import recorded_files
 
 
 @pytest.mark.parametrize("summariser", yardstick.SUMMARISERS)
@@ -28,3 +30,15 @@ async def test_rules_survive_many_compactions(summariser: str) -> None:
     found = await yardstick.after_many(13, "English", summariser, (1, 5), window=24_000)
     assert found[5]["rule"] == 1.0
     assert found[5]["recalled"] >= 0.9
+
+
+@pytest.mark.skipif(
+    not any(map(recorded_files, second_reads.AGENTS)),
+    reason="the recorded sessions are not beside this checkout",
+)
+def test_the_files_that_agents_read_again_come_back() -> None:
+    """Nearly all of them, and a part of their lines: 8,000 tokens hold about half of the lines at most."""
+    fixed, reported = second_reads.measure()
+    assert min(fixed.file_share, reported.file_share) >= 0.9
+    assert fixed.line_share >= 0.3
+    assert reported.line_share >= 0.17

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
-__all__ = ["AGENTS", "WITH_CALLS", "Record", "read_records", "recordings"]
+__all__ = ["AGENTS", "WITH_CALLS", "Record", "read_records", "recorded_files", "recordings"]
 
 _DATA: Final = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 
@@ -51,7 +51,7 @@ def recordings(
         each: how many of each agent, all for None.
         max_bytes: leaves larger ones out.
     """
-    found = [path for name in agents for path in _of(name, max_bytes)[:each]]
+    found = [path for name in agents for path in recorded_files(name, max_bytes)[:each]]
     absent = pytest.mark.skip(reason="the recorded sessions are not beside this checkout")
     named = [pytest.param(path, id=f"{path.parent.name}/{path.stem}") for path in found]
     return named or [pytest.param(_DATA, id="absent", marks=absent)]
@@ -62,7 +62,8 @@ def read_records(path: Path) -> list[Record]:
     return _converter()(path.read_text("utf-8", "surrogateescape"), str(path))[1]
 
 
-def _of(agent: str, max_bytes: int | None) -> list[Path]:
+def recorded_files(agent: str, max_bytes: int | None = None) -> list[Path]:
+    """Return the recordings of one agent, the smallest first; none where they are absent."""
     sized = ((path.stat().st_size, path) for path in (_DATA / "dev" / agent).glob("*"))
     return [path for size, path in sorted(sized) if max_bytes is None or size <= max_bytes]
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import mean
 
 import planting
+import second_reads
 from histories import committed, entry_of
 from model_cards import card
 from sidecar._internal.cancel import CancelToken
@@ -191,6 +192,8 @@ async def main() -> None:
         for n_compactions, shares in found.items():
             text = f"first facts sent or recalled: {shares['recalled']:.2f}"
             print(row(f"{summariser}, after {n_compactions}", [shares]), text, flush=True)
+    print()
+    print(*second_reads.report(), sep="\n")
 
 
 if __name__ == "__main__":

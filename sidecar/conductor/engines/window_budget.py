@@ -5,6 +5,7 @@ Files come back as they are at the moment the digest is done, not as they were w
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -103,7 +104,8 @@ class WindowBudgetEngine(CommittingEngine):
         if plan.noop is not None:
             return NoOp(_REASONS[plan.noop])
         cut, pinned = _entry_at(given.history, plan.cut), _find_pinned(given.history, plan.prompt_index)
-        uses, overhead, files_tokens = _rank_files(given, plan), given.overhead_tokens, plan.files_tokens
+        uses, overhead = _rank_files(given, plan), given.overhead_tokens
+        files_tokens = plan.files_tokens if uses else 0
         files = tuple(RehydrateCandidate(use.path, 0, stale=False) for use in uses)
         if fresh is not None:
             restored = restore_uses(uses, fresh, plan.files_tokens, max_files=plan.most_files).ranges
@@ -131,9 +133,11 @@ class WindowBudgetEngine(CommittingEngine):
         files: dict[str, FreshFile] = {}
 
         async def find(plan: BudgetPlan) -> RestoredFiles:
-            uses = _rank_files(given, plan)
+            uses = await asyncio.to_thread(_rank_files, given, plan)
             files.update(await deps.fresh([use.path for use in uses]))
-            found = restore_uses(uses, files, plan.files_tokens, max_files=plan.most_files)
+            found = await asyncio.to_thread(
+                restore_uses, uses, files, plan.files_tokens, max_files=plan.most_files
+            )
             return RestoredFiles(found.ranges, found.gone[:MOST_GONE])
 
         budget_request, made, ids = _budget_request(given, request), given.prepared, given.history.node_ids
