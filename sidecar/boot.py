@@ -107,7 +107,7 @@ def build(
     limit_kept_memory()
     close_state_folders(home)
     workspace, models = Workspace(), models or ModelRegistry(setup=ModelSetup.of_user(home))
-    stats = ProcessStats(workspace, _clock_ms)
+    stats, compaction = ProcessStats(workspace, _clock_ms), models.settings.compaction
     shelf = SessionShelf(SessionStore(home / "sessions", recognise=recognise_kind))
     parts = SessionDeps(
         models=models,
@@ -123,7 +123,7 @@ def build(
         confine=Sandbox([real_path(home)]).confine if models.settings.sandbox else None,
         home=real_path(home),
         compaction=CompactionSettings(
-            prepare=models.settings.compaction.prepare, by_price=models.settings.compaction.by_price
+            prepare=compaction.prepare, same_prefix=compaction.same_prefix, by_price=compaction.by_price
         ),
         library=KnowledgeLibrary(workspace, StoredSessions(shelf), home / "knowledge"),
     )

@@ -73,7 +73,6 @@ TESTED_IN = {
     "service.frontend": "server/test_handshake.py",
     "service.handlers.*": "service/test_handlers.py",
     "service.permission": "server/test_permission.py",
-    "window_budget.contract": "window_budget/test_plan.py",
 }
 """Modules below ``sidecar``, and the test below ``tests`` that covers them."""
 

@@ -64,7 +64,11 @@ def run(options: argparse.Namespace) -> int:
             report.add("privacy", text, is_well=False)
     for finding in asyncio.run(diagnose_models(home, Path.cwd())):
         report.add(finding.subject, finding.text, is_well=finding.is_well)
-    if not read_settings(home).sandbox:
+    settings = read_settings(home)
+    if settings.compaction.names_off:
+        names = ", ".join(settings.compaction.names_off)
+        report.add("compaction", f"turned off in {home / CONFIG_FILE}: {names}")
+    if not settings.sandbox:
         report.add("sandbox", f"off; write sandbox = true in {home / CONFIG_FILE} for it")
     elif (problem := find_problem()) is None:
         report.add("sandbox", "on; commands have no network and write only in the folders of their session")

@@ -7,7 +7,7 @@ The request is the text that an answer must agree with: everything that the summ
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -26,6 +26,11 @@ from sidecar.llmgateway.contract import (
     StreamOptions,
     TextBlock,
     TextEmission,
+    ToolCallBlock,
+    ToolCallStartEmission,
+    Turn,
+    Usage,
+    UsageEmission,
     UserTurn,
     emissions_of,
     gateway_error,
@@ -56,6 +61,8 @@ class CheckedModel:
         rules: the user's rules, which no summary may turn round.
         fault: why the last answer was no summary, None where it was one.
         dropped: the lines that were dropped, each with the reason.
+        count: counts the usage of each call, used or not.
+        shown: everything that the model was shown so far: a summary made in pieces may speak of all of them.
     """
 
     invoke: ModelInvoker
@@ -64,11 +71,19 @@ class CheckedModel:
     rules: Sequence[str] = ()
     fault: str | None = None
     dropped: list[str] = field(default_factory=list)
+    count: Callable[[Usage], object] | None = None
+    shown: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, invoke: ModelInvoker, engine: SessionEngine, history: History) -> CheckedModel:
-        """Return the checked model of a compaction of *history* by *engine*."""
-        return cls(invoke, engine.marks.headings, user_language(history), rules_of(history))
+    def of(
+        cls,
+        invoke: ModelInvoker,
+        engine: SessionEngine,
+        history: History,
+        count: Callable[[Usage], object] | None = None,
+    ) -> CheckedModel:
+        """Return the checked model of a compaction of *history* by *engine*; *count* counts its calls."""
+        return cls(invoke, engine.marks.headings, user_language(history), rules_of(history), count=count)
 
     def __call__(self, conversation: Conversation, options: StreamOptions) -> Channel:
         """Return the checked answer of the model, whole: its text comes as one piece."""
@@ -76,16 +91,20 @@ class CheckedModel:
 
     async def ask(self, conversation: Conversation, options: StreamOptions) -> AsyncGenerator[Emission, None]:
         """Yield the answer to *conversation*; raises GatewayError where the model wrote no summary."""
-        shown = "\n".join(_text(turn.blocks) for turn in conversation.turns)
+        self.shown.append("\n".join(map(shown_text, conversation.turns)))
         for _ in range(_ATTEMPTS):
             async with emissions_of(self.invoke(conversation, options)) as inner:
                 answer = [emission async for emission in inner]
+            if self.count is not None and (usage := usage_of(answer)) is not None:
+                self.count(usage)
             text = answer_text(answer)
             self.fault = stop_fault(answer)
             if text is not None:
                 self.fault = find_fault(text, self.headings, self.language)
+                if not text.strip() and has_call(answer):
+                    self.fault = "it calls a tool"
             if self.fault is None:
-                mended, dropped = drop_unfounded(text or "", shown.__contains__, self.rules)
+                mended, dropped = drop_unfounded(text or "", self.was_shown, self.rules)
                 self.dropped += dropped
                 for emission in with_text(answer, mended) if dropped else answer:
                     yield emission
@@ -98,6 +117,10 @@ class CheckedModel:
                 conversation, turns=(*conversation.turns, AssistantTurn((TextBlock(text or ""),)), asked)
             )
         raise gateway_error("parse", f"the model wrote no summary: {self.fault}")
+
+    def was_shown(self, text: str) -> bool:
+        """Whether *text* stands in anything that the model was shown."""
+        return any(text in shown for shown in self.shown)
 
     def report(self, result: CompactionResult) -> CompactionResult:
         """Return *result* with the faults of the model's answers."""
@@ -119,6 +142,33 @@ def stop_fault(answer: Sequence[Emission]) -> str | None:
             case StopEmission(stop=stop) | DoneEmission(reply=Reply(stop=stop)) if stop in _STOP_FAULTS:
                 return _STOP_FAULTS[stop]
     return None
+
+
+def usage_of(answer: Sequence[Emission]) -> Usage | None:
+    """Return the usage that an answer reported last, None for none."""
+    for emission in reversed(answer):
+        if isinstance(emission, UsageEmission):
+            return emission.usage
+        if isinstance(emission, DoneEmission):
+            reported = emission.usage or getattr(emission.reply, "usage", None)
+            if reported is not None:
+                return reported
+    return None
+
+
+def has_call(answer: Sequence[Emission]) -> bool:
+    """Whether an answer calls a tool."""
+    return any(
+        isinstance(each, ToolCallStartEmission)
+        or (isinstance(each, DoneEmission) and any(isinstance(b, ToolCallBlock) for b in each.reply.blocks))
+        for each in answer
+    )
+
+
+def shown_text(turn: Turn) -> str:
+    """Return everything in *turn* that a model reads, the input and the output of tools included."""
+    values = (getattr(block, name, "") for block in turn.blocks for name in ("text", "input", "output"))
+    return "\n".join(each if isinstance(each, str) else str(each) for each in values if each)
 
 
 def with_text(answer: Sequence[Emission], text: str) -> list[Emission]:

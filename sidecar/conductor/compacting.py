@@ -228,9 +228,9 @@ class Compactor:
         if request.instructions:
             self._preparer.cancel()
         prepared = await self._preparer.take(begun.engine)
-        given = replace(given, summarizer_card=card, prepared=prepared)
+        given = replace(given, summarizer_card=card, prepared=prepared, cached=deps.cached())
         engine = deps.engine(begun.engine)
-        checked = None if invoke is None else CheckedModel.of(invoke, engine, given.history)
+        checked = None if invoke is None else CheckedModel.of(invoke, engine, given.history, deps.count)
         try:
             async with asyncio.timeout(2 * deps.deadline_s):
                 outcome = await engine.compact(

@@ -64,7 +64,8 @@ class CompactionPlanner:
         The files that would come back are read as they are now: only their texts decide how many of them fit.
         """
         engine = request.engine or ""
-        given = replace(self.engine_input(engine), summarizer_card=self._deps.summarizer()[1])
+        card, cached = self._deps.summarizer()[1], self._deps.cached()
+        given = replace(self.engine_input(engine), summarizer_card=card, cached=cached)
         host = self._deps.engine(engine)
         plan_id = self._deps.new_id()
         self._plans[plan_id] = (given.history.head, request)

@@ -111,7 +111,13 @@ class ContextMeter:
         Returns:
             The anchor for the answer; None where the provider reported no request tokens.
         """
-        last = self._last_turn = TokenCounts(
+        last = self._last_turn = self.add(usage, card)
+        request = last.input + last.cache_read + last.cache_write
+        return UsageAnchor(request, sent.tokens) if request else None
+
+    def add(self, usage: Usage, card: ModelCard | None) -> TokenCounts:
+        """Add the usage of one call of the model of *card* to the totals, and return its tokens."""
+        last = TokenCounts(
             usage.input_tokens,
             usage.output_tokens,
             usage.cache_read_tokens or 0,
@@ -126,8 +132,7 @@ class ContextMeter:
         )
         if (cost := cost_of(card, last)) is not None:
             self.cost = round((self.cost or 0.0) + cost, 6)
-        request = last.input + last.cache_read + last.cache_write
-        return UsageAnchor(request, sent.tokens) if request else None
+        return last
 
     def usage(
         self,

@@ -14,9 +14,10 @@ from sidecar.capabilities.mcp.contract import ServerHost, ToolServers
 from sidecar.conductor.engines.contract import CompactionResult, EngineInput, FreshFiles, SessionEngine
 from sidecar.conductor.knowledge import Library, NoLibrary
 from sidecar.conductor.ports import Models, SessionTools
-from sidecar.llmgateway.contract import ModelCard
+from sidecar.llmgateway.contract import ModelCard, Usage
 from sidecar.permissions.rules import Rules
 from sidecar.runtime.contract import ModelInvoker
+from sidecar.window_budget.contract import CachedRequest
 from sidecar.workspace.contract import WorkspacePort
 
 
@@ -26,10 +27,12 @@ class CompactionSettings:
 
     Attributes:
         prepare: whether a summary is written before it is due.
+        same_prefix: whether a summary is requested behind the conversation that a provider has in its cache.
         by_price: whether a compaction is due earlier where the prices of the model make it pay.
     """
 
     prepare: bool = False
+    same_prefix: bool = False
     by_price: bool = False
 
 
@@ -80,6 +83,8 @@ class CompactorDeps:
         engine: the session's instance of a named engine.
         summarizer: the model that writes summaries and its card, None for none.
         with_loss: returns a result with the facts counted that it folds away.
+        cached: the conversation as the summarising model's provider has it in its cache, None for none.
+        count: counts the usage of a call of that model.
         fresh: reads files as they are now.
         is_stale: whether the file that the model named by a path changed since it was shown.
         new_id: makes ids.
@@ -92,6 +97,8 @@ class CompactorDeps:
     own_engine: Callable[[], str]
     engine: Callable[[str], SessionEngine]
     summarizer: Callable[[], tuple[ModelInvoker | None, ModelCard | None]]
+    cached: Callable[[], CachedRequest | None]
+    count: Callable[[Usage], object]
     with_loss: Callable[[EngineInput, CompactionResult], Awaitable[CompactionResult]]
     fresh: FreshFiles
     is_stale: Callable[[str], bool]

@@ -89,6 +89,10 @@ class Models(Protocol):
         """Return the summariser for conversations of *model_id*, and the card that bounds its input."""
         ...
 
+    def summarizer_id(self, model_id: str) -> str:
+        """Return the id of the model that summarises conversations of *model_id*."""
+        ...
+
     def names(self) -> Sequence[str]:
         """Return the ids on offer, the default first."""
         ...

@@ -33,7 +33,8 @@ from sidecar.llmgateway.contract import (
 from sidecar.llmgateway.families import family_of
 from sidecar.runtime import AgentConfig, AgentDeps, create_agent
 from sidecar.runtime.contract import NO_COMPACTION, CompactionPolicy, RunSnapshot
-from sidecar.runtime.wire import Outgoing
+from sidecar.runtime.wire import Outgoing, build_conversation
+from sidecar.window_budget.contract import CachedRequest
 
 THINKING_LEVELS: Final[tuple[ThinkingLevel, ...]] = get_args(ThinkingLevel)
 _LAST_RESORT: Final = CompactionPolicy(trigger_ratio=0.95, keep_recent=8)
@@ -61,6 +62,7 @@ class SessionAgent:
         self._info = info
         self._models = deps.models
         self._idle_timeout_s = deps.model_idle_timeout_s
+        self._asks_behind = deps.compaction.same_prefix
         self._history = history
         self._engines = engines
         self._compactor = compactor
@@ -172,6 +174,20 @@ class SessionAgent:
         found = await self._knowledge.recall(self._history.current, view, window)
         turns = with_knowledge(turns, found, view)
         return replace(conversation, turns=turns, system=self._head.system(view))
+
+    def cached_request(self) -> CachedRequest | None:
+        """Return the request that continues the newest one, None where the provider has that not in a cache.
+
+        A summary is written by the session's own model then, and behind the whole conversation.
+        """
+        model, view = self._config.model, self._view()
+        card = self._models.card(model)
+        caches = card is not None and card.cost.cache_read_per_mtok is not None
+        is_own = model == self._info().model == self._models.summarizer_id(model)
+        if not (self._asks_behind and caches and is_own and view.is_whole):
+            return None
+        conversation = build_conversation(self._history.turns, self._config)
+        return CachedRequest(replace(conversation, system=self._head.system(view)), self._config.thinking)
 
     def _view(self) -> View:
         return self._planner.view(self._turn_engine, self._engines.automatic())

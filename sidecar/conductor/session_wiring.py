@@ -177,7 +177,10 @@ def wire_session(
     head = RequestHead(roots[0], rules, tools, lambda: describe_pins(meta.pins()) if meta.info.pins else "")
     compactions = CompactionLog(info.sid)
     prices = PriceTrigger(
-        history, compactions, lambda: deps.models.card(meta.info.model), is_prefix_cached=False
+        history,
+        compactions,
+        lambda: deps.models.card(meta.info.model),
+        is_prefix_cached=deps.compaction.same_prefix,
     )
     engines = SessionEngines(deps.engines, lambda: meta.info, prices if deps.compaction.by_price else None)
 
@@ -202,6 +205,8 @@ def wire_session(
         own_engine=lambda: meta.info.engine,
         engine=engines.get,
         summarizer=lambda: deps.models.summarizer(meta.info.model),
+        cached=lambda: agent.cached_request(),
+        count=lambda usage: meter.add(usage, deps.models.card(deps.models.summarizer_id(meta.info.model))),
         with_loss=losses.with_counts,
         fresh=files.look,
         is_stale=files.is_stale,

@@ -103,11 +103,18 @@ class _Permissions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CompactionEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The user's settings of compactions: *prepare* has a summary written before it is due.
 
+    With *same_prefix* it is requested behind the conversation, where the provider has that in its cache.
     With *by_price* a compaction is due once it saves more than it costs, before the window needs it.
     """
 
     prepare: bool = True
+    same_prefix: bool = True
     by_price: bool = True
+
+    @property
+    def names_off(self) -> tuple[str, ...]:
+        """The names of the settings that are turned off."""
+        return tuple(name for name in self.__struct_fields__ if not getattr(self, name))
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

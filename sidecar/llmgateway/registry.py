@@ -242,14 +242,19 @@ class ModelRegistry:
         It is the summariser of the settings, with *model_id* itself as its fallback; else *model_id*.
         """
         own, own_card = contain_cancellation(self.invoker(model_id)), self.card(model_id)
-        name = self.settings.summarizer
-        if name is None or name == model_id or self.why_not(name) is not None:
+        name = self.summarizer_id(model_id)
+        if name == model_id:
             return own, own_card
         card = self.card(name)
         # Prompts must fit either of the two: the smaller window counts.
         cards = [each for each in (card, own_card) if each is not None]
         smaller = min(cards, key=lambda each: each.context_window, default=None)
         return with_fallback(self.invoker(name), own), smaller
+
+    def summarizer_id(self, model_id: str) -> str:
+        """Return the id of the summariser of the settings where that can be called, else *model_id*."""
+        name = self.settings.summarizer
+        return model_id if name is None or self.why_not(name) is not None else name
 
     def names(self) -> Sequence[str]:
         """Return the ids that are offered, the default first; any ``provider:model`` works as well.

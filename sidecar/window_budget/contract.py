@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, TypeAlias
 
-from sidecar.llmgateway.contract import ModelCard
+from sidecar.llmgateway.contract import Conversation, ModelCard, ThinkingLevel
 from sidecar.window_budget.message import Message
 
 SummarySource: TypeAlias = Literal["model", "localFallback"]
@@ -104,6 +104,17 @@ ResolvePath: TypeAlias = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
+class CachedRequest:
+    """A request that continues the newest one, which the provider has in its cache.
+
+    *thinking* is the level of that one: a provider's cache holds for the same level alone.
+    """
+
+    conversation: Conversation
+    thinking: ThinkingLevel | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PreparedDigest:
     """A model's digest of the first *n_messages* messages, written before the compaction was due."""
 
@@ -129,6 +140,7 @@ class BudgetRequest:
         closing: the last line of the digest, from the host for the model that reads it; empty for none.
         ahead: plan under the limit as well, as it will be once the limit is reached.
         prepared: a digest to go on from, None for none.
+        cached: the conversation as the provider has it in its cache, None where it keeps none.
     """
 
     force: bool = False
@@ -144,6 +156,7 @@ class BudgetRequest:
     closing: str = ""
     ahead: bool = False
     prepared: PreparedDigest | None = None
+    cached: CachedRequest | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,13 +8,16 @@ bodies, and its prompt carries the digest of the chunks before it, so the last a
 a window of 200,000 tokens and 8,000 for the answer, a prompt has 0.8 x 192,000 tokens, of which a quarter is
 left to the carried digest; at 3.6 bytes a token a chunk holds about 410 KB. One failed chunk fails the whole.
 
+Where the provider has the conversation in its cache, the digest is requested behind it instead, as one more
+turn: then all but that turn costs a tenth.
+
 This module awaits nothing but the model call that the caller passed in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.llmgateway.contract import (
@@ -29,11 +32,12 @@ from sidecar.llmgateway.contract import (
     StreamOptions,
     TextBlock,
     TextEmission,
+    ThinkingLevel,
     UserTurn,
     emissions_of,
 )
 from sidecar.runtime.contract import ModelInvoker
-from sidecar.window_budget.contract import CondenseScope, FallbackReason
+from sidecar.window_budget.contract import CachedRequest, CondenseScope, FallbackReason
 from sidecar.window_budget.estimate import chars_in, tokens_of_chars
 from sidecar.window_budget.prompt import CONDENSER_BRIEF, SECTION_TEMPLATE, assemble_prompt
 from sidecar.window_budget.scrollback import Scrollback
@@ -52,6 +56,9 @@ FRAME_TOKENS = tokens_of_chars(len(CONDENSER_BRIEF) + len(SECTION_TEMPLATE) + 40
 """Brief, headings, framing line, tags."""
 
 MIN_CHUNK_BYTES = 512
+
+THINKING: ThinkingLevel | None = "high"
+"""The level of a call that stands alone; one that follows a conversation has that one's."""
 
 _UNUSABLE: dict[StopReason, FallbackReason] = {
     "max_output": "truncated",
@@ -85,8 +92,13 @@ class ModelDigest:
     failure: FallbackReason | None = None
 
 
-async def request_digest(prompt: str, deps: SummarizeDeps) -> ModelDigest:
+async def request_digest(
+    prompt: str, deps: SummarizeDeps, cached: CachedRequest | None = None
+) -> ModelDigest:
     """Return the answer of the model of *deps* to *prompt*, or why it has no usable answer.
+
+    With *cached* the prompt is one more turn of that conversation, with the options of its calls, so that the
+    provider reads everything else from its cache. Tool calls in the answer are ignored.
 
     An exception of the invoker or its channel counts as a failed call; only a cancelled task passes through.
     """
@@ -94,8 +106,13 @@ async def request_digest(prompt: str, deps: SummarizeDeps) -> ModelDigest:
         return ModelDigest(failure="noModel")
     if deps.cancel is not None and deps.cancel.cancelled:
         return ModelDigest(failure="cancelled")
-    conversation = Conversation((UserTurn((TextBlock(prompt),)),), system=CONDENSER_BRIEF)
-    options = StreamOptions(cancel=deps.cancel, thinking="high", max_output_tokens=deps.max_tokens)
+    turn = UserTurn((TextBlock(prompt),))
+    if cached is None:
+        conversation, thinking = Conversation((turn,), system=CONDENSER_BRIEF), THINKING
+    else:
+        known, thinking = cached.conversation, cached.thinking
+        conversation = replace(known, turns=(*known.turns, turn))
+    options = StreamOptions(cancel=deps.cancel, thinking=thinking, max_output_tokens=deps.max_tokens)
     try:
         return await _read_reply(deps.invoke(conversation, options), deps.cancel)
     except Exception:

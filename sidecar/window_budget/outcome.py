@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from sidecar.window_budget.condenser import digest_message, newest_timestamp
 from sidecar.window_budget.contract import (
     BudgetRequest,
+    CachedRequest,
     CondenseScope,
     FallbackReason,
     NoOpReason,
@@ -31,14 +32,18 @@ from sidecar.window_budget.local_digest import (
 )
 from sidecar.window_budget.message import Message, UserMessage
 from sidecar.window_budget.model_digest import (
+    FRAME_TOKENS,
+    OUTPUT_SHARE,
     ModelDigest,
     SummarizeDeps,
     build_chunk_prompt,
     chunk_limits,
+    request_digest,
     request_digest_in_chunks,
     split_into_chunks,
 )
 from sidecar.window_budget.plan import MIN_DIGEST_TOKENS, BudgetPlan
+from sidecar.window_budget.prompt import build_prompt_behind
 from sidecar.window_budget.rehydrate import (
     FreshContents,
     GoneFile,
@@ -160,6 +165,8 @@ def preview_prompt(plan: BudgetPlan, request: BudgetRequest) -> str | None:
     """Return the first prompt that carrying out *plan* would send, or None when it would send none."""
     if plan.noop is not None or plan.cut == 0:
         return None
+    if _find_cached(plan, request) is not None:
+        return build_prompt_behind(request.instructions)
     chunks, prior, carried_chars = _digest_material(plan, request)
     return build_chunk_prompt(chunks[0], prior or "", carried_chars, request.instructions)
 
@@ -172,10 +179,27 @@ async def request_plan_digest(plan: BudgetPlan, request: BudgetRequest, deps: Su
         request: the request it was planned for.
         deps: the model call; its ``prior_digest`` is not used here.
     """
+    if (cached := _find_cached(plan, request)) is not None:
+        found = await request_digest(build_prompt_behind(request.instructions), deps, cached)
+        if found.failure in (None, "cancelled"):
+            return found
     chunks, prior, carried_chars = _digest_material(plan, request)
     return await request_digest_in_chunks(
         chunks, prior, deps, carried_chars=carried_chars, instructions=request.instructions
     )
+
+
+def _find_cached(plan: BudgetPlan, request: BudgetRequest) -> CachedRequest | None:
+    """Return the conversation behind which the digest is requested, None where the head is shown instead.
+
+    A prepared digest leaves so little to show that the cache saves nothing.
+    """
+    card = request.card
+    if card is None or request.prepared is not None:
+        return None
+    answer = min(card.max_output_tokens, int(card.context_window * OUTPUT_SHARE))
+    fits = plan.meter.estimate.context_tokens + FRAME_TOKENS + answer <= card.context_window
+    return request.cached if fits else None
 
 
 def _digest_material(

@@ -88,6 +88,13 @@ def test_the_sandbox_is_shown(
     check(capsys, text, code=code)
 
 
+def test_settings_of_compactions_that_are_turned_off_are_shown(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "config.toml").write_text("[compaction]\nby_price = false\nprepare = false\n")
+    check(capsys, f"compaction\tturned off in {home / 'config.toml'}: prepare, by_price", code=0)
+
+
 @pytest.mark.parametrize(
     ("place", "message"),
     [

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 import pytest
 
-from provider_fakes import Ended, Refused, Said, Scene
+from provider_fakes import Called, Ended, Refused, Said, Scene, Spent
 from sidecar import boot
 from sidecar.conductor.engines.contract import CompactionRequest
 
@@ -116,3 +118,78 @@ def tokens_of(sent: dict[str, Any]) -> int:
 
 def facts_in(text: str) -> set[int]:
     return set(map(int, re.findall(r"Fact-(\d+)", text)))
+
+
+CACHED = """
+[compaction]
+prepare = false
+same_prefix = {same_prefix}
+
+[models.known]
+provider = "{provider}"
+name = "fake-1"
+context_window = {window}
+max_output_tokens = 1000
+cost = {{ input = 3.0, output = 15.0, cache_read = 0.3 }}
+"""
+
+
+def cached_share(sent: Sequence[dict[str, Any]]) -> float:
+    """Return the share of the last request that a cache of the requests before it has, in bytes.
+
+    A cache knows the longest beginning of tools, system prompt and messages that an earlier request had.
+    """
+    texts = [json.dumps([each.get("tools"), each.get("system"), each["messages"]]) for each in sent]
+    texts = [re.sub(r', "cache_control": \{[^}]*\}', "", text) for text in texts]
+    last = texts[-1]
+    pairs = (zip(text, last, strict=False) for text in texts[:-1])
+    known = max(sum(1 for _ in takewhile(lambda both: both[0] == both[1], each)) for each in pairs)
+    return known / len(last)
+
+
+@pytest.mark.parametrize("api", ["anthropic-messages", "openai-chat"])
+@pytest.mark.parametrize("same_prefix", [True, False])
+async def test_a_summary_is_requested_behind_what_the_provider_has_in_its_cache(
+    on_stage: Any, api: str, same_prefix: bool
+) -> None:
+    provider = {"anthropic-messages": "anthropic"}.get(api, api)
+    config = CACHED.format(same_prefix=str(same_prefix).lower(), provider=provider, window=200_000)
+    async with on_stage({api: [*map(answer, range(6)), DIGEST]}, config=config) as stage:
+        done = await compacted(await a_long_talk(stage))
+        sent = stage.fake.sent
+    assert (done.status, done.summary_source) == ("completed", "model")
+    assert "Fix the parser." in done.summary
+    assert len(sent) == 7
+    if same_prefix:
+        assert cached_share(sent) > 0.75
+        assert sent[-1]["tools"] == sent[-2]["tools"]
+    else:
+        assert cached_share(sent) < 0.25
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        pytest.param((Called("c1", "read", ('{"path": "a.py"}',)), Ended("tool_calls")), id="a tool call"),
+        pytest.param((Said(("Sure! I will go on with the lexer.",)), Ended()), id="an answer to the user"),
+    ],
+)
+async def test_after_two_answers_that_are_no_summary_the_head_is_shown_alone(
+    on_stage: Any, refusal: Scene
+) -> None:
+    config = CACHED.format(same_prefix="true", provider="anthropic", window=200_000)
+    spent = Spent(1_000, 20)
+    asked = [(*scene[:-1], spent, scene[-1]) for scene in (refusal, refusal, DIGEST)]
+    scenes = {"anthropic-messages": [*map(answer, range(6)), *asked]}
+    async with on_stage(scenes, config=config) as stage:
+        session = await a_long_talk(stage)
+        before = session.gauge.usage()
+        done = await compacted(session)
+        sent = stage.fake.sent
+        after = session.gauge.usage()
+    assert done.summary_source == "model"
+    assert len(sent) == 9
+    assert not sent[-1].get("tools")
+    assert after.session_total.output - before.session_total.output == 3 * 20
+    # Three calls of 1,000 tokens for 3 dollars and 20 tokens for 15 dollars a million.
+    assert after.cost - (before.cost or 0) == pytest.approx(0.0099)

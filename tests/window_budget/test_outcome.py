@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from sidecar.llmgateway.contract import TextBlock, ToolCallBlock
+import pytest
+
+from model_cards import card
+from sidecar.llmgateway.contract import Conversation, TextBlock, ToolCallBlock
 from sidecar.window_budget import (
     DIGEST_HEADER,
     AssistantMessage,
@@ -23,6 +26,7 @@ from sidecar.window_budget import (
     preview_prompt,
     restore_planned_files,
 )
+from sidecar.window_budget.contract import CachedRequest
 
 REQUEST = BudgetRequest(force=True)
 MESSAGES: list[Message] = [
@@ -86,3 +90,25 @@ def test_a_plan_that_folds_nothing_needs_no_digest() -> None:
     """Its messages are the tail as it fits."""
     found = plan()
     assert apply_without_digest(found).messages == found.tail.messages
+
+
+@pytest.mark.parametrize(
+    ("window", "used", "is_behind"),
+    [
+        pytest.param(200_000, 100_000, True, id="with room for the request and its answer"),
+        pytest.param(200_000, 199_000, False, id="without room for the answer"),
+    ],
+)
+def test_a_digest_is_requested_behind_the_conversation_where_that_fits(
+    window: int, used: int, is_behind: bool
+) -> None:
+    request = BudgetRequest(
+        force=True,
+        card=card(window),
+        context_tokens=used,
+        instructions="Stress the lexer.",
+        cached=CachedRequest(Conversation(())),
+    )
+    prompt = preview_prompt(plan_compaction(MESSAGES, request), request)
+    assert ("<scrollback>" not in (prompt or "")) is is_behind
+    assert (prompt or "").endswith("# Carryover\n\nThe user asks of this digest:\nStress the lexer.")

@@ -32,6 +32,7 @@ from sidecar.conductor.room import NO_PARTICIPANTS, Participants
 from sidecar.conversation import Entry, FileRead, History
 from sidecar.llmgateway.contract import ModelCard, ToolResultBlock, Turn
 from sidecar.runtime.contract import ModelInvoker
+from sidecar.window_budget.contract import CachedRequest
 
 WOULD_NOT_SHRINK = NoOp("the result would not be smaller")
 
@@ -119,6 +120,7 @@ class EngineInput:
         tool_effects: the effects of the tools on offer, by name. No engine knows a tool by its name.
         closing: the line with which a summary ends, for the model that reads it; empty for none.
         prepared: a summary that was prepared for this conversation, None for none.
+        cached: the conversation as the provider of the summarising model has it in its cache, None for none.
     """
 
     history: History
@@ -132,6 +134,7 @@ class EngineInput:
     tool_effects: Mapping[str, ToolEffects] = field(default_factory=dict)
     closing: str = ""
     prepared: PreparedSummary | None = None
+    cached: CachedRequest | None = field(default=None, repr=False)
 
     @property
     def window(self) -> int:

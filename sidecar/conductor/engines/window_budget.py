@@ -206,6 +206,7 @@ def _budget_request(given: EngineInput, request: CompactionRequest) -> BudgetReq
         resolve_path=given.same_file,
         instructions=request.instructions,
         closing=given.closing,
+        cached=given.cached,
     )
 
 
